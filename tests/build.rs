@@ -1,5 +1,5 @@
-//! Looks for the tools that tests need besides cargo: `cfg(has_gfortran)` and its like. A test without its tool is compiled as ignored,
-//! with the reason. With `TESTS_NEED_TOOLS` set, as `.ci/run` sets it, none is: then it fails where its tool is missing.
+//! Finds the tools that tests need besides cargo: `cfg(has_gfortran)` and the like. A test whose tool is missing is compiled as ignored,
+//! with the reason. With `TESTS_NEED_TOOLS` set, as in `.ci/run`, no test is ignored: it fails if its tool is missing.
 
 use std::env;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn main() {
         }
         any_is_missing |= found.is_none();
     }
-    // What is installed later changes its folder.
+    // Looks again when the folder of a missing tool changes, since it may be installed later.
     if any_is_missing {
         for folder in folders.iter().filter(|folder| folder.is_dir()) {
             println!("cargo::rerun-if-changed={}", folder.display());

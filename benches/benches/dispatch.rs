@@ -1,12 +1,11 @@
-//! What the engine costs: an 8-byte message to oneself, through everything but another core's cache.
+//! The cost of the engine: an 8-byte message from a task to itself, through all layers except another core's cache.
 //!
 //! Run: `cargo bench -p am-benches --bench dispatch`.
 //!
-//! A round is one send and the wait for the counter that it bumps: by `amsend`, whose handler says that the counter is to be
-//! bumped in context, and by `put` with a target counter. Over `shm` it goes through the fabric, a VI and a ring of a job of
-//! one: the whole stack of a real message, without the way between cores. Over `loopback` it goes through the simulated
-//! network that the tests use, with its lock and its queues, which costs more than the engine does: compare it with nothing
-//! but earlier runs of itself.
+//! A round is one send and the wait for the counter that it bumps: by `amsend`, whose handler asks to bump the counter in context, and by
+//! `put` with a target counter. Over `shm` it goes through the fabric, a VI and a ring of a job of one: the whole stack of a real message,
+//! without the way between cores. Over `loopback` it goes through the simulated network that the tests use, with its lock and its queues,
+//! which costs more than the engine does: compare it with nothing but earlier runs of itself.
 
 use std::hint::black_box;
 
@@ -22,7 +21,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const WORKS: &str = "nothing can go wrong in a job of one";
 
-/// What a message to oneself needs.
+/// The state for messages of a task to itself.
 struct Rounds<F: Fabric> {
     context: Context<F>,
     handler: HandlerId,

@@ -1,10 +1,10 @@
-//! What a match costs, at depth 1, 1 000 and 100 000.
+//! The cost of a match at depth 1, 1 000 and 100 000.
 //!
 //! Run: `cargo bench -p am-benches --bench matching`, or a part of it: `... --bench matching -- posted/exact`.
 //!
-//! One round fills a queue to the depth and drains it: in the order in which it was filled, or in the reverse. Criterion's
-//! throughput line gives entries a second; one entry is one post and one match (or one arrival and one receive). What is
-//! to be seen: the cost of an entry grows with the caches that the queue outgrows, and not with the depth itself.
+//! One round fills a queue to the depth and drains it: in the order in which it was filled, or in the reverse. Criterion's throughput line
+//! gives entries a second; one entry is one post and one match (or one arrival and one receive). Expected: the cost of an entry grows when
+//! the queue outgrows a cache, and not with the depth itself.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const WORLD: ContextId = ContextId(1);
 const SOURCES: u32 = 64;
 const DEPTHS: [u32; 4] = [1, 8, 1_000, 100_000];
 
-/// How the pattern of the n-th receive is made.
+/// The pattern of the n-th receive.
 type PatternOf = fn(u32) -> Pattern;
 
 const PATTERNS: [(&str, PatternOf); 4] = [
@@ -109,7 +109,7 @@ fn early_arrival(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Both queues of a receiver that is never late: the ping-pong's share of matching.
+/// Both queues of a receiver whose receives are posted in time: the share of matching in a ping-pong.
 fn ping_pong(criterion: &mut Criterion) {
     let mut posted = PostedQueue::<u64>::new();
     let mut early = EarlyArrivalQueue::<u64>::new();

@@ -1,11 +1,10 @@
-//! What a line of a ring costs: the floor under every tiny message.
+//! The cost of a line of a ring, which bounds every short message from below.
 //!
 //! Run: `cargo bench -p am-benches --bench ring`.
 //!
-//! `one_thread` writes a line and polls it, all in one core's cache: the instructions. `two_threads` sends a line to another
-//! thread and waits for its echo, so that half of it is one line from core to core: the machine. What is to be seen: a few
-//! nanoseconds, and on two cores of one chip one or two hundred for the round trip. On a machine with one core the second
-//! number is that of the scheduler.
+//! `one_thread` writes a line and polls it, all in one core's cache: the instructions. `two_threads` sends a line to another thread and
+//! waits for its echo, so that half of it is one line from core to core: the machine. Expected: a few nanoseconds, and on two cores of one
+//! chip one or two hundred for the round trip. On a machine with one core the second number is that of the scheduler.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use am_via_shm::{Entry, Lines, Payload, RingReader, RingWriter};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const LINES: u32 = 128;
-/// Polls without news before the processor is offered to the other thread, which may have no other.
+/// Number of empty polls before the thread yields its processor to the other thread, which may have no other.
 const SPINS_MAX: u32 = 500;
 
 fn ring() -> (RingWriter, RingReader) {

@@ -1,4 +1,4 @@
-//! The page of `paper`: made from real jobs, a few figures of each form, and whole.
+//! The page of `paper`: from real jobs, a few figures of each form, and the whole page.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! Breadth-first search of the Graph500 benchmark, on a graph that lies over all tasks.
 //!
-//! What it teaches: irregular traffic. A task that reaches a vertex of another one sends its name; the owner's handler looks
-//! whether the vertex is new, and only it writes there: no lock, no atomic operation over the network. Names are collected and go
-//! many in a message. A level ends with a fence of all tasks, behind which every handler has run, and a sum.
+//! What it teaches: irregular traffic. A task that reaches another task's vertex sends the vertex's name. The owner's handler checks
+//! whether the vertex is new, and only that handler writes there: no lock, no atomic operation over the network. Names are collected, and
+//! one message carries many. A level ends with a fence of all tasks, after which every handler has run, and a sum.
 //!
 //! ```text
 //! cargo amrun -n 4 --example bfs
@@ -54,9 +54,9 @@ struct Arguments {
 }
 
 const PROGRAM: &str = "bfs";
-/// Vertices in a message, at most.
+/// Maximum number of vertices in a message.
 const BATCH: usize = 1024;
-/// Vertices among which roots are looked for, in all and in one exchange of bits.
+/// Number of vertices among which roots are searched: in total, and in one exchange of bits.
 const CANDIDATES: usize = 1 << 14;
 const CANDIDATES_A_ROUND: usize = 256;
 
@@ -108,7 +108,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What came out of one search.
+/// The result of one search.
 struct Search {
     levels: u32,
     seconds: f64,
@@ -136,12 +136,12 @@ fn report(searches: &mut [Search]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What handlers have taken in for the program. They run in its thread, inside its calls; the locks are never waited for.
+/// What handlers have stored for the program. They run in its thread, inside its calls, so the locks are never waited for.
 #[derive(Default)]
 struct Inbox {
-    /// Ends of edges: place of the own one, name of the other.
+    /// Ends of edges: index of the own vertex, name of the other.
     edges: Mutex<Vec<u64>>,
-    /// Places that were reached in this level.
+    /// Indices of vertices reached in this level.
     reached: Mutex<Vec<u32>>,
     /// The level that is being reached.
     level: AtomicU32,
@@ -185,7 +185,7 @@ impl Handlers {
     }
 }
 
-/// Notes who has reached the vertex at `place`, if nobody has before; a wrong place is nobody's.
+/// Stores which parent has reached the vertex at `place`, if it is new; ignores an invalid index.
 #[inline(always)]
 fn reach(reached: &Segment<u64>, place: u32, parent: u32, level: u32) -> bool {
     match reached.get(u64::from(place)) {
@@ -201,7 +201,7 @@ struct Part {
     /// Level and parent of each vertex, for others to read when the search is over.
     reached: Arc<Segment<u64>>,
     inbox: Arc<Inbox>,
-    /// Where the neighbours of each place begin.
+    /// Start of each vertex's neighbours.
     starts: Vec<usize>,
     neighbours: Vec<u32>,
     /// Vertices that this task has tried to reach in this search: one bit each.
@@ -260,7 +260,7 @@ impl Part {
         let wanted = usize::try_from(arguments.roots).unwrap_or(usize::MAX);
         let mut roots = Vec::new();
         for first in (0..CANDIDATES).step_by(CANDIDATES_A_ROUND) {
-            // A bit for each candidate of this task's that has an edge.
+            // A bit for each of this task's candidates that has an edge.
             let mut fit = [0_u8; CANDIDATES_A_ROUND / 8];
             for number in 0..CANDIDATES_A_ROUND {
                 let (task, place) = owner(candidate(first + number), context.num_tasks());
@@ -285,16 +285,16 @@ impl Part {
         agree(context, PROGRAM, found)
     }
 
-    /// Nothing is reached.
+    /// Marks all vertices as not reached.
     fn forget(&mut self, context: &mut Context<ShmFabric>) -> Result<(), Failure> {
-        // Others may still be reading what the last search has reached.
+        // Others may still be reading the results of the last search.
         context.gfence()?;
         self.reached.write(0, &vec![UNREACHED; self.reached.count() as usize])?;
         self.seen.fill(0);
         Ok(())
     }
 
-    /// Searches from `root`; the number of levels.
+    /// Searches from `root` and returns the number of levels.
     fn search(&mut self, context: &mut Context<ShmFabric>, root: u32) -> Result<u32, Failure> {
         let tasks = context.num_tasks();
         let mut aggregator = Aggregator::new(context, self.handlers.visit, BATCH);
@@ -306,14 +306,14 @@ impl Part {
         let mut level = 1;
         loop {
             self.inbox.level.store(level, Ordering::Relaxed);
-            // Nobody sends for this level before everybody knows its number.
+            // No task sends for this level before every task knows its number.
             context.gfence()?;
             let mut next = Vec::new();
             for place in frontier {
                 let parent = place * tasks + context.task().0;
                 let neighbours = self.starts[place as usize]..self.starts[place as usize + 1];
                 for &vertex in &self.neighbours[neighbours] {
-                    // Most neighbours were seen before: one look at one bit, wherever they are.
+                    // Most neighbours were seen before: one test of one bit, whichever task they belong to.
                     let (word, bit) = (&mut self.seen[(vertex / 64) as usize], 1 << (vertex % 64));
                     if *word & bit != 0 {
                         continue;
@@ -328,7 +328,7 @@ impl Part {
                 }
             }
             aggregator.flush(context)?;
-            // Behind it, what others have reached of this task's is in.
+            // After the fence, all that other tasks have reached of this task's vertices is stored.
             context.gfence()?;
             next.append(&mut lock(&self.inbox.reached));
             if kernel::sum(context, next.len() as u64)? == 0 {

@@ -28,7 +28,7 @@ struct Arguments {
     /// Keys that each task inserts.
     #[arg(long, default_value_t = 100_000)]
     keys: u64,
-    /// Calls of a task that are under way at once.
+    /// Number of calls that a task has in flight.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     at_once: u64,
 }
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The key with this number, of all tasks.
+/// The key with this number; keys of all tasks are numbered.
 fn key(number: u64) -> String {
     format!("key {:x}", random::mix(number))
 }
@@ -71,7 +71,7 @@ fn run(task: &Task, Arguments { keys, at_once }: &Arguments) -> Result<(), Failu
         }
         Ok(known)
     })?;
-    // Those of the next task; and as many that nobody has inserted.
+    // Searches the keys of the next task, and the same number of keys that no task has inserted.
     let (wrong, finding) = kernel::timed(&mut context, |context| {
         let session = Session::new(context);
         let mut wrong = 0;

@@ -1,9 +1,9 @@
 //! RandomAccess of the HPC Challenge: every task changes random words of a table that fills the memory of all tasks.
 //!
-//! What it teaches: the smallest remote update there is, at the highest rate. Each is an exclusive or of a pseudo-random number
-//! into the word that its low bits name: as an atomic operation in the target's memory, as a message of its own, or as a share
-//! of an aggregated message. The rules allow a task to look at most 1024 updates ahead, so that is what the aggregated way holds
-//! back, for all targets together.
+//! What it teaches: the smallest remote update there is, at the highest rate. Each is an exclusive or of a pseudo-random number into the
+//! word that its low bits name: as an atomic operation in the target's memory, as a message of its own, or as a share of an aggregated
+//! message. The rules allow a task to look at most 1024 updates ahead, so the aggregated form holds back at most that many, for all targets
+//! together.
 //!
 //! ```text
 //! cargo amrun -n 4 --example gups
@@ -15,7 +15,7 @@
 //! The rules would allow one in a hundred; updates that are atomic or executed by their owner have none.
 //!
 //! After the HPC Challenge benchmark: the table has a power of two of 64-bit words, word i begins as i, there are four updates
-//! a word, and the sequence is the one of the polynomial x^63 + x^2 + x + 1 over GF(2), in which each task begins at its own place.
+//! a word, and the sequence is the one of the polynomial x^63 + x^2 + x + 1 over GF(2), in which each task begins at its own position.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -42,7 +42,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
-    /// How an update gets to its word.
+    /// How an update reaches its word.
     #[arg(long, value_enum, default_value_t = By::All)]
     by: By,
     /// The whole table has 2 to this power words of 8 bytes.
@@ -58,12 +58,12 @@ enum By {
     Amsend,
     /// By messages of many updates.
     Aggregated,
-    /// One after the other.
+    /// All of them, one after the other.
     All,
 }
 
 const PROGRAM: &str = "gups";
-/// Updates that a task may hold back, by the rules.
+/// Maximum number of updates that a task may hold back, by the rules.
 const LOOK_AHEAD: usize = 1024;
 const UPDATES_A_WORD: u64 = 4;
 
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where the words are: 2^`log` of them over `tasks` tasks, each with a share of words that follow each other.
+/// The distribution of 2^`log` words over `tasks` tasks; each task has a contiguous share.
 #[derive(Clone, Copy)]
 struct Layout {
     log: u32,
@@ -90,7 +90,7 @@ impl Layout {
         1 << self.log
     }
 
-    /// Whose word a number changes, and its place there.
+    /// The owner of the word that a number changes, and the word's index there.
     #[inline(always)]
     fn owner(self, number: u64) -> (TaskId, u64) {
         let index = number & (self.words() - 1);
@@ -140,8 +140,8 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
 
 /// The handlers for one number and for many.
 fn register(context: &mut Context<ShmFabric>, table: &Arc<Segment<u64>>) -> Result<[HandlerId; 2], Failure> {
-    // A wrong place is nobody's: messages are claims. Handlers of a task run one at a time, and nobody else writes meanwhile,
-    // so that load and store will do.
+    // Ignores an invalid index: messages are claims. Handlers of a task run one at a time and nothing else writes meanwhile, so a load and
+    // a store suffice.
     let change = |table: &Segment<u64>, place, number| {
         if let Ok(word) = table.atomic(place) {
             word.store(word.load(Ordering::Relaxed) ^ number, Ordering::Relaxed);
@@ -200,7 +200,7 @@ fn update(
     Ok(aggregator.flush(context)?)
 }
 
-/// Undoes all tasks' updates of this task's words, without asking anybody.
+/// Undoes all tasks' updates of this task's words, without communication.
 fn undo(context: &Context<ShmFabric>, layout: Layout, words: &mut [u64]) {
     let mut number = start(0);
     for _ in 0..layout.words() * UPDATES_A_WORD {

@@ -21,7 +21,7 @@ const BLOCK: usize = 256;
 const STEPS_MAX: u32 = 1 << 20;
 const VALUE_MAX: u64 = 100;
 const MEAN: f64 = VALUE_MAX as f64 / 2.0;
-/// How far a point may be from the mean in the end, as a part of it.
+/// Maximum relative difference between a point and the mean at the end.
 const EPSILON: f64 = 0.1;
 const SEED: u64 = 1;
 
@@ -41,7 +41,7 @@ fn relax() -> Result<(), Failure> {
     }
     for step in 0..STEPS_MAX {
         let phase = step as usize % 2;
-        // Each phase reads one neighbour's point, which the phase before has changed.
+        // Each phase reads one neighbour's point, which the previous phase has changed.
         let (low, high) = (points[1], points[BLOCK]);
         match phase {
             0 => world.sendrecv(&high, right, 0, &mut points[0], left, 0)?,

@@ -29,7 +29,7 @@ fn greet() -> am_core::Result<()> {
     let (me, tasks) = (context.task(), context.num_tasks());
     let next = TaskId((me.0 + 1) % tasks);
 
-    // Memory that peers may write, a counter for what they write, and a handler for what they say.
+    // Memory that peers may write, a counter for their writes, and a handler for their messages.
     let memory = context.alloc(8)?;
     let memory = context.expose(memory, Access::WRITE)?;
     let (written, greeted) = (context.counter()?, context.counter()?);
@@ -37,8 +37,8 @@ fn greet() -> am_core::Result<()> {
     // Collective: now every task knows every address, and has its handler.
     let addresses = context.address_init(memory.address(0))?;
 
-    // A put into the next task's memory; when the bytes are there, its counter grows. All tasks made their counters in the
-    // same order, so their names are the same everywhere.
+    // A put into the next task's memory; when the bytes are there, its counter grows. All tasks make their counters in the same order, so
+    // the counters have the same names in all tasks.
     let options = PutOptions { target: Some(written.name()), ..PutOptions::default() };
     context.put(addresses[next.index()], &u64::from(me.0).to_le_bytes(), options)?;
     // A message to every task, which runs its handler.
@@ -49,6 +49,6 @@ fn greet() -> am_core::Result<()> {
     context.wait_counter(written, 1)?;
     context.wait_counter(greeted, tasks.into())?;
     println!("{me} of {tasks}: task {} wrote here, and {tasks} said hello", memory.load_u64(0)?);
-    // Nobody leaves while others may still need its answers.
+    // No task leaves while others may still need its answers.
     context.gfence()
 }

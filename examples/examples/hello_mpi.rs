@@ -29,7 +29,7 @@ fn pass_on() -> Result<()> {
     let (rank, size) = (world.rank(), world.size());
 
     let mut sum = 0_u64;
-    // The first rank receives from none, and the last one sends to none.
+    // The first rank receives from no rank, and the last one sends to no rank.
     world.recv(&mut sum, rank.checked_sub(1), 0)?;
     sum += u64::from(rank);
     println!("rank {rank} of {size} passes on {sum}");

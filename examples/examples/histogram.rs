@@ -41,7 +41,7 @@ use mpi_over_am::{Environment, Settings};
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
-    /// How an update gets to its element.
+    /// How an update reaches its element.
     #[arg(long, value_enum, default_value_t = By::All)]
     by: By,
     /// Updates of each task.
@@ -50,7 +50,7 @@ struct Arguments {
     /// Elements of the table in each task.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     table: u64,
-    /// Updates in a message, or of each task in a round of the exchange, at most.
+    /// Maximum number of updates in a message, or of each task in a round of the exchange.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     batch: u64,
 }
@@ -65,7 +65,7 @@ enum By {
     Aggregated,
     /// By MPI: rounds of an exchange of lists.
     Alltoallv,
-    /// One after the other.
+    /// All of them, one after the other.
     All,
 }
 
@@ -144,7 +144,7 @@ fn expected_counts(
     Ok(counts)
 }
 
-/// Compares with what must be there, says how fast it was, and empties the table for the next way.
+/// Compares the table with the expected one, prints the speed, and clears the table for the next run.
 fn check(
     context: &mut Context<ShmFabric>,
     arguments: &Arguments,
@@ -173,8 +173,8 @@ struct Handlers {
 
 impl Handlers {
     fn register(context: &mut Context<ShmFabric>, table: &Arc<Segment<u64>>) -> Result<Self, Failure> {
-        // A wrong index finds no element: messages are claims. Handlers of a task run one at a time, and nobody else writes
-        // meanwhile, so that load and store will do.
+        // Ignores an invalid index: messages are claims. Handlers of a task run one at a time and nothing else writes meanwhile, so a load
+        // and a store suffice.
         let add = |table: &Segment<u64>, index| {
             if let Ok(count) = table.atomic(index) {
                 count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -245,7 +245,7 @@ impl Way<'_> {
         let mut receive = send.clone();
         let world = mpi.world();
         let mut progress = Progress::count(updates, self.shown);
-        // All tasks have the same number of updates, so of rounds.
+        // All tasks have the same number of updates, and so of rounds.
         let round = self.arguments.batch * tasks;
         for start in (0..updates).step_by(usize::try_from(round).unwrap_or(usize::MAX)) {
             let end = (start + round).min(updates);

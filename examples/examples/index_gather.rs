@@ -40,7 +40,7 @@ use mpi_over_am::{Environment, Settings};
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
-    /// How a value gets to who asks for it.
+    /// How a value reaches the task that asks for it.
     #[arg(long, value_enum, default_value_t = By::All)]
     by: By,
     /// Reads of each task.
@@ -49,7 +49,7 @@ struct Arguments {
     /// Elements of the table in each task.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     table: u64,
-    /// Reads in a message, or of each task in a round of the exchange, at most.
+    /// Maximum number of reads in a message, or of each task in a round of the exchange.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     batch: u64,
 }
@@ -64,7 +64,7 @@ enum By {
     Aggregated,
     /// By MPI: rounds of two exchanges of lists.
     Alltoallv,
-    /// One after the other.
+    /// All of them, one after the other.
     All,
 }
 
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What element `index` of the whole table holds.
+/// The value of element `index` of the whole table.
 fn value_of(index: u64) -> u64 {
     random::mix(index ^ SEED)
 }
@@ -137,8 +137,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The values that have come, each in the place of its request. Handlers and the program run in one thread, so all accesses
-/// are relaxed.
+/// The values received, each at the index of its request. Handlers and the program run in one thread, so all accesses are relaxed.
 struct Got {
     values: Vec<AtomicU64>,
     count: AtomicU64,
@@ -146,7 +145,7 @@ struct Got {
 
 impl Got {
     fn set(&self, slot: u64, value: u64) {
-        // A wrong place is nobody's: messages are claims.
+        // Ignores an invalid index: messages are claims.
         if let Some(place) = usize::try_from(slot).ok().and_then(|slot| self.values.get(slot)) {
             place.store(value, Ordering::Relaxed);
             self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -158,7 +157,7 @@ impl Got {
     }
 }
 
-/// Questions that wait for an answer: who asks, which element, and where the asker wants it.
+/// Questions that wait for an answer: the asking task, the element, and the index for the answer.
 type Questions = Arc<Mutex<Vec<(TaskId, u64, u64)>>>;
 
 struct Handlers {
@@ -167,7 +166,7 @@ struct Handlers {
     tell_many: HandlerId,
     finished: HandlerId,
     questions: Questions,
-    /// Tasks that have all their values.
+    /// Number of tasks that have all their values.
     finished_tasks: Arc<AtomicU64>,
 }
 
@@ -250,7 +249,7 @@ impl Way<'_> {
         (TaskId((index % self.tasks) as u32), index / self.tasks)
     }
 
-    /// All numbers of reads, with the progress bar moved on now and then.
+    /// The numbers of all reads; moves the progress bar now and then.
     fn numbers(&self) -> impl Iterator<Item = u64> + use<> {
         let requests = self.arguments.requests;
         let mut progress = Progress::count(requests, self.shown);
@@ -295,7 +294,7 @@ impl Way<'_> {
             }
         }
         questions.flush(context)?;
-        // Others ask until they have everything, too: it is over when nobody waits.
+        // Others ask until they have everything, too: the run is over when no task waits.
         let mut told = false;
         loop {
             self.answer(context, &mut answers)?;
@@ -317,9 +316,9 @@ impl Way<'_> {
         }
     }
 
-    /// Answers the questions that have come.
+    /// Answers the questions received so far.
     fn answer(&mut self, context: &mut Context<ShmFabric>, answers: &mut Aggregator) -> Result<(), Failure> {
-        // The lock is not held while something is sent: sending may run handlers.
+        // Releases the lock before sending, because sending may run handlers.
         let questions = std::mem::take(&mut *self.handlers.questions());
         for (task, place, slot) in questions {
             answers.push(context, task, [slot, self.table.get(place)?])?;
@@ -360,7 +359,7 @@ impl Way<'_> {
         Ok(())
     }
 
-    /// Compares each value with the one of its index, says how fast it was, and forgets the values.
+    /// Compares each value with the expected one, prints the speed, and clears the values.
     fn check(&mut self, context: &mut Context<ShmFabric>, by: &str, seconds: f64) -> Result<(), Failure> {
         let is_wrong = |(number, value): &(u64, &AtomicU64)| {
             value.load(Ordering::Relaxed) != value_of(self.index(*number))

@@ -1,9 +1,9 @@
 //! Counts the words of k letters in the reads of a genome, in a hash table that lies over all tasks.
 //!
-//! What it teaches: a distributed hash table in two manners. One-sided, a task finds the slot itself: it reads words of the owner's
-//! memory, claims a free one by compare-and-swap, and adds to its count; each step is a remote operation. With active messages
-//! it sends the word, and the owner's handler does all of it in its own memory: a table of any kind, which may grow, without
-//! a lock or an atomic operation. And what it gains that many words travel in one message.
+//! What it teaches: a distributed hash table in two manners. One-sided, a task finds the slot itself: it reads words of the owner's memory,
+//! claims a free one by compare-and-swap, and adds to its count; each step is a remote operation. With active messages it sends the word,
+//! and the owner's handler does all of it in its own memory: a table of any kind, which may grow, without a lock or an atomic operation.
+//! And what is gained if one message carries many words.
 //!
 //! ```text
 //! cargo amrun -n 4 --example kmer_count
@@ -61,13 +61,13 @@ enum By {
     Amsend,
     /// By messages of many words.
     Aggregated,
-    /// One after the other.
+    /// All of them, one after the other.
     All,
 }
 
 const PROGRAM: &str = "kmer_count";
 const READ_BASES: u64 = 100;
-/// Words in a message, at most.
+/// Maximum number of words in a message.
 const BATCH: usize = 1024;
 /// Reads between two looks at the progress bar.
 const SHOWN_EVERY: u64 = 64;
@@ -101,7 +101,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     }
     let table = Arc::new(Mutex::new(KmerTable::default()));
     let handlers = register(&mut context, &table)?;
-    // Each word that there can be has a slot, and as many are free.
+    // One slot for each possible word, and the same number of free slots.
     let words_max = reads.kmers(k).min(bases).max(1);
     let slots = words_max.div_ceil(u64::from(context.num_tasks())).saturating_mul(2) + 64;
     let remote = if matches!(arguments.by, By::Rmw | By::All) {
@@ -138,7 +138,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     report(&mut context, reads, k, &expected)
 }
 
-/// The task that owns a word: by the high half of what its slot is chosen by the low one of.
+/// The task that owns a word, chosen by the high half of its hash; the low half chooses the slot.
 #[inline(always)]
 fn owner(kmer: u64, tasks: u32) -> TaskId {
     TaskId(random::below(random::mix(kmer), u64::from(tasks)) as u32)
@@ -149,7 +149,7 @@ fn register(
     context: &mut Context<ShmFabric>,
     table: &Arc<Mutex<KmerTable>>,
 ) -> Result<[HandlerId; 2], Failure> {
-    // Handlers run in the program's thread, inside its calls: the lock is never waited for.
+    // Handlers run in the program's thread, inside its calls, so the lock is never waited for.
     let into = Arc::clone(table);
     let one = context.register_handler(move |message| {
         let [kmer] = aggregate::words(message.uhdr);
@@ -201,9 +201,9 @@ fn count(context: &mut Context<ShmFabric>, reads: Reads, k: u32, way: &mut Way<'
     Ok(())
 }
 
-/// A table that its owner has no part in: words and counts in exposed memory, changed by whoever has a word.
+/// A table whose owner takes no part: words and counts in exposed memory, which any task changes.
 struct RemoteTable {
-    /// A word plus 1, or 0 where there is none.
+    /// A word plus 1, or 0 for a free slot.
     words: Segment<u64>,
     counts: Segment<u64>,
 }
@@ -220,7 +220,7 @@ impl RemoteTable {
         for _ in 0..slots {
             let word = self.words.at(target, at)?;
             let found = match word.read(context)? {
-                // Somebody else may be faster: then it is theirs, which may be the same word.
+                // Another task may be faster: then the slot is taken, perhaps by the same word.
                 0 => word.compare_exchange(context, 0, key)?.map_or_else(|other| other, |_| key),
                 other => other,
             };
@@ -245,7 +245,7 @@ impl RemoteTable {
     }
 }
 
-/// What this task must own in the end, from all reads.
+/// The words that this task must own at the end, from all reads.
 fn count_own(context: &Context<ShmFabric>, reads: Reads, k: u32) -> KmerTable {
     let mut expected = KmerTable::default();
     let mut progress = Progress::count(reads.count, context.task().0 == 0);
@@ -269,7 +269,7 @@ fn check(
     by: &str,
 ) -> Result<(), Failure> {
     let wrong = found.iter().filter(|(kmer, count)| expected.count(*kmer) != *count).count();
-    // All that were found are there, each once; so if the numbers are the same, none is missing.
+    // Each word was found once and is in the table, so equal numbers mean that none is missing.
     let missing = found.len().abs_diff(expected.len());
     kernel::no_errors(
         context,
@@ -284,7 +284,7 @@ fn report(context: &mut Context<ShmFabric>, reads: Reads, k: u32, own: &KmerTabl
     for times in 1..=SHOWN as u64 {
         counts.push(kernel::sum(context, own.iter().filter(|(_, count)| *count == times).count() as u64)?);
     }
-    // Of several, the first in the alphabet: the same, however many tasks there are.
+    // Of several, the first in the alphabet: the same for any number of tasks.
     let most = own.iter().max_by_key(|(kmer, count)| (*count, !kmer)).unwrap_or((u64::MAX, 0));
     let (most_words, most_counts) = (kernel::gather(context, most.0)?, kernel::gather(context, most.1)?);
     let most = most_words.into_iter().zip(most_counts).max_by_key(|(kmer, count)| (*count, !kmer));

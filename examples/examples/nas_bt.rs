@@ -1,16 +1,16 @@
 //! NAS BT: the flow of a synthetic gas through a cube, solved along one direction after the other, all five numbers of a point
 //! together.
 //!
-//! What it teaches: lines that are cut. Tasks form a grid, so that along two of three directions a line goes over several of them:
-//! each sends what is left of its equations to the one behind it, and the solution comes back. Planes of lines follow each other,
-//! so that all tasks have work; of class A a message has up to 15 kilobytes on the way there, and a sixth of that on the way back.
+//! What it teaches: lines that are cut. Tasks form a grid, so that along two of three directions a line goes over several of them: each
+//! sends what is left of its equations to the one behind it, and the solution comes back. Planes of lines follow each other, so that all
+//! tasks have work. In class A a message has up to 15 kilobytes on the way there, and a sixth of that on the way back.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_bt
 //! cargo amrun -n 4 --example nas_bt -- --class A --variant counters
 //! ```
 //!
-//! You should see ten numbers beside those that they should be, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
+//! You should see ten numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
 //! digits.
 //!
 //! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; those that would

@@ -1,6 +1,6 @@
 //! NAS CG: the smallest eigenvalue of a large sparse matrix, by the conjugate gradient method.
 //!
-//! What it teaches: an iterative solver. Each task has some rows of the matrix; a product needs everybody's part of the vector
+//! What it teaches: an iterative solver. Each task has some rows of the matrix; a product needs all tasks' parts of the vector
 //! (`allgatherv`), and each step two sums over all tasks (`allreduce`) of one number, which is where latency counts.
 //!
 //! ```text
@@ -106,8 +106,7 @@ impl Matrix {
         }
     }
 
-    /// Rows `first` to `end` of the sum of the outer products of random sparse vectors, each with less weight than the one
-    /// before.
+    /// Rows `first` to `end` of the sum of the outer products of random sparse vectors, with decreasing weights.
     fn new(problem: Problem, first: usize, end: usize) -> Self {
         let Problem { order, nonzeros, shift, .. } = problem;
         let mut generator = Generator::new(SEED);
@@ -142,7 +141,7 @@ impl Matrix {
     }
 }
 
-/// So many random elements at random places, and 0.5 at the place `number`.
+/// `count` random elements at random indices, and 0.5 at index `number`.
 fn sparse_vector(
     generator: &mut Generator,
     order: usize,
@@ -200,7 +199,7 @@ impl<'a> Solver<'a> {
         Ok(())
     }
 
-    /// Makes `z` the solution of A z = x, by so many steps; the estimate of the eigenvalue.
+    /// Makes `z` the solution of A z = x, by a fixed number of steps. Returns the estimate of the eigenvalue.
     fn iteration(&mut self, x: &[f64]) -> Result<f64, Failure> {
         let mut z = vec![0.0; x.len()];
         let (mut r, mut p, mut q) = (x.to_vec(), x.to_vec(), vec![0.0; x.len()]);
@@ -214,7 +213,7 @@ impl<'a> Solver<'a> {
             let beta = rho / before;
             p.iter_mut().zip(&r).for_each(|(p, r)| *p = r + beta * *p);
         }
-        // The benchmark also asks how good the solution is.
+        // The benchmark also asks for the residual of the solution.
         self.multiply(&z, &mut q)?;
         let rest: Vec<f64> = x.iter().zip(&q).map(|(x, q)| x - q).collect();
         let residual = self.dot(&rest, &rest)?.sqrt();

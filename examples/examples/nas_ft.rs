@@ -1,7 +1,7 @@
 //! NAS FT: a heat equation in three dimensions, solved by Fourier transforms.
 //!
-//! What it teaches: everybody's data for everybody. A task has some planes of the block and transforms along x and y without
-//! help; before the transform along z the whole block changes hands (`alltoallv`), once an iteration. That costs bandwidth.
+//! What it teaches: an exchange of all data between all tasks. A task has some planes of the block and transforms along x and y alone;
+//! before the transform along z the whole block is exchanged (`alltoallv`), once in each iteration. That costs bandwidth.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_ft
@@ -129,9 +129,9 @@ struct Solver<'a> {
     world: &'a Communicator,
     problem: Problem,
     turn: Turn<'a>,
-    /// The waves of the own curtains, and what a step leaves of each.
+    /// The waves of the own curtains, and the factor by which a step reduces each.
     waves: Vec<Complex>,
-    /// What a step leaves of a wave is the product of three numbers, one for each dimension.
+    /// The factor of a wave is the product of three numbers, one for each dimension.
     decay: [Vec<f64>; 3],
     plane: Vec<Complex>,
     curtain: Vec<Complex>,
@@ -206,7 +206,7 @@ impl<'a> Solver<'a> {
         Ok(sum)
     }
 
-    /// The sum of those elements of the present plane that belong to the checksum.
+    /// The sum of the current plane's elements that belong to the checksum.
     fn tested_of(&self, z: usize) -> Complex {
         let [width, height, depth] = self.problem.sizes;
         let of_this_plane = (0..TESTED).filter(|number| 5 * number % depth == z);
@@ -220,7 +220,7 @@ fn transform_rows(plan: &Plan, plane: &mut [Complex], scratch: &mut [Complex], w
     plane.chunks_exact_mut(width).for_each(|row| plan.transform(row, &mut scratch[..width]));
 }
 
-/// What a step of time leaves of each wave of one dimension. Above the middle they are those with negative numbers.
+/// The factor by which a step reduces each wave of one dimension. Indices above the middle are negative wave numbers.
 fn decay(len: usize) -> Vec<f64> {
     let of_wave = |place: usize| {
         let number = place.min(len - place) as f64;

@@ -40,9 +40,9 @@ struct Problem {
     log_max_key: u32,
     tested: [usize; TESTED],
     ranks: [i64; TESTED],
-    /// So many of the tested ranks grow with the iterations; the others fall.
+    /// Number of tested ranks that grow with the iterations; the others decrease.
     growing: usize,
-    /// By how much they have changed before the first iteration, for both kinds.
+    /// Change of both kinds before the first iteration.
     before: [i64; 2],
 }
 
@@ -126,11 +126,11 @@ fn drawn_keys(problem: &Problem, first: usize, end: usize) -> Vec<u32> {
     (first..end).map(key).collect()
 }
 
-/// What an iteration gives this task.
+/// The result of an iteration in this task.
 struct Ranked {
-    /// Keys among those that are known whose ranks are wrong.
+    /// Number of tested keys with a wrong rank.
     wrong: u64,
-    /// How often each key of this task's range comes.
+    /// Number of occurrences of each key of this task's range.
     counts: Vec<u64>,
 }
 
@@ -145,7 +145,7 @@ fn rank_keys(
         keys[iteration as usize] = iteration;
         keys[(iteration + ITERATIONS) as usize] = (1 << problem.log_max_key) - iteration;
     }
-    // How long the buckets are, and behind them the keys that are tested.
+    // The sizes of the buckets, followed by the tested keys.
     let shift = problem.log_max_key - BUCKETS.ilog2();
     let bucket_of = |key: u32| (key >> shift) as usize;
     let mut lens = vec![0u64; BUCKETS + TESTED];
@@ -161,7 +161,7 @@ fn rank_keys(
     world.allreduce_in_place(&mut lens, op::Sum)?;
     let owners = shared_out(&lens[..BUCKETS], world.size(), problem.keys);
 
-    // The keys by buckets, which are by owners.
+    // Sorts the keys by buckets, and so by owners.
     let mut ends = vec![0; BUCKETS];
     let mut end = 0;
     for (start, len) in ends.iter_mut().zip(&own_lens) {
@@ -218,7 +218,7 @@ fn expected_rank(problem: &Problem, tested: usize, iteration: u32) -> i64 {
     }
 }
 
-/// The first bucket of each task, and the end: each has about as many keys as any other.
+/// The first bucket of each task, and the end: all tasks get about the same number of keys.
 fn shared_out(lens: &[u64], tasks: u32, keys: usize) -> Vec<usize> {
     let mut owners = vec![0];
     let mut before = 0;

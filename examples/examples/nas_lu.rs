@@ -1,15 +1,15 @@
 //! NAS LU: the flow of a synthetic gas through a cube, by successive over-relaxation.
 //!
-//! What it teaches: a wavefront. A task can begin with a plane of its part of the cube when its neighbours have sent it the edges
-//! of theirs; so there are very many messages of a kilobyte or so, and each one that is late makes all behind it late. Tasks
-//! form a grid (a Cartesian topology), in which some have nobody on a side.
+//! What it teaches: a wavefront. A task can begin with a plane of its part of the cube when its neighbours have sent it the edges of
+//! theirs; so there are very many messages of about a kilobyte, and a late one delays all that follow. Tasks form a grid (a Cartesian
+//! topology), in which some have no neighbour on a side.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_lu
 //! cargo amrun -n 4 --example nas_lu -- --class A --variant counters
 //! ```
 //!
-//! You should see eleven numbers beside those that they should be, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
+//! You should see eleven numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
 //! digits.
 //!
 //! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; those that would
@@ -130,7 +130,7 @@ fn surface_integral(flow: &Flow<'_>) -> Result<f64, Failure> {
     let tile = flow.tile();
     let last = tile.size() - 1;
     let corners = [[1, last - 1], [1, last - 2], [2, last - 1]];
-    // What a point weighs because of where it is along a direction: half at the ends.
+    // The weight of a point by its position along a direction: half at the ends.
     let weight = |direction: usize, place: usize| {
         let [low, high] = corners[direction];
         match place {

@@ -85,7 +85,7 @@ fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
 /// A point of the cube, and the random number that belongs to it.
 type Drawn = (f64, usize);
 
-/// Where the largest random numbers are, charges of 1; where the smallest are, of -1; elsewhere nothing. Collective.
+/// The right-hand side: 1 at the largest random numbers, -1 at the smallest, 0 elsewhere. Collective.
 fn charges(world: &Communicator, size: usize) -> Result<Cube, Failure> {
     let share = Share::halved(size, world.rank(), world.size()).swap_remove(0);
     let points = share.own().start * size * size..share.own().end * size * size;
@@ -108,7 +108,7 @@ fn charges(world: &Communicator, size: usize) -> Result<Cube, Failure> {
     Ok(cube)
 }
 
-/// Keeps the best ones, the best first.
+/// Keeps the best numbers, the best first.
 fn keep(best: &mut Vec<Drawn>, drawn: Drawn, is_better: impl Fn(f64, f64) -> bool) {
     if best.len() == CHARGES && !is_better(drawn.0, best[CHARGES - 1].0) {
         return;
@@ -118,13 +118,13 @@ fn keep(best: &mut Vec<Drawn>, drawn: Drawn, is_better: impl Fn(f64, f64) -> boo
     best.insert(place, drawn);
 }
 
-/// The points of the best ones of all tasks.
+/// The points with the best numbers of all tasks.
 fn best_of_all(
     world: &Communicator,
     own: &[Drawn],
     is_better: impl Fn(f64, f64) -> bool,
 ) -> Result<Vec<usize>, Failure> {
-    // Points are whole numbers that a double holds. No point: this task has fewer.
+    // A double holds every point number exactly. -1 means that this task has fewer points.
     let nothing = [0.0, -1.0];
     let mut send = [nothing; CHARGES];
     send.iter_mut().zip(own).for_each(|(send, &(number, point))| *send = [number, point as f64]);

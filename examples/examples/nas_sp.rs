@@ -1,14 +1,14 @@
 //! NAS SP: the flow of a synthetic gas through a cube, solved along one direction after the other, each kind of wave by itself.
 //!
-//! What it teaches: as `nas_bt` does, lines that are cut. Each equation reaches over two points, so that messages are as large,
-//! for a third of the work at each point: they matter more.
+//! What it teaches: as `nas_bt` does, lines that are cut. Each equation reaches over two points, so messages have the same size for a third
+//! of the work at each point, and matter more.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_sp
 //! cargo amrun -n 4 --example nas_sp -- --class A --variant counters
 //! ```
 //!
-//! You should see ten numbers beside those that they should be, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
+//! You should see ten numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
 //! digits.
 //!
 //! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; those that would

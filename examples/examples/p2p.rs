@@ -1,8 +1,8 @@
 //! The pipeline of the Parallel Research Kernels (Synch_p2p): a wave of dependences runs through a grid, one word at a time.
 //!
-//! What it teaches: what it costs that a task waits for one word of its neighbour. By put, the neighbour stores the word into
-//! this task's memory and its counter says so: no receive, no matching, nothing to answer. By MPI, each word is a message. A
-//! row is ready when the word to its left is, so the time of a row is the latency, as soon as the rows are short.
+//! What it teaches: the cost of a wait for one word of a neighbour. By put, the neighbour stores the word into this task's memory and a
+//! counter reports it: no receive, no matching, nothing to answer. By MPI, each word is a message. A row is ready when the word to its left
+//! is, so the time of a row is the latency, as soon as the rows are short.
 //!
 //! ```text
 //! cargo amrun -n 4 --example p2p
@@ -40,7 +40,7 @@ use mpi_over_am::{Communicator, Environment, Settings};
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
-    /// How a word gets to the neighbour.
+    /// How a word reaches the neighbour.
     #[arg(long, value_enum, default_value_t = By::Both)]
     by: By,
     /// Columns of the grid, over all tasks.
@@ -60,7 +60,7 @@ enum By {
     Put,
     /// By MPI.
     Mpi,
-    /// One after the other.
+    /// Both, one after the other.
     Both,
 }
 
@@ -156,7 +156,7 @@ fn report(
 ) -> Result<(), Failure> {
     let expected = f64::from(arguments.iterations + 1) * (arguments.columns + arguments.rows - 2) as f64;
     let fine = match outcome.corner {
-        // Whole numbers of this size have no rounding.
+        // Integers of this size are exact in a double.
         Some(corner) if corner != expected => {
             Err(Failure::Wrong(format!("by {by}, the corner is {corner}, not {expected}")))
         }
@@ -246,8 +246,8 @@ fn iterate(
     Ok(Outcome { corner: is_last.then(|| grid[grid.len() - 1]), seconds })
 }
 
-/// By put and target counters. No word can be overwritten before it was read: the next iteration begins when the last strip
-/// has ended this one, and that is behind all others.
+/// By put and target counters. No word is overwritten before it was read: an iteration begins when the last strip has ended the previous
+/// one, which is after all other strips.
 struct PutPipe<'a> {
     context: &'a mut Context<ShmFabric>,
     strip: Strip,
@@ -255,7 +255,7 @@ struct PutPipe<'a> {
     left: Segment<f64>,
     /// The last corner, in the first task.
     corner: Segment<f64>,
-    /// Counts the words that have come. Every task makes its counters in the same order, so they have the same names.
+    /// Counts the received words. Every task makes its counters in the same order, so the counters have the same names.
     words: Counter,
     corners: Counter,
 }

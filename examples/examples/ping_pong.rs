@@ -1,4 +1,4 @@
-//! Half round trips between two tasks, from 0 bytes to 4 MiB, by every way there is, beside the machine's own limit.
+//! Half round trips between two tasks, from 0 bytes to 4 MiB, by every available method, beside the machine's own limit.
 //!
 //! What it teaches: what each layer costs, and what the choice of a completion costs (the three of the MPI-LAPI paper:
 //! completion in context, by counter, on the handler thread).
@@ -12,11 +12,11 @@
 //! stay below (p99). The best batch is not shown: where the host of a virtual machine moves its processors about, two of them may share a
 //! cache for some milliseconds, and a batch of that time says nothing about the others. Every message is checked when it comes.
 //!
-//! `limit` is a bare ring of lines (up to 40 bytes with the payload in the line; above, and one copy by the receiver from the
-//! sender's mapped buffer). Each message is new in each line of the cache, as what programs send is; `--same-data` leaves that
-//! out: both caches keep the bytes then, and up to some 32 KiB the limit costs next to nothing. The target of a put looks at the
-//! last byte alone: the others stay with the writer until they are read. Every way takes its turn in every batch, so that all
-//! see the same machine. Tasks beyond the first two only take part in setting up.
+//! `limit` is a bare ring of lines (up to 40 bytes with the payload in the line; above, and one copy by the receiver from the sender's
+//! mapped buffer). Each message has changed in each cache line, as a program's messages have. `--same-data` sends unchanged bytes: both
+//! caches then keep them, and up to about 32 KiB the limit costs next to nothing. The target of a put looks at the last byte alone: the
+//! others stay with the writer until they are read. Every batch runs all methods in turn, so that all see the same state of the machine.
+//! Tasks beyond the first two only take part in setting up.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -36,10 +36,10 @@ use am_via::{ShmFabric, Task};
 use clap::Parser;
 use mpi_over_am::{Communicator, Environment, Settings};
 
-/// How messages of this program begin.
+/// Prefix of this program's messages.
 const PROGRAM: &str = "ping_pong";
 
-/// Half round trips between two tasks, by every way there is, beside the machine's own limit.
+/// Half round trips between two tasks, by every available method, beside the machine's own limit.
 #[derive(Parser)]
 struct Arguments {
     /// Also write the rows to this file, as a JSON array.
@@ -51,7 +51,7 @@ struct Arguments {
     /// Batches for each size and way.
     #[arg(long, default_value_t = 100)]
     batches: usize,
-    /// Send the same bytes again and again. Both caches keep them then, which no program that computes something has.
+    /// Send the same bytes again and again. Both caches then keep them, unlike the data of a program that computes something.
     #[arg(long)]
     same_data: bool,
 }
@@ -62,7 +62,7 @@ const WARM_UP: usize = 2;
 /// The payload of one line of the bare ring.
 const LINE_BYTES: usize = 40;
 
-/// A message is new in each line of the cache.
+/// Distance of the bytes that change from message to message: one in each cache line.
 const NEW_EVERY_BYTES: usize = 64;
 
 /// A way to send, and the name of its column.
@@ -92,7 +92,7 @@ struct Player {
     context: Context<ShmFabric>,
     peer: TaskId,
     serves: bool,
-    /// Where the peer's bytes land, by put and by amsend.
+    /// Where the peer's bytes arrive, by put and by amsend.
     own: Exposed,
     theirs: RemoteAddress,
     source: JobBuffer,
@@ -104,7 +104,7 @@ struct Player {
     world: Communicator<ShmFabric>,
     mpi_source: JobBuffer,
     mpi_target: JobBuffer,
-    /// How far what changes from message to message lies apart.
+    /// Distance of the bytes that change from message to message.
     new_every_bytes: usize,
 }
 
@@ -133,7 +133,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Input(how.to_owned()));
     }
     let mut context = task.context()?;
-    // Before a measurement that would be lost.
+    // Opened before the measurement, which would be lost if this failed.
     let json = agree(&mut context, PROGRAM, open_json(task, arguments))?;
     let settings = Settings::try_from(task.job().variables())?;
     let environment = Environment::with_fabric(task.fabric(1)?, &settings)?;
@@ -226,7 +226,7 @@ fn play(mut player: Player, arguments: &Arguments, json: Option<File>, pinned: b
     Ok(())
 }
 
-/// Writes a byte every so many bytes, and the last one.
+/// Writes a byte at every multiple of this distance, and the last one.
 #[inline(always)]
 fn renew(message: &mut [u8], every_bytes: usize, value: u8) {
     message.iter_mut().step_by(every_bytes).for_each(|byte| *byte = value);
@@ -305,7 +305,7 @@ impl Player {
             Way::AmsendThread => self.handlers.on_thread,
         };
         let target = if way == Way::AmsendCounter { target } else { None };
-        // Nobody answers these messages, so they reserve no room for an answer.
+        // These messages are not answered, so they reserve no credit for an answer.
         let options = AmOptions { target, ..AmOptions::default() };
         Ok(self.context.amsend(self.peer, handler, &[], &self.source[..bytes], options)?)
     }

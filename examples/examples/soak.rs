@@ -1,4 +1,4 @@
-//! A million mixed messages, each of them checked, and the memory that it took.
+//! A million mixed messages, each of them checked, and the memory that they took.
 //!
 //! What it teaches: all ways to send and to receive at once; and that a job which runs for long needs no more memory than one that
 //! runs for a moment: messages that come before their receive, requests and buffers are given back.
@@ -8,7 +8,7 @@
 //! cargo amrun -n 8 --example soak -- --messages 10000000 --seed 2
 //! ```
 //!
-//! You should see how many messages went in which way, the memory of the tasks after a tenth of the messages and at the end, and
+//! You should see how many messages went by which method, the memory of the tasks after a tenth of the messages and at the end, and
 //! `verified`: every word was right, and no task has grown by more than 16 MiB in between.
 
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ struct Arguments {
     /// Messages of all tasks together; rounded up to whole rounds.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     messages: u64,
-    /// Where the mixture comes from.
+    /// Seed of the mixture.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -83,7 +83,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     verdict.map_or(Ok(()), Err)
 }
 
-/// Says what there was, and what is wrong with it. Collective.
+/// Prints the results, and what is wrong with them. Collective.
 fn report(soak: &Soak<'_>, warm: Memory, end: Memory, seconds: f64) -> Result<Option<Failure>, Failure> {
     let Soak { world, mixture, counts, .. } = soak;
     let all = counts.of_all(world)?;
@@ -123,7 +123,7 @@ fn report(soak: &Soak<'_>, warm: Memory, end: Memory, seconds: f64) -> Result<Op
     }
     Ok(match (all.wrong, grown, world.rank()) {
         (0, ..=GROWTH_BYTES_MAX, _) => None,
-        // One voice is enough.
+        // One task reports it.
         (0, _, 0) => Some(Failure::Wrong(format!(
             "a task has grown by {grown} bytes, which is more than {GROWTH_BYTES_MAX}"
         ))),
@@ -165,11 +165,11 @@ impl Counts {
     }
 }
 
-/// The memory of a task, in bytes; what tasks share counts in each that has used it.
+/// The memory of a task in bytes; shared pages count in each task that has touched them.
 #[derive(Clone, Copy)]
 struct Memory {
     now: u64,
-    /// The most that it has been.
+    /// The maximum so far.
     peak: u64,
 }
 

@@ -1,9 +1,9 @@
 //! The star stencil of the Parallel Research Kernels, its halo exchanged by puts with target counters and by MPI.
 //!
-//! What it teaches: the same halo exchange in both models. By put, a task writes its edge straight into its neighbour's halo
-//! buffer, and the neighbour waits for a counter and for nothing else: no receive, no request. Two buffers a side, used in
-//! turn, are all the flow control there is: who has this iteration's halo of a neighbour knows that the neighbour has read
-//! the one before the last. By MPI, receives are posted, edges are sent, and all are waited for.
+//! What it teaches: the same halo exchange in both models. By put, a task writes its edge straight into its neighbour's halo buffer, and
+//! the neighbour waits for a counter and for nothing else: no receive, no request. Two buffers for each side, used in turn, are the only
+//! flow control: a task that has received this iteration's halo from a neighbour knows that the neighbour has read the halo before the
+//! last. By MPI, receives are posted, edges are sent, and all are waited for.
 //!
 //! ```text
 //! cargo amrun -n 4 --example stencil
@@ -52,7 +52,7 @@ enum By {
     Put,
     /// By MPI.
     Mpi,
-    /// One after the other.
+    /// Both, one after the other.
     Both,
 }
 
@@ -105,7 +105,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What came out, the same in all tasks.
+/// The results, the same in all tasks.
 struct Outcome {
     /// The mean over all inner points of what the operator has added up.
     norm: f64,
@@ -118,7 +118,7 @@ fn report(is_first: bool, by: &str, arguments: &Arguments, outcome: Outcome) -> 
     let expected = f64::from(arguments.iterations + 1) * (COEFX + COEFY);
     if (outcome.norm - expected).abs() > EPSILON {
         let norm = outcome.norm;
-        // One voice is enough.
+        // One task reports it.
         return Err(match is_first {
             true => Failure::Wrong(format!("by {by}, the norm is {norm}, not {expected}")),
             false => Failure::Elsewhere,
@@ -304,8 +304,8 @@ impl<'a> Grid<'a> {
         let weight: [f64; RADIUS] = std::array::from_fn(|k| 1.0 / (2.0 * (k + 1) as f64 * RADIUS as f64));
         let input = &self.input;
         for y in rows.clone().filter(|y| *y < height) {
-            // A row of the input by its distance from the middle one; all as long as the output's, so that nothing is checked
-            // in the loop over the points.
+            // Rows of the input by their distance from the middle one, all as long as the output's, so that the loop over the points needs
+            // no bounds checks.
             let row = |down: usize, right: usize| {
                 let at = (y + down) * stride + right;
                 &input[at..at + width]
@@ -381,7 +381,7 @@ const POINT_BYTES: usize = size_of::<f64>();
 
 impl<'a> PutHalo<'a> {
     fn new(context: &'a mut Context<ShmFabric>, tile: &Tile) -> Result<Self, Failure> {
-        // Every task makes its counters in the same order, so they have the same names everywhere.
+        // Every task makes its counters in the same order, so the counters have the same names in all tasks.
         let mut counters = Vec::new();
         let mut regions = Vec::new();
         for side in SIDES {
@@ -396,7 +396,7 @@ impl<'a> PutHalo<'a> {
         let mut ways = Vec::new();
         for (own, side) in regions.into_iter().zip(SIDES) {
             let Some(neighbour) = tile.neighbours[side as usize] else { continue };
-            // What lies on my right, I am on the left of.
+            // This task is the left neighbour of its right neighbour, and so on.
             let there = side.opposite() as usize;
             ways.push(PutWay {
                 side,
@@ -410,7 +410,7 @@ impl<'a> PutHalo<'a> {
         Ok(Self { context, ways, round: 0, bytes: Vec::new(), points: Vec::new() })
     }
 
-    /// Ends the exposure, when nobody writes any more.
+    /// Ends the exposure, when no task writes any more.
     fn close(self) -> Result<(), Failure> {
         self.context.gfence()?;
         for way in self.ways {
@@ -491,7 +491,7 @@ impl Halo for MpiHalo {
         self.world.scope(|scope| {
             let mut requests = Vec::with_capacity(2 * self.ways.len());
             for MpiWay { side, neighbour, edge, halo } in &mut self.ways {
-                // A message is named by the side of its receiver.
+                // The tag of a message is the receiver's side.
                 requests.push(scope.irecv(halo, *neighbour, *side as i32)?);
                 requests.push(scope.isend(edge, *neighbour, side.opposite() as i32)?);
             }

@@ -1,9 +1,9 @@
-//! The transpose of the Parallel Research Kernels: everybody has a block for everybody, by puts and by MPI.
+//! The transpose of the Parallel Research Kernels: each task sends a block to every other one, by puts and by MPI.
 //!
-//! What it teaches: large transfers in all directions at once. By put, a task stores each block into a place of its target's
-//! that is kept for this source, and a counter of that source's own says that it is there. Two places a source, used in turn, are
-//! all the flow control there is: who has this iteration's block of a task knows that the task has read the one before the last.
-//! By MPI, each pair exchanges its blocks by `sendrecv`.
+//! What it teaches: large transfers in all directions at once. By put, a task stores each block into a buffer that the target keeps for
+//! this source, and a counter for this source reports it. Two buffers for each source, used in turn, are the only flow control: a task that
+//! has received this iteration's block from another one knows that that task has read the block before the last. By MPI, each pair
+//! exchanges its blocks by `sendrecv`.
 //!
 //! ```text
 //! cargo amrun -n 4 --example transpose
@@ -40,7 +40,7 @@ use mpi_over_am::{Communicator, Environment, Settings};
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
-    /// How a block gets to its task.
+    /// How a block reaches its task.
     #[arg(long, value_enum, default_value_t = By::Both)]
     by: By,
     /// Rows and columns of the matrix.
@@ -57,12 +57,12 @@ enum By {
     Put,
     /// By MPI.
     Mpi,
-    /// One after the other.
+    /// Both, one after the other.
     Both,
 }
 
 const PROGRAM: &str = "transpose";
-/// Rows and columns that are transposed together, so that both matrices stay in the nearest cache.
+/// Rows and columns that are transposed together, so that both matrices stay in the level 1 cache.
 const TILE: usize = 32;
 
 fn main() -> ExitCode {
@@ -185,7 +185,7 @@ fn iterate(
             context.gfence()?;
             started = Instant::now();
         }
-        // Each pair at its own time: not all to the first task.
+        // Starts at different targets, so that not all tasks send to the first one at once.
         for phase in 0..blocks.tasks() {
             let to = (blocks.own + blocks.tasks() - phase) % blocks.tasks();
             let from = (blocks.own + phase) % blocks.tasks();
@@ -205,7 +205,7 @@ fn iterate(
     let added = rounds * f64::from(iterations) / 2.0;
     let expected = |column: usize, row: usize| (row * order + column) as f64 * rounds + added;
     let places = (start..start + columns).flat_map(|column| (0..order).map(move |row| (column, row)));
-    // Whole numbers of this size have no rounding.
+    // Integers of this size are exact in a double.
     let wrong = places.zip(&b).filter(|((column, row), found)| **found != expected(*column, *row)).count();
     Ok(Outcome { wrong: wrong as u64, seconds: seconds.unwrap_or(0) as f64 / 1e9 })
 }
@@ -226,7 +226,7 @@ fn cut_transposed(a: &[f64], order: usize, (start, rows): (usize, usize), block:
     }
 }
 
-/// Adds a block whose columns are the own ones and whose rows are those of the columns that its source has.
+/// Adds a block: its columns are this task's, its rows are the source's columns.
 fn add(b: &mut [f64], order: usize, (start, rows): (usize, usize), block: &[f64]) {
     for (column, block) in b.chunks_exact_mut(order).zip(block.chunks_exact(rows)) {
         column[start..start + rows].iter_mut().zip(block).for_each(|(element, more)| *element += more);
@@ -236,11 +236,11 @@ fn add(b: &mut [f64], order: usize, (start, rows): (usize, usize), block: &[f64]
 /// How blocks get to other tasks.
 enum Way {
     Put(PutBlocks),
-    /// And where a block arrives.
+    /// MPI, with a buffer for the received block.
     Mpi(Communicator, Vec<f64>),
 }
 
-/// Places for two blocks of each source, and a counter for each source.
+/// Buffers for two blocks from each source, and a counter for each source.
 struct PutBlocks {
     places: Segment<f64>,
     arrived: Vec<Counter>,
@@ -248,7 +248,7 @@ struct PutBlocks {
 
 impl PutBlocks {
     fn new(context: &mut Context<ShmFabric>, blocks: &Blocks) -> am_core::error::Result<Self> {
-        // Every task makes its counters in the same order, so they have the same names everywhere.
+        // Every task makes its counters in the same order, so the counters have the same names in all tasks.
         let arrived = blocks.columns.iter().map(|_| context.counter()).collect::<Result<_, _>>()?;
         let places = Segment::new(context, (2 * blocks.tasks() * blocks.block_max()) as u64)?;
         Ok(Self { places, arrived })
@@ -256,7 +256,7 @@ impl PutBlocks {
 }
 
 impl Way {
-    /// Sends `block` to a task, and gives the one that has come from another; `block` may be overwritten with it.
+    /// Sends `block` to a task and returns the block received from another one, which may overwrite `block`.
     fn exchange<'a>(
         &'a mut self,
         context: &mut Context<ShmFabric>,

@@ -39,7 +39,7 @@ const PROGRAM: &str = "tree_search";
 const CHILDREN: u64 = 8;
 /// Nodes with children, of a million: a little below the number with which the tree would have no end.
 const PARENTS: u64 = 124_800;
-/// Nodes that are searched between two looks at what others want.
+/// Number of nodes searched between two looks for calls of other tasks.
 const BATCH: usize = 64;
 
 fn main() -> ExitCode {
@@ -93,7 +93,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
             }
             let found: Vec<u64> = batch.iter().copied().flat_map(children).collect();
             searched += batch.len() as u64;
-            // They are counted before anybody can steal and search them.
+            // They are counted before any task can steal and search them.
             open.fetch_add(context, (found.len() as u64).wrapping_sub(batch.len() as u64))?;
             work.with(|work| work.extend(found));
             context.probe()?;

@@ -49,7 +49,7 @@ const SIZES: [u32; 10] = [1, 8, 64, 512, 2048, 8192, 65_536, 262_144, 1 << 20, 4
 const RECEIVES: usize = 40;
 /// Descriptors posted at a time when bandwidth is measured.
 const WINDOW: usize = 16;
-/// Nothing here takes so long, unless the other task has died.
+/// Far longer than any step takes, unless the other task has died.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 /// An operation of VIA, and the name of its columns.
@@ -80,7 +80,7 @@ struct Player {
     vi: ViHandle,
     tag: PTag,
     peer: NodeAddress,
-    /// What is sent from here, and what is written to by the peer.
+    /// The source of this task's messages, and the target of the peer's.
     source: Region,
     target: Region,
     /// The peer's target.
@@ -199,7 +199,7 @@ impl Player {
             generation: u32::from_le_bytes([e, f, g, h]),
         };
         self.sent()?;
-        // Nothing may overwrite it before both have read it.
+        // Neither task overwrites it before both have read it.
         self.meet()
     }
 
@@ -235,7 +235,7 @@ impl Player {
         }
     }
 
-    /// Both tasks get here before either goes on.
+    /// Returns once both tasks have called it.
     fn meet(&mut self) -> Result<(), Error> {
         self.post(Operation::Send, 0)?;
         self.receive()?;
@@ -261,7 +261,7 @@ impl Player {
     /// Waits for a message of the other task, and checks its mark, which is this task's next one.
     fn arrived(&mut self, operation: Operation, bytes: u32, mark: u8) -> Result<(), Error> {
         if operation == Operation::Write {
-            // Silent: only the memory says that it was written.
+            // This write is not reported; only the memory shows it.
             let start = Instant::now();
             while Self::last_byte(&self.target, bytes)? != mark {
                 self.nic.progress();
@@ -283,7 +283,7 @@ impl Player {
         let mut row = serde_json::Map::new();
         row.insert("bytes".into(), bytes.into());
         let mut times = vec![(Vec::new(), Vec::new()); OPERATIONS.len()];
-        // The first batch warms up and is not counted. Every operation takes its turn in every batch.
+        // The first batch warms up and is not counted. Every batch runs all operations in turn.
         for batch in 0..=batches {
             for ((operation, _), (latencies, rates)) in OPERATIONS.iter().zip(&mut times) {
                 let (latency, rate) = (self.latency(*operation, bytes)?, self.rate(*operation, bytes)?);
@@ -306,7 +306,7 @@ impl Player {
         self.meet()?;
         let start = Instant::now();
         if operation == Operation::Read {
-            // The peer has nothing to do; it waits where the two meet again.
+            // The peer has nothing to do; it waits at the next meeting.
             for _ in 0..if self.begins { rounds } else { 0 } {
                 self.post(operation, bytes)?;
                 self.sent()?;
@@ -347,13 +347,13 @@ impl Player {
                 self.receive()?;
             }
         }
-        // The answer comes behind everything.
+        // The answer comes after all data.
         self.meet()?;
         let seconds = start.elapsed().as_secs_f64();
         Ok(f64::from(bytes) * WINDOW as f64 / seconds / 1e6)
     }
 
-    /// What it costs to register and to deregister, in words.
+    /// The cost of registering and deregistering memory, as text.
     fn registrations(&mut self, arguments: &Arguments) -> Result<Vec<String>, Error> {
         let mut rows = Vec::new();
         for bytes in [4096, 1 << 20].into_iter().filter(|&bytes| bytes <= arguments.max_bytes.max(4096)) {

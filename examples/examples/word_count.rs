@@ -1,9 +1,9 @@
 //! Counts the words of text files in a hash table that is distributed over all tasks.
 //!
-//! What it teaches: an active message whose header handler answers with the place for its data. The handler of a word's owner
-//! finds the word's slot, or hands out a new one, and answers with the cell in it that belongs to the sender; the layer below
-//! puts the count straight into that cell. And: how a task that counts on makes progress for the others (`probe`), how all
-//! know that all is done (`gfence`), and how one task reads the tables of the others (`get`).
+//! What it teaches: an active message whose header handler returns the destination of its data. The handler of a word's owner finds the
+//! word's slot, or allots a new one, and returns the sender's cell in it; the layer below copies the count directly into that cell. And:
+//! how a counting task makes progress for the others (`probe`), how all tasks learn that all is done (`gfence`), and how one task reads the
+//! tables of the others (`get`).
 //!
 //! ```text
 //! cargo amrun -n 4 --example word_count                  # the text of this repository
@@ -47,16 +47,16 @@ struct Arguments {
 }
 
 const PROGRAM: &str = "word_count";
-/// Bytes of the pieces that a task takes from a file.
+/// Size in bytes of the pieces of a file.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// What a task counts before it sends: long enough that a frequent word is sent once for many occurrences.
+/// How many bytes a task counts before it sends: enough that a frequent word is sent once for many occurrences.
 const SEND_AFTER_BYTES: u64 = 1 << 20;
 /// How many of the most frequent words are shown.
 const SHOWN: usize = 20;
-/// Bytes of a get, about.
+/// Approximate length of a get, in bytes.
 const GET_BYTES: usize = 1 << 20;
 
-/// What each task tells the first one at the end.
+/// What each task reports to the first one at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Share {
     /// Words counted by this task.
@@ -65,7 +65,7 @@ struct Share {
     messages: u64,
     /// Different words that it owns.
     slots: u64,
-    /// From its start until everything was in place.
+    /// From its start until all counts were in place.
     nanoseconds: u64,
 }
 
@@ -85,17 +85,17 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     let input = agree(&mut context, PROGRAM, Input::find(&arguments.files))?;
     let chunks = input.chunks();
 
-    // Two bytes a word, one for it and one behind it: there cannot be more words than that.
+    // A word takes at least two bytes, itself and a separator, which bounds the number of words.
     let words_max = input.sizes.iter().map(|bytes| bytes / 2 + 1).sum();
     let table = Arc::new(WordTable::new(&mut context, words_max)?);
     let place_count = register_handler(&mut context, &table)?;
-    // Collective: behind it, every task has its handler and its table.
+    // Collective: after this, every task has its handler and its table.
     let addresses = context.address_init(table.address())?;
 
     let started = Instant::now();
     let share = count_share(&mut context, &input, &chunks, place_count);
     let share = agree(&mut context, PROGRAM, share)?;
-    // Behind it, all counts of all tasks are in place.
+    // After this, the counts of all tasks are in place.
     context.gfence()?;
     let nanoseconds = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
 
@@ -123,7 +123,7 @@ fn register_handler(context: &mut Context<ShmFabric>, table: &Arc<WordTable>) ->
         .place(message.uhdr, message.source.task)
     {
         Some(cell) => Answer::exposed(cell, Completion::None),
-        // It cannot happen between correct tasks; the comparison of the sums would tell.
+        // This cannot happen between correct tasks; the comparison of the sums would detect it.
         None => Answer::discard(),
     };
     Ok(context.register_handler(handler)?)
@@ -146,7 +146,7 @@ fn count_share(
         let text = input.read(chunk)?;
         for line in text.split_inclusive('\n') {
             text::for_each_word(line, |word| counts.add(word));
-            // Others send while this task counts: take in what has come.
+            // Others send while this task counts: handles what has arrived.
             while context.probe()? {}
         }
         unsent_bytes += chunk.len();
@@ -167,7 +167,7 @@ struct Counts {
     words: u64,
     /// How often it has seen each word so far.
     totals: HashMap<String, Total>,
-    /// The words whose totals their owners do not know.
+    /// The words whose owners do not know the current totals.
     unsent: Vec<String>,
 }
 
@@ -180,7 +180,7 @@ struct Total {
 impl Counts {
     fn add(&mut self, word: &str) {
         self.words += 1;
-        // Looked up twice when a word is new, so that none but new ones are copied.
+        // Looks a new word up twice, so that only new words are copied.
         if !self.totals.contains_key(word) {
             self.totals.insert(word.to_owned(), Total::default());
         }
@@ -193,7 +193,7 @@ impl Counts {
         }
     }
 
-    /// Sends each new total to the word's owner; how many there were.
+    /// Sends each new total to the word's owner, and returns how many were sent.
     fn send(&mut self, context: &mut Context<ShmFabric>, place_count: HandlerId) -> Result<u64, Failure> {
         let tasks = context.num_tasks();
         let options = AmOptions::default();
@@ -257,7 +257,7 @@ fn report(entries: &mut [Entry], shares: &[Share]) {
     );
 }
 
-/// What was counted must be what lies in the tables.
+/// Checks that the tables contain as many words as were counted.
 fn check_sum(entries: &[Entry], shares: &[Share]) -> Result<(), Failure> {
     let counted: u64 = shares.iter().map(|share| share.words).sum();
     let placed: u64 = entries.iter().map(|entry| entry.count).sum();
@@ -314,7 +314,7 @@ struct Input {
 }
 
 impl Input {
-    /// The files that were asked for, or those of this repository; each one must be there to be read.
+    /// The files that were asked for, or those of this repository. Each one must be readable.
     fn find(asked: &[PathBuf]) -> Result<Self, Failure> {
         let files = if asked.is_empty() { own_text()? } else { asked.to_vec() };
         let size = |path: &PathBuf| {

@@ -1,4 +1,4 @@
-//! Many small items in one message: what turns a rate of messages into a rate of bytes.
+//! Many small items in one message, so that the rate of messages does not limit the rate of items.
 
 use am_core::error::Result;
 use am_core::fabric::Fabric;
@@ -6,7 +6,7 @@ use am_core::handler::{HandlerId, HandlerSet, Message};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
 
-/// What the head of a packet and a user header may take of it.
+/// Bytes of a packet reserved for its head and the user header.
 const HEAD_BYTES: usize = 128;
 
 /// A buffer of words for each task, sent as one message when it is full. Its messages fit into one packet, so that the
@@ -20,7 +20,7 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// For messages to `handler` of at most `words_max` words, fewer if a packet is shorter.
+    /// For messages to `handler` of at most `words_max` words, or fewer if a packet is shorter.
     #[must_use]
     pub fn new<F: Fabric, H: HandlerSet>(
         context: &Context<F, H>,
@@ -33,10 +33,10 @@ impl Aggregator {
         Self { handler, words_max, buffers, messages: 0 }
     }
 
-    /// Adds an item of some words for `target`; sends what there is, if the item does not fit any more.
+    /// Adds an item for `target`, and first sends the collected items if it does not fit.
     ///
     /// # Errors
-    /// As for [`Context::amsend`].
+    /// Those of [`Context::amsend`].
     #[inline]
     pub fn push<const WORDS: usize, F: Fabric, H: HandlerSet>(
         &mut self,
@@ -54,10 +54,10 @@ impl Aggregator {
         Ok(())
     }
 
-    /// Sends what there is for `target`.
+    /// Sends the items collected for `target`.
     ///
     /// # Errors
-    /// As for [`Context::amsend`].
+    /// Those of [`Context::amsend`].
     pub fn send<F: Fabric, H: HandlerSet>(
         &mut self,
         context: &mut Context<F, H>,
@@ -73,12 +73,12 @@ impl Aggregator {
         Ok(())
     }
 
-    /// Sends everything. It has been handled behind the next `gfence`.
+    /// Sends all items. After the next `gfence` they have been handled.
     ///
     /// # Errors
-    /// As for [`Context::amsend`].
+    /// Those of [`Context::amsend`].
     pub fn flush<F: Fabric, H: HandlerSet>(&mut self, context: &mut Context<F, H>) -> Result<()> {
-        // Each task begins with the one behind it: not all with the first.
+        // Each task begins with the next one, so that not all send to the first task at once.
         let (own, tasks) = (context.task().0, context.num_tasks());
         (1..=tasks).try_for_each(|distance| self.send(context, TaskId((own + distance) % tasks)))
     }

@@ -1,13 +1,13 @@
-//! Everybody's lists for everybody, by MPI.
+//! Lists from each task to each task, by MPI.
 
 use mpi_over_am::{Communicator, Equivalence, Placement};
 
 use crate::Failure;
 
-/// Collective: `send[task]` goes to each task; what each task had for this one comes into `receive[task]`.
+/// Collective: sends `send[task]` to each task; `receive[task]` becomes the list from each task.
 ///
 /// # Errors
-/// What MPI reports.
+/// Those of MPI.
 pub fn alltoallv<T: Equivalence + Clone + Default>(
     world: &Communicator,
     send: &[Vec<T>],
@@ -27,7 +27,7 @@ pub fn alltoallv<T: Equivalence + Clone + Default>(
     Ok(())
 }
 
-/// Where lists of these lengths begin, one behind the other.
+/// Offsets of lists of these lengths, stored one after the other.
 fn displacements(counts: &[usize]) -> Vec<usize> {
     counts.iter().scan(0, |next, count| Some(std::mem::replace(next, *next + count))).collect()
 }

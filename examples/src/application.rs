@@ -7,9 +7,9 @@ use crate::flow::Flow;
 use crate::nas::{Outcome, timed};
 use crate::tiles::{Tile, grid_of};
 
-/// How near to the official values results must be, as a part of them.
+/// Relative tolerance of the results.
 const TOLERANCE: f64 = 1e-8;
-/// The norms that every application has as its first results.
+/// The norms that are the first results of every application.
 const NORMS: [&str; 10] = [
     "change of density",
     "change of momentum x",
@@ -30,7 +30,7 @@ pub struct Problem {
     pub size: usize,
     /// Steps of time.
     pub steps: u32,
-    /// How long a step is.
+    /// Length of a step.
     pub time_step: f64,
     /// The official norms of changes, norms of errors, and further results.
     pub expected: &'static [f64],
@@ -56,11 +56,10 @@ pub trait Method {
     }
 }
 
-/// Runs `problem` by `method`, on as many of the tasks as have room in the cube. `operations` are those of a step, as the
-/// benchmark counts them. Collective.
+/// Runs `problem` by `method`, on as many tasks as the cube can use. `operations` is the benchmark's count for a step. Collective.
 ///
 /// # Errors
-/// What MPI reports.
+/// Those of MPI.
 pub fn run<M: Method>(
     world: &Communicator,
     problem: &Problem,
@@ -93,7 +92,7 @@ pub fn run<M: Method>(
         results[5..10].copy_from_slice(&flow.norms_of_errors()?);
         results[10..].copy_from_slice(&method.further_results(flow)?);
     }
-    // Who is not in the grid is to know too.
+    // Tasks outside the grid need the results, too.
     world.broadcast(&mut results, 0)?;
     if world.rank() == 0 {
         println!("{along_x} x {along_y} of {} tasks have a part of the cube", world.size());

@@ -32,7 +32,7 @@ impl Elimination for Blocks {
                 own[i] += 1.0;
                 own[5] = goal[i];
             }
-            // The point before goes out of the equations: its row says what it is.
+            // Eliminates the previous point by its row.
             for (own, factors) in own.iter_mut().zip(&weighted(&around[0], of_flux, of_diffusion)) {
                 for (factor, row) in factors.iter().zip(before) {
                     own.iter_mut().zip(row).for_each(|(own, entry)| *own += factor * entry);
@@ -64,7 +64,7 @@ fn weighted((flux, diffusion): &(Matrix, Matrix), of_flux: f64, of_diffusion: f6
     sum
 }
 
-/// Makes `row`, which has the block of the point behind and the right-hand side, into what is left when the own block is gone.
+/// Eliminates the own block from `row`, which holds the block of the next point and the right-hand side.
 #[inline(always)]
 fn solve(own: &mut Row, row: &mut Row) {
     for pivot in 0..5 {

@@ -14,7 +14,7 @@ use crate::flow::Flow;
 use crate::gas::State;
 use crate::tiles::{Side, Tile};
 
-/// Tags of what is left of equations, which goes forward, and of what solves them, which comes back.
+/// Tags of the rows of equations, which go forward, and of the solutions, which come back.
 const FORWARD_TAG: i32 = 4;
 const BACKWARD_TAG: i32 = 5;
 
@@ -29,25 +29,25 @@ pub struct Piece<'a> {
     pub size: usize,
     /// How long a step is.
     pub time_step: f64,
-    /// The step times the factors of the differences of neighbours, and of second differences.
+    /// The step times the weights of the differences of neighbours, and of second differences.
     pub weights: [f64; 2],
     /// The states of the points, and of one more on each side.
     pub states: &'a [State],
-    /// What the part of the equations that belongs to this direction is to give at each point.
+    /// The right-hand side at each point, for this direction's part of the equations.
     pub goals: &'a [State],
 }
 
 /// How the equations along a line are solved.
 pub trait Elimination {
-    /// How many points on each side of a point have to do with its equation.
+    /// Number of points on each side of a point that occur in its equation.
     const REACH: usize;
-    /// What is left of the equation of a point: it gives its unknown when those behind it are known. Zero if the unknown is.
+    /// The rest of a point's equation after elimination: gives its unknown from those after it. Zero if the unknown is zero.
     type Row: Equivalence + Copy + Send + Zeroable + 'static;
 
     /// Makes the rows of a piece's points. Before these, `rows` has those of as many points as the reach.
     fn eliminate(&mut self, piece: &Piece<'_>, rows: &mut [Self::Row]);
 
-    /// The unknown of a point, of its row and the unknowns behind it.
+    /// The unknown of a point, from its row and the unknowns after it.
     fn unknown(row: &Self::Row, behind: &[State]) -> State;
 
     /// The change of a state, of the unknown in the equations along a direction.
@@ -96,7 +96,7 @@ impl<E: Elimination> Directions<E> {
         if self.rows.len() < needed {
             self.rows.resize(needed, E::Row::zeroed());
         }
-        // Nobody waits until the next task takes its message: the next plane is under way by then.
+        // No task waits for the next one to take its message: the next plane is started meanwhile.
         let (mut going_forward, mut going_back) = (Vec::new(), Vec::new());
         for (number, plane) in planes.clone().enumerate() {
             going_forward.extend(self.go_forward(flow, direction, plane, number % kept)?);
@@ -114,7 +114,7 @@ impl<E: Elimination> Directions<E> {
         Ok(())
     }
 
-    /// Makes the rows of the lines in a plane, which are kept as plane `number`. What goes to the next task is under way then.
+    /// Makes the rows of the lines in a plane, stored as plane `number`, and starts to send those for the next task.
     fn go_forward(
         &mut self,
         flow: &Flow<'_>,
@@ -193,7 +193,7 @@ impl<E: Elimination> Method for Directions<E> {
     }
 }
 
-/// `count` values from the neighbour on a side, or zeros if nobody is there: changes are zero on the faces.
+/// `count` values from the neighbour on a side, or zeros without a neighbour: changes are zero on the faces.
 fn receive<T: Equivalence + Copy + Zeroable>(
     tile: &Tile<'_>,
     direction: usize,
@@ -206,7 +206,7 @@ fn receive<T: Equivalence + Copy + Zeroable>(
     Ok(values)
 }
 
-/// Starts to send values to the neighbour on a side, if somebody is there.
+/// Starts to send values to the neighbour on a side, if there is one.
 fn send<T: Equivalence + Send + 'static>(
     tile: &Tile<'_>,
     direction: usize,
@@ -242,7 +242,7 @@ mod tests {
         flow
     }
 
-    /// Elimination goes along a line in the same order however it is cut, so nothing may differ in any bit.
+    /// Elimination processes a line in the same order however it is cut, so results must be equal in every bit.
     fn has_states_of_a_task_alone<E: Elimination>(
         world: &Communicator,
         alone: &Communicator,

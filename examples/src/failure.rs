@@ -1,5 +1,5 @@
-//! How an example ends when it does not reach its result: one line that says what happened and who is at fault, and an exit
-//! code; and how all tasks learn of it, so that none waits for one that has left.
+//! How an example ends without a result: one line that says what happened and who is at fault, and an exit code. All tasks are told, so
+//! that none waits for one that has left.
 
 use std::error::Error;
 use std::fmt;
@@ -13,23 +13,23 @@ use am_core::handler::HandlerSet;
 /// Why there is no result.
 #[derive(Debug)]
 pub enum Failure {
-    /// What the user asked for cannot be done: a file that cannot be read, a number that does not fit. Exit code 2.
+    /// The user's input cannot be used: a file that cannot be read, a number out of range. Exit code 2.
     Input(String),
     /// The program's own check of its result failed.
     Wrong(String),
-    /// An error of the library, and whom it blames.
+    /// An error of the library, with the party at fault.
     Library {
-        /// Whom the error blames.
+        /// The party at fault.
         fault: &'static str,
         /// The error.
         error: Box<dyn Error>,
     },
-    /// One of the tasks has failed and has said why. Exit code 2, and silence.
+    /// Another task has failed and has printed why. Exit code 2, without a message.
     Elsewhere,
 }
 
 impl Failure {
-    /// Says what happened, as `program`, and gives the exit code.
+    /// Prints what happened, as `program`, and returns the exit code.
     #[must_use]
     pub fn report(&self, program: &str) -> ExitCode {
         if !matches!(self, Self::Elsewhere) {
@@ -88,7 +88,7 @@ fn blamed(fault: Fault) -> &'static str {
     }
 }
 
-/// How `program` ends: silently and well, or with a report.
+/// The exit code of `program`; prints a report if it has failed.
 #[must_use]
 pub fn exit_code(program: &str, result: &Result<(), Failure>) -> ExitCode {
     match result {
@@ -97,7 +97,7 @@ pub fn exit_code(program: &str, result: &Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// Collective: whether all tasks are fine. If not, the first task that is not says so to the user, and all leave together.
+/// Collective: checks that no task has failed. Otherwise the first failed task prints its error, and all tasks leave together.
 ///
 /// # Errors
 /// This task's own failure, [`Failure::Elsewhere`], or a failed exchange.
@@ -111,7 +111,8 @@ pub fn agree<T, F: Fabric, H: HandlerSet>(
     if let (true, Err(failure)) = (context.task().index() == first, &own) {
         let _ = failure.report(program);
     }
-    // A task that leaves with an error ends the job: not before the report. Who hears of that end here knows why already.
+    // A task that leaves with an error ends the job, so it must not leave before the report. A task that sees that end here knows the
+    // reason already.
     let _ = context.gfence();
     Err(Failure::Elsewhere)
 }

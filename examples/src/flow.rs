@@ -21,14 +21,14 @@ pub struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    /// With the source that makes [`gas::steady`] the solution. The gas is in that state.
+    /// With the source that makes [`gas::steady`] the solution; the gas begins in that state.
     #[must_use]
     pub fn new(tile: Tile<'a>) -> Self {
         let nothing = || tile.field(|_| [0.0; 5]);
         let states = tile.field(|place| gas::steady(in_unit_cube(place, tile.size())));
         let (changes, source) = (nothing(), nothing());
         let mut flow = Self { tile, states, changes, source, line: Vec::new() };
-        // What it would change by itself is what the source must make up for.
+        // The source must balance the changes of the steady state.
         flow.find_changes();
         flow.source = flow.changes.iter().map(|change| change.map(|number| -number)).collect();
         flow

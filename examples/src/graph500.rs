@@ -1,4 +1,4 @@
-//! What a search of the Graph500 benchmark says, and the five rules by which it is checked.
+//! The result of a search of the Graph500 benchmark, and the five rules by which it is checked.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers of tasks and vertices, which have 32 bits")]
 
@@ -13,19 +13,19 @@ use crate::kronecker::{Components, Kronecker};
 use crate::progress::Progress;
 use crate::{Failure, kernel};
 
-/// What a search has to say of a vertex that it has not reached; of others it is level and parent ([`pack`]).
+/// The result for a vertex that was not reached; for others it is level and parent ([`pack`]).
 pub const UNREACHED: u64 = u64::MAX;
 /// Edges between two looks at the progress bar.
 const SHOWN_EVERY: u64 = 4096;
 
-/// A vertex's task and its place there.
+/// A vertex's task and its index there.
 #[inline(always)]
 #[must_use]
 pub fn owner(vertex: u32, tasks: u32) -> (TaskId, u32) {
     (TaskId(vertex % tasks), vertex / tasks)
 }
 
-/// Two numbers of 32 bits in one word: what is said of which place.
+/// Packs two 32-bit numbers into one word.
 #[inline(always)]
 #[must_use]
 pub fn pack(high: u32, low: u32) -> u64 {
@@ -56,14 +56,13 @@ pub fn edges_of<F: Fabric, H: HandlerSet>(
     })
 }
 
-/// Checks searches against the edge list, of which each task looks at its share, and against components that each task has
-/// found by itself.
+/// Checks searches against the edge list, of which each task reads its share, and against components that each task has computed.
 #[derive(Debug)]
 pub struct Validator {
     graph: Kronecker,
     edges: Vec<(u32, u32)>,
     components: Components,
-    /// One bit for each vertex that this task has seen an edge to its parent of.
+    /// One bit for each vertex for which this task has seen an edge to its parent.
     joined: Segment<u64>,
 }
 
@@ -87,7 +86,7 @@ impl Validator {
         })
     }
 
-    /// Collective: checks what a search from `root` has said of each vertex; the edges of the list inside the component.
+    /// Collective: checks the result of a search from `root` for each vertex; returns the number of listed edges inside the component.
     ///
     /// # Errors
     /// [`Failure::Wrong`] with the rule that is broken; a failed exchange.
@@ -116,8 +115,8 @@ impl Validator {
             (0..1 << self.graph.scale).filter(|vertex| vertex % tasks == context.task().0).collect();
         let tree = || own.iter().copied().filter(|&vertex| level(vertex).is_some());
 
-        // From each vertex, the way up ends at the root before it could have seen all vertices. Levels that fall on the way
-        // (rule 2) make it short.
+        // A path upwards from any vertex must reach the root within the number of vertices. Levels that decrease along the path (rule 2)
+        // keep it short.
         let ends_at_root = |vertex: u32| {
             let mut at = vertex;
             for _ in 0..reached.len() {
@@ -206,7 +205,7 @@ mod tests {
 
     const GRAPH: Kronecker = Kronecker { scale: 8, edge_factor: 4, seed: 2 };
 
-    /// A search in one process, as simple as it gets.
+    /// The simplest search, in one process.
     fn search(root: u32) -> Vec<u64> {
         let mut found = vec![UNREACHED; 1 << GRAPH.scale];
         found[root as usize] = pack(0, root);
@@ -252,7 +251,7 @@ mod tests {
             assert!(error.contains(rule), "{error}, and not {rule}");
         };
         let (one, two) = (at_level(1), at_level(2));
-        // Two vertices that are each other's parents; a parent that there is none of; a root with a parent.
+        // Two vertices that are each other's parents; a parent that does not exist; a root with a parent.
         broken("rule 1", &|found| {
             found[two] = pack(2, one as u32);
             found[one] = pack(1, two as u32);
@@ -260,7 +259,7 @@ mod tests {
         broken("rule 1", &|found| found[two] = pack(2, u32::MAX - 1));
         broken("rule 1", &|found| found[root as usize] = pack(0, one as u32));
         broken("rule 2", &|found| found[two] = pack(3, unpack(found[two]).1));
-        // A whole part of the tree that is left out: edges lead from what was reached to what was not.
+        // A subtree is left out: edges lead from reached vertices to others.
         let leaf = (0..right.len())
             .find(|&at| {
                 right[at] != UNREACHED
@@ -268,9 +267,9 @@ mod tests {
             })
             .unwrap();
         broken("rule 3", &|found| found[leaf] = UNREACHED);
-        // Reached without an edge: by no edge of the list, so only the component tells.
+        // Reached without an edge: only the component shows it.
         broken("rule 4", &|found| found[alone] = pack(1, root));
-        // A parent of the right level that is no neighbour.
+        // A parent on the right level without an edge.
         let neighbours: Vec<u32> = edges()
             .flat_map(|(from, to)| [(from, to), (to, from)])
             .filter(|(from, _)| *from == two as u32)

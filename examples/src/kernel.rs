@@ -1,4 +1,4 @@
-//! What programs that measure themselves do alike: time a part that all tasks run together, and agree on sums.
+//! Common parts of programs that measure themselves: timing of a collective part, and agreement on sums.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use am_core::handler::HandlerSet;
 use crate::Failure;
 use crate::failure::agree;
 
-/// Collective: runs `body` between two fences of all tasks; what it returns, and the seconds of the slowest task.
+/// Collective: runs `body` between two fences of all tasks. Returns its result, and the seconds of the slowest task.
 ///
 /// # Errors
-/// What `body` returns; a failed fence.
+/// Those of `body`; a failed fence.
 pub fn timed<T, F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     body: impl FnOnce(&mut Context<F, H>) -> Result<T, Failure>,
@@ -26,7 +26,7 @@ pub fn timed<T, F: Fabric, H: HandlerSet>(
     Ok((value, slowest.max(1) as f64 / 1e9))
 }
 
-/// Collective: the number that each task gives, by task.
+/// Collective: the numbers of all tasks, by task.
 ///
 /// # Errors
 /// A failed exchange.
@@ -35,7 +35,7 @@ pub fn gather<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, own: u64) -
     Ok(all.iter().map(|bytes| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))).collect())
 }
 
-/// Collective: the sum of what all tasks give.
+/// Collective: the sum of all tasks' numbers.
 ///
 /// # Errors
 /// A failed exchange.
@@ -43,7 +43,7 @@ pub fn sum<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, own: u64) -> R
     Ok(gather(context, own)?.into_iter().fold(0, u64::wrapping_add))
 }
 
-/// Collective: whether no task has found anything wrong. If one has, the first task says how much was, in `what`.
+/// Collective: checks that no task has found an error. Otherwise the first task reports their number, followed by `what`.
 ///
 /// # Errors
 /// [`Failure::Wrong`] in the first task; a failed exchange.
@@ -54,17 +54,17 @@ pub fn no_errors<F: Fabric, H: HandlerSet>(
 ) -> Result<(), Failure> {
     match (sum(context, own_errors)?, context.task().0) {
         (0, _) => Ok(()),
-        // One voice is enough.
+        // One task reports it.
         (errors, 0) => Err(Failure::Wrong(format!("{errors} {what}"))),
         _ => {
-            // The first task leaves, which ends the job. Who left before it would be taken for the cause.
+            // The first task leaves, which ends the job. A task that left earlier would be taken for the cause.
             let _ = context.gfence();
             Err(Failure::Elsewhere)
         }
     }
 }
 
-/// Collective: `count` values in private memory. If a task has no room for them, the first such task says so.
+/// Collective: `count` values in private memory. If tasks have too little memory, the first of them reports it.
 ///
 /// # Errors
 /// [`Failure::Elsewhere`] if a task has too little memory; a failed exchange.
@@ -78,20 +78,20 @@ pub fn filled<T: Clone, F: Fabric, H: HandlerSet>(
     let fits = usize::try_from(count).ok().filter(|count| values.try_reserve_exact(*count).is_ok());
     let bytes = count.saturating_mul(size_of::<T>() as u64);
     let no_room =
-        || Failure::Input(format!("no room for {bytes} bytes in a task: ask for a smaller problem"));
+        || Failure::Input(format!("a task cannot allocate {bytes} bytes: ask for a smaller problem"));
     let count = agree(context, program, fits.ok_or_else(no_room))?;
     values.resize(count, value);
     Ok(values)
 }
 
-/// Where the share `number` of `of` begins, and how long it is; the first ones take what is left over.
+/// Start and length of share `number` of `of`; the first shares take the remainder.
 #[must_use]
 pub fn share(total: u64, of: u64, number: u64) -> (u64, u64) {
     let (each, left) = (total / of, total % of);
     (number * each + number.min(left), each + u64::from(number < left))
 }
 
-/// Whose share element `index` is in, and its place there: the other way round of [`share`].
+/// The share that contains element `index`, and the element's index there: the inverse of [`share`].
 #[inline(always)]
 #[must_use]
 pub fn owner_of(total: u64, of: u64, index: u64) -> (u64, u64) {

@@ -14,7 +14,7 @@ pub struct Reads {
     pub read_bases: u64,
     /// How many reads there are.
     pub count: u64,
-    /// What genome and reads are drawn from.
+    /// Seed of the genome and the reads.
     pub seed: u64,
 }
 
@@ -25,7 +25,7 @@ impl Reads {
         random::at(self.seed, at / 32) >> (at % 32 * 2) & 3
     }
 
-    /// Gives each letter of read `number` to `take`.
+    /// Passes each letter of read `number` to `take`.
     pub fn for_each_base(self, number: u64, mut take: impl FnMut(u64)) {
         let random = random::at(random::stream(self.seed, 1), number);
         let start = random::below(random, self.genome_bases - self.read_bases + 1);
@@ -33,13 +33,13 @@ impl Reads {
         if random & 1 == 0 {
             places.for_each(|at| take(self.base(at)));
         } else {
-            // The other strand: backwards, each letter as its partner.
+            // The other strand: backwards, each letter replaced by its partner.
             places.rev().for_each(|at| take(3 - self.base(at)));
         }
     }
 
-    /// Gives each word of `k` letters of read `number` to `take`, in the form that both strands have in common: the smaller of
-    /// the word and its reverse complement.
+    /// Passes each word of `k` letters of read `number` to `take`, in the form common to both strands: the smaller of the word and its
+    /// reverse complement.
     pub fn for_each_kmer(self, number: u64, k: u32, mut take: impl FnMut(u64)) {
         let mask = (1 << (2 * k)) - 1;
         let top = 2 * (k - 1);
@@ -74,7 +74,7 @@ pub struct KmerTable {
     used: usize,
 }
 
-/// What a slot without a word holds: no word of [`K_MAX`] letters has all bits.
+/// The value of a free slot: no word of [`K_MAX`] letters has all bits set.
 const FREE: u64 = u64::MAX;
 
 impl Default for KmerTable {
@@ -84,7 +84,7 @@ impl Default for KmerTable {
 }
 
 impl KmerTable {
-    /// One more of `kmer`.
+    /// Adds one to the count of `kmer`.
     #[inline]
     pub fn add(&mut self, kmer: u64) {
         let at = self.place(kmer);
@@ -125,7 +125,7 @@ impl KmerTable {
     #[inline(always)]
     fn place(&self, kmer: u64) -> usize {
         let mask = self.slots.len() - 1;
-        // The low half: the owner is chosen by the high one, or the table would fill up unevenly.
+        // The low half of the hash: the owner is chosen by the high half, which would fill the table unevenly.
         let low = random::mix(kmer) & mask as u64;
         let mut at = usize::try_from(low).expect("below the length of a table");
         while self.slots[at].0 != kmer && self.slots[at].0 != FREE {

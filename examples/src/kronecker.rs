@@ -12,7 +12,7 @@ pub struct Kronecker {
     pub scale: u32,
     /// Edges a vertex, on average.
     pub edge_factor: u64,
-    /// What the graph is drawn from.
+    /// Seed of the graph.
     pub seed: u64,
 }
 
@@ -55,7 +55,7 @@ impl Kronecker {
         let half = self.scale / 2 + 1;
         let mut name = vertex;
         for round in 0..3 {
-            // Each step can be undone: a product with an odd number, and a shifted exclusive or.
+            // Each step is invertible: a product with an odd number, and a shifted exclusive or.
             let factor = random::stream(self.seed, u64::MAX - round) | 1;
             name = name.wrapping_mul(factor) & mask;
             name ^= name >> half;
@@ -90,7 +90,7 @@ impl Components {
             if parent == vertex {
                 return vertex;
             }
-            // Each second one on the way is led past its parent.
+            // Path halving: every second vertex is linked to its grandparent.
             self.parents[vertex as usize] = self.parents[parent as usize];
             vertex = parent;
         }

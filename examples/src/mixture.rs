@@ -1,4 +1,4 @@
-//! A mixture of messages that every task can work out for all tasks: of all lengths, sent in all modes, and received in many ways.
+//! A mixture of messages that every task can compute for all tasks: of all lengths, sent in all modes, received by several methods.
 
 use crate::random;
 
@@ -49,14 +49,14 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Word `index` of what it says.
+    /// Word `index` of its content.
     #[inline(always)]
     #[must_use]
     pub fn word(&self, index: usize) -> u64 {
         self.seed.wrapping_add(index as u64)
     }
 
-    /// What it says.
+    /// Its content.
     #[must_use]
     pub fn content(&self) -> Vec<u64> {
         (0..self.words).map(|index| self.word(index)).collect()
@@ -71,7 +71,7 @@ pub const WORDS_MAX: usize = 32 << 10;
 /// The messages of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Mixture {
-    /// Where they come from.
+    /// Seed of the mixture.
     pub seed: u64,
     /// Tasks of the job.
     pub tasks: u32,

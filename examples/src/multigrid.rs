@@ -1,7 +1,7 @@
 //! A multigrid cycle for a periodic problem on cubes that lie over the tasks by planes.
 //!
-//! All operators but the interpolation weigh the 27 points around one by their distance: the point, those with a common face, a
-//! common edge, a common corner. Each cube has half as many points along a side as the one before it.
+//! All operators except the interpolation weigh the 27 points around a point by their distance: the point itself, those with a common face,
+//! a common edge, a common corner. Each cube has half as many points along a side as the one before it.
 
 use mpi_over_am::Communicator;
 
@@ -28,7 +28,7 @@ pub struct Operators {
 pub struct Multigrid<'a> {
     world: &'a Communicator,
     operators: Operators,
-    /// What is looked for, and then corrections of it, from the largest cube to the smallest.
+    /// The solution, followed by corrections of it, from the largest cube to the smallest.
     solutions: Vec<Cube>,
     /// What is missing.
     residuals: Vec<Cube>,
@@ -104,7 +104,7 @@ impl<'a> Multigrid<'a> {
         residual.refresh(self.world)
     }
 
-    /// The residual of a smaller cube, once there is a correction.
+    /// The residual of a smaller cube, once it has a correction.
     fn correct_residual(&mut self, level: usize) -> Result<(), Failure> {
         let residual = &mut self.residuals[level];
         each_row(&self.solutions[level], self.operators.operator, |plane, row, applied| {
@@ -130,7 +130,7 @@ impl<'a> Multigrid<'a> {
     }
 }
 
-/// Applies an operator to each row that is no copy, and hands on what comes out of it; its ends are of no use.
+/// Applies an operator to each row that is no copy, and passes the result on; the ends of the result are not meaningful.
 fn each_row(cube: &Cube, weights: Weights, mut hand_on: impl FnMut(usize, usize, &[f64])) {
     let mut applied = Stencil::new(cube, weights);
     for plane in cube.planes() {
@@ -185,7 +185,7 @@ fn sum_of_rows([a, b, c, d]: [&[f64]; 4], sum: &mut [f64]) {
     }
 }
 
-/// Residuals of every second point, of those around it too.
+/// Restricts residuals to every second point, weighing in its neighbours.
 fn restrict(larger: &Cube, smaller: &mut Cube) {
     let mut applied = Stencil::new(larger, RESTRICTION);
     // The number of points before the first one of this task, in both cubes.
@@ -199,12 +199,12 @@ fn restrict(larger: &Cube, smaller: &mut Cube) {
     }
 }
 
-/// Adds what lies between the points of a smaller cube to a larger one, its copies too.
+/// Interpolates from a smaller cube and adds the result to a larger one, including its copies.
 fn interpolate(smaller: &Cube, larger: &mut Cube) {
     let (before, before_smaller) = (larger.share().own().start, smaller.share().own().start);
     let size = larger.share().size();
     let mut mean = vec![0.0; smaller.share().size() + 2];
-    // A point in the same place as one of the smaller cube has that one on both sides.
+    // A point that coincides with one of the smaller cube has that one on both sides.
     let sides = |point: usize| [point / 2, point.div_ceil(2)];
     if larger.planes().is_empty() {
         return;
@@ -217,7 +217,7 @@ fn interpolate(smaller: &Cube, larger: &mut Cube) {
             sum_of_rows(around, &mut mean);
             mean.iter_mut().for_each(|mean| *mean *= 0.25);
             let fine = larger.row_mut(plane, row);
-            // The copies at both ends are points like others.
+            // The copies at both ends are treated like other points.
             for (pair, means) in fine.chunks_exact_mut(2).zip(mean.windows(2)) {
                 pair[0] += means[0];
                 pair[1] += 0.5 * (means[0] + means[1]);

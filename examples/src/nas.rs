@@ -45,7 +45,7 @@ pub struct Choice {
     /// The size of the problem.
     #[arg(long, value_enum, ignore_case = true, default_value_t = Class::S)]
     pub class: Class,
-    /// How receives learn that their messages are there. Without it, as the setting AM_COMPLETION says.
+    /// How receives learn that their messages have arrived. Default: the setting AM_COMPLETION.
     #[arg(long, value_enum)]
     pub variant: Option<Variant>,
 }
@@ -55,13 +55,13 @@ pub struct Choice {
 pub struct Outcome {
     /// Whether the result is the official one.
     pub is_verified: bool,
-    /// Seconds, of the slowest task.
+    /// Seconds of the slowest task.
     pub seconds: f64,
-    /// Operations of all tasks, as the benchmark counts them.
+    /// Operations of all tasks, by the benchmark's count.
     pub operations: f64,
 }
 
-/// Runs a kernel as `program`: joins the job, reads the arguments, and reports what came out.
+/// Runs a kernel as `program`: joins the job, parses the arguments, and reports the result.
 pub fn main<A: Parser>(
     program: &str,
     choice: impl Fn(&A) -> Choice,
@@ -113,10 +113,10 @@ fn run(
     if is_verified { Ok(()) } else { Err(Failure::Wrong("it is not the official value".to_owned())) }
 }
 
-/// Runs the part that is measured; seconds, of the slowest task.
+/// Runs the measured part; returns the seconds of the slowest task.
 ///
 /// # Errors
-/// What the part or the exchange of the times reports.
+/// Those of the part, or of the exchange of the times.
 pub fn timed<R>(
     world: &Communicator,
     part: impl FnOnce() -> Result<R, Failure>,
@@ -139,7 +139,7 @@ pub fn first_of(rank: u32, tasks: u32, items: usize) -> usize {
 pub const MULTIPLIER: u64 = 1_220_703_125;
 const MASK: u64 = (1 << 46) - 1;
 
-/// The benchmarks' generator: x' = a x modulo 2^46. The same numbers as in the original's floating-point arithmetic.
+/// The benchmarks' generator: x' = a x modulo 2^46. It yields the same numbers as the original's floating-point arithmetic.
 #[derive(Clone, Copy, Debug)]
 pub struct Generator {
     state: u64,
@@ -152,7 +152,7 @@ impl Generator {
         Self { state: seed & MASK }
     }
 
-    /// As if `count` numbers had been drawn.
+    /// Skips `count` numbers.
     #[must_use]
     pub fn skipped(self, count: u64) -> Self {
         Self { state: product(self.state, power(MULTIPLIER, count)) }
@@ -169,7 +169,7 @@ impl Generator {
     }
 }
 
-/// Modulo 2^46, which divides the modulus of the machine's own product.
+/// The product modulo 2^46, which divides the modulus of the machine's own product.
 #[inline(always)]
 fn product(a: u64, b: u64) -> u64 {
     a.wrapping_mul(b) & MASK

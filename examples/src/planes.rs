@@ -1,6 +1,6 @@
-//! A periodic cube of numbers whose planes lie over the tasks, with a layer of copies around what a task has.
+//! A periodic cube of numbers whose planes are distributed over the tasks, with a layer of copies around each task's part.
 //!
-//! Tasks may have unequal numbers of planes, or none: then they may still ask for the two planes between which theirs would be.
+//! Tasks may have unequal numbers of planes, or none: then they may still need the two planes between which theirs would be.
 //! Indices include the copies: own planes, and rows and elements of a plane, begin at 1.
 
 use std::ops::Range;
@@ -17,9 +17,9 @@ pub struct Share {
     size: usize,
     /// The own planes.
     own: Range<usize>,
-    /// Who has the plane before them, and the one behind them; nobody if they are of no use here.
+    /// The tasks with the plane before them and the plane after them; `None` if they are not needed here.
     sources: Option<[u32; 2]>,
-    /// Own planes that others want: the plane as [`Cube`] counts them, who wants it, and for which side.
+    /// Own planes that other tasks need: the plane's index in [`Cube`], the task, and the side there.
     wanted: Vec<(usize, u32, usize)>,
 }
 
@@ -34,7 +34,7 @@ impl Share {
         let mut shares = Vec::new();
         let mut size = size;
         while size >= 2 {
-            // Who has planes of the larger cube needs those of the smaller one around them.
+            // A task with planes of the larger cube needs those of the smaller one around them.
             for (is_active, bounds) in is_active.iter_mut().zip(bounds.windows(2)) {
                 *is_active |= bounds[0] < bounds[1];
             }

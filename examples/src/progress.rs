@@ -1,4 +1,4 @@
-//! A progress bar for those who wait at a terminal.
+//! A progress bar for users at a terminal.
 
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// A run that is over sooner shows no bar.
+/// Runs shorter than this show no bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const REDRAWS_A_SECOND: u8 = 10;
 
-/// The environment variable by which a launcher says that its standard error is a terminal, though that of the task is not.
+/// The environment variable by which a launcher tells that its standard error is a terminal, though the task's is not.
 const TERMINAL_VARIABLE: &str = "AM_TERMINAL";
 
-/// How much is done of something, in bytes or in items. Shown when it lasts, on a terminal, and nowhere else.
+/// Shows how much of something is done, in bytes or items. Only shown on a terminal, and only if it takes a while.
 #[derive(Debug)]
 pub struct Progress {
     total: u64,
@@ -26,7 +26,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing of `total` bytes is done. Only one task of a job should be the one that shows it.
+    /// Begins at 0 of `total` bytes. Only one task of a job should have `shown` set.
     #[must_use]
     pub fn new(total: u64, shown: bool) -> Self {
         Self::with_template(total, shown, "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
@@ -43,7 +43,7 @@ impl Progress {
         Self { total, done: 0, started: Instant::now(), bar, decided: false }
     }
 
-    /// So many bytes or items more are done.
+    /// Adds bytes or items that are done.
     pub fn advance(&mut self, more: u64) {
         self.done += more;
         let Some(bar) = &self.bar else { return };
@@ -74,7 +74,7 @@ impl Drop for Progress {
 
 fn new_bar(total: u64, template: &str) -> ProgressBar {
     let rate = |state: &ProgressState, to: &mut dyn std::fmt::Write| {
-        // Nowhere to report it to, and a bar without a rate is a bar.
+        // The error has no reader, and the bar is useful without a rate.
         let _ = write!(to, "{:.0}/s", state.per_sec());
     };
     let style = ProgressStyle::with_template(template).map(|style| style.with_key("rate", rate));
@@ -82,7 +82,7 @@ fn new_bar(total: u64, template: &str) -> ProgressBar {
         .with_style(style.expect("the template names known fields"))
 }
 
-/// The terminal that the user looks at: standard error, or the one of the launcher that reads it.
+/// The terminal of the user: standard error, or the terminal of the launcher that forwards it.
 fn terminal() -> Option<Term> {
     if io::stderr().is_terminal() {
         return Some(Term::stderr());

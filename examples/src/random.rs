@@ -1,4 +1,4 @@
-//! Random numbers that any task can draw for any other: number `n` of a seed, without those before it.
+//! Random numbers that any task can compute for any other: number `n` of a seed, without the previous ones.
 
 /// Number `number` of the sequence that `seed` begins (SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number
 /// generators", 2014).
@@ -23,7 +23,7 @@ pub fn mix(value: u64) -> u64 {
     value ^ value >> 31
 }
 
-/// A number below `bound`, by its share of all 64-bit numbers: no division, and no bias that these programs could see.
+/// A number below `bound`, in proportion to `random`: without a division, and with a bias too small for these programs.
 #[inline(always)]
 #[must_use]
 pub fn below(random: u64, bound: u64) -> u64 {
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn the_known_beginning() {
-        // The first outputs for seed 0, as other programs have them.
+        // The first outputs for seed 0, as published.
         assert_eq!([at(0, 0), at(0, 1)], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
     }
 }

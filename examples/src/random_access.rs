@@ -1,8 +1,8 @@
-//! The sequence of RandomAccess of the HPC Challenge: a shift register over GF(2), in which a task begins at its own place.
+//! The sequence of RandomAccess of the HPC Challenge: a shift register over GF(2), which a task enters at its own position.
 
 /// What is fed back into the shift register.
 const POLYNOMIAL: u64 = 7;
-/// After so many numbers the sequence begins again.
+/// Period of the sequence.
 const PERIOD: u64 = 1_317_624_576_693_539_401;
 
 /// The number after `number` in the sequence.

@@ -1,8 +1,8 @@
 //! Successive over-relaxation, forward and backward, for the synthetic gas on tiles of a cube.
 //!
-//! A step solves the linear equations of the change of state approximately: a sweep that begins in one corner of the cube, where
-//! a point needs its three neighbours at smaller places, and one that comes back. So tasks work as a wave that goes over their
-//! grid; it is cut into planes, so that all have work before the first one is done.
+//! A step solves the linear equations of the change of state approximately: a sweep that begins in one corner of the cube, where a point
+//! needs its three neighbours at smaller places, and one that comes back. So work passes over the grid of tasks as a wave; it is cut into
+//! planes, so that all tasks have work before the first one is done.
 
 use crate::Failure;
 use crate::application::Method;
@@ -10,7 +10,7 @@ use crate::flow::Flow;
 use crate::gas::{State, change, solve_diffusion};
 use crate::tiles::Side;
 
-/// By how much more than the equations say a point changes.
+/// Factor by which a change exceeds the solution of the equations.
 const RELAXATION: f64 = 1.2;
 
 /// Steps by over-relaxation.
@@ -27,12 +27,12 @@ impl Relaxation {
         Self { time_step, edge: Vec::new() }
     }
 
-    /// What a neighbour's flux and diffusion weigh in the equations of a point.
+    /// The weights of a neighbour's flux and diffusion in the equations of a point.
     fn weights(&self, flow: &Flow<'_>) -> [f64; 2] {
         flow.differences().map(|factor| RELAXATION * self.time_step * factor)
     }
 
-    /// A point's neighbours at smaller places have their changes; then it gets its own.
+    /// Needs the changes of a point's neighbours at smaller indices; then computes its own.
     fn sweep_forward(&self, flow: &mut Flow<'_>, z: usize) {
         let (strides, weights) = (flow.tile().strides(), self.weights(flow));
         for y in flow.tile().inside(1) {
@@ -47,7 +47,7 @@ impl Relaxation {
         }
     }
 
-    /// A point's neighbours at larger places have their final changes; then it gets its own.
+    /// Needs the final changes of a point's neighbours at larger indices; then computes its own.
     fn sweep_backward(&self, flow: &mut Flow<'_>, z: usize) {
         let (strides, [of_flux, of_diffusion]) = (flow.tile().strides(), self.weights(flow));
         for y in flow.tile().inside(1).rev() {

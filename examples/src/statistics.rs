@@ -1,4 +1,4 @@
-//! What a list of measurements says in one number.
+//! Statistics of a list of measurements.
 
 /// The middle value; of an even number of values, the mean of the middle two. `NaN` for none.
 #[must_use]
@@ -22,7 +22,7 @@ pub fn percentile(values: &[f64], percent: usize) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// The smallest value: of times, the one that was disturbed least. `NaN` for none.
+/// The smallest value: for times, the least disturbed one. `NaN` for none.
 #[must_use]
 pub fn best(values: &[f64]) -> f64 {
     values.iter().copied().min_by(f64::total_cmp).unwrap_or(f64::NAN)

@@ -1,4 +1,4 @@
-//! Words, and how the text of many files is cut into pieces that tasks can count apart.
+//! Words, and how the text of many files is cut into pieces that tasks count independently.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -52,8 +52,8 @@ impl Chunk {
 
     /// Reads the piece. Bytes that are not UTF-8 separate words.
     ///
-    /// A blank (in ASCII) is never a part of another character, so that both sides of a cut find the same place for it
-    /// without knowing of each other.
+    /// A blank (in ASCII) is never part of another character, so the tasks on both sides of a cut find the same position for it
+    /// independently.
     ///
     /// # Errors
     /// What the system says.
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_long_run_counts_as_its_beginning() {
         assert_eq!(words(&"x".repeat(500)), ["x".repeat(WORD_BYTES_MAX)]);
-        // Two bytes a character: 63 is odd, so one byte stays free.
+        // Two bytes for each character: 63 is odd, so one byte stays free.
         assert_eq!(words(&"ö".repeat(500)), ["ö".repeat(31)]);
     }
 

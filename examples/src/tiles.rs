@@ -61,7 +61,7 @@ pub struct Tile<'a> {
     grid: &'a Communicator,
     size: usize,
     own: [Range<usize>; 3],
-    /// By direction: who is at smaller places, and who at larger ones.
+    /// By direction: the neighbour at smaller indices, and the one at larger indices.
     neighbours: [[Option<u32>; 2]; 3],
 }
 
@@ -169,8 +169,8 @@ impl<'a> Tile<'a> {
         field
     }
 
-    /// Collective: makes the copies equal to what they are copies of. Points that differ from the own ones in both x and y are of
-    /// no use, and not sent.
+    /// Collective: makes the copies equal to what they are copies of. Points that differ from the own ones in both x and y are not needed,
+    /// and not sent.
     ///
     /// # Errors
     /// What MPI reports.

@@ -1,5 +1,4 @@
-//! A block of numbers that lies by planes over the tasks, and is to lie by curtains: the exchange in the middle of a transform
-//! of three dimensions.
+//! Redistributes a block of numbers over the tasks from planes to curtains: the exchange in the middle of a three-dimensional transform.
 //!
 //! Element (x, y, z) belongs to the task that has its z while the block lies by planes, and to the one that has its y while it
 //! lies by curtains. Rows along x stay whole, so what is copied is always contiguous. Tasks may have unequal shares, or none:
@@ -122,7 +121,7 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// The messages on this side follow each other by planes, so this is as if there were one.
+    /// The messages are stored one after the other by planes, so the row is found as if there were one message.
     fn row_of_curtain(&self, y: usize, z: usize) -> Range<usize> {
         let own = self.own_curtains();
         let start = (z * own.len() + y - own.start) * self.width;

@@ -35,7 +35,7 @@ impl Elimination for Waves {
                 let mut own = 1.0 + damping[2] + 2.0 * here.1;
                 let mut next = damping[3] + behind.0[wave] - behind.1;
                 let mut goal = goal[wave];
-                // The two points before go out of the equation: their rows say what they are.
+                // Eliminates the two previous points by their rows.
                 near -= far * farther[0][wave];
                 own -= far * farther[1][wave];
                 goal -= far * farther[2][wave];

@@ -1,9 +1,8 @@
-//! One task's part of a distributed table of words: exposed memory that counts arrive in without a copy in between.
+//! One task's part of a distributed table of words: exposed memory in which counts arrive without an intermediate copy.
 //!
-//! A slot holds a word and, for each task, how often that task has seen it so far. A task that has seen more sends its new
-//! total, which replaces its old one: so a message can be placed by the layer below, and nobody has to add. Slots are handed
-//! out one after the other, so that the used part can be read by one get; which slot belongs to a word is kept in an index
-//! that only the owner sees.
+//! A slot holds a word and, for each task, how often that task has seen it so far. A task that has seen more sends its new total, which
+//! replaces its old one: so the layer below can store a message directly, without an addition. Slots are allotted one after the other, so
+//! that the used part can be read by one get; which slot belongs to a word is kept in an index that only the owner sees.
 //!
 //! ```text
 //! slot: | length 1 | word 63 | count of task 0, 8 bytes | count of task 1 | ...
@@ -25,7 +24,7 @@ use crate::text::WORD_BYTES_MAX;
 const WORD_FIELD_BYTES: usize = 1 + WORD_BYTES_MAX;
 const COUNT_BYTES: usize = 8;
 
-/// Where things lie in a table of a job of so many tasks.
+/// The layout of a table for a given number of tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     num_tasks: u32,
@@ -79,7 +78,7 @@ impl Layout {
 #[must_use]
 pub fn owner(word: &[u8], num_tasks: u32) -> TaskId {
     let tasks = u64::from(num_tasks.max(1));
-    // The low half: the index uses the high one, or it would fill up unevenly.
+    // The low half of the hash: the index uses the high half, which would fill unevenly.
     TaskId(u32::try_from((hash(word) & u64::from(u32::MAX)) % tasks).unwrap_or(0))
 }
 
@@ -101,7 +100,7 @@ pub struct WordTable {
 }
 
 impl WordTable {
-    /// A table for at most `words_max` different words. Memory that no word uses costs nothing: its pages are never touched.
+    /// A table for at most `words_max` different words. Unused memory costs nothing: its pages are never touched.
     ///
     /// # Errors
     /// The job's memory does not suffice.
@@ -123,12 +122,12 @@ impl WordTable {
     /// Slots in use: the different words so far.
     #[must_use]
     pub fn used(&self) -> u64 {
-        // Relaxed: changed by handlers, which run in the thread that asks.
+        // Relaxed: handlers change it, and they run in the calling thread.
         self.used.load(Ordering::Relaxed)
     }
 }
 
-/// Finds the slot of a word, or hands out the next one. This is what the header handler asks.
+/// Finds the slot of a word, or allots the next one, for the header handler.
 #[derive(Debug)]
 pub struct Claims {
     table: Arc<WordTable>,
@@ -145,8 +144,8 @@ impl Claims {
         Self { table, index: vec![0; INDEX_LEN_FIRST] }
     }
 
-    /// Where the count that `source` has for `word` belongs. `None` for what is no word, a task that is none, or a word too
-    /// many: messages are claims, and a wrong one finds no place.
+    /// The destination of the count that `source` has for `word`. `None` for an invalid word, an invalid task, or a full table: messages
+    /// are claims.
     pub fn place(&mut self, word: &[u8], source: TaskId) -> Option<ExposedRange> {
         if word.is_empty() || word.len() > WORD_BYTES_MAX || source.0 >= self.table.layout.num_tasks {
             return None;
@@ -178,7 +177,7 @@ impl Claims {
         Some(slot)
     }
 
-    /// The place in the index where the word's slot is, or would be.
+    /// The position in the index of the word's slot, or of the free entry for it.
     fn probe(&self, word: &[u8]) -> Option<usize> {
         let mask = self.index.len() - 1;
         let high = usize::try_from(hash(word) >> 32).expect("32 bits fit into a usize");

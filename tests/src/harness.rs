@@ -11,9 +11,9 @@
 //! });
 //! ```
 //!
-//! The test function runs in the test and in each task. Where it comes to [`Job::run`], the test starts the job and judges it, and
-//! the task runs the body and ends. So a test depends on no file that another command built, and what stands before the job
-//! must be the same in both: no random choice, no look at what only the test has.
+//! The test function runs in the test and in each task. At [`Job::run`], the test starts the job and judges it, and the task runs the body
+//! and ends. So a test depends on no file that another command built. Code before the job must do the same in both: no random choice, no
+//! use of what only the test has.
 //!
 //! A job has a time limit. Each task's output goes into files; if the job does not end as it should they are printed and kept. After
 //! each job the harness looks for processes that it has left behind.
@@ -33,23 +33,23 @@ use am_core::testing::watchdog::Watchdog;
 use am_via::job::Failure;
 use am_via_launch::{Ended, Launch, Record, Recorded, Report};
 
-/// Tells a process that it is a task, and of which of the test's jobs.
+/// Tells a process that it is a task, and the number of its job in the test.
 const JOB_NUMBER: &str = "TEST_JOB_NUMBER";
-/// In the environment of every process of a job, with a value of its own: by this they are found.
+/// A variable with a unique value in the environment of every process of a job, to find them.
 const MARK: &str = "TEST_JOB_MARK";
-/// The last line of a task whose body has returned: a binary that found no test of the name ends well too.
+/// The last line of a task whose body has returned: a binary without a test of this name also exits with 0.
 const BODY_ENDED: &str = "(the task's body has ended)";
-/// The time limit where a test sets none: far longer than any job lasts, however busy the machine.
+/// Default time limit: far longer than any job takes, however busy the machine is.
 const TIME_LIMIT: Duration = Duration::from_secs(180);
-/// What the launcher needs beyond the job's own limit, before the harness gives up on it.
+/// Additional time for the launcher, after which the harness gives up.
 const TIME_TO_CLEAN_UP: Duration = Duration::from_secs(60);
-/// How long tasks may go on after one has failed. Longer than the launcher's own default: what they say of it is tested.
+/// How long tasks may go on after one has failed. Longer than the launcher's default, because tests check what the others print.
 const GRACE: Duration = Duration::from_secs(60);
-/// Output of a task that is printed when its job fails; all of it is kept.
+/// Maximum number of bytes of a task's output that are printed when its job fails; the files keep all of it.
 const SHOWN_BYTES_MAX: usize = 6000;
 
-/// A job of the test function `test`, of one task so far. The name is without its module; no two tests of a binary that start jobs
-/// may have the same one.
+/// A job for the test function `test`, with one task. `test` is the function's name without its module, which must be unique among the
+/// tests of a binary that start jobs.
 #[must_use]
 pub fn job(test: &'static str) -> Job {
     Job {
@@ -63,7 +63,7 @@ pub fn job(test: &'static str) -> Job {
     }
 }
 
-/// A job that a test is about to run.
+/// Describes a job that a test runs.
 #[derive(Debug)]
 pub struct Job {
     test: &'static str,
@@ -82,7 +82,7 @@ pub struct Outcome {
     pub tasks: Vec<TaskOutcome>,
     /// The first failure, as the launcher saw it; `None` without one, and without a launcher.
     pub failure: Option<Failure>,
-    /// What the launcher says of the job in one line; empty if all went well.
+    /// The launcher's line about the job; empty if all went well.
     pub line: String,
     /// Whether every task ended with code 0 after its body had returned.
     pub is_success: bool,
@@ -93,7 +93,7 @@ pub struct Outcome {
 /// How a task ended.
 #[derive(Debug)]
 pub struct TaskOutcome {
-    /// How its process ended, if that could be seen.
+    /// How its process ended, if that is known.
     pub ended: Option<Ended>,
     /// What it wrote to its standard output.
     pub stdout: String,
@@ -123,7 +123,7 @@ impl Job {
         self
     }
 
-    /// Each task is started by a shell that runs `command` first, such as `ulimit -v 100000`.
+    /// Makes a shell start each task after `command`, such as `ulimit -v 100000`.
     #[must_use]
     pub fn after(mut self, command: impl Into<String>) -> Self {
         self.shell = Some(command.into());
@@ -137,7 +137,7 @@ impl Job {
         self
     }
 
-    /// Starts the one task as a person does who knows of no launcher.
+    /// Starts the only task without the launcher, as a user might.
     #[must_use]
     pub fn without_launcher(mut self) -> Self {
         self.launcher = false;
@@ -147,16 +147,15 @@ impl Job {
     /// Runs `body` in each task, and waits for the end.
     ///
     /// # Panics
-    /// In the test: a task failed; each one's end and output are printed. In a task: what `body` panics with.
+    /// In the test: a task failed; each one's end and output are printed. In a task: `body` panics.
     pub fn run(self, body: impl FnOnce()) {
         self.run_and_judge(body, |outcome| assert!(outcome.is_success, "the job failed"));
     }
 
-    /// Runs `body` in each task, waits for the end, and lets `judge` say, in the test alone, whether it was the right one.
+    /// Runs `body` in each task and waits for the end. In the test, `judge` then checks the outcome.
     ///
     /// # Panics
-    /// In the test: `judge` panics, or a process is left behind; each task's end and output are printed. In a task: what `body`
-    /// panics with.
+    /// In the test: `judge` panics, or a process is left behind; each task's end and output are printed. In a task: `body` panics.
     pub fn run_and_judge(self, body: impl FnOnce(), judge: impl FnOnce(&Outcome)) {
         let number = number_of_this_job(self.test);
         match std::env::var(JOB_NUMBER) {
@@ -277,11 +276,11 @@ impl TaskOutcome {
     }
 }
 
-/// The path by which this binary knows its test `name`: with its modules. Where no test has the name it is the name itself, and
-/// the job's tasks will say that they found nothing to run.
+/// The full path of test `name` in this binary, with its modules. If there is no such test, `name` itself: the job's tasks then report that
+/// they found nothing to run.
 ///
 /// # Panics
-/// More than one test has the name.
+/// Several tests have this name.
 fn path_of(name: &str) -> String {
     static TESTS: OnceLock<Vec<String>> = OnceLock::new();
     let tests = TESTS.get_or_init(|| {
@@ -297,7 +296,7 @@ fn path_of(name: &str) -> String {
     path.to_owned()
 }
 
-/// Runs the body and ends the process: the rest of the test function is not the task's.
+/// Runs the body and ends the process: the rest of the test function is for the test alone.
 #[expect(clippy::exit, reason = "a task ends where its body does, or it would go on as the test")]
 fn be_a_task(body: impl FnOnce()) {
     body();
@@ -306,7 +305,7 @@ fn be_a_task(body: impl FnOnce()) {
     std::process::exit(0);
 }
 
-/// How many jobs this test has come to before, in this process.
+/// Number of jobs that this test has reached before in this process.
 fn number_of_this_job(test: &'static str) -> u32 {
     static COUNTS: Mutex<Option<HashMap<&'static str, u32>>> = Mutex::new(None);
     let mut counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -321,7 +320,7 @@ fn unique() -> String {
     format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The folder of a job's logs. It stays unless the job ends as it should.
+/// The folder of a job's logs. It stays unless the job ends as expected.
 struct Logs(PathBuf);
 
 impl Logs {

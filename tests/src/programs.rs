@@ -1,4 +1,4 @@
-//! Programs of other languages: built with this build's compiler wrappers, run with its launcher, each under a time limit.
+//! Programs in other languages: compiled with this build's compiler wrappers and run with its launcher, each under a time limit.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long a command may take; all take less than a few seconds, but where a checker looks on.
+/// Time limit of a command: all take less than a few seconds, except under a checker.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// More options of the compilers, separated by spaces: `-fsanitize=address`, where the library is built so too.
+/// Additional options for the compilers, separated by spaces: `-fsanitize=address`, if the library is built with it.
 const COMPILER_OPTIONS: &str = "TESTS_COMPILER_OPTIONS";
-/// What each task is started under, with its options: `valgrind -q --error-exitcode=99`.
+/// The command under which each task runs, with its options: `valgrind -q --error-exitcode=99`.
 const UNDER: &str = "TESTS_UNDER";
 
-/// More options for the compilers of programs, as a person or `.ci/run` wants them.
+/// Additional options for the compilers, set by a user or by `.ci/run`.
 #[must_use]
 pub fn compiler_options() -> Vec<String> {
     words_of(COMPILER_OPTIONS)
@@ -35,10 +35,10 @@ pub fn folder() -> PathBuf {
     own.ancestors().nth(2).expect("a test lies in target/PROFILE/deps").to_owned()
 }
 
-/// Runs a command: whether it ended well, and what it said.
+/// Runs a command. Returns whether it succeeded, and its output.
 ///
 /// # Panics
-/// If it cannot be run, or takes too long: it is ended then.
+/// It cannot be run, or takes too long; it is killed then.
 #[must_use]
 pub fn run(command: &mut Command) -> (bool, String) {
     let mut child = command
@@ -48,7 +48,7 @@ pub fn run(command: &mut Command) -> (bool, String) {
         .spawn()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let end = Instant::now() + LIMIT;
-    // What it says is read while it runs: a full pipe would stop it.
+    // Reads the output while the command runs: a full pipe would stop it.
     let (said, mistakes) = (child.stdout.take(), child.stderr.take());
     let said = std::thread::spawn(move || text_of(said));
     let mistakes = std::thread::spawn(move || text_of(mistakes));
@@ -82,8 +82,8 @@ pub fn build() {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // A test among what is built makes cargo choose the same features as for `cargo test --workspace`, which has compiled
-        // nearly everything then. No program of the benches is wanted.
+        // With a test among the targets, cargo chooses the same features as for `cargo test --workspace`, which has then compiled nearly
+        // everything. The programs of the benches are not needed.
         command
             .args(["build", "--workspace", "--exclude=am-benches", "--lib", "--bins", "--test=workspace"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
@@ -95,7 +95,7 @@ pub fn build() {
     });
 }
 
-/// A folder of a test's own, removed at its end.
+/// A temporary folder for one test.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
@@ -111,7 +111,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
@@ -120,23 +120,23 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays is found by whoever cleans up temporary files.
+        // A folder that stays is removed with the temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Compiles a program by a wrapper, runs it with 1, 2 and 3 tasks, and wants it to say "all good".
+/// Compiles a program by a wrapper, runs it with 1, 2 and 3 tasks, and checks that it prints "all good".
 ///
 /// # Panics
-/// If it does not.
+/// It does not.
 pub fn compile_and_run(wrapper: &str, options: &[&str], source: &str) {
     compile_and_run_under(wrapper, options, source, &[&[]]);
 }
 
-/// As [`compile_and_run`], under each of these settings, which are variables and their values.
+/// [`compile_and_run`] under each of these settings, given as variables with values.
 ///
 /// # Panics
-/// As [`compile_and_run`].
+/// Those of [`compile_and_run`].
 pub fn compile_and_run_under(wrapper: &str, options: &[&str], source: &str, all: &[&[(&str, &str)]]) {
     build();
     let scratch = Scratch::new(&source.replace(['/', '.'], "-"));
@@ -144,7 +144,7 @@ pub fn compile_and_run_under(wrapper: &str, options: &[&str], source: &str, all:
     let mut compile = Command::new(folder().join(wrapper));
     let source_file = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     compile.args(options).args(compiler_options()).arg(source_file).arg("-o").arg(&program);
-    // Modules of the program's own are left where it is compiled.
+    // Module files of the program are left in the folder where it is compiled.
     let (good, said) = run(compile.current_dir(scratch.path()).env("XDG_CACHE_HOME", scratch.path()));
     assert!(good, "{source} does not compile: {said}");
     for (settings, tasks) in all.iter().flat_map(|settings| ["1", "2", "3"].map(|tasks| (settings, tasks))) {

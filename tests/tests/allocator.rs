@@ -1,4 +1,4 @@
-//! The allocator that puts a program's large blocks into job memory, in a program of its own, since a program has one allocator.
+//! The allocator that takes a program's large blocks from job memory, in a test program of its own, since a program has only one allocator.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,7 +30,7 @@ impl Mapping {
         self.name.contains("am-heap")
     }
 
-    /// Whether a core dump leaves it out.
+    /// Whether core dumps exclude it.
     fn is_left_out(&self) -> bool {
         self.flags.split_whitespace().any(|flag| flag == "dd")
     }
@@ -63,7 +63,7 @@ fn large_blocks_are_job_memory_from_joining_on() {
         let task = Task::join().expect("the launcher made a job");
         let mut context = task.context().expect("the job has memory");
         assert!(!of(&std::iter::repeat_n(1u8, 1000).collect::<Vec<_>>()).is_job_memory());
-        // Grown over the limit, and shrunk below it.
+        // Grown beyond the limit, and shrunk below it.
         let mut grown: Vec<u8> = Vec::new();
         for index in 0..LARGE {
             grown.push(index.to_le_bytes()[0]);
@@ -74,7 +74,7 @@ fn large_blocks_are_job_memory_from_joining_on() {
         assert!(!of(&grown).is_job_memory());
         assert!((0u8..100).eq(grown.iter().copied()));
         assert!(vec![0u8; LARGE].iter().all(|&byte| byte == 0), "zeroed, also where something was before");
-        // As a program uses it: both ends of a transfer are plain vectors.
+        // As in a program: both ends of a transfer are plain vectors.
         let mine = vec![5u8 + task.number().to_le_bytes()[0]; LARGE];
         assert!(of(&mine).is_job_memory());
         let region = context.expose(vec![0; LARGE].into(), Access::READ_WRITE).expect("expose");
@@ -103,11 +103,11 @@ fn what_job_memory_has_no_room_for_is_the_systems() {
             assert!(block.iter().all(|&byte| byte == number));
         }
         drop(blocks);
-        // What came back is there again, whatever it was cut into.
+        // Freed memory is available again, however it was split.
         let again = vec![1u8; 2 * LARGE];
         assert!(of(&again).is_job_memory());
         drop(task);
-        // Job memory outlives who joined, as long as a block may lie there.
+        // Job memory stays mapped after its task has left, as long as a block may lie there.
         assert!(again.iter().all(|&byte| byte == 1));
     });
 }
@@ -127,10 +127,10 @@ fn a_core_dump_shows_the_programs_blocks_and_no_hole() {
     });
 }
 
-/// Bytes of what stands again and again in memory that a dump is searched for.
+/// Length of the repeated pattern that a dump is searched for.
 const LINE: usize = 64;
 
-/// A line that nobody writes by chance.
+/// A line that does not occur by chance.
 fn line_of(seed: u64) -> [u8; LINE] {
     let mut random = Random::new(seed);
     let mut line = [0; LINE];
@@ -142,7 +142,7 @@ fn fill(memory: &mut [u8], line: &[u8; LINE]) {
     memory.chunks_mut(LINE).for_each(|place| place.copy_from_slice(&line[..place.len()]));
 }
 
-/// Seeds of the lines in a block of the program's, in one that it has given back, and in job memory that is not the program's.
+/// Seeds of the lines in a live block, in a freed block, and in job memory outside the program's blocks.
 const SEEDS: [u64; 3] = [11, 12, 13];
 
 fn abort_with_marked_memory() {
@@ -167,8 +167,8 @@ fn abort_with_marked_memory() {
     }
 }
 
-/// The system writes it: blocks of the program are in it, and of the rest of job memory, terabytes of holes, nothing. The job ends as
-/// it does with any task that dies.
+/// The core dump contains blocks of the program, and nothing of the rest of job memory, which is terabytes of holes. The job ends as with
+/// any task that dies.
 #[test]
 fn an_aborted_task_leaves_a_core_dump_of_its_blocks_and_a_job_that_ends() {
     let folder = std::env::temp_dir().join(format!("am-core-dump-{}", std::process::id()));
@@ -204,13 +204,13 @@ fn an_aborted_task_leaves_a_core_dump_of_its_blocks_and_a_job_that_ends() {
         println!("a dump of {len} bytes; lines of each kind: {counts:?}");
         let [kept, freed, other] = counts;
         assert!(kept >= LARGE / LINE, "the program's block is not whole: {counts:?}");
-        // What a function has left on its stack counts too.
+        // Copies on the stack of a function count as well.
         assert!(freed < 16 && other < 16, "what is not the program's: {counts:?}");
         std::fs::remove_dir_all(&folder).expect("it is ours");
     });
 }
 
-/// The most that a dump may have here, in bytes; 0: there is none.
+/// Maximum size of a core dump here, in bytes; 0: no dumps.
 fn limit_of_dumps() -> u64 {
     let limits = std::fs::read_to_string("/proc/self/limits").expect("Linux, with /proc");
     let line = limits.lines().find(|line| line.starts_with("Max core file size")).expect("it has this limit");
@@ -218,7 +218,7 @@ fn limit_of_dumps() -> u64 {
     hard.parse().unwrap_or(u64::MAX)
 }
 
-/// A fork without exec: both processes have what was there, each its own.
+/// After a fork without exec both processes have the earlier contents, each its own copy.
 #[test]
 fn a_copy_has_its_blocks_alone() {
     job("a_copy_has_its_blocks_alone").tasks(2).run(|| {
@@ -247,7 +247,7 @@ fn a_copy_has_its_blocks_alone() {
             }
             let ended = run_in_copy(|| {
                 assert!(block.iter().all(|&byte| byte == round - 1), "as it was at the fork");
-                // Its parent's other threads do not write here.
+                // The parent's other threads do not write here.
                 let first: Vec<u64> = changing.iter().map(|word| word.load(Ordering::Relaxed)).collect();
                 for _ in 0..50 {
                     std::thread::yield_now();

@@ -1,5 +1,5 @@
 //! The binary interface itself: the table `c/abi_values.txt` says what each constant, size and offset is, and which functions there
-//! are. The header and the library are compared with it, and, in a test that is ignored unless asked for, another library too.
+//! are. The header and the library are compared with it, and, in a test that is ignored by default, another library.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -45,7 +45,7 @@ fn functions() -> BTreeSet<String> {
     names
 }
 
-/// Compares what the compiler makes of a header with the table.
+/// Compares the values that the compiler finds in a header with the table.
 fn compare_header(name: &str, options: &[&str]) {
     let scratch = Scratch::new(name);
     let (source, program) = (scratch.path().join("values.c"), scratch.path().join("values"));
@@ -73,7 +73,7 @@ fn exported(library: &Path) -> BTreeSet<String> {
     let (good, said) = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
     assert!(good, "{said}");
     let names = said.lines().filter_map(|line| line.split_whitespace().last());
-    // A version may stand behind the name.
+    // A version may follow the name.
     let names = names.map(|name| name.split('@').next().unwrap_or(name).to_owned());
     names.filter(|name| name.starts_with("MPI_") || name.starts_with("PMPI_")).collect()
 }
@@ -110,7 +110,7 @@ fn header_has_no_constant_that_the_table_lacks() {
     assert_eq!(names, table);
 }
 
-/// The library's sources, those of its programs apart: their paths in `src`, and their lines without comments and strings.
+/// The library's sources without those of its programs: their paths in `src`, and their lines without comments and strings.
 fn sources() -> Vec<(String, Vec<String>)> {
     fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).expect("the sources are there") {
@@ -150,12 +150,11 @@ fn literals(line: &str) -> impl Iterator<Item = (&str, i64)> {
     })
 }
 
-/// Numbers of the library's own that are numbers of the header too: a page, the table of predefined datatypes, the first handle
-/// of a tool.
+/// Numbers of the library itself that also occur in the header: a page, the table of predefined datatypes, the first handle of a tool.
 const OWN: [(&str, i64); 3] = [("shared_windows.rs", 4096), ("state.rs", 512), ("mpi_t.rs", 4096)];
 
-/// The library takes the header's constants by their names, from what its build script makes of the header: a number that is
-/// written twice can differ, as the two of `MPI_MODE_NOSTORE` once did, and programs that use one of them do not see it.
+/// The library uses the header's constants by name, as its build script generates them: a number written twice may differ, as
+/// `MPI_MODE_NOSTORE` once did, and a program that uses only one of the two does not detect it.
 #[test]
 fn library_repeats_no_number_of_the_header() {
     let numbers: BTreeSet<i64> =
@@ -165,7 +164,7 @@ fn library_repeats_no_number_of_the_header() {
     let mut repeated = Vec::new();
     for (name, lines) in &sources {
         for (line, at) in lines.iter().zip(1..) {
-            // Small numbers mean too much else, but for constants and handles that are made of them.
+            // Small numbers have too many other meanings, except in constants and handles.
             let is_constant = line.split_once(": c_int = ").is_some_and(|(front, value)| {
                 front.contains("const ") && !value.starts_with(|c: char| c.is_ascii_alphabetic())
             });

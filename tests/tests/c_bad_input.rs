@@ -1,6 +1,6 @@
-//! Bad input to the C interface, function by function: the header says which parameters there are, the rules (`bad_input/rules`)
-//! what is bad for each of them, and which error class the standard gives for it. Each call has one bad argument among good ones,
-//! must say so through the error handler of its object, once, and name itself, the rank and the value.
+//! Bad input to the C interface, function by function: the header gives the parameters, the rules (`bad_input/rules`) their bad values and
+//! the standard's error classes for them. Each call has one bad argument among good ones. It must call the error handler of its object
+//! once, and name itself, the rank and the value.
 
 #[path = "bad_input/rules.rs"]
 mod rules;
@@ -78,7 +78,7 @@ fn compile(scratch: &Scratch, calls: &str, outside: &str) -> PathBuf {
     let mut compile = Command::new(programs::folder().join("mpicc"));
     compile
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-nonnull", "-Wno-deprecated-declarations"])
-        // Only one of the two headers has all calls.
+        // Each of the two generated headers contains only some of the calls.
         .args(["-Wno-unused-variable", "-Wno-unused-function", "-o"])
         .arg(&program);
     compile.arg("-I").arg(scratch.path()).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/c/bad_input.c"));
@@ -99,7 +99,7 @@ fn calls_while_mpi_is_not_running_say_so() {
     let wrong: Vec<_> = said.lines().filter(|line| line.starts_with("wrong")).collect();
     assert!(wrong.is_empty(), "{} of {number} calls:\n{}", wrong.len(), wrong.join("\n"));
     assert!(good && said.matches("tried all").count() == 4, "{said}");
-    // Without a word of the launcher the error is fatal, and says the same.
+    // Without the launcher's setting the error is fatal, with the same text.
     for (when, what) in [("before", "before MPI_Init"), ("after", "after MPI_Finalize")] {
         let (good, said) = run(mpiexec().args(["-n", "1"]).arg(&program).arg(when));
         assert!(!good && said.contains("MPI_Barrier") && said.contains(what), "{said}");
@@ -115,7 +115,7 @@ fn each_bad_argument_is_found_and_named() {
     let scratch = Scratch::new("bad-input");
     let (text, number) = calls();
     let program = compile(&scratch, &text, "");
-    // A call that ends the program is skipped, so that the others are tried too.
+    // A call that ends the program is skipped, so that the later ones are tested, too.
     let (mut wrong, mut next) = (String::new(), 0);
     while next < number {
         let mut start = Command::new(programs::folder().join("mpiexec"));

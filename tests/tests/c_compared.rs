@@ -1,5 +1,5 @@
 //! The programs `c/o_*` are compared on this library and another one by `real-programs differential`. Here: together they call every
-//! function of the standard, but for those of which `c/not_compared.txt` says why not.
+//! function of the standard, except those for which `c/not_compared.txt` gives a reason.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,11 +9,11 @@ use am_tests::programs::{self, Scratch, run};
 
 const TABLE: &str = include_str!("../c/abi_values.txt");
 const HEADER: &str = include_str!("../../mpi-over-am/abi/include/mpi.h");
-/// Parts of the names of functions about files that do something all the same.
+/// Parts of the names of functions about files that work nevertheless.
 const OFFERED: [&str; 5] = ["errhandler", "_c2f", "_f2c", "_toint", "_fromint"];
 const NOT_COMPARED: &str = include_str!("../c/not_compared.txt");
 
-/// The functions of MPI that a program calls: those that it leaves to the library.
+/// The MPI functions that a program calls: those that the library resolves.
 fn called(source: &Path, scratch: &Scratch) -> BTreeSet<String> {
     let object = scratch.path().join("object.o");
     let mut compile = Command::new(programs::folder().join("mpicc"));
@@ -56,7 +56,7 @@ fn every_function_is_compared_or_has_its_reason() {
     assert!(missing.is_empty(), "neither compared nor a reason: {missing:?}");
     let both: Vec<_> = compared.iter().filter(|name| reason(name)).collect();
     assert!(both.is_empty(), "compared, and a reason why not: {both:?}");
-    // The program that a reason names calls what it is about.
+    // The program that a reason names must call the function.
     for (pattern, reason) in &reasons {
         let (_, caller) = reason.rsplit_once("; ").expect("a reason ends with who calls it");
         let program = folder.join(caller.split(' ').next().expect("a name")).with_extension("c");
@@ -74,7 +74,7 @@ fn every_function_is_compared_or_has_its_reason() {
     eprintln!("{} of {} functions are compared", compared.len(), all.len());
 }
 
-/// A C expression for an argument of this type that no call looks at.
+/// A C expression for an argument of this type that the call does not use.
 fn any_value(parameter: &str) -> String {
     let parameter = parameter.trim();
     if parameter.contains(['*', '[']) || parameter.contains("_function") {

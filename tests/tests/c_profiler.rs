@@ -1,5 +1,5 @@
-//! Tools that stand in front of the library (MPI 5.0 chapter 15): a shared object that defines some of the functions, counts, and
-//! calls them by their other names, loaded before the library. And what the library promises at the edge: no unwinding across it.
+//! Tools that intercept calls (MPI 5.0 chapter 15): a shared object, loaded before the library, that defines some of the functions, counts
+//! their calls, and forwards them under their other names. And the library's promise that nothing unwinds across it.
 
 use std::process::Command;
 
@@ -20,7 +20,7 @@ fn compile(
     program
 }
 
-/// Runs a program behind the tool, which must have seen three sends and three receives of each task.
+/// Runs a program with the tool, which must count three sends and three receives of each task.
 fn counts(wrapper: &str, source: &str) {
     programs::build();
     let scratch = Scratch::new(&source.replace(['/', '.'], "-"));
@@ -35,7 +35,7 @@ fn counts(wrapper: &str, source: &str) {
         let line = format!("task {task}: init 1 sends 3 receives 3");
         assert!(said.lines().any(|said| said == line), "{line} is missing in: {said}");
     }
-    // Without the tool nobody counts.
+    // Without the tool nothing is counted.
     let (good, said) = run(Command::new(programs::folder().join("mpiexec")).args(["-n", "2"]).arg(&program));
     assert!(good && said.is_empty(), "{said}");
 }
@@ -53,7 +53,7 @@ fn a_tool_sees_the_calls_of_fortran() {
     counts("mpifort", "fortran/t_profiled.f90");
 }
 
-/// The arguments of Fortran as C gets them: the tool looks at them in the library's place.
+/// Fortran's arguments arrive converted in C: the tool checks them instead of the library.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 #[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]

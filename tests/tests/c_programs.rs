@@ -10,7 +10,7 @@ fn test(name: &str) {
     programs::compile_and_run("mpicc", &["-O1", "-Wall", "-Wextra", "-Werror"], &format!("c/{name}.c"));
 }
 
-/// The last line is about the task that failed first, also where another one's process ends before it.
+/// The last line is about the task that failed first, even if another task's process ends earlier.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn the_last_line_names_the_task_that_failed_first() {
@@ -76,7 +76,7 @@ programs! {
     w_tools
 }
 
-/// The same answers where one thread calls and where several may: the calls go other ways there.
+/// The results are the same for one thread and for several, although the calls take other paths.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_answers() {
@@ -85,7 +85,7 @@ fn c_answers() {
     programs::compile_and_run_under("mpicc", &options, "c/c_answers.c", &settings);
 }
 
-/// By every way to memory.
+/// With each way to memory.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn w_one_sided() {
@@ -94,7 +94,7 @@ fn w_one_sided() {
     programs::compile_and_run_under("mpicc", &options, "c/w_one_sided.c", &settings);
 }
 
-/// The events of the tool interface, where one thread calls and where several may.
+/// The events of the tool interface, with one thread and with several.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn t_events() {
@@ -103,8 +103,8 @@ fn t_events() {
     programs::compile_and_run_under("mpicc", &options, "c/t_events.c", &settings);
 }
 
-/// Each call that can wait, by a thread of which another one must send first: by direct ways to memory, and by none, where transfers
-/// wait for the target too.
+/// Each call that can wait, in a thread that depends on another thread's send: with direct ways to memory, and without, where transfers
+/// wait for the target as well.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_threads_wait() {
@@ -113,7 +113,7 @@ fn c_threads_wait() {
     programs::compile_and_run_under("mpicc", &options, "c/c_threads_wait.c", &settings);
 }
 
-/// A thread in `MPI_Finalize` gives way to one that has a session.
+/// A thread in `MPI_Finalize` lets another one with a session go on.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_threads_finalize() {
@@ -121,7 +121,7 @@ fn c_threads_finalize() {
     programs::compile_and_run("mpicc", &options, "c/c_threads_finalize.c");
 }
 
-/// Four threads a task that mix messages, collectives and windows.
+/// Four threads in each task that mix messages, collectives and windows.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_threads_mixed() {
@@ -130,7 +130,8 @@ fn c_threads_mixed() {
     programs::compile_and_run_under("mpicc", &options, "c/c_threads_mixed.c", &settings);
 }
 
-/// What tasks see that call collectives which do not fit together: compared before, or only in what comes to them, by messages and by puts.
+/// The errors of tasks that call collectives which do not fit together: compared in advance, or detected from what they receive, by
+/// messages and by puts.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_mismatched() {

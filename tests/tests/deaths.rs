@@ -1,4 +1,4 @@
-//! Seeded rounds of deaths: 50 of a new seed in each run. `DEATH_ROUNDS` and `DEATH_SEED` choose others; what fails prints its seed.
+//! Seeded rounds of deaths: 50 with a new seed in each run. `DEATH_ROUNDS` and `DEATH_SEED` set others; a failure prints its seed.
 
 use std::path::Path;
 use std::time::SystemTime;

@@ -1,4 +1,4 @@
-//! Each of MPI's error classes is raised by a C program of the tests, or it is said here why no call raises it.
+//! Each of MPI's error classes is raised by a C program of the tests, or this file gives a reason why no call raises it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,15 +8,12 @@ use std::path::{Path, PathBuf};
 const NEVER: &[(&str, &str)] = &[
     (
         "INTERN",
-        "a mistake of the library itself, or bytes that only a task which writes wild can have sent: no argument leads there",
+        "an error inside the library, or bytes that only a task with stray writes can send: no argument leads there",
     ),
-    (
-        "UNKNOWN",
-        "every error of the library has a class of its own; a code that nobody has made is refused, not renamed",
-    ),
+    ("UNKNOWN", "every error of the library has a class of its own; an unknown code is refused, not renamed"),
     (
         "PENDING",
-        "MPI_Waitall and MPI_Waitsome wait for the others also where one has failed: none is left pending",
+        "MPI_Waitall and MPI_Waitsome wait for the other requests even if one has failed: none is left pending",
     ),
     (
         "RMA_CONFLICT",
@@ -51,10 +48,10 @@ const NEVER: &[(&str, &str)] = &[
     ("IO", "there are no files"),
 ];
 
-/// The one class of these that the library names all the same.
+/// The one class of these that the library nevertheless names.
 const OWN_MISTAKES: &str = "INTERN";
 
-/// Programs whose calls are written by a test, and accept several classes each.
+/// Programs with generated calls, each of which accepts several classes.
 const NOT_EXACT: &[&str] = &["bad_input.c"];
 
 fn root() -> &'static Path {
@@ -89,7 +86,7 @@ fn raised() -> BTreeSet<String> {
             continue;
         }
         let text = fs::read_to_string(&path).expect("a text");
-        // What stands last on the line, behind the call. Codes that a callback of the program has returned are not meant.
+        // The last argument on the line. Codes that a callback of the program has returned do not count.
         let checks = text.lines().map(str::trim).filter(|line| line.starts_with("FAILS("));
         found.extend(checks.filter_map(|line| names(line).last()).map(str::to_owned));
     }
@@ -142,7 +139,7 @@ fn the_library_names_the_classes_that_are_raised_and_no_others() {
     for folder in ["mpi-over-am/src", "mpi-over-am/abi/src"] {
         files_below(&root().join(folder), &mut files);
     }
-    // It only gives them their numbers.
+    // This file only maps classes to their numbers.
     files.retain(|path| !path.ends_with("abi/src/failure.rs"));
     let sources: Vec<_> = files.iter().map(|path| fs::read_to_string(path).expect("a text")).collect();
     assert!(sources.len() > 100, "{} sources only", sources.len());

@@ -1,4 +1,4 @@
-//! Programs that do not go on: the launcher says what each task does and who waits for whom. Each program is ended from outside.
+//! Programs that do not go on: the launcher reports what each task does and which task waits for which. Each program is ended from outside.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ fn amrun(tasks: u32, options: &[&str], shape: &str) -> Command {
     command
 }
 
-/// What the launcher says of a job that its time limit ends.
+/// The launcher's report on a job that its time limit ends.
 fn said_before_the_limit(tasks: u32, shape: &str) -> String {
     let (well, said) = programs::run(&mut amrun(tasks, &["--timeout", "3"], shape));
     assert!(!well, "{shape} must hang: {said}");
@@ -160,7 +160,7 @@ fn signal(pid: i32, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "kill -{name} {pid}");
 }
 
-/// Ends a job as a person does.
+/// Ends a job as a user would.
 fn end(mut job: Child) {
     signal(i32::try_from(job.id()).expect("a process number"), "TERM");
     let _ = job.wait().expect("the launcher is our child");

@@ -14,7 +14,7 @@ fn said(command: &mut Command) -> String {
     said
 }
 
-/// Runs a program by the installed launcher, without a word of where the library is.
+/// Runs a program by the installed launcher, without a hint where the library is.
 fn runs(prefix: &Path, program: &Path) {
     let mut start = Command::new(prefix.join("bin/mpiexec"));
     let text = said(start.args(["-n", "2"]).arg(program).arg("3").env_remove("LD_LIBRARY_PATH"));
@@ -121,7 +121,7 @@ fn installed(name: &str) -> Scratch {
     programs::build();
     let scratch = Scratch::new(name);
     let mut install = Command::new(programs::folder().join("mpi-install"));
-    // Where cargo runs it, it builds first: here all is built, and cargo runs the test.
+    // Run by cargo, it builds first; here everything is built, and this variable would make it build again.
     let _ = said(install.arg("--prefix").arg(scratch.path()).env_remove("CARGO"));
     scratch
 }

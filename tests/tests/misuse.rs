@@ -1,8 +1,8 @@
 //! What must not compile: each program in `misuse/CRATE` breaks one promise that a type of that crate keeps, in safe code.
 //!
-//! Each must be refused by any compiler. The compiler's words are in `NAME.txt` beside each program, so that it can't be refused
-//! for another reason than the one that it is about; a text that ends with `...` is the first one of several. They differ between compilers, and are compared only with the one that
-//! `.ci/run` names. To record them again: `MISUSE=record cargo test -p am-tests --test misuse`.
+//! Any compiler must refuse each of them. The compiler's message is in `NAME.txt` beside each program, so that a refusal for another reason
+//! is noticed; a text that ends with `...` is the first one of several. They differ between compilers, and are compared only with the one
+//! that `.ci/run` names. To record them again: `MISUSE=record cargo test -p am-tests --test misuse`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use std::{env, fs};
 
 use serde_json::Value;
 
-/// The programs are compiled against the crates as a user has them, but for am-core, whose loopback they run over.
+/// The programs are compiled against the crates as users have them, except am-core, whose loopback they run over.
 const DEPENDENCIES: &str = r#"
 am-core-engine = { path = "ROOT/am-core/engine" }
 am-core = { path = "ROOT/am-core", features = ["testing"] }
@@ -90,7 +90,7 @@ fn check_all(root: &Path, cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String,
         write!(manifest, "\n[[bin]]\nname = {name:?}\npath = {path:?}\n").expect("a string takes all");
     }
     fs::write(project.join("Cargo.toml"), manifest).expect("the manifest can be written");
-    // The versions that the workspace was built with, which are there without a network.
+    // The versions with which the workspace was built, which are available without a network.
     fs::copy(root.join("Cargo.lock"), project.join("Cargo.lock")).expect("the workspace has a lock file");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -114,7 +114,7 @@ fn check_all(root: &Path, cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String,
     errors
 }
 
-/// An error without the paths and the advice: what is wrong, and where.
+/// An error without paths and advice: the message, and the lines that it is about.
 fn text_of(message: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut text = format!("error[{}]: {}\n", word(&message["code"]["code"]), word(&message["message"]));
@@ -134,7 +134,7 @@ fn first_of(said: &str) -> String {
     format!("{}{AND_SO_ON}", &said[..end])
 }
 
-/// Whether the compiler is the one that the texts were recorded with. If not, says so, also where a test's output is not shown.
+/// Whether the compiler is the one that the texts were recorded with. If not, prints that, even if the output of tests is captured.
 fn is_compiler_of_texts(root: &Path) -> bool {
     let script = fs::read_to_string(root.join(".ci/run")).expect("the checks' script can be read");
     let named = script.lines().find_map(|line| line.strip_prefix(COMPILER)).expect("it names a compiler");
@@ -146,7 +146,7 @@ fn is_compiler_of_texts(root: &Path) -> bool {
     if !is_same {
         let line =
             format!("misuse: all were refused; texts not compared: they are of {named}*, this is {version}");
-        // Not by a macro, whose output is kept back.
+        // Not by a macro, whose output is captured.
         std::io::stderr().write_all(line.as_bytes()).expect("standard error is there");
     }
     is_same

@@ -1,4 +1,4 @@
-//! What tasks record of themselves: the figures are those of what the program did, and a trace is one that a viewer can read.
+//! What tasks record: the figures match the program, and a viewer can read the trace.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn statistics(outcome: &Outcome) -> Vec<TaskStatistics> {
     Statistics::of(&outcome.recorded).tasks
 }
 
-/// How often, and how many bytes.
+/// Number of messages, and their bytes.
 fn of(list: &[Messages], name: &str, peer: u32) -> (u64, u64) {
     let found = list.iter().find(|messages| messages.name == name && messages.peer == Some(peer));
     found.map_or((0, 0), |messages| (messages.count, messages.bytes))
@@ -40,7 +40,7 @@ fn the_figures_of_an_mpi_program_are_those_of_its_messages() {
                     world.send(&large, 1, 101).expect("it is received");
                 } else {
                     let mut got = vec![0u8; 1 << 20];
-                    // The others come before their receives.
+                    // The others arrive before their receives.
                     for tag in (0..100).rev() {
                         world.recv(&mut got[..40], 0, tag).expect("it is sent");
                     }
@@ -154,7 +154,8 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Checks what a viewer relies on: spans are nested in each thread, an arrow has one end and one begin before that. The number of arrows.
+/// Checks what a viewer relies on: spans are nested in each thread, and each arrow has one end and one earlier begin. Returns the number of
+/// arrows.
 #[track_caller]
 fn arrows(trace: &Value) -> usize {
     let mut open: HashMap<(u64, u64), Vec<String>> = HashMap::new();
@@ -188,7 +189,7 @@ fn arrows(trace: &Value) -> usize {
 fn a_c_program_has_figures_and_a_trace() {
     let scratch = Scratch::new("c_trace");
     let path = scratch.path().join("trace.json");
-    // The wait for the first answer is a sleep, however slow a spin is.
+    // The wait for the first answer is a sleep, however slowly a spin runs.
     let no_spin = "AM_SPIN_MICROSECONDS_MAX=0";
     let options = ["-x", no_spin, "--stats", "--json", "--trace", &path.display().to_string()];
     let (good, said) = mpiexec("t_trace", &options, &[]);
@@ -232,7 +233,7 @@ fn the_trace_of_a_task_that_died_is_there_to_its_last_call() {
     assert!(of_dead.lines().any(|line| line.contains("MPI_Recv: ") && line.ends_with("cut off")), "{tree}");
 }
 
-/// What MPICH over Portals printed for the variable.
+/// The output that MPICH over Portals printed for this variable.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_person_who_debugs_sees_calls_as_they_happen() {

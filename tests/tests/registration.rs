@@ -1,4 +1,4 @@
-//! A limit of registered memory, as a NIC has one: an exchange of all with all that needs more than there is finishes.
+//! A limit of registered memory, as a NIC has one: an all-to-all exchange that needs more than the limit completes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const TASKS: u32 = 6;
 const BLOCK_BYTES: usize = 4 << 20;
 const LIMIT_BYTES: u64 = 20 << 20;
 
-/// The way into private memory decides who has to register what.
+/// The way into private memory decides which task must register what.
 const MEMORIES: [&str; 2] = ["auto", "staged"];
 
 fn limited(test: &'static str, memory: &str) -> Job {
@@ -34,7 +34,7 @@ fn block(from: u32, to: u32, round: u32) -> Vec<u8> {
     pattern(u64::from((round * TASKS + from) * TASKS + to), BLOCK_BYTES)
 }
 
-/// All that each task sends is lent at once: as much as may be registered at all, while nothing has been received.
+/// All sends of a task are lent at once: as much memory as may be registered, while nothing has been received.
 #[test]
 fn an_exchange_beyond_the_limit_finishes() {
     for memory in MEMORIES {
@@ -76,7 +76,7 @@ fn of(context: &Context<ShmFabric>) -> am_via::fabric::RegistrationStatistics {
     context.fabric().registration_statistics().expect("there is a limit")
 }
 
-/// The same by active messages, where it can be seen what became of registrations.
+/// The same by active messages, where the fate of registrations can be observed.
 #[test]
 fn registrations_are_kept_for_the_next_use_and_never_more_than_the_limit() {
     let test = "registrations_are_kept_for_the_next_use_and_never_more_than_the_limit";
@@ -136,7 +136,7 @@ fn registrations_are_kept_for_the_next_use_and_never_more_than_the_limit() {
                 let now = of(&context);
                 println!("round {round}: {now:?}");
                 assert!(now.registered_bytes_peak <= LIMIT_BYTES, "{now:?}");
-                // Three blocks and their page ends lie in three quarters of the limit; the rest goes in pieces.
+                // Three blocks and their partial pages fit into three quarters of the limit; the rest is sent in pieces.
                 assert!(now.refusals > 0 && now.misses > 0, "{now:?}");
                 assert!(round == 0 || now.hits + now.evictions > 0, "{now:?}");
             }
@@ -160,7 +160,7 @@ fn exposing_more_than_the_limit_is_refused_with_values_and_what_was_exposed_coun
         assert_eq!(needed, 4 << 20);
         assert!(available < 2 << 20 && available > 1 << 20, "{available}");
         assert!(error.to_string().contains("AM_REGISTERED_BYTES_MAX"), "{error}");
-        // Job memory does not count, and transfers of all lengths find their way to and from what is exposed.
+        // Job memory does not count, and transfers of all lengths to and from exposed memory succeed.
         let heap = context.alloc(16 << 20).expect("the job has memory");
         let heap = context.expose(heap, Access::READ_WRITE).expect("it does not count");
         for region in [&first, &heap] {

@@ -1,5 +1,5 @@
-//! What the compiler does not check of this workspace: circles of imports, the length of files, the reasons in manifests, and that one
-//! file of mpi-over-am chooses the fabric. Each rule fails if it finds nothing to check.
+//! Rules of this workspace that the compiler does not check: circles of imports, the length of files, reasons in manifests, and that only
+//! one file of mpi-over-am chooses the fabric. Each rule fails if it finds nothing to check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -36,7 +36,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// The names directly behind each `prefix` (a path that ends in `::`) of a text: one, or those of a group in braces.
+/// The names directly after each `prefix` (a path that ends in `::`) in a text: one, or those of a group in braces.
 fn names_behind<'a>(text: &'a str, prefix: &'a str) -> impl Iterator<Item = &'a str> {
     let goes_on = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || "_:$".contains(c));
     text.match_indices(prefix).filter(move |&(at, _)| !goes_on(&text[..at])).flat_map(move |(at, _)| {
@@ -51,7 +51,7 @@ fn names_behind<'a>(text: &'a str, prefix: &'a str) -> impl Iterator<Item = &'a 
     })
 }
 
-/// Which of a crate's modules each of them imports, apart from tests. What `lib.rs` exports again counts as its module.
+/// The imports between a crate's modules, apart from tests. A re-export of `lib.rs` counts as its module.
 fn imports(src: &Path) -> Graph {
     let (mut graph, mut exported, mut files) = (Graph::new(), BTreeMap::new(), Vec::new());
     for path in sources(src) {
@@ -85,7 +85,7 @@ fn imports(src: &Path) -> Graph {
     graph
 }
 
-/// Those of a module's imports that lead back to it.
+/// The imports of a module that lead back to it.
 fn circle<'a>(graph: &'a Graph, module: &'a str) -> Vec<&'a str> {
     let leads_back = |first: &&str| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![*first]);
@@ -148,12 +148,12 @@ fn one_file_of_mpi_over_am_chooses_the_fabric() {
     assert_eq!(naming.len(), 1, "{naming:?}");
 }
 
-/// am-core's calls that may wait, of those that mpi-over-am uses.
+/// The calls of am-core that may wait and that mpi-over-am uses.
 const CALLS_THAT_WAIT: [&str; 9] =
     ["wait_until", "wait_until_ended", "rest", "amsend", "put", "get", "rmw", "fence_data", "gfence"];
 
-/// Where mpi-over-am waits without giving its turn up, and why that holds up no other thread for longer than a peer's progress takes. None
-/// is added without a reason; one that is gone leaves the list.
+/// Places where mpi-over-am waits without giving its turn up, and why that delays other threads no longer than a peer's progress takes. An
+/// entry needs a reason; entries without such a place are removed.
 const WAITS_IN_A_TURN: [(&str, &str, &str); 10] = [
     ("collective/lanes.rs", "put", "lanes are for policies that take no turns"),
     ("communicator/agree.rs", "rmw", "of a policy that takes no turns"),

@@ -1,4 +1,4 @@
-//! The compiler wrappers and the starters of the C interface, as other launchers' users know them.
+//! The compiler wrappers and the starters of the C interface, with the options of other MPI libraries.
 
 use std::process::{Command, Stdio};
 
@@ -9,7 +9,7 @@ fn tool(name: &str) -> Command {
     Command::new(programs::folder().join(name))
 }
 
-/// What a command says, which must end well.
+/// The output of a command, which must succeed.
 fn said(command: &mut Command) -> String {
     let (good, said) = run(command);
     assert!(good, "{command:?}: {said}");
@@ -61,6 +61,9 @@ fn unknown_options_are_refused() {
         &["--bind-to", "moon", "ls"],
         &["-n", "2"],
         &["ls", ":"],
+        &["--xterm", "0", "ls"],
+        &["-configfile", "/no/such/file"],
+        &["-configfile", "/dev/null", "ls"],
     ] {
         let (good, said) = run(tool("mpiexec").args(options));
         assert!(!good && said.starts_with("mpiexec: "), "{options:?}: {said}");
@@ -74,6 +77,44 @@ fn options_of_other_launchers_are_taken() {
     let mut command = tool("mpirun");
     command.args(options.split_whitespace()).args(["sh", "-c", "echo $A $B $C $(pwd) $0 $1", "-x", "y"]);
     assert_eq!(said(&mut command), "1 2 3 / -x y\n1 2 3 / -x y\n");
+    let options =
+        "-N 2 --mca btl self,sm --rank-by core --use-hwthread-cpus -q -genvlist PATH -prepend-rank echo said";
+    let text = said(tool("mpirun").args(options.split_whitespace()));
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["[0] said", "[1] said"]);
+    // -n comes before -N, wherever it stands.
+    assert_eq!(said(tool("mpirun").args(["-n", "1", "-N", "2", "echo", "said"])), "said\n");
+}
+
+#[test]
+fn output_goes_to_files_if_wanted() {
+    let scratch = Scratch::new("output-filename");
+    let folder = scratch.path().join("output");
+    let mut start = tool("mpiexec");
+    start.args(["-n", "2", "--output-filename"]).arg(&folder).args([
+        "sh",
+        "-c",
+        "echo $AM_TASK; echo error >&2",
+    ]);
+    assert_eq!(said(&mut start), "");
+    for task in ["0", "1"] {
+        let read = |kind: &str| std::fs::read_to_string(folder.join(format!("task-{task}.{kind}")));
+        assert_eq!(read("stdout").expect("it was written"), format!("{task}\n"));
+        assert_eq!(read("stderr").expect("it was written"), "error\n");
+    }
+}
+
+#[test]
+fn a_file_can_hold_the_options_and_programs() {
+    let scratch = Scratch::new("configfile");
+    let file = scratch.path().join("job");
+    std::fs::write(&file, "# two programs\n-n 1 -env A one printenv A\n\n-n 1 -env A two printenv A :\n")
+        .expect("it fits");
+    let text = said(tool("mpiexec").arg("-configfile").arg(&file));
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["one", "two"]);
 }
 
 #[test]

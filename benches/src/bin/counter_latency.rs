@@ -6,11 +6,10 @@
 //! cargo amrun -n 2 --bind core target/release/counter_latency --json rows.json
 //! ```
 //!
-//! A row for each operation and counter: the median over all batches, and the best batch. An origin or completion counter is
-//! waited for by the task that started the operation, so its time is from the call to the end of the wait. A target counter
-//! is seen by the other task, so its time is half a round trip. What is to be seen: origin counters cost little more than the
-//! call; a target counter costs one way; a completion counter costs one way where the bytes are placed by their sender, and
-//! a round trip where the target has to say that its handler has run.
+//! A row for each operation and counter: the median over all batches, and the best batch. An origin or completion counter is waited for by
+//! the task that started the operation, so its time is from the call to the end of the wait. A target counter is seen by the other task, so
+//! its time is half a round trip. Expected: origin counters cost little more than the call; a target counter costs one way; a completion
+//! counter costs one way if the sender stores the bytes itself, and a round trip if the target has to report that its handler has run.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -160,7 +159,7 @@ impl Player<'_> {
 
     /// Nanoseconds for one operation, over one batch.
     fn batch(&mut self, row: Row, rounds: u32) -> Result<f64, Failure> {
-        // Both begin together, and the other task makes progress until the batch is over.
+        // Both tasks begin together, and the other task makes progress until the batch is over.
         self.round_trip(Row::PutTarget)?;
         let started = Instant::now();
         match row {

@@ -1,4 +1,4 @@
-//! Only numbers that a peer can combine are accumulated.
+//! Only numbers that a peer can combine can be accumulated.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::{Accumulation, Context, PutOptions};

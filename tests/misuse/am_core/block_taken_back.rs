@@ -1,4 +1,4 @@
-//! A block is given back by its last user's drop alone.
+//! A block is freed only when its last user drops it.
 #![forbid(unsafe_code)]
 
 fn wrong(owner: &dyn am_core::buffer::BlockOwner, at: std::ptr::NonNull<u8>) {

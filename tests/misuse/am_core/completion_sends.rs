@@ -1,4 +1,4 @@
-//! A completion in context is given nothing that communicates either.
+//! A completion in context gets nothing that can communicate, either.
 use am_core::handler::{Answer, Completion};
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, network};

@@ -1,4 +1,4 @@
-//! Inside a scope the context is out of reach: the scope has to wait on the one that it began with.
+//! Inside a scope the context is unreachable: the scope must wait on the context that it began with.
 use am_core::testing::loopback::{Config, network};
 use am_core::Context;
 

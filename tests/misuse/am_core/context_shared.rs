@@ -1,4 +1,4 @@
-//! A context belongs to one thread at a time: two can't use it (a `SharedContext` is for that).
+//! A context belongs to one thread at a time; two threads need a `SharedContext`.
 use am_core::Context;
 use am_core::testing::loopback::{Config, network};
 

@@ -1,4 +1,4 @@
-//! A program does not say that its process is a copy: borrows would end before their operations.
+//! A program cannot declare its process a copy: borrows would end before their operations.
 #![forbid(unsafe_code)]
 
 fn main() {

@@ -1,4 +1,4 @@
-//! A program does not drive the engine without a promise: engine and fabric hand memory without a lifetime to each other.
+//! A program cannot drive the engine in safe code: engine and fabric pass memory without a lifetime to each other.
 #![forbid(unsafe_code)]
 
 use am_core_engine::{fabric::Fabric, protocol::Engine, user_code::UserCode};

@@ -1,4 +1,4 @@
-//! Exposed memory is not borrowed: peers write it at any time.
+//! Exposed memory cannot be borrowed: peers write it at any time.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::Context;

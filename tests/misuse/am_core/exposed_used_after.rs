@@ -1,4 +1,4 @@
-//! A region that is not exposed any more gives no address.
+//! A region that is no longer exposed gives no address.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::Context;

@@ -1,4 +1,4 @@
-//! A fabric is given memory without a lifetime, and has to promise what it does with it.
+//! A fabric gets memory without a lifetime, so implementing it is unsafe.
 #![forbid(unsafe_code)]
 
 #[derive(Debug)]

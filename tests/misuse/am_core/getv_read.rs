@@ -1,4 +1,4 @@
-//! Room that a scope receives into is not read before its end.
+//! A buffer that a scope receives into cannot be read before the scope's end.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::vector::{Layout, PiecesMut};

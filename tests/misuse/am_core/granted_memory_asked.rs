@@ -1,4 +1,4 @@
-//! Only the engine gets granted memory of a fabric as a range.
+//! Only the engine can get granted memory from a fabric as a range.
 #![forbid(unsafe_code)]
 use am_core::buffer::{Access, Exposed, ForEngine};
 use am_core::fabric::Fabric;

@@ -1,4 +1,4 @@
-//! A header handler is given nothing that communicates, and can't bring the context along.
+//! A header handler gets nothing that can communicate, and cannot capture the context.
 use am_core::handler::Answer;
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, network};

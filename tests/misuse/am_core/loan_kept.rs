@@ -1,4 +1,4 @@
-//! Only the library lends memory to an operation: a range has no lifetime, and could be kept beyond the borrow.
+//! Only the library can lend memory to an operation: a range has no lifetime, and could be kept beyond the borrow.
 #![forbid(unsafe_code)]
 
 fn main() {

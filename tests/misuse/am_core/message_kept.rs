@@ -1,4 +1,4 @@
-//! What a handler is shown may not outlive the handler.
+//! The message shown to a handler cannot outlive the handler.
 use am_core::buffer::Arrived;
 use am_core::handler::Answer;
 use am_core::testing::loopback::{Config, network};

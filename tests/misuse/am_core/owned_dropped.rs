@@ -1,4 +1,4 @@
-//! A buffer that an operation owns cannot be dropped under it.
+//! A buffer that an operation owns cannot be dropped by the program.
 use am_core::buffer::JobBuffer;
 use am_core::handler::Answer;
 use am_core::task::TaskId;

@@ -1,4 +1,4 @@
-//! An operation hands its buffer back once.
+//! An operation returns its buffer only once.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::{Context, GetOptions, Get};

@@ -1,4 +1,4 @@
-//! A buffer that an operation owns is not touched before it is handed back.
+//! A buffer that an operation owns cannot be used before it is returned.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::{Context, PutOptions, Put};

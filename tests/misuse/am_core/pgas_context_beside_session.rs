@@ -1,4 +1,4 @@
-//! A context is out of reach while a session stands for it.
+//! A context cannot be used directly while a session borrows it.
 use am_core::Context;
 use am_core::pgas::Session;
 use am_core::testing::loopback::{Config, network};

@@ -1,4 +1,4 @@
-//! A future does not outlive the session that makes its progress.
+//! A future cannot outlive the session that makes its progress.
 use am_core::Context;
 use am_core::pgas::Session;
 use am_core::testing::loopback::{Config, network};

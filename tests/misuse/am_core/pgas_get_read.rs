@@ -1,4 +1,4 @@
-//! What a typed get in a scope fills is not read before the scope's end.
+//! The buffer of a typed get in a scope cannot be read before the scope's end.
 use am_core::pgas::Segment;
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, network};

@@ -1,4 +1,4 @@
-//! A handler can't hold what waits: a session belongs to the thread of its context.
+//! A handler cannot capture a session, which could wait: a session belongs to the thread of its context.
 use am_core::Context;
 use am_core::handler::Answer;
 use am_core::pgas::Session;

@@ -1,4 +1,4 @@
-//! Elements are plain old data: not every byte that a peer may write is a bool, and none is a reference.
+//! Elements are plain old data: a peer may write bytes that are no valid bool, or no valid reference.
 use am_core::Context;
 use am_core::pgas::Segment;
 use am_core::testing::loopback::{Config, network};

@@ -1,4 +1,4 @@
-//! A buffer that an operation owns is not touched before its future gives it back.
+//! A buffer that an operation owns cannot be used before its future returns it.
 use am_core::buffer::JobBuffer;
 use am_core::pgas::{Segment, Session};
 use am_core::task::TaskId;

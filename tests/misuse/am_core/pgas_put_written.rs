@@ -1,4 +1,4 @@
-//! What a typed put in a scope sends is not written before the scope's end.
+//! The buffer of a typed put in a scope cannot be written before the scope's end.
 use am_core::pgas::Segment;
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, network};

@@ -1,4 +1,4 @@
-//! A segment that was freed is gone.
+//! A segment that was freed cannot be used.
 use am_core::Context;
 use am_core::pgas::SymmetricHeap;
 use am_core::testing::loopback::{Config, network};

@@ -1,4 +1,4 @@
-//! Pieces under way in a scope are not written.
+//! Pieces under way in a scope cannot be written.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::vector::{Layout, Pieces};

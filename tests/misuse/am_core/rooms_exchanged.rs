@@ -1,4 +1,4 @@
-//! A body cannot exchange the room of one packet for that of another: it would be written when its packet has gone.
+//! A body cannot swap the buffer of one packet for that of another: it would be written after its packet was sent.
 #![forbid(unsafe_code)]
 use am_core::buffer::{InlineBytes, Room};
 use am_core::fabric::{Class, Post};

@@ -1,4 +1,4 @@
-//! While a scope is open its context is used through it alone.
+//! While a scope is open, its context can be used through the scope alone.
 use am_core::testing::loopback::{Config, network};
 use am_core::Context;
 

@@ -1,4 +1,4 @@
-//! A scope does not outlive the call that waits for what it began.
+//! A scope cannot outlive the call that waits for its operations.
 use am_core::testing::loopback::{Config, network};
 use am_core::Context;
 

@@ -1,4 +1,4 @@
-//! Memory that a get is filling is not read before the scope's end.
+//! Memory that a get fills cannot be read before the scope's end.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::{Context, GetOptions, Get};

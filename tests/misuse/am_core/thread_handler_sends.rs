@@ -1,4 +1,4 @@
-//! A completion on the handler thread communicates through what it is given; it can't bring the context along.
+//! A completion on the handler thread communicates through its argument and cannot capture the context.
 use am_core::handler::{Answer, Completion};
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, network};

@@ -1,4 +1,4 @@
-//! Only job memory feeds the global allocator.
+//! Only job memory can feed the global allocator.
 #![forbid(unsafe_code)]
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! A program opens a device and hands it over: the device's own calls take memory without a lifetime.
+//! A program opens a device and passes it on: it cannot call the device itself, whose functions take memory without a lifetime.
 #![forbid(unsafe_code)]
 
 fn wrong(device: &mut am_via::device::wire::Wire) {

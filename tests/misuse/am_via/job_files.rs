@@ -1,4 +1,4 @@
-//! The memory files of a job are for its devices alone: what is written there is not checked. What is called in a forked copy is unsafe.
+//! Only devices can use the memory files of a job, since nothing checks what is written there. A hook for forked copies is unsafe.
 #![forbid(unsafe_code)]
 
 fn wrong(job: &am_via::job::Job) {

@@ -1,4 +1,4 @@
-//! Memory that can be registered is copied to by one thread.
+//! Only one thread can copy to memory that can be registered.
 #![forbid(unsafe_code)]
 
 fn shared<T: Sync>() {}

@@ -1,4 +1,4 @@
-//! The calls of a NIC below the user agent are the fabric's.
+//! Only the fabric can call a NIC below the user agent.
 #![forbid(unsafe_code)]
 
 use am_via::device::wire::Wire;

@@ -1,4 +1,4 @@
-//! A range that is held beyond its borrow is for devices alone.
+//! Only devices can hold a range beyond its borrow.
 #![forbid(unsafe_code)]
 
 fn main() {

@@ -1,4 +1,4 @@
-//! What is made from an environment for one thread does not go to another one; the message names the environment for several.
+//! A communicator of an environment for one thread cannot go to another thread; the message names the environment for several.
 #![forbid(unsafe_code)]
 
 use mpi_over_am::Environment;

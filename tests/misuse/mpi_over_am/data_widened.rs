@@ -1,4 +1,4 @@
-//! Elements in memory that was promised do not become others.
+//! The elements of memory under way cannot be replaced by others.
 #![forbid(unsafe_code)]
 
 fn wrong(data: &mpi_over_am::SendData, room: &mpi_over_am::RecvData) {

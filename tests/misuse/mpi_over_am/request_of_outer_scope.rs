@@ -1,4 +1,4 @@
-//! A scope waits only for what it began: its own receives would be left behind.
+//! A scope waits only for its own requests: its own receives would otherwise be left behind.
 #![forbid(unsafe_code)]
 
 fn wrong(world: &mpi_over_am::Communicator) -> mpi_over_am::Result<()> {

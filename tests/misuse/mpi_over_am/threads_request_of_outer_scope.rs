@@ -1,4 +1,4 @@
-//! A scope of threads waits only for what it began.
+//! A scope of threads waits only for its own requests.
 #![forbid(unsafe_code)]
 
 fn wrong(world: &mpi_over_am::Communicator<mpi_over_am::JobFabric, mpi_over_am::Threads>) -> mpi_over_am::Result<()> {

@@ -10,8 +10,8 @@ fn main() -> ExitCode {
         return deaths::be_a_task();
     }
     let outcome = Options::read(std::env::args().skip(1)).and_then(|options| {
-        let own =
-            std::env::current_exe().map_err(|error| format!("this program does not find itself: {error}"))?;
+        let own = std::env::current_exe()
+            .map_err(|error| format!("cannot find this program's own file: {error}"))?;
         let amrun = options.amrun.unwrap_or_else(|| own.with_file_name("amrun"));
         println!("seed {}, rounds {} to {}", options.seed, options.first, options.first + options.rounds - 1);
         deaths::run(options.seed, options.first..options.first + options.rounds, &amrun, &own)
@@ -47,7 +47,11 @@ impl Options {
                 "--first" => options.first = number()?,
                 "--seed" => options.seed = number()?,
                 "--amrun" => options.amrun = Some(value.into()),
-                _ => return Err(format!("{name} is no option: --rounds, --first, --seed, --amrun")),
+                _ => {
+                    return Err(format!(
+                        "unknown option {name}: there are --rounds, --first, --seed, --amrun"
+                    ));
+                }
             }
         }
         if options.rounds == 0 { Err("--rounds 0 would show nothing".to_owned()) } else { Ok(options) }

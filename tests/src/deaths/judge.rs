@@ -1,4 +1,4 @@
-//! What must be said of a death, and by whom.
+//! The expected messages and exit code after a death.
 
 use super::plan::{Phase, Plan, Victim, Way, Wrapper};
 use super::task::SURVIVOR;
@@ -13,14 +13,14 @@ pub(super) struct Told {
     pub(super) lines: String,
 }
 
-/// What `amrun` must say and exit with.
+/// The expected message and exit code of `amrun`.
 #[derive(Debug)]
 struct Expected {
     cause: &'static str,
     code: i32,
 }
 
-/// Whether everybody has said the right thing.
+/// Checks the messages of `amrun` and of all survivors.
 pub(super) fn judge(plan: &Plan, told: &Told) -> Result<(), String> {
     let reports: Vec<&str> = told.lines.lines().filter_map(|line| line.strip_prefix("amrun: ")).collect();
     match plan.victim {
@@ -62,8 +62,8 @@ fn judge_death_of(task: u32, way: Way, plan: &Plan, told: &Told, reports: &[&str
     expect(told.code != i32::from(SURVIVOR_CODE), || "the exit code is a survivor's".to_owned())
 }
 
-/// What may be said of the death. Nobody can see how a process ended behind a wrapper before it has joined the job: then what the
-/// wrapper says counts.
+/// The accepted reports of the death. If a process ended behind a wrapper before it joined the job, its end cannot be seen; then the
+/// wrapper's exit code counts.
 fn expected(plan: &Plan, way: Way) -> Vec<Expected> {
     let of = |cause, code| Expected { cause, code };
     let own = match way {
@@ -77,7 +77,7 @@ fn expected(plan: &Plan, way: Way) -> Vec<Expected> {
     let never_joined = of("ended with code 0 without joining the job", 1);
     match (plan.phase, plan.wrapper) {
         (Phase::Init, _) if way == Way::ExitZero => vec![never_joined],
-        // The blow may also come between its joining and the launcher's first look at it.
+        // The signal may also arrive after its joining and before the launcher first sees it.
         (Phase::Init, Wrapper::Silent) => vec![own, never_joined, of("ended behind its wrapper program", 1)],
         (Phase::Init, Wrapper::Honest) => {
             let cause = match own.code {

@@ -1,7 +1,7 @@
-//! Seeded rounds of deaths: a job of `amrun` in which one process dies, and a judge of what is left and of what was said.
+//! Seeded rounds of deaths: a job of `amrun` in which one process dies; afterwards, checks of what is left and of all messages.
 //!
-//! Each round is drawn from a seed and its number: how many tasks, who dies, in which way, during what, behind which wrapper. A round
-//! passes if
+//! A seed and its number determine each round: the number of tasks, the process that dies, how, in which phase, behind which wrapper. A
+//! round passes if
 //! - the job ends, and none of its processes and files is left;
 //! - `amrun` says once, in its last line, which task failed first and how, and exits with that task's code;
 //! - no survivor's line blames another survivor without naming the task that died.
@@ -18,11 +18,11 @@ pub use plan::{Phase, Plan, Victim, Way, Wrapper};
 pub use round::run;
 pub use task::{be_a_task, is_task};
 
-/// Tells a process of a job which round it plays in: `SEED:ROUND`.
+/// Tells a process of a job its round: `SEED:ROUND`.
 const ROUND: &str = "DEATH_ROUND";
-/// In the environment of every process of a round's job, with a value of its own: by this they are found.
+/// A variable with a unique value in the environment of every process of a round's job, to find them.
 const MARK: &str = "DEATH_MARK";
-/// What a survivor that returns from `main` with its error exits with: no cause of a death has this code.
+/// Exit code of a survivor that returns an error from `main`; no cause of a death has this code.
 const SURVIVOR_CODE: u8 = 57;
 /// The code with which a task that dies by [`Way::Exit`] exits.
 const VICTIM_CODE: u8 = 3;

@@ -1,11 +1,11 @@
-//! What happens in a round, drawn from a seed.
+//! The plan of a round, drawn from a seed.
 //!
-//! A phase or a way to die is added by one variant, its place in `ALL`, and its arm in `task` (a phase) or in `task` or `round` (a way).
+//! To add a phase or a way to die, add a variant, its entry in `ALL`, and its arm in `task` (a phase) or in `task` or `round` (a way).
 
 use std::fmt;
 use std::time::Duration;
 
-/// What the tasks do when the death comes.
+/// What the tasks do when the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// They join the job.
@@ -74,14 +74,14 @@ impl Way {
         Self::ExitZero,
     ];
 
-    /// Whether the round's judge kills; otherwise the task dies by its own hand.
+    /// Whether the round's judge sends the signal; otherwise the task ends itself.
     #[must_use]
     pub fn is_from_outside(self) -> bool {
         matches!(self, Self::Kill | Self::StopThenKill | Self::Segv)
     }
 }
 
-/// Who dies.
+/// The process that dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// This task, in this way.
@@ -92,7 +92,7 @@ pub enum Victim {
     Launcher,
 }
 
-/// What stands between the launcher and each task.
+/// The process between the launcher and each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrapper {
     /// Nothing.
@@ -104,7 +104,7 @@ pub enum Wrapper {
 }
 
 impl Wrapper {
-    /// The words before the program's own.
+    /// The wrapper's words before the program's own.
     #[must_use]
     pub fn words(self) -> &'static [&'static str] {
         match self {
@@ -124,17 +124,17 @@ pub struct Plan {
     pub round: u64,
     /// Tasks of the job.
     pub tasks: u32,
-    /// Who dies.
+    /// The process that dies.
     pub victim: Victim,
-    /// During what.
+    /// The phase in which it dies.
     pub phase: Phase,
-    /// Behind what.
+    /// The wrapper of each task.
     pub wrapper: Wrapper,
     /// The way to private memory: the setting `AM_MEMORY`.
     pub memory: &'static str,
-    /// After how many steps of the phase a task that dies by its own hand in the main thread does so.
+    /// For a task that ends itself in the main thread: after how many steps of the phase.
     pub steps: u32,
-    /// How long after the phase has begun the blow from outside, or from a second thread, comes.
+    /// For a signal from outside, or an end by a second thread: how long after the beginning of the phase.
     pub delay: Duration,
     /// Whether survivors panic at their error; otherwise they return it from `main`.
     pub survivors_panic: bool,
@@ -172,7 +172,7 @@ impl Plan {
         }
     }
 
-    /// The task that says when the phase has begun: the one that dies, or task 0 where the launcher does.
+    /// The task that reports the beginning of the phase: the one that dies, or task 0 if the launcher dies.
     #[must_use]
     pub fn marked_task(&self) -> u32 {
         match self.victim {

@@ -1,4 +1,4 @@
-//! Running rounds: starts the job, deals the blow, waits for the end, and has it judged.
+//! Runs rounds: starts the job, sends the signal, waits for the end, and judges it.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -14,19 +14,19 @@ use super::task::BEGUN;
 use super::{MARK, ROUND};
 use crate::harness::marked;
 
-/// How long a round may last: far longer than any does, however busy the machine.
+/// Time limit of a round: far longer than any round takes, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long the system may take to remove what was killed with its launcher.
+/// How long the system may take to remove processes that were killed with their launcher.
 const VANISH_WITHIN: Duration = Duration::from_secs(30);
 /// How long a task stays stopped before it is killed.
 const STOPPED: Duration = Duration::from_millis(60);
-/// Between two signals of which the first may be ignored.
+/// Time between two signals, of which the first may be ignored.
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// Runs the rounds `rounds` of `seed`, each with tasks of `program` under the launcher `amrun`. Returns how many there were.
+/// Runs the rounds `rounds` of `seed`, each with tasks of `program` under the launcher `amrun`. Returns their number.
 ///
 /// # Errors
-/// What was wrong in which rounds, with all that their jobs have said.
+/// The failures of each round, with the output of its job.
 pub fn run(
     seed: u64,
     rounds: impl Iterator<Item = u64>,
@@ -64,7 +64,7 @@ fn one(plan: &Plan, amrun: &Path, program: &Path) -> Result<(), String> {
 }
 
 fn start(plan: &Plan, amrun: &Path, program: &Path, mark: &str, logs: &Logs) -> io::Result<Child> {
-    // A core file of gigabytes is of no use; and whoever runs this may have switched off signals that a person has switched on.
+    // A core file of gigabytes is not wanted; and the caller may ignore signals that a user's shell does not ignore.
     Command::new("env")
         .args(["--default-signal=HUP,INT,QUIT,TERM", "sh", "-c", "ulimit -c 0; exec \"$0\" \"$@\""])
         .arg(amrun)
@@ -80,7 +80,7 @@ fn start(plan: &Plan, amrun: &Path, program: &Path, mark: &str, logs: &Logs) -> 
         .spawn()
 }
 
-/// Waits until the phase has begun, and deals the blow if it comes from outside. Reads what is said to its end.
+/// Waits until the phase has begun, and sends the signal if it comes from outside. Reads the output to its end.
 fn strike(plan: &Plan, job: &Child, said: impl BufRead) -> Result<(), String> {
     let mut has_struck = false;
     for line in said.lines().map_while(Result::ok) {
@@ -133,7 +133,7 @@ fn wait(job: &mut Child) -> Result<i32, String> {
     }
 }
 
-/// No process of the job lives, and no file in shared memory was added.
+/// Checks that no process of the job lives and no file in shared memory was added.
 fn nothing_is_left(mark: &str, before: &[PathBuf]) -> Result<(), String> {
     let end = Instant::now() + VANISH_WITHIN;
     loop {
@@ -202,7 +202,7 @@ impl Logs {
 
 impl Drop for Logs {
     fn drop(&mut self) {
-        // What stays is found by whoever cleans up temporary files.
+        // A file that stays is removed with the temporary files.
         let _ = fs::remove_file(&self.0);
     }
 }

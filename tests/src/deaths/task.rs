@@ -1,4 +1,4 @@
-//! A task of a round: it does what the phase says until it dies, or until it learns that another one has.
+//! A task of a round: runs the phase until it dies, or until it learns of another task's death.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -15,11 +15,11 @@ use mpi_over_am::{Communicator, Environment, Info, op};
 use super::plan::{Phase, Plan, Victim, Way};
 use super::{ROUND, SURVIVOR_CODE, VICTIM_CODE};
 
-/// What the marked task writes when the phase has begun, before its process number.
+/// Line by which the marked task reports the beginning of the phase, before its process number.
 pub(super) const BEGUN: &str = "phase begun in process ";
-/// What a survivor writes before its number and its error.
+/// Prefix of a survivor's line, before its number and its error.
 pub(super) const SURVIVOR: &str = "survivor ";
-/// A task that waits for the end that its plan has for it: far beyond the judge's patience.
+/// Wait of a task that its plan will end: far longer than the judge waits.
 const FOR_EVER: Duration = Duration::from_secs(1000);
 /// How often each task takes a window's lock that one of them will keep.
 const LOCKS: u32 = 100;
@@ -34,7 +34,7 @@ pub fn is_task() -> bool {
     std::env::var_os(ROUND).is_some()
 }
 
-/// Plays this process's part.
+/// Runs this process's part of the round.
 ///
 /// # Panics
 /// The plan says so, or the environment is not what a round sets.
@@ -48,7 +48,7 @@ pub fn be_a_task() -> ExitCode {
     match (Player { plan, me }).play() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // One write: another task's line is not torn by it, whatever kills this one.
+            // One write, so that the line stays whole, whatever kills this task.
             let _ = std::io::stderr().write_all(format!("{SURVIVOR}{me}: {error}\n").as_bytes());
             assert!(!plan.survivors_panic, "{SURVIVOR}{me}: {error}");
             ExitCode::from(SURVIVOR_CODE)
@@ -89,7 +89,7 @@ impl Player {
                 self.begin();
                 self.step(self.plan.steps);
                 mpi.finalize()?;
-                // The blow may come later than the leave.
+                // The signal may arrive after the task has left the job.
                 if self.is_victim() || !matches!(self.plan.victim, Victim::Task(..)) {
                     std::thread::sleep(FOR_EVER);
                 }
@@ -113,7 +113,7 @@ impl Player {
         matches!(self.plan.victim, Victim::Task(task, _) if task == self.me)
     }
 
-    /// The phase has begun: says so, and lets the death come if it is this task's to come at any moment.
+    /// Reports the beginning of the phase, and starts the second thread that ends this task, if the plan has one.
     fn begin(&self) {
         if self.plan.marked_task() == self.me {
             println!("\n{BEGUN}{}", std::process::id());
@@ -131,7 +131,7 @@ impl Player {
         }
     }
 
-    /// Dies here if it is this task's turn to die by its own hand at this step.
+    /// Ends this task if the plan says so for this step.
     fn step(&self, step: u32) {
         if step != self.plan.steps || !self.is_victim() {
             return;
@@ -175,8 +175,8 @@ impl Player {
         })
     }
 
-    /// All take the lock in turn. The marked task keeps it after as many turns as its plan has steps; the lock of a task that dies is
-    /// no lock any more, so the others come through, to a barrier that it cannot reach.
+    /// All tasks take the lock in turn. The marked task keeps it after as many turns as its plan has steps. The lock of a dead task counts
+    /// as free, so the others go on to a barrier that the dead task cannot reach.
     fn lock(&self, world: &Communicator, window: &Window) -> Outcome {
         let is_marked = self.plan.marked_task() == self.me;
         for _ in 0..if is_marked { self.plan.steps } else { LOCKS } {
@@ -213,7 +213,7 @@ impl Player {
     }
 }
 
-/// A short message from each task to each.
+/// A short message from each task to each other one.
 fn all_to_all(world: &Communicator) -> Outcome {
     let own = [world.rank()];
     let mut got = vec![[0_u32]; world.size() as usize];

@@ -1,4 +1,4 @@
-//! Running a command under a time limit, with all that it says in a file.
+//! Runs a command under a time limit, with all of its output in a file.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,7 +15,7 @@ pub enum End {
     Well,
     /// With another exit code, or by a signal: the shell's number for it.
     Badly(i32),
-    /// Not by itself: it took longer than it may.
+    /// Not at all: it exceeded its time limit and was killed.
     TooLong,
 }
 
@@ -59,7 +59,7 @@ pub fn run(command: &mut Command, limit: Duration, log: &Path) -> io::Result<Ran
             };
         }
         if Instant::now() > end {
-            // A launcher's tasks see that it is gone, and end.
+            // The launcher's tasks notice its end, and end.
             child.kill()?;
             child.wait()?;
             break End::TooLong;
@@ -69,10 +69,10 @@ pub fn run(command: &mut Command, limit: Duration, log: &Path) -> io::Result<Ran
     Ok(Ran { end, said: String::from_utf8_lossy(&fs::read(log)?).into_owned() })
 }
 
-/// Runs a command that has to end well: a step of fetching or building.
+/// Runs a command that must succeed: a step of fetching or building.
 ///
 /// # Errors
-/// It does not end well, or cannot be started because it is not there: says which.
+/// It fails or cannot be started; the error tells which.
 pub fn must(command: &mut Command, limit: Duration, log: &Path) -> Result<String, Problem> {
     let name = command.get_program().to_string_lossy().into_owned();
     match run(command, limit, log) {

@@ -1,4 +1,4 @@
-//! Where programs come from: the Python package index, by pip; Debian and the crate registry, by curl, each file by its checksum.
+//! The sources of programs: the Python package index, by pip; Debian and the crate registry, by curl, with a checksum for each file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::workshop::Workshop;
 /// The longest that fetching may take.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// A Python environment of our own, with packages in it.
+/// A Python environment for this purpose, with packages installed in it.
 #[derive(Debug)]
 pub struct Python {
     folder: PathBuf,
@@ -43,7 +43,7 @@ impl Python {
         self.folder.join("bin/python3")
     }
 
-    /// A program that a package has brought.
+    /// A program that a package has installed.
     #[must_use]
     pub fn tool(&self, name: &str) -> PathBuf {
         self.folder.join("bin").join(name)
@@ -77,7 +77,7 @@ impl Python {
         let archive = sources.join(format!("{name}-{version}.tar.gz"));
         if !archive.exists() {
             let mut fetch = self.pip();
-            // The build tools are installed already; another environment for them would be fetched again.
+            // The build tools are installed already; another environment would fetch them again.
             fetch
                 .args(["download", "--no-deps", "--no-build-isolation", "--no-binary", name, "--dest"])
                 .arg(&sources)
@@ -89,8 +89,8 @@ impl Python {
     }
 }
 
-/// The library `mpich`, for its compiler wrapper of the standard's binary interface. It has an environment of its own: extensions that are
-/// built in one find the headers there before all others.
+/// The library `mpich`, for its compiler wrapper of the standard's binary interface. It has its own environment, because extensions built
+/// in an environment use its headers first.
 ///
 /// # Errors
 /// The Python package index cannot be reached.
@@ -100,7 +100,7 @@ pub fn mpich(workshop: &Workshop) -> Result<Python, Problem> {
     Ok(mpich)
 }
 
-/// A file by its address, and what it has to be: its SHA-256.
+/// The address and the SHA-256 of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Published {
     /// Where it is published.
@@ -110,10 +110,10 @@ pub struct Published {
 }
 
 impl Published {
-    /// Fetches the file where it is not there yet, and says where it lies.
+    /// Downloads the file if it is not there yet, and returns its path.
     ///
     /// # Errors
-    /// The address cannot be reached, or has another file now; there is no curl.
+    /// The address cannot be reached, or the file there has changed; curl is missing.
     pub fn fetch(&self, workshop: &Workshop) -> Result<PathBuf, Problem> {
         let name = self.address.rsplit('/').next().unwrap_or(self.address);
         let sources = workshop.fetched("sources")?;
@@ -144,7 +144,7 @@ pub fn unpack(workshop: &Workshop, archive: &Path, folder: &Path) -> Result<(), 
     must(&mut unpack, LIMIT, &workshop.log("tar")?).map(drop)
 }
 
-/// Whether a step has been done for exactly this text; it is done again when the text changes.
+/// Whether a step was done for exactly this text; a changed text makes the step run again.
 #[must_use]
 pub fn is_done(stamp: &Path, text: &str) -> bool {
     fs::read_to_string(stamp).is_ok_and(|found| found == text)

@@ -1,5 +1,5 @@
-//! Failures that are known, each with its reason: the command does not fail because of them, and lists them. A case that is listed here
-//! and passes makes it fail, until its line is struck off.
+//! Known failures, each with its reason: they are listed, and the command does not fail because of them. If a listed case passes, the
+//! command fails until its line is removed.
 
 /// Program, the case's whole name, and why it fails.
 const KNOWN: &[(&str, &str, &str)] = &[
@@ -29,19 +29,19 @@ const NO_SPAWN: &str = "starts tasks while the job runs, which this library does
 const NO_FILES: &str = "opens a file, which this library does not offer";
 const NO_INFO: &str = "gives a null pointer where an info object belongs, which is none in the standard's binary interface; MPICH crashes there, and with MPI_INFO_NULL instead both libraries run it";
 
-/// Program, the case's whole name, and why it is not even tried: it would take others with it.
+/// Program, full name of the case, and why it is not run: it would make others fail.
 const NOT_TRIED: &[(&str, &str, &str)] = &[(
     "mpi4py",
     "test_objmodel.TestObjModel.testSafeFreeCreated",
-    "opens a file, which this library does not offer, and then leaves an operation that later tests need the place of",
+    "opens a file, which this library does not offer, and then leaves an operation unfinished that later tests run into",
 )];
 
-/// The cases of this program that are not tried; each counts as failed, with its reason.
+/// The cases of this program that are not run; each counts as failed, with its reason.
 pub fn not_tried(program: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     NOT_TRIED.iter().filter(move |(of, ..)| *of == program).map(|(_, case, why)| (*case, *why))
 }
 
-/// The cases of this program that are tried and known to fail, in each of its rows.
+/// The cases of this program that are run and known to fail, in each of its rows.
 pub fn cases(program: &str) -> impl Iterator<Item = &'static str> {
     KNOWN.iter().filter(move |(of, ..)| *of == program).map(|(_, case, _)| *case)
 }

@@ -1,8 +1,8 @@
 //! Real programs: each fetched from where it is published into the user's cache, built with this library's wrappers in
 //! `target/real-programs`, run under its launcher, and listed in a table.
 //!
-//! One file a program. What a machine lacks is named in the table: nothing is left out silently. A failure that is known has its reason
-//! in [`known`]; any other makes the command fail, and so does a known one that does not fail any more.
+//! One file for each program. If the machine lacks something, the table names it: nothing is left out silently. A failure that is known has
+//! its reason in [`known`]; any other makes the command fail, and so does a known one that does not fail any more.
 
 use std::process::ExitCode;
 
@@ -21,12 +21,12 @@ pub mod workshop;
 use table::Row;
 use workshop::Workshop;
 
-/// Why a program could not be tried at all.
+/// Why a program could not be tested at all.
 #[derive(Debug)]
 pub enum Problem {
-    /// This machine lacks something: says what, and how to get it.
+    /// This machine lacks something: what, and how to get it.
     Missing(String),
-    /// Fetching or building failed: says what, and where its words are.
+    /// Fetching or building failed: what, and the path of the output.
     Broken(String),
 }
 
@@ -36,7 +36,7 @@ impl From<std::io::Error> for Problem {
     }
 }
 
-/// What is there to run: a name, and what adds its rows to the table.
+/// A program: its name, and the function that adds its rows to the table.
 type Program = (&'static str, fn(&Workshop, &mut Vec<Row>) -> Result<(), Problem>);
 
 const PROGRAMS: &[Program] = &[
@@ -48,8 +48,7 @@ const PROGRAMS: &[Program] = &[
     ("mpi4py", mpi4py::run),
 ];
 
-/// Runs the programs named, all where none is, and prints the table. Fails if a program did and its failure is not a known one, or if
-/// nothing has run.
+/// Runs the named programs, or all of them, and prints the table. Fails if a program failed with an unknown failure, or if nothing was run.
 #[must_use]
 pub fn run(names: &[String]) -> ExitCode {
     if let Some(name) = names.iter().find(|name| !PROGRAMS.iter().any(|(known, _)| known == name)) {

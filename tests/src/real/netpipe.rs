@@ -1,5 +1,5 @@
-//! NetPIPE: messages of many sizes between two tasks, in each of its ways, with its own check of every byte. With more tasks it
-//! waits for itself, on MPICH at the same size: those in the middle measure no time, take that for a long one, and leave after the first size.
+//! NetPIPE: messages of many sizes between two tasks, in each of its modes, with its own check of every byte. With more than two tasks it
+//! hangs, on MPICH at the same size: tasks in the middle measure no time, take that for a long one, and leave after the first size.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,10 +20,10 @@ const SOURCE: Published = Published {
 const BUILD_LIMIT: Duration = Duration::from_secs(300);
 const RUN_LIMIT: Duration = Duration::from_secs(180);
 
-/// The tasks that it is made for.
+/// The number of tasks that it supports.
 const TASKS: u32 = 2;
 
-/// What is run: a name, the program, and the options for the way.
+/// The runs: a name, the program, and the options for the mode.
 const WAYS: [(&str, &str, &[&str]); 9] = [
     ("there and back, checked", "NPmpi", &["-i"]),
     ("receives posted before, checked", "NPmpi", &["-i", "-a"]),
@@ -51,7 +51,7 @@ pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
         for (target, compiler) in [("mpi", "MPICC"), ("mpi2", "MPI2CC")] {
             let mut make = Command::new("make");
             make.arg("-C").arg(&source).arg(target).arg(format!("{compiler}={}", mpicc.display()));
-            // Where the paths of the second library would be: the wrapper has its own.
+            // Paths for a second library, which the wrapper does not need.
             make.args(["CFLAGS=-O2 -w", "MPI2_INC=."]);
             command::must(&mut make, BUILD_LIMIT, &workshop.log(&format!("netpipe-{target}"))?)?;
         }
@@ -77,7 +77,7 @@ pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether it got to its end, found no wrong byte in any size, and wrote a line for each.
+/// Whether it ran to its end, found no wrong byte in any size, and wrote a line for each.
 fn is_good(ran: &Ran, checked: bool, measured: &Path) -> bool {
     /// Sizes from 1 byte to 4 MiB with those around each: more than this.
     const SIZES: usize = 50;

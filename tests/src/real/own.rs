@@ -44,8 +44,8 @@ pub fn fortran(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> 
     Ok(())
 }
 
-/// The C programs, built by `mpicc_abi` of `mpich`. Those named `o_` print what calls answer, run on both libraries, and have to print the same;
-/// the others also check what the standard leaves open, and run on ours.
+/// The C programs, built by `mpicc_abi` of `mpich`. Those named `o_` print the results of calls, run on both libraries, and must print the
+/// same; the others also check what the standard leaves open, and run on ours only.
 ///
 /// # Errors
 /// The other library cannot be fetched.
@@ -100,7 +100,7 @@ pub fn differential(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Prob
 fn on_mpich(workshop: &Workshop, mpich: &Python, program: &Path, tasks: u32) -> Result<Ran, Problem> {
     let mut job = Command::new(mpich.tool("mpiexec"));
     job.args(["-n", &tasks.to_string(), "sh", "-c", "exec \"$0\" > \"$0.said-by-$PMI_RANK\""]).arg(program);
-    // `cargo run` names the folder of this library in it, which the program would find before its own.
+    // `cargo run` puts this library's folder into it, and the program would find that before its own.
     job.env("MPIEXEC_TIMEOUT", "60").env_remove("LD_LIBRARY_PATH");
     let log = workshop.log(&format!("differential-{tasks}-{}-theirs", stem(program)))?;
     let mut ran = command::run(&mut job, LIMIT, &log)?;
@@ -111,7 +111,7 @@ fn on_mpich(workshop: &Workshop, mpich: &Python, program: &Path, tasks: u32) -> 
     Ok(ran)
 }
 
-/// Counts one program that our library has run: whether the other made it say the same.
+/// Compares the output of one program on both libraries, and counts the result.
 fn compare(name: &str, ours: &Ran, theirs: &Ran, row: &mut Row) {
     let (said, others) = (lines(&ours.said), lines(&theirs.said));
     if !is_good(theirs) {
@@ -128,7 +128,7 @@ fn compare(name: &str, ours: &Ran, theirs: &Ran, row: &mut Row) {
     }
 }
 
-/// The lines in an order that does not depend on which task was faster.
+/// The lines in an order that does not depend on the speed of tasks.
 fn lines(said: &str) -> Vec<&str> {
     let mut lines: Vec<_> = said.lines().collect();
     lines.sort_unstable();

@@ -70,14 +70,15 @@ fn examples(source: &Path) -> Result<Vec<String>, Problem> {
     Ok(names)
 }
 
-/// A maker of calls of cargo that build it on our `mpicc`; libclang, which reads our header for it, comes from a Python package.
+/// Returns a function that makes cargo commands which build it on our `mpicc`. libclang, which parses our header, comes from a Python
+/// package.
 fn cargo(workshop: &Workshop, source: &Path, built: &Path) -> Result<impl Fn() -> Command + use<>, Problem> {
     let python = Python::open(workshop, "python")?;
     python.install(workshop, &["libclang==18.1.1"])?;
     let mut ask = Command::new(python.program());
     ask.args(["-c", "import clang, os; print(os.path.join(clang.__path__[0], 'native'))"]);
     let libclang = command::must(&mut ask, RUN_LIMIT, &workshop.log("rsmpi-libclang")?)?;
-    // The package has the library only, not the headers that belong to a compiler.
+    // The package contains only the library, not the compiler's headers.
     let mut ask = Command::new("cc");
     let headers =
         command::must(ask.arg("-print-file-name=include"), RUN_LIMIT, &workshop.log("rsmpi-headers")?)?;
@@ -96,7 +97,7 @@ fn cargo(workshop: &Workshop, source: &Path, built: &Path) -> Result<impl Fn() -
     })
 }
 
-/// Adds what the tests came to; all tasks run all tests, and one that fails in one of them has failed.
+/// Adds the results of the tests. All tasks run all tests; a test that fails in one of them counts as failed.
 fn count(ran: &Ran, row: &mut Row) {
     let mut good = std::collections::BTreeSet::new();
     let before = row.failures();

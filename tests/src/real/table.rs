@@ -1,10 +1,10 @@
-//! The table of what ran: one row a program, way of building it and number of tasks.
+//! The table of results: one row for each program, way of building it and number of tasks.
 
 use std::fmt::Write as _;
 
 use super::{Problem, known};
 
-/// What one run of one program came to.
+/// The result of one run of one program.
 #[derive(Debug)]
 pub struct Row {
     program: String,
@@ -23,7 +23,7 @@ struct Failure {
 }
 
 impl Row {
-    /// A row of which nothing has been counted yet.
+    /// A row without results.
     #[must_use]
     pub fn new(program: &str, what: impl Into<String>) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Row {
         }
     }
 
-    /// The row of a program that could not be tried.
+    /// The row of a program that could not be run.
     #[must_use]
     pub fn not_run(program: &str, problem: Problem) -> Self {
         let mut row = Self::new(program, "not run");
@@ -52,7 +52,7 @@ impl Row {
         self.passed += cases;
     }
 
-    /// Counts cases that the program itself leaves out.
+    /// Counts cases that the program itself skipped.
     pub fn skipped(&mut self, cases: u64) {
         self.skipped += cases;
     }
@@ -71,13 +71,13 @@ impl Row {
         self.failures.len().try_into().unwrap_or(u64::MAX)
     }
 
-    /// Whether something failed that is not known to fail, or passed that is.
+    /// Whether an unknown failure occurred, or a known one did not.
     #[must_use]
     pub fn is_bad(&self) -> bool {
         self.failures.iter().any(|failure| failure.known.is_none()) || self.passing_again().next().is_some()
     }
 
-    /// The cases that are known to fail, and have not failed here.
+    /// The cases that are known to fail and did not fail here.
     fn passing_again(&self) -> impl Iterator<Item = &'static str> {
         let ran = !self.is_empty();
         known::cases(&self.program)

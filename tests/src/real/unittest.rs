@@ -1,21 +1,21 @@
-//! Reading what Python's unittest says, of several tasks at once: each line begins with `[task] `, as the launcher marks it.
+//! Parses the output of Python's unittest from several tasks at once: each line begins with `[task] `, the launcher's tag.
 
 use std::collections::BTreeMap;
 
-/// What one task's tests came to.
+/// The results of one task's tests.
 #[derive(Debug, Default)]
 pub struct Tests {
-    /// How many ran to their end; `None` if the task did not get to the end of all.
+    /// Number of completed tests; `None` if the task did not finish them all.
     pub ran: Option<u64>,
     /// How many the program left out by itself.
     pub skipped: u64,
-    /// Name and last words of each that failed.
+    /// Name and last output of each failed test.
     pub failures: Vec<(String, String)>,
     /// The test that was the last to begin.
     pub last: String,
 }
 
-/// What each task's tests came to, by task.
+/// The results of each task's tests, by task.
 #[must_use]
 pub fn read(said: &str) -> BTreeMap<u32, Tests> {
     let mut lines: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
@@ -50,8 +50,8 @@ fn of_one(lines: &[&str]) -> Tests {
     tests
 }
 
-/// `module.Class.test`, of `test (module.Class.test) ...` or, in older Pythons, `test (module.Class) ...`; the class where the failure
-/// is of its setting up.
+/// `module.Class.test`, from `test (module.Class.test) ...` or, in older Pythons, `test (module.Class) ...`; the class if its set-up
+/// failed.
 fn case(name: &str) -> String {
     let (test, rest) = name.split_once(" (").unwrap_or((name, ""));
     let inside = rest.split(')').next().unwrap_or("");

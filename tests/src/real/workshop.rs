@@ -1,4 +1,4 @@
-//! Where real programs are built and run: this library's tools, and two folders that are kept between runs.
+//! The environment in which real programs are built and run: this library's tools, and two folders that are kept between runs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What is good and what is bad for a parameter, by its type and name.
+//! Good and bad values for a parameter, by its type and name.
 
 /// A parameter of a prototype.
 pub(crate) struct Parameter {
@@ -48,15 +48,15 @@ impl Parameter {
     }
 }
 
-/// A bad value, the classes that the standard and its readers give it, the likeliest first, and what the message must contain.
+/// A bad value; the error classes that the standard allows for it, the likeliest first; and a text that the message must contain.
 pub(crate) struct Bad {
     pub(crate) value: String,
     pub(crate) classes: &'static [&'static str],
     pub(crate) says: String,
 }
 
-/// Functions that nothing can be bad for, that end the program or are called only once, that have errors of their own (the tool
-/// interface), or that this library does not have (files, dynamic tasks, and two that were added after MPI 5.0).
+/// Excludes functions without bad arguments, that end the program or are called only once, that have their own errors (the tool interface),
+/// or that this library does not have (files, dynamic tasks, and two that were added after MPI 5.0).
 pub(crate) fn is_tested(name: &str) -> bool {
     const ELSEWHERE: [&str; 13] = [
         "MPI_Psend_init_c",
@@ -102,7 +102,7 @@ pub(crate) fn works_always(name: &str) -> bool {
         "MPI_Get_version",
         "MPI_Get_library_version",
     ];
-    // Of these the standard does not say so; they look at nothing but what the program gives them.
+    // The standard does not say so for these; they use only their arguments.
     const ITSELF: [&str; 8] = [
         "MPI_Initialized",
         "MPI_Finalized",
@@ -118,14 +118,14 @@ pub(crate) fn works_always(name: &str) -> bool {
         || PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Functions that cannot be tried while MPI is not running: they start it, free what was not allocated, or return no code.
+/// Excludes functions that cannot be called while MPI is not running: they start it, free what was not allocated, or return no code.
 pub(crate) fn is_tried_outside(name: &str) -> bool {
     const NOT: [&str; 4] = ["MPI_Session_init", "MPI_Free_mem", "MPI_Aint_add", "MPI_Aint_diff"];
     is_tested(name) && !NOT.contains(&name)
 }
 
-/// The name that a call gives itself: forms with larger counts go by the name of the others; older functions
-/// by their newer ones, once they have a place for each result.
+/// The name that a call reports: forms with large counts use the name of the other form; older functions that of the newer one, once the
+/// pointers for results were checked.
 pub(crate) fn said_name(name: &str, is_refused_at_once: bool) -> &str {
     match name {
         _ if is_refused_at_once => name.trim_end_matches("_c").trim_end_matches("_x"),
@@ -285,10 +285,10 @@ fn good_number(base: &str, name: &str) -> &'static str {
     }
 }
 
-/// What the call must refuse.
+/// Values that the call must refuse.
 pub(crate) fn bad_values(function: &Function, parameter: &Parameter) -> Vec<Bad> {
     let base = function.base();
-    // One task has no intercommunicator: here these see no good one.
+    // One task cannot make an intercommunicator, so these calls have no good one here.
     let needs_inter = ["comm_remote_size", "comm_remote_group", "intercomm_merge", "intercomm_create"]
         .contains(&base.as_str());
     let (kind, name) = (parameter.kind.as_str(), parameter.name.as_str());
@@ -299,13 +299,13 @@ pub(crate) fn bad_values(function: &Function, parameter: &Parameter) -> Vec<Bad>
     let handle = |class: &'static [&'static str], null: &str, freed: &str, other: &str| {
         vec![bad(null, class, null), bad(freed, class, "0x"), bad(other, class, "0x")]
     };
-    // A status says what the program wants; the null objects have names; a code that nobody made has a class, too.
+    // A status holds what the program stores; null objects have names; an unknown code has a class, too.
     let says_what_it_wants =
         base.starts_with("status_set") || matches!(base.as_str(), "error_class" | "error_string");
     if says_what_it_wants && kind == "int" {
         return Vec::new();
     }
-    // A named datatype has no contents, whatever is asked for.
+    // A named datatype has no contents, whatever the other arguments are.
     if base == "type_get_contents" && name != "datatype" {
         return Vec::new();
     }
@@ -350,7 +350,7 @@ pub(crate) fn bad_values(function: &Function, parameter: &Parameter) -> Vec<Bad>
     }
 }
 
-/// Whether the data of a datatype are used: it has to be committed.
+/// Whether the call uses data of a datatype, which must then be committed.
 fn communicates(function: &Function) -> bool {
     let base = function.base();
     !base.starts_with("type_")
@@ -392,7 +392,7 @@ fn bad_numbers(base: &str, name: &str) -> Vec<Bad> {
         "lock_type" => make(&["77"], &["LOCKTYPE"]),
         "split_type" => make(&["77"], &["ARG"]),
         "color" => make(&["-7"], &["ARG"]),
-        // The distributions are looked at first.
+        // The call checks the distributions first.
         "order" if base == "type_create_darray" => Vec::new(),
         "order" | "typeclass" => make(&["77"], &["ARG"]),
         "direction" => make(&["-5", "7"], &["DIMS", "ARG"]),
@@ -418,7 +418,7 @@ fn bad_numbers(base: &str, name: &str) -> Vec<Bad> {
     }
 }
 
-/// Handles that a call takes by their address, with their classes: null, then the one that was freed.
+/// Handles that a call takes by address, with their classes: null, and a freed one.
 fn by_address(base: &str, kind: &str) -> Option<(&'static str, &'static str, &'static [&'static str])> {
     let takes = base.ends_with("_free") || base.ends_with("_finalize") || base.ends_with("_disconnect");
     match kind {
@@ -473,7 +473,7 @@ fn bad_addresses(function: &Function, parameter: &Parameter) -> Vec<Bad> {
     let null =
         |classes: &'static [&'static str]| vec![Bad { value: "NULL".into(), classes, says: "null".into() }];
     if let Some((value, class, says)) = bad_element(function, parameter) {
-        // The first element is bad; the array itself may be null where nothing is in it.
+        // The first element is bad; the array itself may be null if it is empty.
         let mut all = null(&["ARG", "COUNT", "TYPE", "REQUEST"]);
         all.push(Bad { value: value.into(), classes: class, says: says.into() });
         return all;

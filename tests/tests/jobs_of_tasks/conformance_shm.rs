@@ -1,4 +1,4 @@
-//! am-core's conformance suite over the shm device, in processes: with 2, 3 and 8 tasks, by every way to memory, and with one
+//! am-core's conformance suite over the shm device, in processes: with 2, 3 and 8 tasks, with each way to memory, and with one
 //! credit. `AM_CHECK=put cargo test -p am-tests --test jobs_of_tasks` runs the checks with `put` in their names.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use am_core::testing::conformance;
 use am_tests::harness::job;
 use am_via::Task;
 
-/// The whole suite takes seconds; eight tasks on a busy machine of two cores take longer. Each check has its own watchdog.
+/// The whole suite takes seconds; eight tasks on a busy machine with two cores take longer. Each check has its own watchdog.
 const TIME_LIMIT: Duration = Duration::from_secs(400);
 
 fn suite() {
@@ -23,7 +23,7 @@ fn suite() {
     assert!(count > 0, "no check has {filter:?} in its name");
 }
 
-/// The check in which tasks try for a lock by sending to its owner, who sends to itself.
+/// The check in which tasks try to get a lock by sending to its owner, and the owner by sending to itself.
 const LOCK: &str = "rmw_contention_loses_nothing";
 
 fn run(test: &'static str, tasks: u32, settings: &[(&str, &str)]) {
@@ -86,7 +86,7 @@ fn one_credit() {
     }
 }
 
-/// A task that keeps sending to itself once never looked at its peers, one of whom had the lock.
+/// A task that kept sending to itself once never polled its peers, one of which held the lock.
 #[test]
 fn the_owner_of_a_lock_lets_others_in() {
     for (way, tasks) in [("kernel", 8), ("staged", 3), ("staged", 8)] {

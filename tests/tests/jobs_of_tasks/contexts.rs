@@ -1,5 +1,5 @@
-//! Several contexts a process, each with a thread of its own: nothing of one is another's, and a message, a put or a question goes
-//! to the context that it names.
+//! Several contexts in a process, each with its own thread: they share nothing, and a message, a put or a get goes to the context that it
+//! names.
 
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
@@ -58,7 +58,7 @@ fn each_context_passes_the_suite_beside_the_others() {
     }
 }
 
-/// A context that its task has closed, while the task lives on with another one, is gone for all others.
+/// A context that its task has closed is gone for all others, while the task lives on with another one.
 #[test]
 fn a_closed_context_is_seen_as_gone() {
     job("a_closed_context_is_seen_as_gone").tasks(3).run(|| {
@@ -79,7 +79,7 @@ fn a_closed_context_is_seen_as_gone() {
                 };
                 closing.register_handler(handler).expect("expose");
                 if number == 1 {
-                    // It serves until both others have talked to it: one of them goes on and on, the other may be late.
+                    // It serves until both others have sent to it: one of them sends all the time, the other may be late.
                     closing.wait_until(|_| Ok(heard.load(Ordering::Relaxed) == 0b11)).expect("both talk");
                 }
             }
@@ -90,7 +90,7 @@ fn a_closed_context_is_seen_as_gone() {
         }
         let long = vec![1; 1 << 20];
         first.amsend(known, handler, &[], &[1], AmOptions::default()).expect("it is open");
-        // What is under way when it closes ends with the error, and so does what comes later.
+        // Operations under way when it closes end with the error, and so do later ones.
         let later = |first: &mut Context<ShmFabric>| match task.number() {
             0 => first.fence_ops(Some(known)),
             _ => {
@@ -107,7 +107,7 @@ fn a_closed_context_is_seen_as_gone() {
             is_about(first.amsend(known, handler, &[], &[1; 8], AmOptions::default()), known);
             is_about(first.amsend(known, handler, &[], &long, AmOptions::default()), known);
         }
-        // A collective fence says so too, and still brings all through its barrier.
+        // A collective fence reports it, too, and still brings all tasks through its barrier.
         is_about(first.gfence(), known);
         is_about(first.amsend(unknown, handler, &[], &[1], AmOptions::default()), unknown);
         is_about(first.fence_ops(Some(unknown)), unknown);
@@ -115,8 +115,8 @@ fn a_closed_context_is_seen_as_gone() {
     });
 }
 
-/// What a context number stands for in shared memory is computed from it: of one that no task can have that would be other words of
-/// the victim, such as its table of regions.
+/// The position of a context in shared memory is computed from its number: an impossible number would lead to other words of the victim,
+/// such as its table of regions.
 #[test]
 fn a_message_to_a_context_that_no_task_can_have_changes_nothing_at_its_target() {
     job("a_message_to_a_context_that_no_task_can_have_changes_nothing_at_its_target").tasks(2).run(|| {
@@ -156,7 +156,7 @@ fn a_message_to_a_context_that_no_task_can_have_changes_nothing_at_its_target() 
     });
 }
 
-/// Of what a context has exposed nothing is left to name when it is opened again.
+/// After a context is opened again, no address of its earlier regions is valid.
 #[test]
 fn an_address_of_a_closed_context_is_stale_when_it_is_open_again() {
     job("an_address_of_a_closed_context_is_stale_when_it_is_open_again").tasks(2).run(|| {
@@ -199,7 +199,7 @@ fn is_stale(ended: &Result<(), Error>) -> bool {
     matches!(ended, Err(Error::RemoteRange { why: RangeFault::Stale, .. }))
 }
 
-/// A task that becomes another program: what its peers know of its memory names nothing of the new one's, which may join.
+/// A task executes another program: its peers' addresses of its memory are not valid in the new program, which may join.
 #[test]
 fn an_address_of_the_program_before_an_exec_is_stale() {
     job("an_address_of_the_program_before_an_exec_is_stale").tasks(2).run(|| {
@@ -248,7 +248,7 @@ fn an_address_of_the_program_before_an_exec_is_stale() {
     });
 }
 
-/// The global allocator counts on it: memory that was used is zeroed when it is handed out again.
+/// The global allocator relies on this: used memory is zeroed before it is handed out again.
 #[test]
 fn memory_is_zero_after_all_is_dropped_and_joined_again() {
     job("memory_is_zero_after_all_is_dropped_and_joined_again").run(|| {
@@ -264,7 +264,7 @@ fn memory_is_zero_after_all_is_dropped_and_joined_again() {
     });
 }
 
-/// The job's file is every task's to write: what it says of a length is not believed.
+/// Every task can write to the job's file: a length in it is not trusted.
 #[test]
 fn a_length_that_another_task_has_written_maps_nothing_beyond_the_file() {
     const HEAP: usize = 64 << 20;
@@ -307,10 +307,10 @@ fn is_about(ended: Result<(), Error>, closed: Endpoint) {
 
 /// Threads of a task in `every_thread_to_every_thread`.
 const THREADS: u8 = 6;
-/// Messages from each thread to each.
+/// Number of messages from each thread to each other one.
 const MESSAGES: u32 = 150;
 
-/// Threads that own a context each: every one sends to every other by its name, also to those of its own task and to itself.
+/// Threads that each own a context: every one sends to every other by its name, also within its own task and to itself.
 #[test]
 fn every_thread_to_every_thread() {
     for memory in ["auto", "staged"] {
@@ -322,7 +322,7 @@ fn every_thread_to_every_thread() {
     }
 }
 
-/// Of tiny messages, messages of one packet, and long ones: how long message `number` is.
+/// Length of message `number`: tiny messages, messages of one packet, and long ones.
 fn len_of(number: u32) -> usize {
     [3, 700, 40_000][number as usize % 3]
 }
@@ -355,7 +355,7 @@ fn to_everybody(own: u8, context: &mut Context<ShmFabric>) {
     let options = AmOptions { target: Some(came.name()), ..AmOptions::default() };
     for number in 0..MESSAGES {
         for task in 0..2 {
-            // Each begins with another one.
+            // Each thread begins with another target.
             for other in (0..THREADS).map(|other| (other + own) % THREADS) {
                 let to = Endpoint::new(TaskId(task), ContextNumber(other));
                 let mut uhdr = [other; 5];
@@ -367,11 +367,11 @@ fn to_everybody(own: u8, context: &mut Context<ShmFabric>) {
     context.wait_counter(came, u64::from(2 * u32::from(THREADS) * MESSAGES)).expect("all come");
     context.fence_ops(None).expect("all were taken");
     context.gfence().expect("gfence");
-    // A context that has gone answers no fence: all of this task stay until all have passed theirs.
+    // A closed context answers no fence: all contexts of this task stay until all have passed theirs.
     serve_until(context, &DONE, THREADS);
 }
 
-/// A thread that looks at nothing, with its senders' credits used up and its queues full, holds up no other thread of its process.
+/// A thread that does not poll, whose senders have no credits left and full queues, does not block other threads of its process.
 #[test]
 fn a_context_that_stands_still_holds_up_no_other() {
     for memory in ["auto", "staged"] {
@@ -411,14 +411,14 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
         context.wait_counter(came, 1000).expect("all come");
         context.gfence().expect("gfence");
         assert_eq!(region.load_u64(0).expect("load"), 1000);
-        // Nothing of it came by the queues of the one that stands still.
+        // Nothing of this passed through the queues of the context that does not poll.
         let still = Endpoint::new(to.task, ContextNumber(0));
         let traffic = context.peer_statistics(still).expect("a task of the job");
         assert_eq!((traffic.packets_sent, traffic.packets_received), (0, 0));
         PASSED.fetch_add(1, Ordering::SeqCst);
         return;
     }
-    // Both flood each other, and then look at nothing until the others of their tasks are done.
+    // Both flood each other, and then do not poll until the others of their tasks are done.
     let mut sent = Vec::new();
     while !context.peer_statistics(to).expect("a task of the job").packets_waiting {
         let buffer = JobBuffer::from(vec![1; 300]);
@@ -436,7 +436,7 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
     context.gfence().expect("gfence");
 }
 
-/// From every context to every context of the other task, by every way of memory.
+/// From every context to every context of the other task, with each way to memory.
 #[test]
 fn what_names_a_context_goes_there() {
     for memory in ["auto", "kernel", "staged"] {
@@ -457,7 +457,7 @@ fn across(number: u8, context: &mut Context<ShmFabric>) {
     assert_eq!(own.owner(), context.endpoint());
     let theirs = context.address_init(own).expect("address_init");
     let other = TaskId(1 - context.task().0);
-    // The addresses of the other contexts come by this one's own: same task, same place, told by the context itself.
+    // A message to every context of the other task.
     let peers: Vec<_> = (0..CONTEXTS).map(|peer| Endpoint::new(other, ContextNumber(peer))).collect();
     for &peer in &peers {
         context
@@ -476,16 +476,16 @@ fn across(number: u8, context: &mut Context<ShmFabric>) {
     context.gfence().expect("gfence");
     assert_eq!(region.load_u64(0).expect("load"), 5);
     context.gfence().expect("all have looked");
-    // To memory that another context has exposed: its address is told by a message of its own task's threads.
+    // To memory that another context has exposed: its address comes in a message between threads of its own task.
     exchange_between_contexts(number, context, own, puts);
     context.gfence().expect("gfence");
     drop(context.unexpose(region).expect("unexpose"));
-    // A context that has gone answers no fence: all of this task stay until all have passed theirs.
+    // A closed context answers no fence: all contexts of this task stay until all have passed theirs.
     static PASSED: AtomicU8 = AtomicU8::new(0);
     serve_until_all(context, &PASSED);
 }
 
-/// Makes progress until each context of this task has come here.
+/// Makes progress until each context of this task has called it.
 fn serve_until_all(context: &mut Context<ShmFabric>, arrived: &AtomicU8) {
     serve_until(context, arrived, CONTEXTS);
 }
@@ -511,7 +511,7 @@ fn exchange_between_contexts(
     let theirs = context.address_init(own).expect("address_init");
     let other = 1 - context.task().index();
     TOLD.lock().expect("nobody panics with it").push((number, theirs[other]));
-    // Served meanwhile: contexts of the other task may still be in a fence that asks this one.
+    // Makes progress meanwhile: contexts of the other task may still be in a fence that needs an answer from this one.
     serve_until_all(context, &ALL);
     let next = (number + 1) % CONTEXTS;
     let told = TOLD.lock().expect("nobody panics with it").clone();
@@ -523,6 +523,6 @@ fn exchange_between_contexts(
     context.put(at.plus(1024), &[0xA0 + number; 8], options).expect("a tiny one");
     context.wait_counter(puts, 2).expect("those of the context before");
     context.fence_ops(None).expect("fence");
-    // The others of this task still serve those of the other one.
+    // The other contexts of this task still serve those of the other one.
     serve_until_all(context, &DONE);
 }

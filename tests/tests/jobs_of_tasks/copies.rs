@@ -1,4 +1,5 @@
-//! A copy of a task, made by a fork without exec: it is refused by name, what it has it has alone, and its task goes on.
+//! A copy of a task, made by a fork without exec: its calls are refused with an error that names it, its memory is private, and its task
+//! goes on.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
@@ -17,7 +18,7 @@ use am_via_os::process::Ended;
 
 const BYTES: usize = 2 << 20;
 
-/// In a copy: every way to communicate, and what it must say.
+/// In a copy: each way to communicate, with its expected error.
 fn is_refused(context: &mut Context<ShmFabric>, at: am_core::buffer::RemoteAddress, handler: HandlerId) {
     let results = [
         ("amsend", context.amsend(TaskId(1), handler, &[], &[1], AmOptions::default())),
@@ -35,7 +36,7 @@ fn is_refused(context: &mut Context<ShmFabric>, at: am_core::buffer::RemoteAddre
         assert!(matches!(error, Error::CopiedProcess { call } if call == name), "{error}");
         assert!(error.to_string().contains("made by fork"), "{error}");
     }
-    // A library that makes progress without a call of its own sees its task as failed.
+    // A library that makes progress without a new call of the program sees its task as failed.
     let error = context.wait_until(|_| Ok(false)).expect_err("nothing will ever come");
     assert!(
         matches!(&error, Error::PeerFailed { task: TaskId(0), what } if what.contains("fork")),
@@ -72,7 +73,7 @@ fn run() {
             std::thread::scope(|threads| {
                 threads.spawn(|| is_refused(&mut context, at, handler)).join().expect("it is refused there");
             });
-            // Neither gives the buffer's pages back nor closes what its task has open.
+            // Does not return the buffer's pages, and does not close what its task has open.
             drop(held);
             drop(context);
             0
@@ -116,8 +117,8 @@ fn a_copy_of_a_job_of_one_is_refused() {
     });
 }
 
-/// A fork in the middle of a scope: what is under way is the task's alone. The copy's scope ends at once, with an error; it
-/// withdraws nothing, ends nothing, and what it had borrowed is as it was.
+/// A fork within a scope: operations under way belong to the task alone. The copy's scope ends at once with an error. It withdraws nothing
+/// and ends nothing, and its borrowed memory is unchanged.
 fn split_in_a_scope(unwinds: bool) {
     let task = Task::join().expect("the launcher made a job");
     let mut context = task.context().expect("the job has memory");

@@ -1,5 +1,5 @@
-//! A task dies while it copies to a peer's memory: the peer gets its memory back, wherever the dead one's process number points by
-//! then, and whatever stood between the launcher and the task.
+//! A task dies while it copies to a peer's memory: the peer gets its memory back, whichever process has the dead task's number by then, and
+//! whatever wrapper the task had.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -46,7 +46,7 @@ fn run() {
     }
 }
 
-/// A process with the number that was `pid`'s, if that was a number here and this test may choose.
+/// A process that gets the number `pid` again, if that number is visible here and this test may choose numbers.
 fn another_process(pid: i32) -> Option<Child> {
     let pid = u32::try_from(pid).ok().filter(|&pid| pid != 0 && pid != u32::MAX)?;
     for _ in 0..1000 {
@@ -64,7 +64,7 @@ fn another_process(pid: i32) -> Option<Child> {
 }
 
 fn unexpose_ends(test: &'static str, first: &str) {
-    // A core of gigabytes is of no use.
+    // A core file of gigabytes is not wanted.
     let first = format!("ulimit -c 0; {first}");
     job(test).tasks(2).after(first).run_and_judge(run, |outcome| {
         assert!(outcome.tasks[0].stdout.contains("unexposed"));

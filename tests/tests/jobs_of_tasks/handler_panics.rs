@@ -1,4 +1,4 @@
-//! The panic of a handler ends its operation with an error at both ends, and the job with a report: it is never silent.
+//! A panic in a handler ends its operation with an error at both ends, and the job with a report: it is never silent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use am_tests::harness::{Outcome, job};
 use am_via::Task;
 use am_via::start::ShmFabric;
 
-/// Where the handler of task 1 panics, and with how many bytes it is sent what.
+/// The handlers of task 1 that panic.
 const PLACES: [&str; 3] = ["header", "completion", "thread"];
 const LENGTHS: [usize; 3] = [0, 100, 1 << 20];
 
@@ -38,7 +38,7 @@ fn send(context: &mut Context<ShmFabric>, handler: HandlerId, len: usize) -> Res
     context.fence_ops(None)
 }
 
-/// A program that does not expect it ends, and the report says who, where, and in which words.
+/// A program that does not handle it ends, and the report names the task, the place and the message.
 #[test]
 fn a_panic_in_a_handler_ends_the_job_with_a_report() {
     let test = "a_panic_in_a_handler_ends_the_job_with_a_report";
@@ -54,7 +54,7 @@ fn a_panic_in_a_handler_ends_the_job_with_a_report() {
                     _ => context.gfence(),
                 };
                 if context.task().0 == 1 {
-                    // As `main` does with an error of its own: the panic's words are the report's.
+                    // As `main` does with an error: the message of the panic is that of the report.
                     let error = ended.expect_err("its handler panicked");
                     println!("\nmet: {error}");
                     panic!("{error}");
@@ -85,7 +85,7 @@ fn a_panic_in_a_handler_ends_the_job_with_a_report() {
     }
 }
 
-/// A program that never asks again after the panic has failed all the same.
+/// A program that makes no further call after the panic has failed nevertheless.
 #[test]
 fn a_panic_in_a_handler_is_not_lost_where_nobody_asks() {
     let test = "a_panic_in_a_handler_is_not_lost_where_nobody_asks";
@@ -104,11 +104,11 @@ fn a_panic_in_a_handler_is_not_lost_where_nobody_asks() {
         if context.task().0 == 0 {
             let options = AmOptions::default();
             context.amsend(TaskId(1), handler, &[], &[], options).expect("it is one way");
-            // Until the other one has ended.
+            // Until the other task has ended.
             let _ = context.wait_counter(counter, 1);
             return;
         }
-        // The panic comes up in passing, in calls that have their own results.
+        // The panic is reported by calls that have results of their own.
         let region = context.alloc(8).expect("alloc");
         let region = context.expose(region, am_core::buffer::Access::READ_WRITE).expect("expose");
         while !came.load(Ordering::SeqCst) {

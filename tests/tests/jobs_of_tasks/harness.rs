@@ -1,4 +1,4 @@
-//! The harness itself: it must see what goes wrong, or the tests that stand on it see nothing.
+//! The harness itself: it must detect failures, or the tests built on it detect nothing.
 
 use am_tests::harness::{Outcome, job};
 use am_via::job::Cause;

@@ -1,4 +1,4 @@
-//! Jobs as a whole: more tasks than processors, waiting that costs nothing, tasks that die, limits that are too small.
+//! Jobs as a whole: more tasks than processors, waits that cost nothing, tasks that die, limits that are too small.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ fn sixteen_tasks_make_progress() {
     });
 }
 
-/// Many more tasks than processors: a short ring and collectives that are trees.
+/// Many more tasks than processors: a short ring, and collectives that are trees.
 #[test]
 fn a_hundred_and_twenty_eight_tasks_come_through() {
     job("a_hundred_and_twenty_eight_tasks_come_through").tasks(128).run(|| {
@@ -48,7 +48,7 @@ fn a_hundred_and_twenty_eight_tasks_come_through() {
     });
 }
 
-/// Everybody's first messages go to everybody at once: a message may be polled before the news of its connection.
+/// First messages of all tasks to all others at once: a message may be polled before the notice of its connection.
 #[test]
 fn first_messages_of_all_to_all_arrive() {
     for _ in 0..5 {
@@ -77,7 +77,7 @@ fn first_messages_of_all_to_all_arrive() {
     }
 }
 
-/// What a wait of a second costs in processor time.
+/// The processor time of a wait of one second.
 #[test]
 fn a_blocked_task_burns_almost_no_processor() {
     for tasks in [2, 5] {
@@ -101,7 +101,7 @@ fn a_blocked_task_burns_almost_no_processor() {
     }
 }
 
-/// Long waits that recur: a spin that is as long as any may be would burn a fifth of each.
+/// Recurring long waits: spinning for the maximum time would use a fifth of each.
 #[test]
 fn long_waits_that_recur_burn_almost_no_processor() {
     const WAITS: u32 = 40;
@@ -169,7 +169,7 @@ fn is_failure_of_task_1(error: &CoreError) {
     }
 }
 
-/// The death ends the job, with the first failure's task, cause and last words; all others were told.
+/// The death ends the job, with the task, cause and last words of the first failure; all others learn of it.
 fn judge_death(outcome: &Outcome, cause: Cause, words: &str) {
     assert!(!outcome.is_success);
     let failure = outcome.failure.as_ref().expect("task 1 failed");
@@ -180,14 +180,14 @@ fn judge_death(outcome: &Outcome, cause: Cause, words: &str) {
     }
 }
 
-/// In each task but the second `wait` waits for what only that one could send.
+/// In each task but the second, `wait` waits for something that only the second could send.
 fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Error>) {
     for (how, cause, words) in DEATHS {
         let body = || {
             let mpi = Environment::init().expect("the launcher made a job");
             let world = mpi.world();
             world.barrier().expect("all are alive");
-            // The others must be through: the death of a task ends the barrier in which they may still be.
+            // The others must be through: a task's death ends a barrier in which they may still be.
             if world.rank() == 1 {
                 for other in [0, 2] {
                     world.recv(&mut [0_u8], other, 7).expect("it is alive");
@@ -242,7 +242,7 @@ fn a_counter_that_nobody_raises_any_more_ends_its_wait() {
             let tell = context.register_handler(move |_| Answer::consumed(Completion::Bump(through)));
             let tell = tell.expect("the first handler");
             context.gfence().expect("all are alive");
-            // The others must be through: the death of a task ends the fence in which they may still be.
+            // The others must be through: a task's death ends a fence in which they may still be.
             if task.number() == 1 {
                 context.wait_counter(through, 2).expect("they are alive");
                 die(how);
@@ -254,7 +254,7 @@ fn a_counter_that_nobody_raises_any_more_ends_its_wait() {
     }
 }
 
-/// What a task says of a limit that its shell has set: not a panic of ours, and with the limit's name and what to do.
+/// The error of a task under a limit that its shell has set: it names the limit and what to do, and is no panic of ours.
 fn a_limit_is_named(test: &'static str, command: &str, limit: &str, remedy: &str) {
     let body = || match Task::join().and_then(|task| task.context().map(|_| ())) {
         Ok(()) => println!("\nit was enough"),
@@ -280,12 +280,12 @@ fn files_that_may_not_be_large_enough_are_named() {
 
 #[test]
 fn an_address_space_that_is_too_small_is_named() {
-    // 4 GiB would do for the job, but not for the heap that was asked for.
+    // 4 GiB would suffice for the job, but not for the heap that was asked for.
     let command = "export AM_HEAP_BYTES=8g; ulimit -v 4194304";
     a_limit_is_named("an_address_space_that_is_too_small_is_named", command, "RLIMIT_AS", "AM_HEAP_BYTES");
 }
 
-/// A limit that only the tasks have: the launcher could not know. What a task says under it.
+/// A limit that only the tasks have, so that the launcher cannot know it. Returns the task's output.
 fn says_under_a_limit_of_its_own(test: &'static str, kibibytes: u32, expected: &'static [&'static str]) {
     let body = || match Task::join().and_then(|task| task.context().map(|_| ())) {
         Ok(()) => println!("\nsaid: it was enough"),

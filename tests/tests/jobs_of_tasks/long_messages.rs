@@ -1,4 +1,4 @@
-//! Messages so long that both tasks copy them, through pipes: both ways at once, at all lengths, and when one of the two dies.
+//! Messages so long that both tasks copy them, through pipes: in both directions at once, with all lengths, and when one of the tasks dies.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use am_via::Task;
 use am_via::start::ShmFabric;
 
 const PIECE_BYTES: usize = 16 << 10;
-/// Around a piece, a full ring of them, and what is fetched in one call.
+/// Around one piece, a full ring of pieces, and the amount that one call fetches.
 const LENS: [usize; 9] = [
     1,
     8191,
@@ -27,7 +27,7 @@ const LENS: [usize; 9] = [
 /// More than there are pipes.
 const AT_ONCE: usize = 6;
 
-/// What task `from` sends as its message `number`.
+/// The content of message `number` of task `from`.
 fn content(from: u32, number: usize, len: usize) -> Vec<u8> {
     let mut state = u64::from(from) << 32 | number as u64;
     let next = |_| {
@@ -58,13 +58,13 @@ fn open(task: &Task) -> (Context<ShmFabric>, HandlerId, Counter) {
     (context, handler, came)
 }
 
-/// Sends messages of `len` bytes, from odd addresses, and takes as many.
+/// Sends messages of `len` bytes, from odd addresses, and receives as many.
 fn exchange(
     (context, handler, came): &mut (Context<ShmFabric>, HandlerId, Counter),
     own: u32,
     len: usize,
 ) -> Result<(), Error> {
-    // Fewer of the longest: they are made and looked at without optimisation.
+    // Fewer of the longest ones: they are made and checked without optimisation.
     let count = if len > 1 << 20 { 2 } else { AT_ONCE };
     let messages: Vec<_> =
         (0..count).map(|number| [vec![0; number], content(own, number, len)].concat()).collect();
@@ -82,7 +82,7 @@ fn exchange(
 
 #[test]
 fn messages_of_all_lengths_arrive_whole_both_ways_at_once() {
-    // Without pipes, with them, and for all.
+    // Without pipes, with pipes, and with all messages in pipes.
     for (setting, value) in [("AM_MEMORY", "kernel"), ("AM_CREDITS", "64"), ("AM_PIPE_BYTES_MIN", "0")] {
         job("messages_of_all_lengths_arrive_whole_both_ways_at_once").tasks(2).env(setting, value).run(
             || {
@@ -97,7 +97,7 @@ fn messages_of_all_lengths_arrive_whole_both_ways_at_once() {
     }
 }
 
-/// Task `dying` aborts while both exchange long messages; the other one is told so, whatever it was doing.
+/// Task `dying` aborts while both exchange long messages; the other one gets the error, whatever it was doing.
 fn one_dies(test: &'static str, dying: u32) {
     let run = move || {
         let task = Task::join().expect("the launcher made a job");

@@ -1,4 +1,4 @@
-//! Messages that are not in one piece, between processes, by every way to memory: they go from where they lie to where they belong.
+//! Messages that are not contiguous, between processes, with each way to memory: they are copied from their layout to the receiver's.
 
 use am_core::testing::pattern;
 use am_tests::harness::job;
@@ -57,7 +57,7 @@ fn around_the_ring(world: &Communicator) -> Result<()> {
             })?;
             assert!(got == expected, "{count} of {layout:?} differ in mode {mode:?}");
         }
-        // From one piece, and into one piece.
+        // Contiguous at the sender, and at the receiver.
         let packed = pack(&out, elements)?;
         let mut got = vec![0xEE; len];
         let mut bytes = vec![0; packed.len()];

@@ -1,5 +1,5 @@
-//! Communicators and windows between processes, by every way to memory; error handlers that end the job. What needs no process of
-//! its own is tested beside mpi-over-am, over a simulated network.
+//! Communicators and windows between processes, with each way to memory; error handlers that end the job. Tests that need no processes are
+//! beside mpi-over-am, over a simulated network.
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
@@ -11,7 +11,7 @@ use mpi_over_am::{Communicator, Environment, ErrorHandler, Info};
 
 const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 
-/// Runs `body` with some tasks, by every way to memory.
+/// Runs `body` with some tasks, with each way to memory.
 fn everywhere(test: &'static str, body: fn(&Communicator)) {
     for tasks in [1, 2, 4] {
         for way in WAYS {
@@ -132,7 +132,7 @@ fn windows_that_follow_each_other_are_reached_at_their_own_memory() {
     everywhere("windows_that_follow_each_other_are_reached_at_their_own_memory", |world| {
         let next = next(world);
         for (round, count) in [(1u64, 100u16), (2, 200), (3, 300), (4, 400)] {
-            // Their regions are those that the windows before have given back, at other places.
+            // Their regions are those that earlier windows have freed, at other addresses.
             let allocated = world.allocate_window(8 * usize::from(count), 8, &Info::new()).unwrap();
             let shared = world.allocate_shared_bytes(8 * usize::from(count), 8, &Info::new()).unwrap();
             for window in [&allocated, &shared] {
@@ -141,7 +141,7 @@ fn windows_that_follow_each_other_are_reached_at_their_own_memory() {
                     window.put(&[round << 32 | u64::from(i)], next, i64::from(i)).unwrap();
                 }
                 window.flush(next).unwrap();
-                // No operation, whatever the operand.
+                // No operation, whatever the operand is.
                 let found = window.fetch_and_op(1u64 << 48, next, 0, PredefinedOp::NoOp).unwrap();
                 assert_eq!(found, round << 32);
                 let expected = round << 32 | 1;
@@ -167,7 +167,7 @@ fn windows_that_follow_each_other_are_reached_at_their_own_memory() {
     });
 }
 
-/// A task whose call fails, with this handler; what it says at its end.
+/// A task whose call fails under this error handler; returns its output.
 fn ends_the_job(test: &'static str, call: fn(&Communicator), words: &'static str) {
     let body = || {
         let environment = Environment::init().expect("the launcher made a job");
@@ -176,7 +176,7 @@ fn ends_the_job(test: &'static str, call: fn(&Communicator), words: &'static str
             call(&world);
             println!("the call has come back");
         } else {
-            // Nobody sends: the death of the other ends it.
+            // No task sends: the other task's death ends it.
             assert!(world.recv(&mut [0u8], 1, 0).is_err());
         }
     };

@@ -1,5 +1,5 @@
-//! MPI between processes: every mode and every kind of error, by every way to memory. What needs no process of its own is tested
-//! beside mpi-over-am, over a simulated network.
+//! MPI between processes: every mode and every kind of error, with each way to memory. Tests that need no processes are beside mpi-over-am,
+//! over a simulated network.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,7 +9,7 @@ use mpi_over_am::{BSEND_OVERHEAD_BYTES, Communicator, Environment, Error, Source
 
 const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 
-/// Runs `body` with 2, 3 and 8 tasks, by every way to memory.
+/// Runs `body` with 2, 3 and 8 tasks, with each way to memory.
 fn everywhere(test: &'static str, body: fn(&Environment, &Communicator)) {
     for tasks in [2, 3, 8] {
         for way in WAYS {
@@ -32,12 +32,12 @@ fn previous(world: &Communicator) -> u32 {
     (world.rank() + world.size() - 1) % world.size()
 }
 
-/// Bytes that tell who sent them, and where each belongs.
+/// Bytes that identify the sender and the offset.
 fn pattern(rank: u32, len: usize) -> Vec<u8> {
     am_core::testing::pattern(rank.into(), len)
 }
 
-/// Lengths at which something changes: a line, the eager limit, a packet with its headers, a piece.
+/// Lengths at which the protocol changes: a line, the eager limit, a packet with its headers, a piece.
 fn lengths() -> Vec<usize> {
     let mut lengths = vec![0, 1, 7, 8, 9, 16, 17, 32, 39, 40, 41, 64, 1000, 4095, 4096, 4097];
     for packet in [8192, 16384] {
@@ -92,7 +92,7 @@ fn every_mode_arrives() {
                 .expect("all three arrive");
             world.bsend(&sent, next(world), tag).expect("the buffer has room");
             world.recv(&mut blocking[0], previous(world), tag).expect("it fits");
-            // In a ring of blocking synchronous sends somebody must receive first.
+            // In a ring of blocking synchronous sends, one task must receive first.
             for round in 0..2 {
                 if (world.rank() == 0) == (round == 0) {
                     world.ssend(&sent, next(world), tag).expect("somebody receives");
@@ -214,7 +214,7 @@ fn collectives_do_what_one_task_would() {
     });
 }
 
-/// Each task writes a byte into a file before it comes to the barrier, and behind it finds those of all.
+/// Before the barrier each task writes a byte to a file; after it, it must find the bytes of all tasks.
 #[test]
 fn nobody_leaves_a_barrier_before_all_have_come() {
     const FILE: &str = "TEST_BARRIER_FILE";
@@ -228,7 +228,7 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
                 let mut file = options.open(&path).expect("a task can write where temporary files go");
                 for round in 1..=20 {
                     if round % world.size() == world.rank() {
-                        // The others would be through by now, if the barrier let them.
+                        // The others would be through by now if the barrier did not hold them.
                         (0..200).for_each(|_| std::thread::yield_now());
                     }
                     file.write_all(b".").expect("there is room for a byte");
@@ -239,7 +239,7 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
                 }
             });
         });
-        // There is none where this runs in a task of another round.
+        // It does not exist if a task of another round runs this.
         let _ = std::fs::remove_file(&file);
     }
 }

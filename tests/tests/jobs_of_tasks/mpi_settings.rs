@@ -1,4 +1,4 @@
-//! MPI's settings, by the names that they have elsewhere too: limits that are kept, and what a task says of itself.
+//! MPI's settings, also by their names in other libraries: limits that are kept, and the report on queues.
 
 use std::process::Command;
 
@@ -24,7 +24,7 @@ fn sigusr2_prints_the_queues_of_each_task() {
             let own = std::process::id().to_string();
             let sent = Command::new("kill").args(["-USR2", &own]).status();
             assert!(sent.is_ok_and(|status| status.success()));
-            // Printed at the next wait, and each task has one: for the other, which comes late.
+            // Printed at the next wait, and each task has one: for the other task, which comes late.
             for late in 0..2 {
                 if world.rank() == late {
                     std::thread::sleep(std::time::Duration::from_millis(50));
@@ -146,7 +146,7 @@ fn an_older_name_with_a_senseless_value_is_refused() {
         });
 }
 
-/// A sender with another opinion of the receiver's memory does not keep to its part of it.
+/// A sender that assumes another limit of the receiver's memory exceeds its part of it.
 #[test]
 fn a_sender_beyond_its_part_of_the_budget_is_named_and_the_receiver_keeps_no_more() {
     const PART: u64 = 64 << 10;
@@ -180,7 +180,7 @@ fn a_sender_beyond_its_part_of_the_budget_is_named_and_the_receiver_keeps_no_mor
                 assert_eq!(errors, 64, "as many as wait to be reported, of thousands");
                 assert!((1..=PART / 1000).contains(&kept), "{kept} messages are kept");
             }
-            // It reports what is left to report.
+            // It reports the remaining errors.
             let _ = environment.finalize();
         },
     );

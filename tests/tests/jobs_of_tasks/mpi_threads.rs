@@ -1,5 +1,5 @@
-//! Tasks of several threads, between processes, by every way to memory. What needs no process of its own is tested beside mpi-over-am,
-//! over a simulated network.
+//! Tasks with several threads, between processes, with each way to memory. Tests that need no processes are beside mpi-over-am, over a
+//! simulated network.
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
@@ -15,7 +15,7 @@ type Communicator = mpi_over_am::Communicator<JobFabric, Threads>;
 const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 const THREADS: usize = 3;
 
-/// Runs `body` with some tasks, by every way to memory.
+/// Runs `body` with some tasks, with each way to memory.
 fn everywhere(test: &'static str, body: fn(&Communicator)) {
     for tasks in [1, 3] {
         for way in WAYS {
@@ -36,7 +36,7 @@ fn previous(world: &Communicator) -> u32 {
     (world.rank() + world.size() - 1) % world.size()
 }
 
-/// Runs as many threads as there are, which get their numbers.
+/// Runs all threads, each with its number.
 fn team(thread: impl Fn(usize) + Sync) {
     std::thread::scope(|threads| {
         for number in 0..THREADS {

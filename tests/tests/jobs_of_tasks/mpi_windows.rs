@@ -1,4 +1,4 @@
-//! Locks and updates of windows between processes: who gets a lock when, and what a death leaves.
+//! Locks and updates of windows between processes: the order in which locks are granted, and the state after a death.
 
 use std::process::Command;
 
@@ -9,14 +9,14 @@ use mpi_over_am::window::{Assertion, Lock, Window};
 use mpi_over_am::{Communicator, Environment, Info, Source, Tag};
 
 const TASKS: u32 = 8;
-/// The words of the target: how many have had the lock, how many hold it, whether the target may go on, and who has had it.
+/// The words of the target: how many tasks have had the lock, how many hold it, whether the target may go on, and the order.
 const GRANTS: i64 = 0;
 const INSIDE: i64 = 1;
 const OVER: i64 = 2;
 const LOG: i64 = 8;
 const WORDS: usize = 64;
 
-/// More messages than a call of `lock` could take in before it has drawn its ticket: each begins after the one before has ended.
+/// More messages than a call of `lock` could handle before it has drawn its ticket: each begins after the previous one has ended.
 const MESSAGES: usize = 20;
 const MESSAGE_BYTES: usize = 200_000;
 
@@ -28,7 +28,7 @@ fn add(window: &Window, target: u32, word: i64, value: u64) -> u64 {
     window.fetch_and_op(value, target, word, PredefinedOp::Sum).expect("the target's memory is mapped")
 }
 
-/// Waits for leave, then takes the lock while messages come that need this task's progress.
+/// Waits for permission, then takes the lock while messages arrive that need this task's progress.
 fn lock_when_told(world: &Communicator, window: &Window, lock: Lock, target: u32) {
     let mut leave = [0u8];
     world.recv(&mut leave, Source::Rank(0), Tag::Is(0)).expect("leave comes");
@@ -46,7 +46,7 @@ fn lock_when_told(world: &Communicator, window: &Window, lock: Lock, target: u32
     assert!(messages.iter().all(|message| message.iter().all(|&byte| byte == 7)));
 }
 
-/// Gives a task leave to take the lock, and returns when it is in the queue: only there it makes so much progress.
+/// Permits a task to take the lock, and returns when it is in the queue: only there it makes that much progress.
 fn let_it_queue(world: &Communicator, rank: u32) {
     world.send(&[0u8], rank, 0).expect("it waits for leave");
     let message = vec![7u8; MESSAGE_BYTES];
@@ -55,7 +55,7 @@ fn let_it_queue(world: &Communicator, rank: u32) {
     }
 }
 
-/// What a task does with the lock: notes that it has it; one that shares it waits for the `together` that it came with.
+/// The action of a task with the lock: notes that it has it; a task that shares it waits for the `together` tasks that share it.
 fn note(window: &Window, target: u32, own: u32, together: u64) {
     let place = add(window, target, GRANTS, 1);
     window.put(&[u64::from(own)], target, LOG + i64::try_from(place).expect("few")).expect("put");
@@ -78,8 +78,8 @@ fn locks_are_granted_in_order_of_arrival_to_tasks_that_sleep_and_make_progress()
             let world = environment.world();
             let window = window(&world);
             let own = world.rank();
-            // Rank 7 is the target and computes. Each of the others: its place in the order, how it locks, and how many have had the lock
-            // when those are inside with which it shares it.
+            // Rank 7 is the target and computes. For each of the others: its position in the order, how it locks, and how many tasks have
+            // had the lock when all that share it are inside.
             let (exclusive, shared) = (Lock::Exclusive, Lock::Shared);
             let order = [
                 (4, exclusive, 0),
@@ -115,7 +115,7 @@ fn locks_are_granted_in_order_of_arrival_to_tasks_that_sleep_and_make_progress()
                 let &(_, lock, together) =
                     order.iter().find(|(rank, ..)| *rank == own).expect("each has a place");
                 lock_when_told(&world, &window, lock, target);
-                // Rank 5 comes last, and alone.
+                // Rank 5 comes last, and has the lock alone.
                 note(&window, target, own, if lock == exclusive { 0 } else { together });
                 window.unlock(target).expect("it is locked");
             }
@@ -143,7 +143,7 @@ fn each_task_gets_its_share_of_a_lock() {
             window.unlock(0).expect("it is locked");
             had += 1;
         }
-        // A fair share is some 500. A task that is not running while it is in no queue misses its turns.
+        // A fair share is about 500. A task that does not run while it is in no queue misses its turns.
         assert!(had > 25, "this task has had the lock {had} times");
         let mut all = [u64::from(had)];
         world.allreduce_in_place(&mut all, mpi_over_am::op::Sum).expect("all come");
@@ -170,9 +170,9 @@ fn kill(pid: u64) {
     assert!(sent.expect("kill runs").success(), "SIGKILL to {pid}");
 }
 
-/// Ends a task of a job in which others have died: it waits for none of them.
+/// Ends a task of a job in which others have died, without waiting for them.
 fn end(environment: Environment, world: &Communicator, survivors: &[u32]) {
-    // Nobody ends before the others are done with its memory.
+    // No task ends before the others are done with its memory.
     if world.rank() == survivors[0] {
         for &rank in &survivors[1..] {
             world.recv(&mut [0u8], Source::Rank(rank), Tag::Is(9)).expect("it lives");
@@ -199,7 +199,7 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
             let target = 5;
             match own {
                 0 => {
-                    // Rank 1 holds it, then come 2, alone, 3, which shares it, and 4, alone.
+                    // Rank 1 holds it; then come 2, alone, 3, which shares it, and 4, alone.
                     for rank in 1..=4 {
                         let_it_queue(&world, rank);
                     }
@@ -208,7 +208,7 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
                 }
                 1 => {
                     window.lock(Lock::Exclusive, target, Assertion::NONE).expect("nobody else wants it");
-                    // It answers as one that waits.
+                    // It answers as a waiting task.
                     let mut leave = [0u8];
                     world.recv(&mut leave, Source::Rank(0), Tag::Is(0)).expect("leave comes");
                     let mut message = vec![0u8; MESSAGE_BYTES];
@@ -223,7 +223,7 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
                     assert_eq!(add(&window, target, GRANTS, 1), u64::from(own) - 3);
                     window.unlock(target).expect("it is locked");
                 }
-                // It needs to do nothing.
+                // It does nothing.
                 _ => {}
             }
             end(environment, &world, &[0, 3, 4, 5]);
@@ -248,7 +248,7 @@ fn a_task_that_dies_while_it_updates_holds_nobody_up() {
             let mut pids = [0u64; 4];
             world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all live");
             window.lock_all(Assertion::NONE).expect("shared by all");
-            // Words that lie where atomic operations don't reach them.
+            // Words at addresses that atomic operations do not support.
             let ones = vec![1u64; ELEMENTS];
             if world.rank() == 1 {
                 loop {

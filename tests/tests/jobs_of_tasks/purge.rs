@@ -1,5 +1,5 @@
-//! Recovery that can't corrupt: a task is stopped in the middle of a copy, its peer gives the operation up, and the buffer comes
-//! back only when nobody copies from it any more.
+//! Recovery that cannot corrupt memory: a task is stopped in the middle of a copy, its peer gives the operation up, and gets its buffer
+//! back only when nothing copies from it any more.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ fn run() {
     let mut context = task.context().expect("the job has memory");
     let done = context.counter().expect("counter");
     let (send, receive) = std::sync::mpsc::channel();
-    // The place of the messages: its pages are there, so that a copy begins at once.
+    // The destination of the messages: its pages are touched, so that a copy begins at once.
     let mut place = context.alloc(BYTES).expect("alloc");
     place.fill(0);
     let place = context.expose(place, Access::READ).expect("expose");
@@ -54,7 +54,7 @@ fn run() {
     let pids = context.exchange(&std::process::id().to_le_bytes()).expect("exchange");
     if context.task() == TaskId(1) {
         for round in 0..ROUNDS {
-            // The end of the message tells itself; what is told here is that its origin has taken it back.
+            // The end of the message is reported separately; this error says that its origin has withdrawn it.
             while let Err(error) = context.wait_counter(done, 1) {
                 let is_withdrawn = matches!(error, Error::Purged { .. } | Error::Refused { .. });
                 assert!(is_withdrawn, "round {round}: {error}");
@@ -86,13 +86,13 @@ fn run() {
         context.purge_totask(TaskId(1)).expect("purge");
         let (buffer, was_held_back) = take_back(&mut context, sent, peer);
         held_back += u32::from(was_held_back);
-        // It is this task's again: nobody may see what is written now.
+        // The buffer is this task's again: no peer may see what is written now.
         let mut buffer = buffer;
         buffer.fill(NEW);
         signal("CONT", peer);
         context.resume_totask(TaskId(1)).expect("resume");
         context.amsend(TaskId(1), next_round, &[], &[], AmOptions::default()).expect("allowed again");
-        // The peer has looked at what it got.
+        // The peer has checked what it received.
         context.fence_ops(None).expect("fence");
     }
     println!("held back {held_back} of {ROUNDS} buffers");
@@ -114,7 +114,7 @@ fn take_back(context: &mut Context<ShmFabric>, sent: am_core::OwnedHandle, peer:
             Err(handle) => handle,
         };
         if begun.elapsed() > Duration::from_millis(200) && !was_held_back {
-            // It was in the middle of a copy: only when it goes on may the buffer come back.
+            // It was in the middle of a copy: the buffer must not come back before the peer goes on.
             was_held_back = true;
             signal("CONT", peer);
         }
@@ -128,7 +128,7 @@ fn a_buffer_comes_back_when_nobody_copies_from_it_any_more() {
         .time_limit(Duration::from_secs(120))
         .run_and_judge(run, |outcome| {
             assert!(outcome.is_success, "{}", outcome.line);
-            // Of so many stops some are in the middle of a copy; if none is, nothing was tested.
+            // Of this many stops some are in the middle of a copy; if none is, nothing was tested.
             let told = &outcome.tasks[0].stdout;
             println!("{told}");
             assert!(told.contains("held back") && !told.contains("held back 0 "), "{told}");

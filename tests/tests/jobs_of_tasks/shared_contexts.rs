@@ -61,7 +61,7 @@ impl Shared {
         self.context.with(expose).expect("both come")
     }
 
-    /// Looks at a word of the other task until it has this value.
+    /// Polls a word of the other task until it has this value.
     fn until_is(&self, at: RemoteAddress, value: u64) {
         let mut bytes = [0; 8];
         while u64::from_le_bytes(bytes) != value {
@@ -85,7 +85,7 @@ fn a_task_that_computes_is_interrupted_only_in_interrupt_mode() {
             if shared.other == TaskId(1) {
                 shared.send();
             } else {
-                // It calls nothing of the context.
+                // It makes no call of the context.
                 while shared.handled() < 2 * round - 1 {
                     std::hint::spin_loop();
                 }
@@ -94,7 +94,7 @@ fn a_task_that_computes_is_interrupted_only_in_interrupt_mode() {
             shared.context.set_interrupts(false).expect("the thread ends");
             assert!(!shared.context.has_interrupts());
             shared.fence();
-            // What both tell each other goes by memory alone, of which the target's context sees nothing.
+            // The two tasks synchronise through memory alone, which the target's context does not see.
             if shared.other == TaskId(1) {
                 shared.until_is(at, round);
                 shared.send();
@@ -161,7 +161,7 @@ fn share(interrupts: bool) {
                 }
             });
         }
-        // Until the other task's threads need nothing more of this one.
+        // Until the other task's threads need nothing more of this task.
         let all = || Ok((region.load_u64(0)? == THREADS * ROUNDS as u64).then_some(()));
         context.wait_for(|_| all()).expect("all come");
     });

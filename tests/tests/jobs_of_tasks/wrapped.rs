@@ -1,5 +1,5 @@
-//! Tasks behind wrappers that do to their files what wrappers do: they find the job's files all the same. Python is the wrapper, since
-//! shells can't name files with numbers of several digits.
+//! Tasks behind wrappers that close or renumber their files still find the job's files. The wrapper is Python, since shells can't name
+//! files with numbers of several digits.
 
 use am_tests::harness::job;
 use am_via_job::{Carrier, Job};
@@ -12,7 +12,7 @@ fn reach_everything() {
     }
 }
 
-/// What the shell of a task does first: it becomes Python, which is told how to start the task.
+/// The first command of a task's shell: it becomes Python, which starts the task.
 fn python(script: &str) -> String {
     format!("exec python3 -c '{script}' \"$0\" \"$@\"")
 }

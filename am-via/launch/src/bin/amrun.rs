@@ -44,6 +44,9 @@ struct Options {
     /// Prefixes each line of output with [TASK].
     #[arg(long)]
     tag_output: bool,
+    /// Writes the output of each task to files in this folder (task-0.stdout, task-0.stderr, ...) instead of forwarding it.
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
     /// Ends the job if it still runs after this number of seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -228,6 +231,9 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     job = job.hang_reports(HangReports { every: options.hang_report, format });
     if options.output_is_closed {
         job = job.output_is_closed();
+    }
+    if let Some(folder) = &options.output_dir {
+        job = job.capture(folder);
     }
     if let Some(wdir) = &options.wdir {
         job = job.wdir(wdir);

@@ -16,7 +16,7 @@ const PERFTEST: &str = "ucx_perftest";
 const BYTES: u64 = 8;
 /// A row, and UCX's test for it. All say how long 8 bytes take one way.
 const ROWS: [(&str, &str); 2] = [("put", "ucp_put_lat"), ("amsend", "ucp_am_lat")];
-/// How often the client looks for its server, and the time between two looks.
+/// How often the client tries to find its server, and the time between two tries.
 const TRIES: u32 = 50;
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
@@ -83,7 +83,7 @@ fn parse_ucx(text: &str) -> Option<f64> {
     columns.next()?.trim().parse::<f64>().ok().map(|microseconds| microseconds * 1000.0)
 }
 
-/// Ends with its test, or by force.
+/// Kills the server when its test is over.
 struct Server(Child);
 
 impl Drop for Server {

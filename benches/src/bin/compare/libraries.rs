@@ -1,4 +1,4 @@
-//! MPI libraries: how a program is built for each and started, at its best settings for one machine.
+//! MPI libraries: how each one builds and starts a program, at its best settings for one machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,9 +9,9 @@ use am_examples::Failure;
 pub(crate) const OURS: &str = "am-via";
 /// The name of the rows of an older build of this library.
 pub(crate) const BEFORE: &str = "before";
-/// The peers that a mark of MPI is judged beside.
+/// The peers that the marks of MPI rows are judged by.
 pub(crate) const PEERS: [&str; 4] = ["mpich", "openmpi", "openmpi-ucx", "impi"];
-/// A run that takes longer hangs.
+/// A run that takes longer is taken for hanging.
 const SECONDS_MAX: &str = "600";
 
 /// Where the tasks of a run may run.
@@ -31,9 +31,9 @@ pub(crate) struct Library {
     pub(crate) name: String,
     compiler: PathBuf,
     launcher: PathBuf,
-    /// Arguments of the launcher in all cases; where each task has a core; and where it has not.
+    /// Launcher arguments: for all cases; if each task has a core; if not.
     arguments: [Vec<String>; 3],
-    /// Variables in all cases; and the one that binds to cores, with its values for yes and no.
+    /// Environment variables for all cases; and the one that binds to cores, with its values for yes and no.
     variables: Vec<(String, String)>,
     bind_variable: Option<&'static str>,
 }
@@ -74,7 +74,7 @@ impl Library {
         self.name == OURS || self.name == BEFORE
     }
 
-    /// The command that builds `source` as `program`.
+    /// The command that compiles `source` to `program`.
     pub(crate) fn build(&self, source: &Path, program: &Path) -> Command {
         let mut command = Command::new(&self.compiler);
         command
@@ -106,9 +106,9 @@ impl Library {
     }
 }
 
-/// The peers whose virtual environments are in `folder`; says which are not, and how they are made.
+/// The peers whose virtual environments are in `folder`; prints which ones are missing and how they are made.
 pub(crate) fn peers(folder: &Path) -> Vec<Library> {
-    // The launchers look for their own files from where they stand.
+    // The launchers find their own files relative to their path.
     let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let mut peers = Vec::new();
     for (name, packages) in [("mpich", "mpich"), ("openmpi", "openmpi"), ("impi", "impi-rt impi-devel")] {
@@ -145,7 +145,7 @@ pub(crate) fn peers(folder: &Path) -> Vec<Library> {
     peers
 }
 
-/// What `--with` says.
+/// Parses `--with`.
 pub(crate) fn other(text: &str) -> Result<Library, String> {
     let parts = text.split_once('=').and_then(|(name, rest)| Some((name, rest.split_once(',')?)));
     let Some((name, (compiler, launcher))) = parts else {

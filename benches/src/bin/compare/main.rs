@@ -18,9 +18,9 @@
 //! python3 -m venv FOLDER/impi     && FOLDER/impi/bin/pip install impi-rt impi-devel
 //! ```
 //!
-//! Each round runs every library once, so that what else the machine does meets all of them. A row shows the medians of the rounds, the
-//! ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), how far our rounds lie apart, and the mark that
-//! the project has set itself. Where a peer is missing, a mark is not judged.
+//! Each round runs every library once, so that other load of the machine affects all of them. A row shows the medians of the rounds, the
+//! ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), the spread of our rounds, and the project's mark. If a
+//! peer is missing, the mark is not judged.
 
 mod below;
 mod libraries;
@@ -42,7 +42,7 @@ use crate::table::{Row, Table};
 
 const PROGRAM: &str = "compare";
 const SOURCE: &str = include_str!("../../../c/compare.c");
-/// How often the launcher is timed in a round.
+/// Number of timed starts of the launcher in a round.
 const STARTS: usize = 3;
 
 /// This library beside other MPI libraries, by one C program.
@@ -73,7 +73,7 @@ struct Arguments {
     /// Also write the rows to this file, as a JSON array.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Also draw the ratios, as a page for a browser.
+    /// Also draw the ratios: as a page for a browser, or as a picture alone if the file's name ends in .svg.
     #[arg(long)]
     page: Option<PathBuf>,
 }
@@ -161,6 +161,9 @@ fn compare(arguments: &Arguments) -> Result<(), Failure> {
         write(file, &format!("{:#}\n", table.json()))?;
     }
     match &arguments.page {
+        Some(file) if file.extension().is_some_and(|kind| kind == "svg") => {
+            write(file, &page::picture(&table))
+        }
         Some(file) => write(file, &page::page(&table)),
         None => Ok(()),
     }
@@ -236,7 +239,7 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
     Ok(table)
 }
 
-/// Adds the rows of one run that are wanted. Without those of a peer that fails, marks are not judged; ours must not fail.
+/// Adds the wanted rows of one run. If a peer fails, its rows are left out and marks are not judged; if ours fails, the program fails.
 fn add(
     table: &mut Table,
     name: &str,
@@ -256,7 +259,7 @@ fn add(
     Ok(())
 }
 
-/// One run of one library: what it printed, or how long its launcher took.
+/// One run of one library: its output, or the time of its launcher.
 fn run(
     group: Group,
     tasks: u32,
@@ -283,7 +286,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::Input(format!("cannot write {}: {error}", file.display())))
 }
 
-/// Runs a command to its end; what it printed.
+/// Runs a command to its end and returns its output.
 fn said(mut command: Command, name: &str) -> Result<String, Failure> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| {
         let program = command.get_program().to_string_lossy().into_owned();

@@ -1,9 +1,9 @@
-//! The marks that the project has set itself, as ratios to the best peer: *reach* is asked, *aim* is hoped for.
+//! The project's marks, as ratios to the best peer: *reach* is required, *aim* is the goal.
 
 use crate::below::UCX;
 use crate::libraries::PEERS;
 
-/// What a measurement's ratio means.
+/// The meaning of a measurement's ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A time or an amount of memory: ours over the best peer's; less is better.
@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Rate,
 }
 
-/// Where a row should come.
+/// The mark of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Mark {
     pub(crate) reach: f64,
@@ -24,7 +24,7 @@ pub(crate) fn kind(name: &str) -> Kind {
     if name.starts_with("stream") { Kind::Rate } else { Kind::Less }
 }
 
-/// The libraries that a row's mark is judged beside.
+/// The libraries that a row's mark is judged by.
 pub(crate) fn peers(name: &str) -> &'static [&'static str] {
     if matches!(name, "put" | "amsend") { &[UCX] } else { &PEERS }
 }
@@ -47,7 +47,7 @@ pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
         ("amsend", _) => (0.5, 0.4),
         ("one_core", _) => (0.8, 0.6),
         ("threads_one_pair" | "threads_two_pairs", _) => (0.8, 0.5),
-        // Not above what it was when the marks were set.
+        // Not above the value when the marks were set.
         ("memory", 2) => (0.24, 0.24),
         ("memory", 16) => (0.2, 0.2),
         ("start", 2) => (0.19, 0.19),
@@ -75,7 +75,7 @@ fn is_collective(name: &str) -> bool {
 }
 
 impl Mark {
-    /// How a ratio stands to this mark.
+    /// The verdict on a ratio by this mark.
     pub(crate) fn verdict(self, kind: Kind, ratio: f64) -> &'static str {
         let is_within = |mark: f64| match kind {
             Kind::Less => ratio <= mark,

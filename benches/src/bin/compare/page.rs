@@ -1,4 +1,4 @@
-//! The ratios as a picture: a bar a row, on a scale of doublings, with the project's marks.
+//! The ratios as a picture: one bar for each row, on a logarithmic scale, with the project's marks.
 
 use std::fmt::Write as _;
 
@@ -11,15 +11,25 @@ const WIDTH: f64 = 900.0;
 /// The scale goes from 2^-DOUBLINGS to 2^DOUBLINGS.
 const DOUBLINGS: f64 = 4.0;
 
-/// Where a ratio stands, from the left. Rates are turned round, so that left is always better.
+/// The x coordinate of a ratio. Rates are inverted, so that left is always better.
 fn at(kind: Kind, ratio: f64) -> f64 {
     let ratio = if kind == Kind::Rate { 1.0 / ratio } else { ratio };
     let part = (ratio.log2() + DOUBLINGS) / (2.0 * DOUBLINGS);
     LABELS + part.clamp(0.0, 1.0) * (WIDTH - LABELS)
 }
 
-/// A page for a browser, complete in itself.
+/// A self-contained page for a browser.
 pub(crate) fn page(table: &Table) -> String {
+    format!(
+        "<!doctype html><meta charset=utf-8><title>am-via beside other MPI libraries</title>\n\
+         <p style=\"font:14px sans-serif\">Each bar: ours to the best peer; left of the line ours is better (rates are inverted). \
+         Dashes: the mark. Point at a bar for its figures.</p>\n{}",
+        picture(table)
+    )
+}
+
+/// The bars as an SVG picture.
+pub(crate) fn picture(table: &Table) -> String {
     let mut rows = String::new();
     let mut count = 0;
     let one = at(Kind::Less, 1.0);
@@ -61,10 +71,7 @@ pub(crate) fn page(table: &Table) -> String {
         );
     }
     format!(
-        "<!doctype html><meta charset=utf-8><title>am-via beside other MPI libraries</title>\n\
-         <p style=\"font:14px sans-serif\">Each bar: ours to the best peer; left of the line ours is better (rates are turned round). \
-         Dashes: the mark. Point at a bar for its figures.</p>\n\
-         <svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         {scale}{rows}</svg>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+         font-family=\"sans-serif\" font-size=\"12\"><rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{scale}{rows}</svg>\n"
     )
 }

@@ -1,4 +1,4 @@
-//! What was measured, row by row and library by library, and how ours stands.
+//! The measured values by row and library, and how ours compare.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,23 +18,23 @@ pub(crate) fn parse(line: &str) -> Option<(Row, f64)> {
     Some((row, words.next()?.parse().ok()?))
 }
 
-/// All values, in the order in which the rows came.
+/// All values, in the order of their rows.
 pub(crate) struct Table {
     libraries: Vec<String>,
     rows: Vec<(Row, BTreeMap<String, Vec<f64>>)>,
 }
 
-/// How a row stands.
+/// The comparison of a row.
 pub(crate) struct Standing {
     pub(crate) kind: Kind,
     pub(crate) mark: Option<Mark>,
-    /// Ours to the best peer, with its name; `None` without a peer.
+    /// Ratio of ours to the best peer, with its name; `None` without a peer.
     pub(crate) ratio: Option<(f64, String)>,
-    /// Whether every peer that the mark is judged beside has run.
+    /// Whether every peer that the mark is judged by has run.
     pub(crate) is_judged: bool,
-    /// Ours to the older build.
+    /// Ratio of ours to the older build.
     pub(crate) before: Option<f64>,
-    /// How far our rounds lie apart, as a part of their median.
+    /// Spread of our rounds, relative to their median.
     pub(crate) spread: f64,
 }
 

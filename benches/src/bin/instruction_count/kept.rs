@@ -1,22 +1,22 @@
-//! The counts that the repository keeps, and how a new one stands to them.
+//! The counts kept in the repository, and the comparison with new ones.
 
 use std::fmt;
 
 use am_examples::Failure;
 
-/// Where they are kept.
+/// The file of the kept counts.
 pub(crate) const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instruction_counts.txt");
-/// How much a count may differ from the one that is kept.
+/// How much a count may differ from the kept one.
 pub(crate) const TOLERANCE_PERCENT: u32 = 3;
 
-/// Counts, and the compiler that they are of.
+/// Counts, with the version of their compiler.
 pub(crate) struct Kept {
     compiler: String,
-    /// Name, bytes, instructions a message.
+    /// Name, bytes, instructions for each message.
     rows: Vec<(String, usize, f64)>,
 }
 
-/// A count beside the one that is kept.
+/// A count compared with the kept one.
 pub(crate) enum Comparison {
     Same { kept: f64 },
     Differs { kept: f64 },
@@ -24,11 +24,11 @@ pub(crate) enum Comparison {
 }
 
 impl Kept {
-    /// No counts yet, of the compiler of this machine.
+    /// An empty list for the compiler of this machine.
     pub(crate) fn of_this_compiler() -> Result<Self, Failure> {
         let output = std::process::Command::new("rustc").arg("--version").output();
         let compiler = output.ok().and_then(|output| {
-            // `rustc 1.95.0 (59807616e 2026-04-14)`: the number is enough.
+            // `rustc 1.95.0 (59807616e 2026-04-14)`: only the number is used.
             let said = String::from_utf8(output.stdout).ok()?;
             Some(said.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
         });
@@ -38,7 +38,7 @@ impl Kept {
         }
     }
 
-    /// The counts in the repository.
+    /// The kept counts.
     pub(crate) fn read() -> Result<Self, Failure> {
         let text = std::fs::read_to_string(FILE)
             .map_err(|error| Failure::Input(format!("cannot read {FILE}: {error}")))?;

@@ -1,5 +1,5 @@
-//! Instructions that a message takes, sending and receiving apart, or a call on a window with its flush, or a collective: a number that no other program
-//! disturbs.
+//! Counts the instructions of a message, for send and receive separately, of a call on a window with its flush, or of a collective: a
+//! number that other programs do not disturb.
 //!
 //! ```text
 //! cargo build --release
@@ -10,10 +10,9 @@
 //! cargo run --release -p am-benches --bin instruction_count -- --profiles FOLDER  # also keeps callgrind's profile of each row there
 //! ```
 //!
-//! Each row is a job of two tasks. Task 1 runs under valgrind's callgrind, which counts inside of the functions around the calls
-//! and nowhere else; task 0 is its peer. The two take turns by pipes, so that a message is in the ring before the call that takes
-//! it begins: that call polls once. What happens once in many messages, such as giving credits back, is in the count with
-//! its share; set-up is not.
+//! Each row is a job of two tasks. Task 1 runs under valgrind's callgrind, which counts only inside the functions around the calls; task 0
+//! is its peer. The two tasks alternate by pipes, so that a message is in the ring before the call that takes it begins, and that call
+//! polls once. Work that is done once for many messages, such as returning credits, is in the count with its share; set-up is not.
 //!
 //! A count depends on the compiler, so those that are kept (`benches/instruction_counts.txt`) name theirs, and are compared only
 //! where `rustc --version` says the same. A profile says which lines the instructions are of: `callgrind_annotate FILE`. A count that has become smaller by more than the tolerance fails `--check` too: keep it
@@ -54,7 +53,7 @@ struct Arguments {
     /// Also write callgrind's profile of each row to a file in this folder, which exists.
     #[arg(long, value_name = "FOLDER")]
     profiles: Option<PathBuf>,
-    /// Messages that are counted.
+    /// Number of counted messages.
     #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     messages: u32,
     /// Only runs this path, as a task of a job: what the program calls itself with.
@@ -87,8 +86,8 @@ const ROWS: [(&str, Counted, &[usize]); 31] = [
     // A send in synchronous mode, and its receive.
     ("MPI_Issend+Wait", Counted::C("issend"), &[8]),
     ("MPI_Recv_synchronous", Counted::C("receive_synchronous"), &[8]),
-    // A message behind 10 000 receives, or early messages, that are not for it, beside the same message behind none: with the source
-    // named, and from any source.
+    // A message with 10 000 receives posted, or messages queued, that do not match it, beside the same message without them: with the
+    // source named, and from any source.
     ("posted/0", Counted::C("posted:0"), &[8]),
     ("posted/10000", Counted::C("posted:10000"), &[8]),
     ("posted_any/0", Counted::C("posted_any:0"), &[8]),
@@ -97,8 +96,8 @@ const ROWS: [(&str, Counted, &[usize]); 31] = [
     ("early/10000", Counted::C("early:10000"), &[8]),
     ("early_any/0", Counted::C("early_any:0"), &[8]),
     ("early_any/10000", Counted::C("early_any:10000"), &[8]),
-    // On a window of memory that both tasks have mapped, with a flush after each call: bytes in one piece, words 16 bytes apart, and
-    // updates of words.
+    // On a window whose memory both tasks have mapped, with a flush after each call: contiguous bytes, words 16 bytes apart, and updates of
+    // words.
     ("MPI_Put+flush", Counted::C("put"), &[8]),
     ("MPI_Get+flush", Counted::C("get"), &[8]),
     ("MPI_Put_strided", Counted::C("put_strided"), &[8000]),
@@ -107,8 +106,8 @@ const ROWS: [(&str, Counted, &[usize]); 31] = [
     ("MPI_Compare_and_swap", Counted::C("compare_and_swap"), &[8]),
     ("MPI_Accumulate", Counted::C("accumulate"), &[8, 8000]),
     ("MPI_Get_accumulate", Counted::C("get_accumulate"), &[8000]),
-    // A collective of two tasks, of which the other one's part is here before. Of those in which both tasks send, the counts depend on
-    // when the other one looks: they are not counted.
+    // A collective of two tasks, after the other task's part has arrived. Collectives in which both tasks send are left out: their counts
+    // depend on when the other task polls.
     ("MPI_Bcast", Counted::C("bcast"), &[8]),
     ("MPI_Reduce", Counted::C("reduce"), &[8]),
     ("MPI_Gather", Counted::C("gather"), &[8]),
@@ -188,7 +187,7 @@ fn write(file: &FilePath, text: &str) -> Result<(), Failure> {
     })
 }
 
-/// The programs that a count needs, and the pipes of the tasks.
+/// The programs of a count, and the pipes of the tasks.
 struct Programs {
     own: PathBuf,
     launcher: PathBuf,
@@ -247,7 +246,7 @@ impl Programs {
         command.arg(format!("--callgrind-out-file={}", profile.display()));
         command.args(["--collect-atstart=no", "--toggle-collect=*counted_*"]);
         command.arg(format!("--log-file={}", log.display())).arg(program).args(&arguments).arg(&turns);
-        // valgrind has not much address space to give.
+        // Under valgrind, address space is scarce.
         command.env("AM_HEAP_BYTES", "64M");
         said(&mut command, "mpiexec")?;
         let log = std::fs::read_to_string(&log).unwrap_or_default();
@@ -263,7 +262,7 @@ impl Programs {
     }
 }
 
-/// Runs a command to its end, and reports what it said when it fails.
+/// Runs a command to its end, and reports its output if it fails.
 fn said(command: &mut Command, name: &str) -> Result<(), Failure> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| {
         Failure::Input(format!("cannot run {name}: {error}; is it installed, and on the PATH?"))

@@ -14,7 +14,7 @@ use mpi_over_am::{Communicator, Environment};
 
 use crate::turns::Turns;
 
-/// What rank 1 does, while it is counted.
+/// The counted action of rank 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Path {
     /// amsend of one-way messages, at the origin.
@@ -31,7 +31,7 @@ pub(crate) enum Path {
     Receive,
 }
 
-/// Messages before the counted ones: they connect the two tasks, and touch what is touched once.
+/// Messages before the counted ones: they connect the two tasks and touch memory for the first time.
 const UNCOUNTED: u32 = 256;
 const COUNTED: u32 = 1;
 
@@ -50,7 +50,7 @@ fn each(messages: u32, mut step: impl FnMut(bool) -> Result<(), Failure>) -> Res
     Ok(())
 }
 
-/// What am-core messages between the two need.
+/// The state for am-core messages between the two.
 struct Core {
     context: Context<ShmFabric>,
     data: Vec<u8>,

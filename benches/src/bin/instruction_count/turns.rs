@@ -1,5 +1,5 @@
-//! The two tasks of a count take turns through two pipes, outside of the library: so a message is in the ring before the call
-//! that takes it begins, and that call polls once.
+//! Lets the two tasks of a count alternate through two pipes, outside the library, so that a message is in the ring before the call that
+//! takes it begins, and that call polls once.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use am_examples::Failure;
 
-/// The pipes, in a folder of their own that goes with them.
+/// The pipes, in a folder that is removed with them.
 pub(crate) struct Pipes(PathBuf);
 
 impl Pipes {
@@ -33,7 +33,7 @@ impl Pipes {
         self.0.join(name)
     }
 
-    /// What the tasks are given: the pipes' common name, without the rank at its end.
+    /// The argument for the tasks: the pipes' common name, without the rank at its end.
     pub(crate) fn name(&self) -> PathBuf {
         self.0.join("turn")
     }
@@ -57,7 +57,7 @@ impl Turns {
     pub(crate) fn open(name: &Path, rank: u32) -> Result<Self, Failure> {
         let open = |of: u32| {
             let name = format!("{}.{of}", name.display());
-            // For both directions, so that neither task waits in open.
+            // Opened for both directions, so that neither task waits in open.
             OpenOptions::new()
                 .read(true)
                 .write(true)

@@ -1,8 +1,8 @@
-//! A measured curve, and the words and numbers that sentences about it are made of.
+//! A measured curve, and the texts about it.
 
 use am_examples::statistics::median;
 
-/// What the rounds found at one length.
+/// The results of the rounds at one length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     /// Bytes, tasks, or the number of a kernel.
@@ -23,7 +23,7 @@ impl Point {
     }
 }
 
-/// A series of a figure: nanoseconds of one operation, unless its measurement says otherwise.
+/// A series of a figure: nanoseconds for one operation, unless its measurement says otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     pub(crate) label: &'static str,
@@ -54,14 +54,14 @@ impl Curve {
     }
 }
 
-/// From which length on `curve` is below `other`, to the end.
+/// The length from which on `curve` stays below `other`.
 pub(crate) fn below_from(curve: &Curve, other: &Curve) -> Option<f64> {
     let pairs: Vec<_> = curve.beside(other).collect();
     let below = pairs.iter().rev().take_while(|(point, other)| point.y < other.y);
     below.last().map(|(point, _)| point.x)
 }
 
-/// A sentence without its full stop: how `curve` stands to `base` at the shortest length, in the middle, and at the longest.
+/// A sentence without its full stop: the ratio of `curve` to `base` at the shortest length, in the middle, and at the longest.
 pub(crate) fn times_of(curve: &Curve, base: &Curve) -> String {
     let pairs: Vec<_> = curve.beside(base).collect();
     let mut places = vec![0, pairs.len() / 2, pairs.len().saturating_sub(1)];

@@ -15,35 +15,41 @@ use mpi_over_am::{Settings, Shown, Table, Wanted};
 
 use super::standard_output;
 
-/// What a person may ask for.
+/// The text of `--help` and of the manual page.
 pub(super) const HELP: &str = "\
 usage: mpiexec [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...
 
 For a program:
-  -n, -np, --np, -c N      tasks (1)
+  -n, -np, --np, -c N      number of tasks (1)
+  -N, -npernode N          the same, if -n is not given: there is one node
   -x NAME[=VALUE]          set a variable for the tasks, or pass it on
   -env NAME VALUE          the same
-  -wdir, --wdir FOLDER     where the tasks start
+  -wdir, --wdir FOLDER     working folder of the tasks
 
 For the job:
   -genv NAME VALUE         set a variable for all tasks
-  -initial-errhandler WHAT mpi_errors_are_fatal (the default), mpi_errors_abort or mpi_errors_return: what errors do that
-                           no error handler of the program is for
-  --bind-to core|none      give each task a core of its own, or not
-  --timeout SECONDS        end the job after so long
-  --hang-report SECONDS    say what the tasks do whenever one has waited for so long and nothing came
-  --stats [--json]         say at the end what each task did: calls, messages by protocol and peer, queues, sleeps
+  -configfile FILE         read options and programs from a file, one program a line; nothing else may be given
+  -initial-errhandler WHAT initial error handler: mpi_errors_are_fatal (the default), mpi_errors_abort or mpi_errors_return
+  --bind-to core|none      bind each task to a core of its own, or not
+  --timeout SECONDS        end the job after this time
+  --hang-report SECONDS    print what the tasks do whenever one has waited this long and nothing arrived
+  --stats [--json]         print at the end what each task did: calls, messages by protocol and peer, queues, sleeps
   --trace FILE             write what each task did, and when, for Perfetto or chrome://tracing (.txt: as a tree; .svg: as a picture)
-  --shared-malloc          large blocks of malloc (64 KiB and more, from MPI_Init on) in memory that all tasks reach by a
-                           plain copy: faster long messages; a fork without exec copies what is in use
-  --tag-output, -l         mark each line with its task
-  --verbose, -v            say more about the job
+  --shared-malloc          take large blocks of malloc (64 KiB and more, from MPI_Init on) from memory that all tasks reach by
+                           a plain copy: faster long messages; a fork without exec copies the blocks in use
+  --output-filename FOLDER write the tasks' output to files in this folder (task-0.stdout, task-0.stderr, ...)
+  --tag-output, -prepend-rank, -l
+                           prefix each line of output with its task
+  --verbose, -v            print more about the job; --display-map does the same
   --info [--all|--json|NAME]
-                           say what the machine offers, and which settings differ from their defaults; all, or the one named
-  --version, -V            the version
+                           print what the machine offers, and the settings that differ from their defaults; all, or the one named
+  --version, -V            print the version
 
-Accepted without effect, because it is always so: --oversubscribe, --allow-run-as-root, -genvall, -envall, -ppn N,
---map-by WHAT; -host, --host, -H with this machine. All else that the launcher can do: amrun --help.";
+Accepted without effect, because it is always so: --oversubscribe, --allow-run-as-root, --use-hwthread-cpus, -genvall,
+-envall, -genvlist LIST, -envlist LIST, -ppn N, --quiet; -host, --host, -H with this machine.
+Accepted without effect, because it is not needed: --map-by WHAT, --rank-by WHAT; --mca NAME VALUE, a parameter of another
+library (settings of this one are variables: mpiexec --info --all).
+All other options of the launcher: amrun --help.";
 
 /// The first argument of this program when it is started as a task.
 const AS_TASK: &str = "--become-program-of-task";
@@ -130,7 +136,18 @@ struct Plan {
 }
 
 impl Plan {
-    fn read(words: impl Iterator<Item = OsString>) -> Result<Request, String> {
+    fn read(mut words: impl Iterator<Item = OsString>) -> Result<Request, String> {
+        let first = words.next();
+        if first.as_deref().is_some_and(|word| word == "-configfile" || word == "--configfile") {
+            return match (words.next(), words.next()) {
+                (Some(file), None) => Self::read_words(in_file(Path::new(&file))?.into_iter()),
+                _ => Err("-configfile needs the name of a file, and nothing else may be given".to_owned()),
+            };
+        }
+        Self::read_words(first.into_iter().chain(words))
+    }
+
+    fn read_words(words: impl Iterator<Item = OsString>) -> Result<Request, String> {
         let mut plan = Self::default();
         let mut section = Section::default();
         let mut words = words.peekable();
@@ -154,7 +171,7 @@ impl Plan {
 
     fn end(&mut self, section: Section) -> Result<(), String> {
         if section.program.is_empty() {
-            return Err("no program is given; mpiexec --help says how to use it".to_owned());
+            return Err("no program is given; see mpiexec --help".to_owned());
         }
         self.sections.push(section);
         Ok(())
@@ -171,6 +188,10 @@ impl Plan {
         let mut value = || words.next().ok_or_else(|| format!("{option} needs a value"));
         match option.as_str() {
             "-n" | "-np" | "--np" | "-c" => section.tasks = Some(number(&option, &value()?)?),
+            "-N" | "-npernode" | "--npernode" => {
+                let tasks = number(&option, &value()?)?;
+                section.tasks = section.tasks.or(Some(tasks));
+            }
             "--bind-to" | "-bind-to" => self.options.extend(["--bind".into(), binding(&value()?)?.into()]),
             "-genv" => self.options.extend(["--env".into(), assignment(value()?, value()?)]),
             "-env" => section.variables.push(assignment(value()?, value()?)),
@@ -185,7 +206,12 @@ impl Plan {
                 let value = value()?;
                 self.options.extend([option.into(), value]);
             }
-            "--tag-output" | "-tag-output" | "-l" => self.options.push("--tag-output".into()),
+            "--output-filename" | "-output-filename" => {
+                self.options.extend(["--output-dir".into(), value()?])
+            }
+            "--tag-output" | "-tag-output" | "-prepend-rank" | "--prepend-rank" | "-l" => {
+                self.options.push("--tag-output".into())
+            }
             "-initial-errhandler" | "--initial-errhandler" => {
                 let word = value()?;
                 if !INITIAL_WORDS.iter().any(|(known, _)| word == *known) {
@@ -197,9 +223,22 @@ impl Plan {
                 self.options.extend(["--env".into(), assignment(INITIAL.into(), word)]);
             }
             "--shared-malloc" | "-shared-malloc" => self.shares_malloc = true,
-            "--verbose" | "-verbose" | "-v" => self.options.push("--verbose".into()),
-            "--oversubscribe" | "-oversubscribe" | "--allow-run-as-root" | "-genvall" | "-envall" => {}
-            "-ppn" | "--map-by" | "-map-by" => drop(value()?),
+            "--verbose" | "-verbose" | "-v" | "--display-map" | "-display-map" => {
+                self.options.push("--verbose".into())
+            }
+            "--oversubscribe"
+            | "-oversubscribe"
+            | "--allow-run-as-root"
+            | "--use-hwthread-cpus"
+            | "-genvall"
+            | "-envall"
+            | "--quiet"
+            | "-quiet"
+            | "-q" => {}
+            "-ppn" | "--map-by" | "-map-by" | "--rank-by" | "-rank-by" | "-genvlist" | "-envlist" => {
+                drop(value()?)
+            }
+            "--mca" | "-mca" => drop((value()?, value()?)),
             "-host" | "--host" | "-H" | "-hosts" => check_hosts(&option, &value()?.to_string_lossy())?,
             "--info" | "-info" => {
                 let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
@@ -207,8 +246,11 @@ impl Plan {
             }
             "--version" | "-V" | "-version" => return Ok(Some(version())),
             "--help" | "-h" | "-help" => return Ok(Some(HELP.to_owned())),
+            "--xterm" | "-xterm" | "-gdb" | "--debug" | "-tv" => {
+                return Err(format!("{option} is not needed: write mpiexec -n N xterm -e gdb PROGRAM"));
+            }
             unknown => {
-                return Err(format!("unknown option {unknown}; mpiexec --help lists those there are"));
+                return Err(format!("unknown option {unknown}; mpiexec --help lists the options"));
             }
         }
         Ok(None)
@@ -271,6 +313,15 @@ impl Plan {
         }
         arguments
     }
+}
+
+/// The words of a file for `-configfile`: its lines are the sections of a command line; `#` begins a comment.
+fn in_file(path: &Path) -> Result<Vec<OsString>, String> {
+    let text =
+        fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let sections: Vec<_> = lines.map(|line| line.trim_end_matches(':')).collect();
+    Ok(sections.join(" : ").split_whitespace().map(OsString::from).collect())
 }
 
 /// The version, and how much of the standard is implemented.

@@ -113,9 +113,9 @@ impl Measure {
     }
 }
 
-/// A way to move bytes, or whatever else is timed.
+/// A method to move bytes, or another operation to time.
 trait Way {
-    /// What one of `times` operations takes, or whatever else is told. All tasks call it at once.
+    /// Time of one of `times` operations, or another value. All tasks call it at once.
     fn batch(&mut self, control: &mut Control, bytes: usize, times: u32) -> Result<f64, Failure>;
 
     /// The longest batch.
@@ -123,7 +123,7 @@ trait Way {
         100_000
     }
 
-    /// Whether a smaller value is a better one.
+    /// Whether a smaller value is better.
     fn tells_times(&self) -> bool {
         true
     }
@@ -159,8 +159,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     control.meet()
 }
 
-/// The best of some batches, of as many operations as fit into the time: what else the machine does lengthens the others. Of values that
-/// are no times, the median.
+/// The best of several batches, each with as many operations as fit into the time: other load of the machine lengthens the others. For
+/// values that are not times, the median.
 fn measure(
     way: &mut dyn Way,
     control: &mut Control,
@@ -168,7 +168,7 @@ fn measure(
     milliseconds: u32,
 ) -> Result<f64, Failure> {
     let teller = way.teller();
-    // What the first operations meet (pages never touched, connections not made) is not counted.
+    // First operations cost more (untouched pages, missing connections) and are not counted.
     way.batch(control, bytes, 4)?;
     let start = Instant::now();
     way.batch(control, bytes, 4)?;
@@ -185,7 +185,7 @@ fn measure(
     Ok(if way.tells_times() { best(&values) } else { median(&values) })
 }
 
-/// A context beside the one that is measured: the tasks agree by it on what is done next.
+/// A context beside the measured one, through which the tasks agree on the next step.
 struct Control {
     context: Context<ShmFabric>,
     flag: Exposed,
@@ -210,12 +210,12 @@ impl Control {
         self.context.num_tasks()
     }
 
-    /// All tasks come here before any goes on.
+    /// Returns once all tasks have called it.
     fn meet(&mut self) -> Result<(), Failure> {
         self.swap(&[]).map(|_| ())
     }
 
-    /// What every task says.
+    /// Exchanges bytes between all tasks.
     fn swap(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
         Ok(self.context.exchange(own)?)
     }
