@@ -54,7 +54,7 @@ fn two_tasks_that_receive_from_each_other_are_named_with_their_lines() {
             "task 0: waits in MPI_Recv, called by receive_from at k_hangs.c:",
             "receive from task 1, tag 7",
             "receive from task 0, tag 7",
-            "a dead-lock: task 0 waits for task 1, which waits for task 0",
+            "a deadlock: task 0 waits for task 1, which waits for task 0",
         ],
     );
     assert!(!said.contains("has failed"), "nobody is to be blamed:\n{said}");
@@ -65,14 +65,14 @@ fn two_tasks_that_receive_from_each_other_are_named_with_their_lines() {
 fn ranks_of_another_communicator_are_told_as_tasks() {
     // Rank r of it is task 1 - r: task 0 is its rank 1.
     let said = said_before_the_limit(2, "reversed");
-    must_say(&said, &["tag 3", "a dead-lock"]);
+    must_say(&said, &["tag 3", "a deadlock"]);
 }
 
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn two_long_sends_that_nobody_receives_are_a_dead_lock() {
     let said = said_before_the_limit(2, "sends");
-    must_say(&said, &["MPI_Send", "4194304 bytes", "to task 1", "to task 0", "a dead-lock"]);
+    must_say(&said, &["MPI_Send", "4194304 bytes", "to task 1", "to task 0", "a deadlock"]);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn two_long_sends_that_nobody_receives_are_a_dead_lock() {
 fn the_task_that_does_not_come_to_a_barrier_is_found() {
     let said = said_before_the_limit(3, "barrier");
     must_say(&said, &["waits in MPI_Barrier", "task 1: does not wait for a message: it runs"]);
-    assert!(!said.contains("a dead-lock"), "task 1 may still come:\n{said}");
+    assert!(!said.contains("a deadlock"), "task 1 may still come:\n{said}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_dead_lock_is_reported_once_without_being_asked_for_and_as_json_where_that_i
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert_eq!(report["tasks"][1]["waits"]["call"], "MPI_Recv", "{said}");
     assert_eq!(report["tasks"][1]["waits"]["facts"]["operations"][0]["partner"], 0, "{said}");
-    assert!(report["verdict"].as_str().is_some_and(|verdict| verdict.starts_with("a dead-lock")), "{said}");
+    assert!(report["verdict"].as_str().is_some_and(|verdict| verdict.starts_with("a deadlock")), "{said}");
     end(job);
 }
 

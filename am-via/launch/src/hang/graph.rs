@@ -136,10 +136,10 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cycle(tasks) if tasks.len() == 1 => {
-                write!(f, "a dead-lock: task {} waits for itself", tasks[0])
+                write!(f, "a deadlock: task {} waits for itself", tasks[0])
             }
             Self::Cycle(tasks) => {
-                write!(f, "a dead-lock: task {} waits for task ", tasks[0])?;
+                write!(f, "a deadlock: task {} waits for task ", tasks[0])?;
                 for task in &tasks[1..] {
                     write!(f, "{task}, which waits for task ")?;
                 }
@@ -184,14 +184,14 @@ mod tests {
         assert_eq!(verdict, Verdict::Cycle(vec![0, 1]));
         assert_eq!(
             verdict.to_string(),
-            "a dead-lock: task 0 waits for task 1, which waits for task 0: no message is under way"
+            "a deadlock: task 0 waits for task 1, which waits for task 0: no message is under way"
         );
     }
 
     #[test]
     fn a_task_that_waits_for_itself_is_a_cycle() {
         let verdict = Verdict::of(&[waits_for(&[Some(0)])]);
-        assert_eq!(verdict.to_string(), "a dead-lock: task 0 waits for itself");
+        assert_eq!(verdict.to_string(), "a deadlock: task 0 waits for itself");
     }
 
     #[test]
