@@ -1,6 +1,7 @@
 //! Buffers that programs attach for buffered sends (MPI 5.0 section 3.6).
 //!
-//! A buffer is used as a ring: a message lies behind the one before, and its room is free again when it and all before it have gone.
+//! A buffer is used as a ring: a message is stored after the previous one, and its bytes are free again when it and all earlier ones have
+//! been sent.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,14 +12,14 @@ use crate::context_id;
 use crate::error::{Error, Result};
 use crate::request_id::RequestId;
 
-/// What a message takes in the attached buffer beside its data, at most (`MPI_BSEND_OVERHEAD`).
+/// Maximum overhead of a message in the attached buffer, beside its data (`MPI_BSEND_OVERHEAD`).
 pub const BSEND_OVERHEAD_BYTES: usize = 64;
 
 /// Messages begin at cache lines.
 const LINE_BYTES: usize = 64;
 
-/// Whose buffered sends a buffer is for (MPI 5.0 section 3.6): a communicator's are kept in its own buffer if it has one, else in
-/// its session's, else in the process's.
+/// The user of a buffer (MPI 5.0 section 3.6): a communicator's buffered sends use its own buffer if it has one, else its session's, else
+/// the process's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BufferOwner {
     /// All communicators of the process (`MPI_Buffer_attach`).
@@ -32,16 +33,16 @@ pub enum BufferOwner {
 /// Memory for buffered sends.
 #[derive(Debug)]
 pub enum SendBuffer {
-    /// Given away; it comes back when it is detached.
+    /// Owned by the library until it is detached.
     Owned(Vec<u8>),
-    /// Lent: whoever made the range has promised to leave it alone until it is detached.
+    /// Lent: the maker of the range has promised not to touch it until it is detached.
     Lent(RawBuffer),
-    /// As much as is needed, from the library (`MPI_BUFFER_AUTOMATIC`).
+    /// Allocated by the library as needed (`MPI_BUFFER_AUTOMATIC`).
     Automatic,
 }
 
 impl SendBuffer {
-    /// Bytes of it; 0 where the library sees to it.
+    /// Size in bytes; 0 for an automatic buffer.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -93,12 +94,12 @@ impl AttachedBuffers {
         Ok(())
     }
 
-    /// Takes a buffer away; `None` if there is none, or if messages are left in it: then its memory is leaked.
+    /// Detaches a buffer; `None` if there is none, or if messages are left in it, whose memory is then leaked.
     pub(crate) fn detach(&mut self, owner: BufferOwner) -> Option<SendBuffer> {
         self.by_owner.remove(&owner).and_then(AttachedBuffer::into_memory)
     }
 
-    /// The communicator that begins with this context id belongs to a session; 0: to none.
+    /// Notes that the communicator with this first context id belongs to a session; 0: to none.
     pub(crate) fn note_session(&mut self, context_id: u32, session: u64) {
         if session == 0 {
             self.sessions.remove(&context_id);
@@ -122,8 +123,8 @@ impl AttachedBuffers {
             .find(|owner| self.by_owner.contains_key(owner))
     }
 
-    /// Lets `fill` write a message of `len` bytes where they are free in one piece: where they begin, and the bytes. `None` if no piece
-    /// is as long.
+    /// Lets `fill` write a message of `len` bytes into a free contiguous piece. Returns its offset and its bytes; `None` if no piece is
+    /// long enough.
     pub(crate) fn fill(
         &mut self,
         owner: BufferOwner,
@@ -135,17 +136,17 @@ impl AttachedBuffers {
         Some((start, attached.memory.as_mut()?.fill(start, len, fill)?))
     }
 
-    /// Whether each message of the buffer has memory of its own.
+    /// Whether each message of the buffer gets its own memory.
     pub(crate) fn is_automatic(&self, owner: BufferOwner) -> bool {
         self.by_owner.get(&owner).is_some_and(|attached| attached.memory.is_none())
     }
 
-    /// Whether a message of `len` bytes finds a free piece.
+    /// Whether there is a free piece for a message of `len` bytes.
     pub(crate) fn fits(&self, owner: BufferOwner, len: usize) -> bool {
         self.by_owner.get(&owner).is_some_and(|attached| attached.place(needed_bytes(len)).is_some())
     }
 
-    /// A message was sent from the piece that begins at `start`.
+    /// Notes that a message was sent from the piece at `start`.
     pub(crate) fn sent(&mut self, owner: BufferOwner, (start, len): (usize, usize), request: RequestId) {
         self.sent += 1;
         if let Some(attached) = self.by_owner.get_mut(&owner) {
@@ -163,7 +164,7 @@ impl AttachedBuffers {
         self.by_owner.get(&owner).and_then(AttachedBuffer::oldest).map(|segment| segment.request)
     }
 
-    /// Forgets the oldest message of a buffer: it has gone.
+    /// Frees the oldest message of a buffer, which has been sent.
     pub(crate) fn free_oldest(&mut self, owner: BufferOwner) {
         if let Some(attached) = self.by_owner.get_mut(&owner) {
             attached.in_use.pop_front();
@@ -176,7 +177,7 @@ impl AttachedBuffers {
         oldest.is_none_or(|oldest| oldest.number > until)
     }
 
-    /// Says that a message of `len` bytes finds no free piece.
+    /// The error if there is no free piece for a message of `len` bytes.
     pub(crate) fn exhausted(&self, owner: BufferOwner, len: usize) -> Error {
         let (needed, attached) = (needed_bytes(len) as u64, self.by_owner.get(&owner));
         match attached {
@@ -194,7 +195,7 @@ impl AttachedBuffers {
 /// An attached buffer.
 #[derive(Debug)]
 struct AttachedBuffer {
-    /// `None`: each message has memory of its own.
+    /// `None`: each message has its own memory.
     memory: Option<OwnedMemory>,
     in_use: VecDeque<Segment>,
 }
@@ -205,7 +206,7 @@ struct Segment {
     start: usize,
     end: usize,
     request: RequestId,
-    /// Later messages have higher ones, whatever buffer they lie in.
+    /// Increases from message to message, over all buffers.
     number: u64,
 }
 
@@ -239,7 +240,7 @@ impl AttachedBuffer {
         self.in_use.front().copied()
     }
 
-    /// Where `needed` bytes are free in one piece, behind the newest message.
+    /// The offset of `needed` free contiguous bytes after the newest message.
     fn place(&self, needed: usize) -> Option<usize> {
         let len = self.len();
         let (Some(oldest), Some(newest)) = (self.in_use.front(), self.in_use.back()) else {
@@ -247,7 +248,7 @@ impl AttachedBuffer {
         };
         let (head, tail) = (oldest.start, newest.end);
         if newest.start >= head {
-            // Not wrapped around: behind the newest, or at the front before the oldest.
+            // Not wrapped around: after the newest, or at the front before the oldest.
             if needed <= len - tail { Some(tail) } else { (needed <= head).then_some(0) }
         } else {
             (needed <= head - tail).then_some(tail)
@@ -259,7 +260,7 @@ impl AttachedBuffer {
     }
 }
 
-/// What a message of `len` bytes takes: whole lines.
+/// The bytes that a message of `len` bytes uses: whole lines.
 pub(crate) fn needed_bytes(len: usize) -> usize {
     len.max(1).next_multiple_of(LINE_BYTES)
 }

@@ -1,7 +1,7 @@
-//! Attributes: values that a program or a library hangs onto communicators, windows and datatypes (MPI 5.0 section 7.7).
+//! Attributes: values that a program or a library attaches to communicators, windows and datatypes (MPI 5.0 section 7.7).
 //!
-//! A value is 64 bits: a pointer of C, or whatever a Rust program makes of it. Copying and deleting are closures that know the
-//! object by the number that the layer above gave it, so that one store serves Rust and C.
+//! A value is 64 bits: a pointer in C, or any number in Rust. Copying and deleting are closures that get the object's number in the layer
+//! above, so that one store serves Rust and C.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use crate::error::{Error, ErrorClass, Result};
 
-/// What may be cached with a key: a keyval is made for one kind of object.
+/// The kind of object of a keyval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// `MPI_Comm_create_keyval`
@@ -22,15 +22,15 @@ pub enum ObjectKind {
     Session,
 }
 
-/// Called when an object is duplicated: its number, the keyval, the value. The value that the duplicate gets, or `None` if it
-/// gets none.
+/// Called when an object is duplicated, with its number, the keyval and the value. Returns the duplicate's value, or `None` if it gets
+/// none.
 pub type CopyFunction = dyn Fn(u64, &Keyval, u64) -> Result<Option<u64>> + Send + Sync;
 
 /// Called when an attribute is deleted or its object freed: the object's number, the keyval, the value. An error stops the
 /// deletion.
 pub type DeleteFunction = dyn Fn(u64, &Keyval, u64) -> Result<()> + Send + Sync;
 
-/// A key for attributes (`MPI_Comm_create_keyval` and its like). Clones are the same key.
+/// A key for attributes (`MPI_Comm_create_keyval` and the like). Clones are the same key.
 #[derive(Clone)]
 pub struct Keyval(Arc<Inner>);
 
@@ -41,12 +41,12 @@ struct Inner {
     delete: Box<DeleteFunction>,
 }
 
-/// A key that lives as long as an attribute or a [`Keyval`] has it: what is left of a key that a program has freed.
+/// A weak reference to a key, kept after a program has freed it.
 #[derive(Clone, Debug)]
 pub struct WeakKeyval(Weak<Inner>);
 
 impl WeakKeyval {
-    /// The key, if anything still has it.
+    /// The key, if something still uses it.
     #[must_use]
     pub fn upgrade(&self) -> Option<Keyval> {
         self.0.upgrade().map(Keyval)
@@ -56,25 +56,25 @@ impl WeakKeyval {
 static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Keyval {
-    /// A new key for one kind of object, with what is to be done when such an object is duplicated, and when a value goes.
+    /// A new key for one kind of object, with its copy and delete callbacks.
     #[must_use]
     pub fn new(
         kind: ObjectKind,
         copy: impl Fn(u64, &Self, u64) -> Result<Option<u64>> + Send + Sync + 'static,
         delete: impl Fn(u64, &Self, u64) -> Result<()> + Send + Sync + 'static,
     ) -> Self {
-        // Ordering: the number publishes nothing; it only has to be another one each time.
+        // Relaxed: the number publishes nothing; it only has to be different each time.
         let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
         Self(Arc::new(Inner { number, kind, copy: Box::new(copy), delete: Box::new(delete) }))
     }
 
-    /// A key whose values go to duplicates as they are (`MPI_COMM_DUP_FN`, `MPI_COMM_NULL_DELETE_FN`).
+    /// A key whose values are copied to duplicates (`MPI_COMM_DUP_FN`, `MPI_COMM_NULL_DELETE_FN`).
     #[must_use]
     pub fn duplicated(kind: ObjectKind) -> Self {
         Self::new(kind, |_, _, value| Ok(Some(value)), |_, _, _| Ok(()))
     }
 
-    /// A key whose values do not go to duplicates (`MPI_COMM_NULL_COPY_FN`, `MPI_COMM_NULL_DELETE_FN`).
+    /// A key whose values are not copied to duplicates (`MPI_COMM_NULL_COPY_FN`, `MPI_COMM_NULL_DELETE_FN`).
     #[must_use]
     pub fn private(kind: ObjectKind) -> Self {
         Self::new(kind, |_, _, _| Ok(None), |_, _, _| Ok(()))
@@ -92,8 +92,8 @@ impl Keyval {
         self.0.kind
     }
 
-    /// The same key without a hold on it: a program that drops its keyval has freed it (`MPI_Comm_free_keyval`), and attributes
-    /// that have it keep it, and its callbacks (MPI 5.0 section 7.7.2).
+    /// A weak reference to the key. A program frees its keyval by dropping it (`MPI_Comm_free_keyval`); attributes that use it keep it and
+    /// its callbacks (MPI 5.0 section 7.7.2).
     #[must_use]
     pub fn downgrade(&self) -> WeakKeyval {
         WeakKeyval(Arc::downgrade(&self.0))
@@ -119,16 +119,16 @@ impl fmt::Debug for Keyval {
     }
 }
 
-/// The attributes of one object. `object` in its calls is the number under which the layer above knows it.
+/// The attributes of one object. `object` in its calls is the object's number in the layer above.
 ///
-/// The callbacks may use the object, so whoever keeps this value in a cell works on a clone while they run:
-/// [`deletion`](Self::deletion) and the like therefore say what is to be called, and the change is made apart.
+/// Callbacks may use the object, so an owner that keeps this value in a cell must not borrow it while they run. Therefore
+/// [`deletion`](Self::deletion) and the like return the callback, and the change is a separate call.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
     values: Vec<(Keyval, u64)>,
 }
 
-/// A callback of an attribute that is to go, with its value.
+/// The callback for an attribute that is to be deleted, with its value.
 #[derive(Clone, Debug)]
 #[must_use = "the callback is still to be run"]
 pub struct Deletion {
@@ -164,7 +164,7 @@ impl Attributes {
         Ok(self.values.iter().find(|(known, _)| known == keyval).map(|&(_, value)| value))
     }
 
-    /// Gives a key a value. An older value has been deleted before ([`deletion`](Self::deletion)).
+    /// Sets the value of a key. The caller has deleted an older value before ([`deletion`](Self::deletion)).
     ///
     /// # Errors
     /// A key for another kind of object.
@@ -177,13 +177,13 @@ impl Attributes {
         Ok(())
     }
 
-    /// What is to be run before the value of this key goes; `None` if there is none.
+    /// The callback to run before the value of this key is deleted; `None` if there is no value.
     pub fn deletion(&self, keyval: &Keyval) -> Option<Deletion> {
         let (keyval, value) = self.values.iter().find(|(known, _)| known == keyval)?;
         Some(Deletion { keyval: keyval.clone(), value: *value })
     }
 
-    /// The keys, the last one that came first: the order in which all go (MPI 5.0 section 11.2.3).
+    /// The keys, the last one set first: the order in which they are deleted (MPI 5.0 section 11.2.3).
     #[must_use]
     pub fn keyvals(&self) -> Vec<Keyval> {
         self.values.iter().rev().map(|(keyval, _)| keyval.clone()).collect()
@@ -194,10 +194,10 @@ impl Attributes {
         self.values.retain(|(known, _)| known != keyval);
     }
 
-    /// The attributes of a duplicate, as the copy callbacks say.
+    /// The attributes of a duplicate, by the copy callbacks.
     ///
     /// # Errors
-    /// A callback's own.
+    /// That of a callback.
     pub fn duplicate(&self, object: u64) -> Result<Self> {
         let mut values = Vec::new();
         for (keyval, value) in &self.values {
@@ -214,17 +214,17 @@ impl Attributes {
 pub enum PredefinedAttribute {
     /// The largest tag (`MPI_TAG_UB`).
     TagUb,
-    /// Rank of the host process, which there is none of (`MPI_HOST`).
+    /// Rank of the host process; there is none (`MPI_HOST`).
     Host,
     /// Who can do input and output: everybody (`MPI_IO`).
     Io,
-    /// Whether the clocks of all tasks agree: yes, they are one machine's (`MPI_WTIME_IS_GLOBAL`).
+    /// Whether the clocks of all tasks agree: yes, on one machine (`MPI_WTIME_IS_GLOBAL`).
     WtimeIsGlobal,
-    /// The last error code in use (`MPI_LASTUSEDCODE`): that of the layer above, which has codes.
+    /// The last error code in use (`MPI_LASTUSEDCODE`), from the layer above.
     LastUsedCode,
-    /// How many tasks the job has (`MPI_UNIVERSE_SIZE`).
+    /// Number of tasks in the job (`MPI_UNIVERSE_SIZE`).
     UniverseSize,
-    /// Which of the job's programs this is: the first (`MPI_APPNUM`).
+    /// Number of the job's program that this task runs: 0 (`MPI_APPNUM`).
     AppNum,
 }
 

@@ -1,12 +1,13 @@
-//! The budget of early arrivals: how many bytes each sender may have at a receiver without their receive being posted.
+//! The budget of early arrivals: how many bytes of each sender a receiver stores before their receives are posted.
 //!
-//! The receiver's memory is divided among the senders, and each sender keeps to its part by itself: it adds up what it sent
-//! eagerly, and knows from the receiver's last report how much of that has been received. What would go beyond is announced
-//! instead. So the memory is bounded whatever the senders do, and nobody has to be told to stop. Half way through its part a
-//! sender asks for a report; the answer comes from a header handler, so that it needs no call of the receiving program.
+//! The receiver's memory is divided among the senders, and each sender limits itself to its part: it counts the bytes that it has sent
+//! eagerly, and learns from the receiver's reports how many of them have been received. A message beyond its part is announced instead. So
+//! no stop message is needed. When half of its part is used, a sender asks for a report; a header handler answers, so that the receiving
+//! program need not make a call.
 //!
-//! A sender that does not keep to its part is found by the receiver, which counts what it keeps of each: it drops the rest, and reports an
-//! error that names the sender. Announced messages take little memory, and programs may begin many: their number has a limit of its own.
+//! A sender that does not keep to its part is detected by the receiver, which counts the stored bytes of each sender: it drops messages
+//! beyond the part, and reports an error that names the sender. Announced messages take little memory, and programs may begin many: their
+//! number has a limit of its own.
 //!
 //! An eager message costs the sender one addition and one comparison, and the receiver one addition.
 
@@ -19,7 +20,7 @@ pub(crate) struct Verdict {
     pub(crate) ask: bool,
 }
 
-/// Announced messages of one sender that wait for their receives, at most.
+/// Maximum number of one sender's announced messages that wait for their receives.
 const ANNOUNCED_MAX: u32 = 1 << 20;
 
 /// What one task knows of another, in bytes since the start.
@@ -27,17 +28,17 @@ const ANNOUNCED_MAX: u32 = 1 << 20;
 struct Peer {
     /// Sent there eagerly.
     sent: u64,
-    /// Beyond this, [`Budget::charge`] has to look closer.
+    /// Beyond this value, [`Budget::charge`] has to check more closely.
     attention_at: u64,
     /// Received there, by its last report.
     reported: u64,
     /// A report has been asked for.
     asked: bool,
-    /// Came from there eagerly and has been received by the program.
+    /// Bytes that arrived eagerly from this peer and that the program has received.
     received: u64,
-    /// Came from there eagerly, and waits here for its receive.
+    /// Bytes that arrived eagerly from this peer and wait for their receives.
     kept: u64,
-    /// Announced messages of it that wait here for their receives: a number.
+    /// Number of its announced messages that wait for their receives.
     announced: u32,
 }
 
@@ -46,14 +47,14 @@ struct Peer {
 pub(crate) struct Budget {
     /// Bytes that this task may have at another.
     window: u64,
-    /// What each message takes beside the buffer for its data.
+    /// Bytes that a message uses beside the buffer for its data.
     entry_bytes: u64,
     peers: Box<[Peer]>,
 }
 
 impl Budget {
-    /// Accounts with `num_tasks` tasks, each of which gives `bytes_max` bytes to all senders together. A message takes
-    /// `entry_bytes` beside the buffer for its data.
+    /// Accounts with `num_tasks` tasks, each of which grants `bytes_max` bytes to all senders together. A message uses `entry_bytes` beside
+    /// the buffer for its data.
     pub(crate) fn new(num_tasks: u32, bytes_max: u64, entry_bytes: u64) -> Self {
         let window = bytes_max / u64::from(num_tasks.max(1));
         let peer = Peer { attention_at: window / 2, ..Peer::default() };
@@ -74,7 +75,7 @@ impl Budget {
         Verdict { eager: true, ask: false }
     }
 
-    /// As [`charge`](Self::charge), where the message may go and there is nothing to ask; whether that is so. If not, nothing is charged.
+    /// [`charge`](Self::charge) if the message is within the part and no report is due; returns whether. If not, nothing is charged.
     #[inline(always)]
     pub(crate) fn charge_quietly(&mut self, task: u32, footprint: u64) -> bool {
         let Some(peer) = self.peers.get_mut(task as usize) else { return false };
@@ -86,7 +87,7 @@ impl Budget {
         is_charged
     }
 
-    /// A message that was charged last has not been sent after all.
+    /// Takes the last charge back: the message was not sent.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_back(&mut self, task: u32, footprint: u64) {
@@ -127,7 +128,7 @@ impl Budget {
         }
     }
 
-    /// A message of `task` that was kept is gone.
+    /// A stored message of `task` was dropped.
     pub(crate) fn drop_kept(&mut self, task: u32, footprint: u64) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
             peer.kept = peer.kept.saturating_sub(footprint + self.entry_bytes);
@@ -143,24 +144,24 @@ impl Budget {
         is_within
     }
 
-    /// An announced message of `task` waits no longer.
+    /// An announced message of `task` no longer waits.
     pub(crate) fn drop_announced(&mut self, task: u32) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
             peer.announced = peer.announced.saturating_sub(1);
         }
     }
 
-    /// What to report to `task`.
+    /// The report for `task`.
     pub(crate) fn report_for(&self, task: u32) -> u64 {
         self.peers.get(task as usize).map_or(0, |peer| peer.received)
     }
 
-    /// A report of `task`. It is a claim: what was never sent cannot have been received.
+    /// A report from `task`. It is a claim: more than was sent cannot have been received.
     pub(crate) fn reported(&mut self, task: u32, received: u64) {
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
         peer.reported = received.clamp(peer.reported, peer.sent);
         peer.asked = false;
-        // Not at once again if nothing was received: an eighth of the window later.
+        // If nothing was received, the next question waits for an eighth of the window.
         let next = (peer.reported + self.window / 2).max(peer.sent + self.window / 8);
         peer.attention_at = next.min(peer.reported + self.window);
     }
@@ -170,7 +171,7 @@ impl Budget {
 #[inline(never)]
 fn look_closer(peer: &mut Peer, sent: u64, window: u64) -> Verdict {
     let eager = sent - peer.reported <= window;
-    // Where all has been received, asking could bring nothing.
+    // If everything was received, a question is useless.
     let ask = !peer.asked && peer.sent > peer.reported;
     peer.asked |= ask;
     peer.attention_at = if peer.asked { peer.reported + window } else { peer.attention_at };

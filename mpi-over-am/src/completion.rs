@@ -1,4 +1,4 @@
-//! How a receive learns that its message is there: the three variants of the seed paper's section 5, so that the gain of the
+//! How a receive learns that its message has arrived: the three variants of the seed paper's section 5, so that the gain of the
 //! last one can be measured here too.
 //!
 //! - *In context* (5.3): am-core marks the request when the last byte is in place.
@@ -43,11 +43,11 @@ struct ByCounter {
     counters: Box<[Counter]>,
     /// Eager messages that have come from each.
     arrived: Box<[u64]>,
-    /// Receives whose counter has not been looked at yet.
+    /// Receives whose counter has not been checked yet.
     awaited: VecDeque<Awaited>,
 }
 
-/// A receive whose message is in place, and counted or not.
+/// A receive whose data are stored, and whose counter may or may not have reached its value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awaited {
     pub(crate) request: RequestId,
@@ -84,7 +84,7 @@ impl Completions {
         Ok((completions, Some(own)))
     }
 
-    /// Looks whether events are watched.
+    /// Updates the flag after a change of the watched events.
     pub(crate) fn look_at_watched(&mut self) {
         self.is_plain = self.are_in_context() && !events::is_watching();
     }
@@ -101,7 +101,7 @@ impl Completions {
         self.by_thread.is_none()
     }
 
-    /// An eager message has come, for nobody yet.
+    /// An eager message has arrived without a receive.
     #[inline(always)]
     pub(crate) fn eager_arrived(&mut self, task: TaskId) {
         if let Some(by_counter) = &mut self.by_counter {
@@ -142,7 +142,7 @@ impl Completions {
             (_, Some(by_thread)) => {
                 let sender = by_thread.sender.clone();
                 Completion::Thread(Box::new(move |delivered, _| {
-                    // If the environment has gone, nobody waits for the request any more.
+                    // If the environment has gone, nothing waits for the request any more.
                     let _ = sender.send((request, delivered));
                 }))
             }

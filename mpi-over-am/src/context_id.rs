@@ -1,5 +1,5 @@
-//! Who gives the context ids out: each task has a part of the numbers for itself, so that a new communicator needs no search for
-//! a number that is free everywhere. One of its members takes a number of its own and tells the others.
+//! Assignment of context ids: each task owns a part of the numbers, so that a new communicator needs no search for a number that is free in
+//! all tasks. One of its members takes one of its own numbers and sends it to the others.
 //!
 //! ```text
 //! task, in as many bits as the job needs | count | space (2)
@@ -18,23 +18,23 @@ use crate::matching::ContextId;
 
 /// Message spaces of a communicator: each has a context id for each of them.
 pub(crate) const SPACES: u32 = 4;
-/// Which part of a communicator's message space.
+/// A part of a communicator's message space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
     PointToPoint = 0,
     Collective = 1,
-    /// Partitioned operations: where their two sides meet, and the partitions.
+    /// Partitioned operations: the matching of the two sides, and the partitions.
     Partitioned = 2,
-    /// What the library has to arrange: new communicators, windows.
+    /// Agreements of the library: new communicators, windows.
     Management = 3,
 }
 
 /// That of the world.
 pub(crate) const WORLD: u32 = 0;
-/// Counts from here on are given out; the others are the world's, and that of the task alone.
+/// First count that is assigned; lower ones are the world's and that of the task alone.
 const FIRST_COUNT: u32 = 2;
 
-/// The numbers of a task, and those that it uses.
+/// The numbers of a task, and those in use.
 #[derive(Debug)]
 pub(crate) struct ContextIds {
     own: u32,
@@ -49,7 +49,7 @@ impl ContextIds {
         Self { own: own.0, counts, next: FIRST_COUNT, used: HashSet::new() }
     }
 
-    /// That of the communicator of this task alone.
+    /// The context id of the communicator of this task alone.
     pub(crate) fn of_self(&self) -> u32 {
         self.number(1)
     }
@@ -78,10 +78,10 @@ impl ContextIds {
         ))
     }
 
-    /// A communicator with this number, of whatever task, exists here now.
+    /// Notes that a communicator with this number, of whichever task, exists here now.
     ///
     /// # Errors
-    /// Another one has it, which its giver has freed and this task has not.
+    /// Another one has the number, because its owner has freed it and this task has not.
     pub(crate) fn begin(&mut self, number: u32) -> Result<()> {
         if self.used.insert(number) {
             return Ok(());
@@ -94,25 +94,25 @@ impl ContextIds {
         ))
     }
 
-    /// The communicator is gone.
+    /// The communicator has ended.
     pub(crate) fn end(&mut self, number: u32) {
         self.used.remove(&number);
     }
 }
 
-/// The tasks behind the ranks of the communicators that there are, by context id.
+/// The tasks of the ranks of existing communicators, by context id.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     groups: HashMap<u32, Group>,
 }
 
 impl Peers {
-    /// A communicator begins: messages on it come from, and go to, the ranks of this group.
+    /// Adds a communicator: messages on it are exchanged with the ranks of this group.
     pub(crate) fn begin(&mut self, context_id: u32, group: Group) {
         self.groups.insert(context_id, group);
     }
 
-    /// It has ended.
+    /// Removes it.
     pub(crate) fn end(&mut self, context_id: u32) {
         self.groups.remove(&context_id);
     }

@@ -1,4 +1,4 @@
-//! What is kept of a message that came before its receive, and the memory for it.
+//! Messages that arrived before their receive, and the memory for them.
 
 use am_core::buffer::{Arrived, RawBuffer};
 use am_core::handler::Ticket;
@@ -26,7 +26,7 @@ pub(crate) enum EarlyMessage {
     Kept { task: u32, len: u32, buffer: Box<[u8]>, synchronous: u32 },
     /// Its bytes are at the sender.
     Announced { task: u32, ticket: Ticket, len: u64 },
-    /// It was sent in ready mode: an error for whoever receives it.
+    /// It was sent in ready mode: its receiver gets an error.
     NotReady { task: u32, len: u64 },
 }
 
@@ -145,7 +145,7 @@ impl EarlyBuffers {
     }
 }
 
-/// Copies kept bytes to where they were wanted all along, as many as fit.
+/// Copies stored bytes to the buffer of the receive, as many as fit.
 pub(crate) fn deliver(bytes: &[u8], to: RawBuffer) -> u64 {
     to.fill_from(bytes) as u64
 }

@@ -26,7 +26,7 @@ use crate::state::State;
 use crate::thread_level::ThreadLevel;
 use crate::turn::Turn;
 
-/// MPI between [`init`](Self::init) and [`finalize`](Self::finalize), for the threads of the task that `L` says.
+/// MPI between [`init`](Self::init) and [`finalize`](Self::finalize). `L` decides which threads of the task may call it.
 #[derive(Debug)]
 pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     /// The first field, since the compiler complains of the first.
@@ -47,8 +47,8 @@ impl Environment {
         Self::init_with(|_| ())
     }
 
-    /// As [`init`](Self::init), with other settings than the job has. What concerns both ends of a message has to be the same in all tasks: all of them but the limits of
-    /// posted receives and long sends, `debug` and `dump_queues`.
+    /// [`init`](Self::init) with changed settings. Settings that concern both ends of a message must be the same in all tasks: all except
+    /// the limits of posted receives and long sends, `debug` and `dump_queues`.
     ///
     /// # Errors
     /// As for [`init`](Self::init).
@@ -56,7 +56,7 @@ impl Environment {
         Self::init_on(0, change)
     }
 
-    /// What is known of how the program was started (`MPI_INFO_ENV`).
+    /// How the program was started (`MPI_INFO_ENV`).
     #[must_use]
     pub fn start_info() -> Info {
         let arguments: Vec<String> =
@@ -64,10 +64,10 @@ impl Environment {
         Info::of_start(&arguments, |name| std::env::var(name).ok())
     }
 
-    /// What is said of settings in the job that [`init`](Self::init) joins, also before it.
+    /// The variables with settings in the job that [`init`](Self::init) joins; also usable before it.
     ///
     /// # Errors
-    /// As for [`init`](Self::init).
+    /// Those of [`init`](Self::init).
     pub fn variables() -> Result<Variables> {
         crate::job::variables()
     }
@@ -109,8 +109,8 @@ impl Environment<JobFabric, Threads> {
 }
 
 impl<L: LockPolicy> Environment<JobFabric, L> {
-    /// As [`init_with`](Environment::init_with) [`init_with`](Self::init_with), on the task's context of this number: for a process in which MPI starts again. Peers keep
-    /// what they know of a context, so each is used once; there are 16, and tasks meet on those of the same number.
+    /// [`init_with`](Self::init_with) on the task's context of this number, for a process in which MPI starts again. Peers keep state about
+    /// a context, so each is used once; there are 16, and tasks communicate on contexts of the same number.
     ///
     /// # Errors
     /// As for [`init`](Self::init); there is no such context.
@@ -142,8 +142,8 @@ impl<F: Fabric> Environment<F> {
 }
 
 impl<F: Fabric + Send + 'static> Environment<F, Threads> {
-    /// Starts or stops a thread that makes progress while no other thread waits: messages are handled while the program
-    /// computes. Each then costs the waking of that thread. Off at first. An error that the thread meets is reported by a later call.
+    /// Starts or stops a thread that makes progress while no other thread waits: messages are then handled while the program computes, at
+    /// the cost of waking that thread. Off by default. An error that the thread meets is reported by a later call.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -191,16 +191,16 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         })
     }
 
-    /// What waits in this task's queues: posted receives, messages without a receive, operations under way. For a person.
+    /// The contents of this task's queues as text: posted receives, messages without a receive, operations under way.
     ///
     /// # Errors
-    /// As any call: a call from inside another one, an error that an earlier one has left.
+    /// Those of any call: a call from inside another one, an error left by an earlier one.
     pub fn queues(&self) -> Result<String> {
         let state = self.state()?;
         Ok(state.context.handlers().queues().show(state.context.task()))
     }
 
-    /// What this task has done so far, and how long its queues are.
+    /// Counts of what this task has done so far, and the lengths of its queues.
     ///
     /// # Errors
     /// As for [`queues`](Self::queues).
@@ -210,8 +210,8 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         Ok(queues::counts(&mut state.context, waiting))
     }
 
-    /// Records matches of messages from now on if they are watched ([`events::watch`](crate::events::watch)): a call after each change
-    /// of what is watched.
+    /// Updates the environment after a change of the watched events ([`events::watch`](crate::events::watch)): matches of messages are
+    /// recorded from now on if they are watched.
     ///
     /// # Errors
     /// [`Error::Nested`](crate::Error::Nested): the calling thread is in another call.
@@ -241,12 +241,12 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.alone.clone()
     }
 
-    /// Says whether calls go on when another task has failed: then only those fail that need that task. At first they don't, and each
-    /// call that waits reports the failure. Whether the launcher lets the other tasks go on is the job's own choice
-    /// (am-via's `Job::set_continue_on_failure`).
+    /// Sets whether calls go on when another task has failed: then only those that need that task fail. By default each call that waits
+    /// reports the failure. Whether the launcher lets the other tasks go on is a separate choice of the job (am-via's
+    /// `Job::set_continue_on_failure`).
     ///
     /// # Errors
-    /// As any call.
+    /// Those of any call.
     pub fn set_go_on(&self, go_on: bool) -> Result<()> {
         self.state()?.context.set_go_on(go_on);
         Ok(())
@@ -273,7 +273,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.attach_buffer_for(BufferOwner::Process, memory.into())
     }
 
-    /// Waits until all messages of [`attach_buffer`](Self::attach_buffer) have gone (`MPI_Buffer_flush`).
+    /// Waits until all messages of [`attach_buffer`](Self::attach_buffer) have been sent (`MPI_Buffer_flush`).
     ///
     /// # Errors
     /// The first error of the messages; what progress reports.
@@ -281,7 +281,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.flush_buffer_for(BufferOwner::Process)
     }
 
-    /// Waits until all buffered messages have gone, and gives the memory back (`MPI_Buffer_detach`); `None` if none was given.
+    /// Waits until all buffered messages have been sent, and returns the memory (`MPI_Buffer_detach`); `None` if none was given.
     ///
     /// # Errors
     /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
@@ -292,7 +292,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         })
     }
 
-    /// As [`attach_buffer`](Self::attach_buffer), for whomever it is to serve, and with any kind of memory.
+    /// [`attach_buffer`](Self::attach_buffer) for another owner, and with any kind of memory.
     ///
     /// # Errors
     /// [`Error::BufferAttached`](crate::Error::BufferAttached): there is one already.
@@ -330,12 +330,12 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         detach(&mut self.state()?, owner)
     }
 
-    /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has come here, and until what this task has
-    /// sent is on its way. Communicators that still exist refuse every call from then on.
+    /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has called it and all messages of this task are on their
+    /// way. After that, communicators that still exist refuse every call.
     ///
     /// # Errors
-    /// An error that an earlier call has left, such as a ready-mode message without its receive; what progress reports. MPI
-    /// has ended all the same.
+    /// An error left by an earlier call, such as a ready-mode message without its receive; an error of progress. MPI has ended
+    /// nevertheless.
     pub fn finalize(self) -> Result<()> {
         self.progress.stop();
         let deleted = self.alone.delete_attributes();
@@ -350,8 +350,8 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         ended.and(left).and(deleted)
     }
 
-    /// Does what [`finalize`](Self::finalize) does for the communicator of all tasks, with all tasks, and goes on: for a program
-    /// that has sessions when it calls `MPI_Finalize`.
+    /// The part of [`finalize`](Self::finalize) for the communicator of all tasks, after which MPI runs on: for a program that has sessions
+    /// when it calls `MPI_Finalize`.
     ///
     /// # Errors
     /// As for [`finalize`](Self::finalize).
@@ -364,7 +364,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         flushed.and(left).and(deleted)
     }
 
-    /// Ends MPI in this task, and waits for no other one: what is left to do is their sessions' own.
+    /// Ends MPI in this task without waiting for the others, which may still have sessions.
     ///
     /// # Errors
     /// What progress reports.
@@ -382,7 +382,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     }
 }
 
-/// Ends what is under way, then waits for the other tasks: nobody leaves while somebody could still need it.
+/// Ends operations under way, then waits for the other tasks: no task leaves while another one may still need it.
 fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     let owners = state.handlers().attached.owners();
     let flushed = owners.into_iter().try_for_each(|owner| flush(state, owner));
@@ -400,11 +400,11 @@ fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     flushed
 }
 
-/// The context id of the notes by which tasks meet. No communicator has it.
+/// The context id of the notes of this meeting. No communicator has it.
 const MEETING: u32 = u32::MAX - 1;
 
-/// Waits until all tasks have come here, and until what this task has sent is in place. Other threads have their turns until all have
-/// come: the fence behind that waits for nothing that they do.
+/// Waits until all tasks have called it, and until the messages of this task have been stored. Until all have called it, other threads have
+/// their turns; the final fence depends on none of them.
 fn meet<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     let (own, tasks) = (state.context.task().0, state.context.num_tasks());
     let distances = (0..).map(|round| (round, 1u32 << round)).take_while(|&(_, distance)| distance < tasks);

@@ -1,10 +1,10 @@
-//! What can go wrong in MPI calls, sorted by MPI's error classes and by who is at fault.
+//! Errors of MPI calls, by MPI's error classes and by the party at fault.
 
 use std::fmt;
 
 pub use am_core::error::Fault;
 
-/// The result of an MPI call. Errors are values: nothing aborts the job behind the program's back.
+/// The result of an MPI call. Errors are values: no error aborts the job by itself.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// MPI's error classes (MPI 5.0 section 9.4).
@@ -193,7 +193,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Every error of this layer, with the values that a person needs to act.
+/// Every error of this layer, with the values that the user needs.
 #[expect(clippy::error_impl_error, reason = "there is one, and its crate says whose it is")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -236,7 +236,7 @@ pub enum Error {
         /// Bytes of the receive buffer.
         room: u64,
     },
-    /// Tasks of a communicator disagree about a collective: all of them have this error. Seen where the setting `check_collectives` is on.
+    /// Tasks of a communicator disagree about a collective: all of them get this error. Detected if the setting `check_collectives` is on.
     #[error(
         "the tasks of this communicator disagree about {difference} of a collective: {calls}. All of them call the same collectives in the same order, with the same root, operator and datatype, and with lengths that fit"
     )]
@@ -270,7 +270,7 @@ pub enum Error {
         /// Bytes that the message takes in a buffer.
         needed: u64,
     },
-    /// A buffered send for which the attached buffer has no room.
+    /// A buffered send that does not fit into the attached buffer.
     #[error(
         "a buffered send of {len} bytes takes {needed} bytes in one piece, and of the {attached} bytes attached {free} are free: attach a longer buffer, or receive the messages that wait in it"
     )]
@@ -344,13 +344,13 @@ pub enum Error {
         /// What was given.
         value: i64,
     },
-    /// Memory that all tasks of a window map is not to be had.
+    /// Memory that all tasks of a window map cannot be allocated.
     #[error("memory that all tasks share is not to be had: {why}")]
     Unshareable {
         /// What the task that cannot make or map it says.
         why: String,
     },
-    /// Elements that are not in a window, or in no piece of memory that is attached to it.
+    /// Elements outside a window, or in no piece of memory that is attached to it.
     #[error("{len} bytes at {offset} are not in the window of rank {rank}, which has {size} bytes")]
     OutsideWindow {
         /// Whose window.
@@ -362,7 +362,7 @@ pub enum Error {
         /// Bytes of the window.
         size: u64,
     },
-    /// An address in a dynamic window where nothing is attached, or not enough.
+    /// An address in a dynamic window without attached memory, or with too little.
     #[error(
         "{len} bytes at address {address:#x} are not attached to the window of rank {rank}, which has {pieces} pieces attached: \
          attach all of them, in one piece or in several that touch each other"
@@ -385,7 +385,7 @@ pub enum Error {
         /// The callback's own code.
         code: i32,
     },
-    /// Memory that the call needs of this task was not given.
+    /// A buffer that the call needs from this task was not given.
     #[error(
         "{what} is missing: only the root may have its data in place, and each task has to give what is its own"
     )]
@@ -401,7 +401,7 @@ pub enum Error {
         /// The type.
         datatype: &'static str,
     },
-    /// A request that was waited for before, or belongs to another environment.
+    /// A request that was waited for before, or that belongs to another environment.
     #[error("request {request:#x} does not exist (any more): each request is waited for once")]
     UnknownRequest {
         /// The request's number.
@@ -418,7 +418,7 @@ pub enum Error {
         /// It is persistent, but under way.
         is_persistent: bool,
     },
-    /// A partition of a partitioned request that does not exist, or is not to be marked (again).
+    /// A partition of a partitioned request that does not exist, or that cannot be marked (again).
     #[error("partition {partition} of request {request:#x}, which has {partitions}: {what}")]
     Partition {
         /// The request's number.
@@ -430,13 +430,13 @@ pub enum Error {
         /// What is wrong.
         what: &'static str,
     },
-    /// A matched message that was received before, or belongs to another environment.
+    /// A matched message that was received before, or that belongs to another environment.
     #[error("matched message {message} does not exist (any more): each is received once")]
     UnknownMessage {
         /// The message's number.
         message: u64,
     },
-    /// A datatype that cannot be, or a value that its external form cannot hold.
+    /// An invalid datatype, or a value that does not fit into its external form.
     #[error(transparent)]
     Datatype(#[from] mpi_datatype::Error),
     /// Fewer packed bytes than the elements need.
@@ -447,7 +447,7 @@ pub enum Error {
         /// Bytes that are there.
         given: u64,
     },
-    /// Elements that lie outside of the memory that was given.
+    /// Elements outside the given memory.
     #[error("{count} elements lie in the bytes {from} to {to} of memory that has {len}")]
     Outside {
         /// Elements.
@@ -459,7 +459,7 @@ pub enum Error {
         /// Bytes of the memory.
         len: usize,
     },
-    /// The operation was withdrawn before a message met it.
+    /// The operation was cancelled before a message matched it.
     #[error("the operation was cancelled before it met its message")]
     Cancelled,
     /// A call from inside another call (from a reduction's own operator, for instance).
@@ -490,13 +490,13 @@ pub enum Error {
         /// What was wrong.
         what: &'static str,
     },
-    /// An error of the layer below.
+    /// An error of am-core.
     #[error(transparent)]
     Core(#[from] am_core::error::Error),
 }
 
 impl Error {
-    /// An argument that `call` cannot do anything with.
+    /// An argument that `call` cannot accept.
     #[cold]
     pub(crate) fn refused(class: ErrorClass, call: &'static str, what: &'static str, value: i64) -> Self {
         Self::Refused { class, call, what, value }

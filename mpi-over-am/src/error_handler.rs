@@ -1,4 +1,4 @@
-//! Error handlers: what happens when a call has failed (MPI 5.0 section 9.3).
+//! Error handlers: the reaction to a failed call (MPI 5.0 section 9.3).
 //!
 //! In Rust errors are values, so the handler of a new environment is [`ErrorHandler::Return`], and a handler runs only where the
 //! program asks for it ([`Communicator::handle`](crate::Communicator::handle)). The C interface asks after each call.
@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use crate::error::Error;
 
-/// A handler of the program: it gets the number under which the layer above knows the object, and the error.
+/// A handler of the program: it gets the object's number in the layer above, and the error.
 pub type ErrorFunction = dyn Fn(u64, &Error) + Send + Sync;
 
-/// What happens when a call has failed. A state of each communicator, window, session and file.
+/// The reaction to a failed call. Each communicator, window, session and file has one.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum ErrorHandler {
     /// The whole job ends (`MPI_ERRORS_ARE_FATAL`).
     Fatal,
-    /// The tasks of the object end (`MPI_ERRORS_ABORT`); here they take the job with them.
+    /// Ends the tasks of the object (`MPI_ERRORS_ABORT`); here the whole job ends.
     Abort,
     /// The call returns the error (`MPI_ERRORS_RETURN`).
     #[default]
@@ -33,7 +33,7 @@ impl ErrorHandler {
         Self::User(Arc::new(function))
     }
 
-    /// Runs the handler. Whether the job is to end: that is the caller's to do.
+    /// Runs the handler. Returns whether the job must end; the caller ends it.
     pub(crate) fn run(&self, object: u64, error: &Error) -> bool {
         match self {
             Self::Fatal | Self::Abort => true,

@@ -27,13 +27,13 @@ pub struct Group {
 /// The tasks, by rank.
 #[derive(Clone, Debug)]
 enum Members {
-    /// Tasks at equal distances, upwards: all tasks are one such range, and so are most parts of it.
+    /// Tasks at equal distances, ascending: all tasks are such a range, and so are most parts of it.
     Strided { first: u32, stride: u32, size: u32 },
     /// Any order.
     Listed(Arc<[u32]>),
 }
 
-/// How two groups, or the groups of two communicators, stand to each other (`MPI_Group_compare`, `MPI_Comm_compare`).
+/// The relation of two groups, or of the groups of two communicators (`MPI_Group_compare`, `MPI_Comm_compare`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// The same object, or for groups: the same tasks in the same order (`MPI_IDENT`).
@@ -46,7 +46,7 @@ pub enum Comparison {
     Unequal,
 }
 
-/// Ranks `first`, `first + stride`, .. up to `last`, which need not be one of them (`MPI_Group_range_incl`).
+/// Ranks `first`, `first + stride`, ... up to `last`, which need not be one of them (`MPI_Group_range_incl`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankRange {
     /// The first rank.
@@ -80,7 +80,7 @@ impl PartialEq for Members {
                 Self::Strided { first: other_first, stride: other_stride, size: other_size },
             ) => first == other_first && size == other_size && (*size == 1 || stride == other_stride),
             (Self::Listed(own), Self::Listed(other)) => own == other,
-            // What can be a range is one.
+            // Whatever can be a range is stored as one.
             (Self::Strided { .. }, Self::Listed(_)) | (Self::Listed(_), Self::Strided { .. }) => false,
         }
     }
@@ -107,20 +107,20 @@ impl Group {
         Self { members: Members::Strided { first: 0, stride: 1, size }, own: own.0, session: 0 }
     }
 
-    /// These tasks, each of which exists and stands there once.
+    /// These tasks, each of which exists and occurs once.
     pub(crate) fn of_tasks(tasks: Vec<u32>, own: TaskId) -> Self {
         Self { members: Members::of(tasks), own: own.0, session: 0 }
     }
 
     fn with(&self, other: &Self, tasks: Vec<u32>) -> Self {
-        // The empty group belongs to nobody.
+        // The empty group has no own task.
         let own = if self.own == PROC_NULL { other.own } else { self.own };
         let session = if self.session == 0 { other.session } else { self.session };
         Self { members: Members::of(tasks), own, session }
     }
 
-    /// The same group, as one that comes from a session with this number, which is not 0. What is made of it, communicators too, belongs to
-    /// the session: its send buffer serves them ([`BufferOwner::Session`](crate::BufferOwner::Session)).
+    /// The same group, marked as one of the session with this number, which is not 0. Groups and communicators made from it belong to the
+    /// session and use its send buffer ([`BufferOwner::Session`](crate::BufferOwner::Session)).
     #[must_use]
     pub fn of_session(self, session: u64) -> Self {
         Self { session, ..self }
@@ -140,7 +140,7 @@ impl Group {
         }
     }
 
-    /// The rank of the task that asks; `None` if it is not a member (`MPI_Group_rank`).
+    /// The rank of the calling task; `None` if it is not a member (`MPI_Group_rank`).
     #[must_use]
     pub fn rank(&self) -> Option<u32> {
         self.rank_of(TaskId(self.own))
@@ -170,7 +170,7 @@ impl Group {
         }
     }
 
-    /// How many ranks from 0 on are the tasks with the same numbers: those need no lookup.
+    /// Number of ranks from 0 on whose tasks have the same numbers: those need no lookup.
     pub(crate) fn direct_ranks(&self) -> u32 {
         match self.members {
             Members::Strided { first: 0, stride: 1, size } => size,
@@ -192,7 +192,7 @@ impl Group {
         self.tasks().map(|task| task.0).zip(0..).collect()
     }
 
-    /// How the two stand to each other (`MPI_Group_compare`); never [`Comparison::Congruent`].
+    /// The relation of two groups (`MPI_Group_compare`); never [`Comparison::Congruent`].
     #[must_use]
     pub fn compare(&self, other: &Self) -> Comparison {
         if self.members == other.members {
@@ -206,7 +206,7 @@ impl Group {
         }
     }
 
-    /// What ranks of this group are called in another (`MPI_Group_translate_ranks`): `None` for a task that is not there.
+    /// The ranks in another group of ranks of this one (`MPI_Group_translate_ranks`): `None` for a task that is not in it.
     /// [`PROC_NULL`] is `PROC_NULL` everywhere.
     ///
     /// # Errors
@@ -252,7 +252,7 @@ impl Group {
     /// The tasks with these ranks, in this order (`MPI_Group_incl`).
     ///
     /// # Errors
-    /// A rank that does not exist, or stands there twice.
+    /// A rank that does not exist, or occurs twice.
     pub fn incl(&self, ranks: &[u32]) -> Result<Self> {
         self.check_ranks(ranks.iter().map(|&rank| i64::from(rank)))?;
         let tasks = ranks.iter().filter_map(|&rank| self.task_of(rank)).map(|task| task.0).collect();
@@ -272,7 +272,7 @@ impl Group {
     /// The tasks of these ranges of ranks, in this order (`MPI_Group_range_incl`).
     ///
     /// # Errors
-    /// A stride of 0, a rank that does not exist, or stands there twice.
+    /// A stride of 0, a rank that does not exist, or occurs twice.
     pub fn range_incl(&self, ranges: &[RankRange]) -> Result<Self> {
         self.incl(&self.ranks_of_ranges(ranges)?)
     }
@@ -294,7 +294,7 @@ impl Group {
             let (first, last, stride) = (i64::from(first), i64::from(last), i64::from(stride));
             let mut rank = first;
             while if stride > 0 { rank <= last } else { rank >= last } {
-                // Outside of the group it is refused at once, so that a wild range does not make a long list.
+                // Refused at once outside the group, so that an absurd range does not make a long list.
                 let known = u32::try_from(rank).ok().filter(|&rank| rank < self.size());
                 ranks.push(known.ok_or_else(|| self.unknown_rank(rank))?);
                 rank += stride;

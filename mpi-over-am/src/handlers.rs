@@ -1,7 +1,7 @@
 //! MPI's header handlers: matching happens here, in the order in which messages arrive (seed paper, figures 3 and 4).
 //!
 //! They are known when the program is compiled and are code of this library, so am-core calls them directly and sets no mark.
-//! A handler never waits and never sends; what it has to tell the sender goes as the completion's answer.
+//! A handler never waits and never sends; it reports to the sender by the completion's answer.
 
 use std::sync::atomic::AtomicBool;
 
@@ -33,7 +33,7 @@ use crate::waits;
 
 /// A message with all its data, charged to the sender's part of the budget.
 pub(crate) const EAGER: HandlerId = HandlerId(0);
-/// An announced message: its data are fetched when its receive is there.
+/// An announced message: its data are fetched when its receive is posted.
 pub(crate) const REQUEST_TO_SEND: HandlerId = HandlerId(1);
 /// A message whose receive must have been posted. It may be answered with [`NOT_READY`].
 pub(crate) const READY: HandlerId = HandlerId(2);
@@ -43,19 +43,19 @@ pub(crate) const NOT_READY: HandlerId = HandlerId(3);
 pub(crate) const ASK_REPORT: HandlerId = HandlerId(4);
 /// How many bytes of the asker's eager messages have been received.
 pub(crate) const REPORT: HandlerId = HandlerId(5);
-/// Two words for whoever asks for them.
+/// Two words for a waiting task.
 pub(crate) const NOTE: HandlerId = HandlerId(6);
-/// As [`EAGER`], of a sender that waits for the match, whose request is named behind the envelope. Answered with [`MATCHED`] if its receive is
-/// posted.
+/// An [`EAGER`] message whose sender waits for the match; its request is named after the envelope. Answered with [`MATCHED`] if its receive
+/// is posted.
 pub(crate) const EAGER_SYNCHRONOUS: HandlerId = HandlerId(7);
-/// The message of the request that is named has met its receive.
+/// The message of the named request has matched its receive.
 pub(crate) const MATCHED: HandlerId = HandlerId(8);
-/// The message of the request that is named is to be withdrawn. Answered with [`WITHDRAWN`] if it has met no receive.
+/// Asks to withdraw the message of the named request. Answered with [`WITHDRAWN`] if it has matched no receive.
 pub(crate) const WITHDRAW: HandlerId = HandlerId(9);
-/// The message of the request that is named was withdrawn.
+/// The message of the named request was withdrawn.
 pub(crate) const WITHDRAWN: HandlerId = HandlerId(10);
 const COUNT: usize = 11;
-/// Errors that wait for a call which can report them, at most.
+/// Maximum number of errors that wait for a call to report them.
 const DEFERRED_MAX: usize = 64;
 
 /// The state that the handlers work on.
@@ -68,15 +68,15 @@ pub(crate) struct MpiHandlers {
     pub(crate) buffers: EarlyBuffers,
     pub(crate) completions: Completions,
     pub(crate) notes: Notes<RequestId>,
-    /// Something is to be looked at before the next call: an error of an earlier one, or that there may be no next call.
+    /// Something must be checked before the next call: an error of an earlier one, or that no further call is allowed.
     pub(crate) attention: bool,
     /// Errors that belong to no call that is still under way.
     pub(crate) deferred: Vec<Error>,
     /// For buffered sends.
     pub(crate) attached: AttachedBuffers,
-    /// Becomes true when somebody wants to see the queues.
+    /// Becomes true when the queues should be printed.
     pub(crate) show_queues: Option<&'static AtomicBool>,
-    /// Each look has more to do than to ask am-core: completions come another way than in context, or the queues may be asked for.
+    /// Each progress call has more to do than to poll am-core: completions other than in context, or a request to print the queues.
     pub(crate) has_chores: bool,
     /// The tasks behind the ranks of communicators, for a report of what this task waits for.
     pub(crate) peers: Peers,
@@ -126,7 +126,7 @@ impl MpiHandlers {
         }
     }
 
-    /// Frees the pieces of an attached buffer whose messages have gone. Their errors have no call to be reported by but the next one.
+    /// Frees the pieces of an attached buffer whose messages have been sent. The next call reports their errors.
     pub(crate) fn free_what_has_gone(&mut self, owner: BufferOwner) {
         while let Some(request) =
             self.attached.oldest(owner).filter(|&request| self.requests.is_over(request))
@@ -142,7 +142,7 @@ impl MpiHandlers {
     #[cold]
     #[inline(never)]
     pub(crate) fn defer(&mut self, error: Error) {
-        // The first say what went wrong; a peer may cause them without end.
+        // The first errors say what went wrong; a peer may cause any number of them.
         if self.deferred.len() < DEFERRED_MAX {
             self.deferred.push(error);
         }
@@ -305,7 +305,7 @@ impl MpiHandlers {
         Answer::new(place, completion)
     }
 
-    /// The envelope that a message claims. A source that cannot exist is none: programs use it as an index.
+    /// The envelope that a message claims; `None` for a source that does not exist, since programs use it as an index.
     #[inline(always)]
     fn envelope(&self, uhdr: &[u8]) -> Option<Envelope> {
         let (envelope, _) = envelope::parse(uhdr)?;

@@ -1,4 +1,4 @@
-//! Info objects: keys and values, in the order in which the keys came (MPI 5.0 chapter 10).
+//! Info objects: keys and values, in the order in which the keys were set (MPI 5.0 chapter 10).
 
 use crate::error::{Error, ErrorClass, Result};
 
@@ -8,9 +8,9 @@ pub struct Info {
     entries: Vec<(String, String)>,
 }
 
-/// The longest key, in bytes (`MPI_MAX_INFO_KEY`, less the zero that C needs).
+/// Maximum length of a key in bytes (`MPI_MAX_INFO_KEY`, less C's final zero).
 pub const INFO_KEY_BYTES_MAX: usize = 255;
-/// The longest value, in bytes (`MPI_MAX_INFO_VAL`, less the zero that C needs).
+/// Maximum length of a value in bytes (`MPI_MAX_INFO_VAL`, less C's final zero).
 pub const INFO_VALUE_BYTES_MAX: usize = 1023;
 
 impl Info {
@@ -20,8 +20,8 @@ impl Info {
         Self { entries: Vec::new() }
     }
 
-    /// What is known of how the program was started (`MPI_Info_create_env`, `MPI_INFO_ENV`; MPI 5.0 section 11.2.1). `value_of`
-    /// knows the environment variables.
+    /// How the program was started (`MPI_Info_create_env`, `MPI_INFO_ENV`; MPI 5.0 section 11.2.1). `value_of` returns environment
+    /// variables.
     #[must_use]
     pub fn of_start(arguments: &[String], value_of: impl Fn(&str) -> Option<String>) -> Self {
         let mut info = Self::new();
@@ -40,7 +40,7 @@ impl Info {
         info
     }
 
-    /// Gives a key a value, in place of any older one (`MPI_Info_set`).
+    /// Sets the value of a key, replacing an older one (`MPI_Info_set`).
     ///
     /// # Errors
     /// A key or value that is empty or too long.
@@ -60,7 +60,7 @@ impl Info {
     /// Removes a key (`MPI_Info_delete`).
     ///
     /// # Errors
-    /// A key that is not there, is empty or too long.
+    /// A key that does not exist, or is empty or too long.
     pub fn delete(&mut self, key: &str) -> Result<()> {
         check_key("Info::delete", key)?;
         let at = self.entries.iter().position(|(known, _)| known == key).ok_or_else(|| {
@@ -71,7 +71,7 @@ impl Info {
         Ok(())
     }
 
-    /// The value of a key, if it is there (`MPI_Info_get_string`, `MPI_Info_get`, `MPI_Info_get_valuelen`).
+    /// The value of a key, if it exists (`MPI_Info_get_string`, `MPI_Info_get`, `MPI_Info_get_valuelen`).
     ///
     /// # Errors
     /// A key that is empty or too long.

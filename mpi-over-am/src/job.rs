@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use crate::error::{Error, Result};
 use crate::settings::{SettingError, Settings, Table};
 
-/// The settings of am-via in a job, and what is said of settings in it: ours are read of that ([`Settings`]).
+/// The settings of am-via in a job, and the variables with settings, from which ours are read ([`Settings`]).
 pub use am_via::{job::Variables, output_was_closed, settings::Settings as JobSettings};
 
 /// Large blocks of memory that other tasks reach by a plain copy, for allocators.
@@ -14,7 +14,7 @@ pub use am_via::JobAllocator;
 /// The fabric of a task that runs in a job on this machine.
 pub type JobFabric = am_via::ShmFabric;
 
-/// What is said of MPI's settings in a job.
+/// Reads MPI's settings from a job's variables.
 impl TryFrom<&Variables> for Settings {
     type Error = Error;
 
@@ -32,7 +32,7 @@ fn warn_of_unknown(name: &str) {
     eprintln!("MPI: there is no setting {name}{near}; `mpiexec --info` lists all");
 }
 
-/// What is said of settings in the job, also before it is joined.
+/// The variables with settings in the job; also usable before it is joined.
 ///
 /// # Errors
 /// The job's memory cannot be reached.
@@ -53,10 +53,10 @@ impl Joined {
         Ok(Self(am_via::Task::join()?))
     }
 
-    /// MPI's settings in the job. Task 0 warns of those that do not exist.
+    /// MPI's settings in the job. Task 0 warns of unknown ones.
     ///
     /// # Errors
-    /// A setting makes no sense.
+    /// An invalid setting.
     pub(crate) fn settings(&self) -> Result<Settings> {
         let variables = self.0.job().variables();
         if self.0.number() == 0 {
@@ -73,7 +73,7 @@ impl Joined {
         Ok(self.0.fabric(context)?)
     }
 
-    /// Tells each call and message on the standard error from now on.
+    /// Prints each call and message on the standard error from now on.
     pub(crate) fn say_all(&self) {
         self.0.say_all();
     }

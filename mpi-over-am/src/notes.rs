@@ -1,4 +1,4 @@
-//! Notes: two words from one task to another, kept until somebody asks for them. Communicators and windows agree by them.
+//! Notes: two words from one task to another, kept until they are read. Communicators and windows use them for agreements.
 //!
 //! A note is an active message without data, so it never waits for a receive and is never waited for by its sender. Notes with
 //! one key are taken in the order in which they were sent.
@@ -19,10 +19,10 @@ pub(crate) struct Key {
     pub(crate) from: u32,
 }
 
-/// Two words; what they mean is the tag's.
+/// Two words; the tag decides their meaning.
 pub(crate) type Words = [u64; 2];
 
-/// A place for a note that somebody waits for.
+/// A slot for a note that a request waits for.
 pub(crate) type Slot = Arc<OnceLock<Words>>;
 
 /// Bytes of a note's header.
@@ -40,7 +40,7 @@ impl<R> Default for Queue<R> {
     }
 }
 
-/// The notes that have come, and those that requests `R` wait for.
+/// The notes that have arrived, and those that requests `R` wait for.
 #[derive(Debug)]
 pub(crate) struct Notes<R> {
     queues: HashMap<Key, Queue<R>>,
@@ -53,7 +53,7 @@ impl<R> Default for Notes<R> {
 }
 
 impl<R> Notes<R> {
-    /// A note has come: the request that waited for it, if one did.
+    /// Stores a note; returns the request that waited for it, if any.
     pub(crate) fn arrived(&mut self, from: TaskId, uhdr: &[u8; BYTES]) -> Option<R> {
         let word = |at: usize| {
             let mut bytes = [0; 4];
@@ -74,14 +74,14 @@ impl<R> Notes<R> {
         Some(request)
     }
 
-    /// The next note with this key, if it is here.
+    /// The next note with this key, if it has arrived.
     pub(crate) fn take(&mut self, key: Key) -> Option<Words> {
         let words = self.queues.get_mut(&key)?.arrived.pop_front();
         self.tidy(key);
         words
     }
 
-    /// The next note with this key comes into the slot: now, if it is here (true), or later, and then `request` is over.
+    /// Puts the next note with this key into the slot: now, if it has arrived (true), or later; then `request` completes.
     pub(crate) fn take_or_wait(&mut self, key: Key, slot: &Slot, request: R) -> bool {
         match self.take(key) {
             // It is filled once.

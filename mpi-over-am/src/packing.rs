@@ -14,7 +14,7 @@ pub fn pack<T: NoUninit>(memory: &[T], elements: (u64, &Datatype)) -> Result<Vec
     lend_elements(memory, elements, |data| Ok(packed(&data)))
 }
 
-/// Puts packed bytes to the places in `memory` that a datatype names (`MPI_Unpack`); how many bytes were used.
+/// Copies packed bytes to the elements that a datatype selects in `memory` (`MPI_Unpack`). Returns the number of bytes used.
 ///
 /// # Errors
 /// As for [`pack`]; [`Error::Packed`]: fewer bytes than the elements have.
@@ -28,7 +28,7 @@ pub fn unpack<T: AnyBitPattern>(bytes: &[u8], memory: &mut [T], elements: (u64, 
 /// As [`pack`], in the representation external32 (`MPI_Pack_external`).
 ///
 /// # Errors
-/// As for [`pack`]; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion): a number that external32 has no room for.
+/// As for [`pack`]; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion): a number that does not fit into its external32 form.
 pub fn pack_external32<T: NoUninit>(memory: &[T], elements: (u64, &Datatype)) -> Result<Vec<u8>> {
     lend_elements(memory, elements, |data| data.pack_external32())
 }
@@ -49,7 +49,7 @@ impl SendData {
     /// The elements in external32.
     ///
     /// # Errors
-    /// [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion): a number that external32 has no room for.
+    /// [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion): a number that does not fit into its external32 form.
     pub fn pack_external32(&self) -> Result<Vec<u8>> {
         let mut external = Vec::new();
         self.datatype().to_external32(&packed(self), &mut external)?;
@@ -58,7 +58,7 @@ impl SendData {
 }
 
 impl RecvData {
-    /// Fills the elements from external32; how many bytes were used.
+    /// Fills the elements from external32. Returns the number of bytes used.
     ///
     /// # Errors
     /// [`Error::Packed`]: fewer bytes than the elements have; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion).

@@ -3,8 +3,8 @@
 //!
 //! A call takes its *turn* with the environment's state ([`StateCell::enter`]). A call that waits for another task gives its turn up
 //! whenever another thread wants one, and looks everything up again afterwards; all waits go through
-//! [`Turn::wait_for`](crate::turn::Turn::wait_for). What an object keeps for itself (a name, attributes, epochs) lies in a [`Field`],
-//! which is reached for a moment only: never over a wait, nor over the program's code.
+//! [`Turn::wait_for`](crate::turn::Turn::wait_for). An object's own state (a name, attributes, epochs) is in a [`Field`], which is borrowed
+//! only for a moment: never during a wait or the program's code.
 
 mod by_call;
 mod one_thread;
@@ -24,10 +24,10 @@ pub trait LockPolicy: Debug + Sized + 'static {
     /// Holds the state of an environment.
     #[doc(hidden)]
     type Cell<T: Debug>: StateCell<T>;
-    /// Holds what an object keeps for itself.
+    /// Holds an object's own state.
     #[doc(hidden)]
     type Field<T: Debug>: Field<T>;
-    /// What an object has directly, so that the compiler's first complaint about a second thread names the policy.
+    /// A member of each object, so that the compiler's first error about a second thread names the policy.
     #[doc(hidden)]
     type Mark: Debug + Default + Copy;
 
@@ -43,18 +43,18 @@ pub trait StateCell<T>: Debug {
     where
         Self: 'a;
 
-    /// The same for a call that does not give it up meanwhile.
+    /// The right of a call that does not give its turn up.
     type Brief<'a>: DerefMut<Target = T>
     where
         Self: 'a;
 
-    /// A state that no call has. `waker` ends the sleep of a thread that waits during its turn.
+    /// A state that no call uses yet. `waker` ends the sleep of a thread that waits in its turn.
     fn new(state: T, waker: Waker) -> Self;
 
     /// The calling thread's turn, as soon as no other thread has one; `None` if it has one already.
     fn enter(&self) -> Option<Self::Held<'_>>;
 
-    /// As [`enter`](Self::enter), for a turn that is not given up.
+    /// [`enter`](Self::enter) for a turn that is not given up.
     fn enter_briefly(&self) -> Option<Self::Brief<'_>>;
 
     /// Whether another thread wants a turn.
@@ -63,11 +63,11 @@ pub trait StateCell<T>: Debug {
     /// Gives a turn up for the threads that want one, and takes the next.
     fn pass<'a>(&'a self, held: &mut Self::Held<'a>);
 
-    /// Runs the program's code. If threads take turns, it runs outside of the turn: it may make calls, and wait for threads that do.
+    /// Runs the program's code. If threads take turns, it runs outside the turn: it may make calls, and wait for threads that do.
     fn outside<'a, R>(&'a self, held: &mut Self::Held<'a>, code: impl FnOnce() -> R) -> R;
 }
 
-/// A value that is reached for a moment.
+/// A value that is borrowed for a moment.
 pub trait Field<T>: Debug {
     /// A field with this value.
     fn new(value: T) -> Self;

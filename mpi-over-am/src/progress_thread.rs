@@ -1,4 +1,4 @@
-//! The progress thread: it sleeps until a message comes, and has it handled, while the program computes.
+//! The progress thread: it sleeps until a message arrives, and handles it while the program computes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,13 +67,13 @@ impl ProgressThread {
     pub(crate) fn stop(&self) {
         let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Running { is_on, waker, thread }) = running else { return };
-        // Release, with the thread's Acquire: what was done before is done for it too.
+        // Release, with the thread's Acquire: the thread sees what was done before.
         is_on.store(false, Ordering::Release);
         while !thread.is_finished() {
             waker();
             std::thread::sleep(RING_AGAIN);
         }
-        // It panics where a handler does, which has been told to standard error.
+        // It panics if a handler does, which was printed on standard error.
         let _ = thread.join();
     }
 }
@@ -89,7 +89,7 @@ fn serve<F: Fabric>(shared: &Shared<F>, is_on: &AtomicBool) {
     let Ok(mut turn) = Turn::<F, Threads>::enter(shared) else { return };
     while is_on.load(Ordering::Acquire) {
         let served = turn.take_in().and_then(|()| {
-            // A thread that wants its turn rings until it has it. A spin would take the processor from the program that computes.
+            // A thread that wants its turn rings until it gets it. A spin would take the processor from the computing program.
             if shared.is_wanted() { Ok(()) } else { Ok(turn.context.rest(&mut { NO_SPIN })?) }
         });
         if let Err(error) = served {

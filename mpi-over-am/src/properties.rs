@@ -1,4 +1,5 @@
-//! What communicators, windows, sessions and, in the layer above, datatypes have alike: a number of the layer above, a name, hints, an error handler, attributes.
+//! The common properties of communicators, windows, sessions and, in the layer above, datatypes: a number in the layer above, a name,
+//! hints, an error handler, attributes.
 
 use crate::attribute::{Attributes, Keyval, ObjectKind};
 use crate::error::{Error, ErrorClass, Result};
@@ -6,15 +7,14 @@ use crate::error_handler::ErrorHandler;
 use crate::info::Info;
 use crate::policy::{Field, LockPolicy};
 
-/// The longest name of an object, in bytes (`MPI_MAX_OBJECT_NAME`, less the zero that C needs).
+/// Maximum length of an object's name in bytes (`MPI_MAX_OBJECT_NAME`, less C's final zero).
 pub const NAME_BYTES_MAX: usize = 127;
 
-/// The properties of one object: those that its kind has in MPI. Each is reached for a moment only: callbacks of attributes run while
-/// none is.
+/// The properties of one object. Each is borrowed only for a moment: callbacks of attributes run while none is.
 #[derive(Debug)]
 pub struct Properties<L: LockPolicy> {
     kind: ObjectKind,
-    /// The number under which the layer above knows the object; 0 at first.
+    /// The object's number in the layer above; 0 at first.
     pub(crate) handle: L::Field<u64>,
     name: L::Field<String>,
     pub(crate) info: L::Field<Info>,
@@ -36,12 +36,12 @@ impl<L: LockPolicy> Properties<L> {
         }
     }
 
-    /// The number under which the layer above knows the object, for callbacks; 0 at first.
+    /// Sets the object's number in the layer above, for callbacks.
     pub fn set_handle(&self, handle: u64) {
         self.handle.set(handle);
     }
 
-    /// With these attributes, of an object that is being made.
+    /// With these attributes, for an object that is being made.
     #[must_use]
     pub fn with_attributes(self, attributes: Attributes) -> Self {
         self.attributes.set(attributes);
@@ -54,7 +54,7 @@ impl<L: LockPolicy> Properties<L> {
         self.name.get()
     }
 
-    /// Sets the name. What is beyond [`NAME_BYTES_MAX`] bytes is cut.
+    /// Sets the name, cut at [`NAME_BYTES_MAX`] bytes.
     pub fn set_name(&self, name: &str) {
         let ends = name.char_indices().map(|(at, character)| at + character.len_utf8());
         let len = ends.take_while(|&end| end <= NAME_BYTES_MAX).last().unwrap_or(0);

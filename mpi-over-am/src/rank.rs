@@ -1,6 +1,6 @@
 //! Ranks: who takes part in a communicator.
 
-/// From whom a receive or a probe takes a message (MPI 4.1 section 3.2.4).
+/// The sender whose message a receive or a probe takes (MPI 4.1 section 3.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// From this rank of the communicator.
@@ -12,11 +12,11 @@ pub enum Source {
 /// The source in a status that belongs to no message.
 pub const ANY_SOURCE: u32 = u32::MAX - 1;
 
-/// No rank (`MPI_PROC_NULL`, MPI 5.0 section 3.10): a message to it goes nowhere, one from it is empty and there at once. Typed calls
+/// No rank (`MPI_PROC_NULL`, MPI 5.0 section 3.10): a message to it is dropped, and one from it is empty and complete at once. Typed calls
 /// take `None` for it, as [`Shift`](crate::topology::Shift) says at the edge of a grid; a [`Status`](crate::Status) has this number.
 pub const PROC_NULL: u32 = u32::MAX;
 
-/// In collectives of an inter-communicator: this task is the root (`MPI_ROOT`). The others of its side say [`PROC_NULL`].
+/// In collectives of an inter-communicator: this task is the root (`MPI_ROOT`). The others of its side pass [`PROC_NULL`].
 pub const ROOT: u32 = u32::MAX - 2;
 
 impl From<u32> for Source {
@@ -26,8 +26,8 @@ impl From<u32> for Source {
     }
 }
 
-/// `None` is [`PROC_NULL`], never [`Source::Any`]: so the two sides of a [`Shift`](crate::topology::Shift) go to a send and to a receive
-/// as they are.
+/// `None` is [`PROC_NULL`], never [`Source::Any`]: the two sides of a [`Shift`](crate::topology::Shift) can be passed directly to a send
+/// and to a receive.
 impl From<Option<u32>> for Source {
     #[inline(always)]
     fn from(rank: Option<u32>) -> Self {

@@ -1,7 +1,6 @@
 //! Sessions: a way to communicators without the world (MPI 5.0 section 11.3).
 //!
-//! A session names sets of tasks; a group of one of them makes a communicator. All sessions of a task stand on its one
-//! environment.
+//! A session names sets of tasks; a group of one of them makes a communicator. All sessions of a task use its one environment.
 
 use am_core::fabric::Fabric;
 
@@ -33,7 +32,7 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
         [WORLD_SET, SELF_SET]
     }
 
-    /// What is known of a set: its size, as `mpi_size` (`MPI_Session_get_pset_info`).
+    /// Information about a set: its size, as `mpi_size` (`MPI_Session_get_pset_info`).
     ///
     /// # Errors
     /// There is no such set.

@@ -4,8 +4,8 @@ use crate::rank::{ANY_SOURCE, PROC_NULL};
 use crate::tag::ANY_TAG;
 use mpi_datatype::Datatype;
 
-/// The facts of a message that was received or probed (`MPI_Status`). That of a send, and of a wait for nothing, is empty: from
-/// [`ANY_SOURCE`], with [`ANY_TAG`], of no byte.
+/// The result of a receive or a probe (`MPI_Status`). That of a send, and of a wait for nothing, is empty: from [`ANY_SOURCE`], with
+/// [`ANY_TAG`], 0 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     pub(crate) source: u32,
@@ -20,12 +20,12 @@ impl Default for Status {
 }
 
 impl Status {
-    /// That of a wait for nothing (MPI 5.0 section 3.7.3), and of a send.
+    /// The status of a wait for nothing (MPI 5.0 section 3.7.3), and of a send.
     pub(crate) const EMPTY: Self = Self { source: ANY_SOURCE, tag: ANY_TAG, len: 0 };
-    /// That of a message from [`PROC_NULL`].
+    /// The status of a message from [`PROC_NULL`].
     pub(crate) const OF_NOBODY: Self = Self { source: PROC_NULL, tag: ANY_TAG, len: 0 };
 
-    /// A status with these facts, for operations that the program carries out itself.
+    /// A status with these values, for operations that the program carries out itself.
     #[must_use]
     pub fn new(source: u32, tag: i32, len: u64) -> Self {
         Self { source, tag, len }
@@ -59,8 +59,7 @@ impl Status {
         self.len == 0
     }
 
-    /// How many elements of type `T` the message holds (`MPI_Get_count`); `None` if it does not consist of whole ones
-    /// (`MPI_UNDEFINED`).
+    /// Number of elements of type `T` in the message (`MPI_Get_count`); `None` if it does not consist of whole ones (`MPI_UNDEFINED`).
     #[must_use]
     pub fn count<T>(&self) -> Option<u64> {
         let size = size_of::<T>() as u64;
@@ -70,8 +69,7 @@ impl Status {
         }
     }
 
-    /// How many elements of a datatype the message holds (`MPI_Get_count`); `None` if it does not consist of whole ones
-    /// (`MPI_UNDEFINED`).
+    /// Number of elements of a datatype in the message (`MPI_Get_count`); `None` if it does not consist of whole ones (`MPI_UNDEFINED`).
     #[must_use]
     pub fn count_of(&self, datatype: &Datatype) -> Option<u64> {
         match datatype.size() {
@@ -80,8 +78,7 @@ impl Status {
         }
     }
 
-    /// How many basic elements the message holds, if its elements are of this type (`MPI_Get_elements`); `None` if the last one
-    /// is cut.
+    /// Number of basic elements in the message, if its elements are of this type (`MPI_Get_elements`); `None` if the last one is cut.
     #[must_use]
     pub fn elements_of(&self, datatype: &Datatype) -> Option<u64> {
         datatype.elements_in(self.len)

@@ -5,7 +5,7 @@
 //! [`Environment::init_threads`](crate::Environment::init_threads) is for all threads: [`ThreadLevel::Multiple`]. See
 //! [`LockPolicy`](crate::LockPolicy).
 
-/// What a program promises of its threads, and what it gets. The later ones include the earlier ones.
+/// What a program promises about its threads, and what it gets. Later levels include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ThreadLevel {
     /// There is one thread (`MPI_THREAD_SINGLE`).
@@ -19,8 +19,7 @@ pub enum ThreadLevel {
 }
 
 impl ThreadLevel {
-    /// What a program gets that asks for this level, where `offered` is what there is (`MPI_Init_thread`): what it asks for, or
-    /// less if there is not so much.
+    /// The level for a program that asks for this one, if `offered` is available (`MPI_Init_thread`): the lower one of both.
     #[must_use]
     pub fn provided(self, offered: Self) -> Self {
         self.min(offered)

@@ -26,7 +26,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// [`Error::Nested`]: the calling thread is in another call.
     #[inline(always)]
     pub(crate) fn enter(cell: &'a L::Cell<State<F>>) -> Result<Self> {
-        // A match: `ok_or` would make an error for each call, and drop it.
+        // A match: `ok_or` would make and drop an error in each call.
         match cell.enter() {
             Some(held) => Ok(Self { cell, held }),
             None => Err(Error::Nested),
@@ -68,7 +68,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
             let (mut found, mut looks) = (false, 0);
             context.wait_until(|context| {
                 found = done(context, schedules);
-                // Progress comes before the next turn of another thread, which may wait as well.
+                // Makes progress before the next turn of another thread, which may wait as well.
                 looks += 1;
                 Ok(found || schedules.can_go_on(context) || looks > 1 && cell.is_wanted())
             })?;
@@ -79,7 +79,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         }
     }
 
-    /// Runs the operators of the program that schedules have come to, outside of the turn; whether there was one.
+    /// Runs the operators of the program that schedules have reached, outside the turn; returns whether there was one.
     fn run_operators(&mut self) -> bool {
         let mut has_run = false;
         while let Some(at_operator) = self.held.schedules.begin_operator() {
@@ -92,7 +92,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         has_run
     }
 
-    /// Waits until no thread runs an operator for a request that is to be given up.
+    /// Waits until no thread runs an operator of a request that is to be given up.
     pub(crate) fn wait_for_operator(&mut self, request: RequestId) {
         while self.held.schedules.is_outside(request) {
             self.cell.outside(&mut self.held, std::thread::yield_now);
@@ -162,7 +162,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     }
 }
 
-/// An operator that runs outside of the turn; told the schedules when this is dropped, also by its panic.
+/// An operator that runs outside the turn; returned to the schedules when this is dropped, also by its panic.
 struct OperatorBack<'t, 'a, F: Fabric, L: LockPolicy> {
     turn: &'t mut Turn<'a, F, L>,
     at_operator: Option<AtOperator>,

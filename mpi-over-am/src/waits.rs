@@ -1,4 +1,4 @@
-//! What a task waits for, in MPI's words, for whoever asks why a job does not go on.
+//! What a task waits for, in MPI's terms, for hang reports.
 
 use am_core::fabric::{UnderWay, WaitFacts};
 use am_core::task::TaskId;
@@ -7,10 +7,11 @@ use crate::context_id::{self, Peers, Space};
 use crate::early_message::EarlyMessage;
 use crate::matching::{Envelope, Pattern};
 
-/// Receives and early messages that are told one by one.
+/// Maximum number of receives and early messages that are listed.
 const TOLD_MAX: usize = 16;
 
-/// The receives that wait for their message, the sends that wait for an acknowledgement of these tasks, and the messages that wait for a receive.
+/// Adds the receives that wait for their message, the sends that wait for an acknowledgement from these tasks, and the messages that wait
+/// for a receive.
 pub(crate) fn add_facts<'a>(
     facts: &mut WaitFacts,
     peers: &Peers,
@@ -21,7 +22,7 @@ pub(crate) fn add_facts<'a>(
     let (mut posted, mut early) = (posted.fuse(), early.fuse());
     for pattern in posted.by_ref().take(TOLD_MAX) {
         let partner = pattern.source().map(|rank| peers.task_of(pattern.context_id(), rank));
-        // A communicator that is gone has no ranks any more: nothing is known of who sends.
+        // A communicator that has ended has no ranks: the sender is unknown.
         facts.may_end_alone |= partner == Some(None);
         facts.operations.push(UnderWay {
             what: "receive",
@@ -57,7 +58,7 @@ pub(crate) fn add_facts<'a>(
     facts.early_messages = u32::try_from(told + early.count()).unwrap_or(u32::MAX);
 }
 
-/// The tag and the part of the communicator that a receive asks for.
+/// The tag and the part of the communicator of a receive.
 fn details(pattern: &Pattern) -> String {
     let id = pattern.context_id().0;
     let space = id % context_id::SPACES;

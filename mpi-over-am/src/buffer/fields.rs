@@ -1,9 +1,8 @@
-//! The fields of Rust structs, as elements of a message: padding is not sent, and nothing has to be believed.
+//! The fields of Rust structs, as elements of a message: padding is not sent, and soundness needs no trust in macros.
 //!
-//! A macro that writes offsets would have to be trusted with them, by an `unsafe` trait. Here a type lists *references* to its
-//! fields, which the compiler checks: they are alive, initialised, and, where they are to be written, nobody else's. So what
-//! `#[derive(Equivalence)]` writes is safe code, and anybody may write the same by hand; enums and fields that are left out are
-//! right too.
+//! A macro that wrote offsets would have to be trusted, by an `unsafe` trait. Here a type lists *references* to its fields, which the
+//! compiler checks: the fields are alive, initialised and, for writing, borrowed exclusively. So the code of `#[derive(Equivalence)]` is
+//! safe, and programs may write the same by hand; enums and fields that are left out are supported, too.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -112,8 +111,8 @@ pub trait Equivalence {
         Ok(fields.datatype().clone())
     }
 
-    /// What each value is, and how many of them, if all values are numbers of one type. It is a name for the check of collectives; nothing
-    /// is read or written by it.
+    /// The type and number of each value's elements, if all are numbers of one type. Only for the check of collectives; nothing is read or
+    /// written by it.
     #[doc(hidden)]
     #[must_use]
     fn numbers() -> Option<(Predefined, u64)> {
@@ -194,9 +193,9 @@ impl<'a> FieldListMut<'a> {
 enum Places {
     /// Runs of numbers: where they begin, what they are, how many.
     Runs(Vec<Run>),
-    /// All that was listed is the bytes from here to there, each field behind the one before; `None` if it is not. Nothing is
-    /// allocated to find that out, and of a derived type the compiler knows it. The beginning is kept because a list can be taken
-    /// from one value and given to another: what is said of the bytes stays true.
+    /// The range of bytes that contains exactly the listed fields, one after the other; `None` if there is no such range. Finding this out
+    /// allocates nothing, and for a derived type the compiler knows it. The beginning is stored because a list could be swapped with that
+    /// of another value: the statement about the bytes stays true.
     OnePiece(Option<(usize, usize)>),
 }
 
@@ -235,7 +234,7 @@ impl Places {
     }
 }
 
-/// The type of runs, with displacements counted from `base`.
+/// The datatype of the runs, with displacements counted from `base`.
 fn datatype_of(runs: &[Run], base: usize) -> Result<Datatype> {
     let lens: Vec<u64> = runs.iter().map(|(_, _, count)| *count).collect();
     let displacements: Vec<i64> =
@@ -244,7 +243,7 @@ fn datatype_of(runs: &[Run], base: usize) -> Result<Datatype> {
     Ok(Datatype::structure(&lens, &displacements, &types)?)
 }
 
-/// Whether the fields of all values are, in their order, exactly the `len` bytes from `base` on.
+/// Whether the fields of all values are exactly the `len` bytes from `base` on, in order.
 #[inline]
 fn are_one_piece<E>(
     values: impl Iterator<Item = E>,
@@ -261,7 +260,7 @@ fn are_one_piece<E>(
     matches!(places, Places::OnePiece(Some(piece)) if piece == (base, base + len))
 }
 
-/// The fields of values: in one piece if they lie so.
+/// The fields of values; contiguous if possible.
 #[inline]
 fn outgoing_fields<T: Equivalence>(values: &[T]) -> Result<Outgoing<'_>> {
     let (at, len) = (NonNull::from(values).cast::<u8>(), size_of_val(values));
@@ -303,7 +302,7 @@ fn incoming_fields<T: Equivalence>(values: &mut [T]) -> Result<Incoming<'_>> {
 
 /// The elements of a slice, one after the other.
 struct Collected {
-    /// The type of the first element's fields, if the others lie alike.
+    /// The datatype of the first element's fields, if the others have the same layout.
     each: Option<Datatype>,
     all: Vec<Run>,
     count: u64,
@@ -329,7 +328,7 @@ impl Collected {
                     });
                 if !alike {
                     if all.is_empty() {
-                        // Those before were like the first.
+                        // All earlier elements were like the first.
                         for before in 0..count as usize {
                             let by = before.wrapping_mul(size);
                             all.extend(first.iter().map(|&(at, basic, n)| (at.wrapping_add(by), basic, n)));
@@ -472,7 +471,7 @@ impl<T: Equivalence> Equivalence for Wrapping<T> {
     }
 }
 
-/// Tuples go in the order of their fields. That of none is a message without a byte.
+/// Tuples are sent in the order of their fields. The empty tuple is an empty message.
 macro_rules! tuples {
     ($(($($type:ident . $field:tt),*))+) => {$(
         impl<$($type: Equivalence),*> Equivalence for ($($type,)*) {
@@ -525,7 +524,7 @@ mod tests {
         assert_eq!(room.map(|room| room.len()), Some(24));
     }
 
-    /// A list may be replaced by another one, which is true of other memory.
+    /// A list may be swapped with that of another value, which describes other memory.
     #[test]
     fn a_piece_counts_for_its_own_bytes_only() {
         let said = |piece| are_one_piece([()].into_iter(), (96, 16), |(), _| Places::OnePiece(piece));

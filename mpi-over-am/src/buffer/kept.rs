@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// A vector of any type, kept apart from its type until it is taken back or dropped. It allocates nothing.
+/// A vector without its element type, until it is taken back or dropped. It allocates nothing.
 #[derive(Debug)]
 pub(crate) struct KeptVec {
     at: NonNull<u8>,
@@ -15,7 +15,7 @@ pub(crate) struct KeptVec {
 }
 
 impl KeptVec {
-    /// Keeps a vector. Its elements stay where they are.
+    /// Stores a vector. Its elements are not moved.
     pub(crate) fn new<T: Send + 'static>(vector: Vec<T>) -> Self {
         let mut vector = ManuallyDrop::new(vector);
         let at = NonNull::from(vector.as_mut_slice()).cast();
@@ -23,7 +23,7 @@ impl KeptVec {
         Self { at, len, capacity, element: TypeId::of::<T>(), free: free::<T> }
     }
 
-    /// The vector, if this is the type of its elements; else it is freed.
+    /// The vector, if `T` is its element type; otherwise it is freed.
     pub(crate) fn into_vec<T: 'static>(self) -> Option<Vec<T>> {
         if self.element != TypeId::of::<T>() {
             return None;

@@ -9,13 +9,13 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use super::{Equivalence, Keeps, RecvData, SendData, bytes_of, raw_buffer};
 use crate::error::Result;
 
-/// What ends every operation that memory was lent to through it before `'a` ends: a scope.
+/// A lender that ends every operation started through it before `'a` ends: a scope.
 pub(crate) trait Lends<'a> {}
 
 /// What a call can send: a number, an array, a tuple or a struct of them ([`Equivalence`]), a slice or a vector of these, text
 /// (its bytes), or the elements that a datatype picks ([`View`](crate::View)).
 ///
-/// A container implements it by handing on what its slice answers:
+/// A container implements it by returning the elements of its slice:
 ///
 /// ```
 /// use mpi_over_am::{Buffer, Outgoing, Result};
@@ -45,7 +45,7 @@ pub trait Buffer {
     fn outgoing(&self) -> Result<Outgoing<'_>>;
 }
 
-/// What a call can receive into: all that [`Buffer`] lists but text. A vector is filled as far as it is long; it does not grow. See
+/// What a call can receive into: the types of [`Buffer`] except text. A vector is filled up to its length; it does not grow. See
 /// [`recv_vec`](crate::Communicator::recv_vec) for a vector as long as the message.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be received into",
@@ -78,7 +78,7 @@ pub(crate) enum Sending<'a> {
     Elements(SendData, PhantomData<&'a [u8]>),
 }
 
-/// How elements that are received lie.
+/// The layout of the elements of a receive.
 #[derive(Debug)]
 pub(crate) enum Receiving {
     Bytes(RawBuffer),

@@ -28,7 +28,7 @@ pub struct View<'a, T> {
     datatype: &'a Datatype,
 }
 
-/// Elements of a datatype in a slice, to be received to where they belong. Bytes between them are left alone.
+/// Elements of a datatype in a slice, for receiving. Bytes between them are not changed.
 #[derive(Debug)]
 pub struct ViewMut<'a, T> {
     memory: &'a mut [T],

@@ -1,4 +1,4 @@
-//! The memory of windows: what a program gives, and what it gets bytes of peers into.
+//! The memory of windows, from a program or for the bytes of peers.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use mpi_datatype::Datatype;
 
 use super::RecvData;
 
-/// Memory of the program that is to be a window (`MPI_Win_create`, `MPI_Win_attach`).
+/// Memory of the program for a window (`MPI_Win_create`, `MPI_Win_attach`).
 #[derive(Debug)]
 pub struct WindowMemory(pub(crate) JobBuffer);
 
@@ -109,7 +109,7 @@ pub(crate) fn with_mapped_elements<R>(
     call(&unsafe { RecvData::new(at, count, datatype) })
 }
 
-/// Copies bytes to memory that this task has mapped, if it was found before; whether it was.
+/// Copies bytes to a peer's memory that this task has mapped, if its region was found before; returns whether.
 #[inline(always)]
 pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,

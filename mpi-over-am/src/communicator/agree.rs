@@ -23,8 +23,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.state()?.wait_for(done)
     }
 
-    /// Tries until `attempt` finds something, where no news from other tasks would end a sleep. Between two attempts it makes progress, since
-    /// what it tries for may depend on an answer of this task, and other threads have their turns.
+    /// Repeats `attempt` until it returns a value, for conditions whose change wakes no sleeper. Between attempts it makes progress, since
+    /// the condition may depend on an answer of this task, and lets other threads have their turns.
     ///
     /// # Errors
     /// What the attempt returns; what progress reports.
@@ -41,7 +41,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Carries an atomic operation out on a word of another task. Makes progress: now and then, where the word is mapped.
+    /// Executes an atomic operation on a word of another task. Makes progress, but only now and then if the word is mapped.
     ///
     /// # Errors
     /// As for [`Context::rmw`].
@@ -81,7 +81,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.state()?.wait_over(request)
     }
 
-    /// Sends words to a peer and gets as many from it, on the space of the library.
+    /// Exchanges words with a peer, in the library's message space; both send the same number.
     pub(super) fn exchange_words(&self, peer: u32, tag: i32, out: &[u64], into: &mut [u64]) -> Result<()> {
         let route = self.route(Space::Management, peer, tag)?;
         let pattern = self.pattern(Space::Management, peer.into(), tag.into())?;

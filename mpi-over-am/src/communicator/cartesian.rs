@@ -50,8 +50,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// The rank that a task would have in a grid, if its creation could choose (`MPI_Cart_map`): its own, or `None` beyond the
-    /// grid, and for a grid of no task at all.
+    /// The rank that a task would get in a grid (`MPI_Cart_map`): its own, or `None` outside the grid or for an empty grid.
     ///
     /// # Errors
     /// As for [`create_cartesian`](Self::create_cartesian).

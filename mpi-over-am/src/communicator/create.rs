@@ -1,7 +1,7 @@
 //! New communicators of one group (MPI 5.0 section 7.4.2).
 //!
-//! One member takes a context id of its own ([`crate::context_id`]) and tells the others with a note, so a duplicate costs one
-//! short message to each member and no round of agreement; that is also why it can go on by itself.
+//! One member takes a context id of its own ([`crate::context_id`]) and tells the others with a note, so a duplicate costs one short
+//! message to each member and no agreement; therefore it can complete in the background.
 
 use std::sync::Arc;
 
@@ -36,10 +36,10 @@ pub enum SplitType {
 }
 
 impl SplitType {
-    /// The colour of all tasks of this kind; `None` where nothing of the kind is known.
+    /// The colour of all tasks for this type; `None` if no such resource is known.
     ///
     /// # Errors
-    /// A key of a hint that cannot be one.
+    /// An invalid key of a hint.
     pub(crate) fn color(self, info: &Info) -> Result<Option<i32>> {
         let is = |key, value| Ok::<_, Error>(info.get(key)? == Some(value));
         let memory = |info_key| is(info_key, "mpi_shared_memory");
@@ -67,7 +67,7 @@ pub struct PendingCommunicator<F: Fabric, L: LockPolicy> {
     parent: Communicator<F, L>,
     request: RequestId,
     slot: Slot,
-    /// Its tasks, and those of the other side; `None` where this task is not among them.
+    /// Its tasks, and those of the other side; `None` if this task is not among them.
     groups: Option<(Group, Option<Group>)>,
     beginnings: Beginnings<F, L>,
 }
@@ -79,15 +79,15 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
         self.request
     }
 
-    /// Makes progress, and says whether the communicator is there.
+    /// Makes progress; whether the communicator is ready.
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     pub fn is_over(&self) -> Result<bool> {
         if self.slot.get().is_some() {
             return Ok(true);
         }
-        // Without the program's operators: the layer above asks while it has its own tables borrowed.
+        // Without running the program's operators: the layer above calls this while it has its own tables borrowed.
         State::is_over_after_progress(&mut *self.parent.state()?, self.request)
     }
 
@@ -106,11 +106,11 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
         self.begin_part()
     }
 
-    /// The communicator, when [`is_over`](Self::is_over) has said that it is there: for whoever waits for the
-    /// [`request`](Self::request) by other means, before or after.
+    /// The communicator, after [`is_over`](Self::is_over) has returned true; for callers that wait for the [`request`](Self::request) by
+    /// other means.
     ///
     /// # Errors
-    /// It is not there; all context ids are in use.
+    /// It is not ready; all context ids are in use.
     pub fn begin(self) -> Result<Communicator<F, L>> {
         self.begin_part()?.ok_or_else(not_there)
     }
@@ -128,11 +128,11 @@ fn not_there() -> Error {
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A communicator of the same tasks, with a message space of its own and the attributes that their callbacks let through
-    /// (`MPI_Comm_dup`). Collective; hints do not come along.
+    /// A communicator of the same tasks, with its own message space and the attributes that the copy callbacks return (`MPI_Comm_dup`).
+    /// Collective; hints are not copied.
     ///
     /// # Errors
-    /// A callback's own; the death of a task.
+    /// That of a callback; the death of a task.
     pub fn dup(&self) -> Result<Self> {
         self.idup()?.wait()
     }
@@ -158,7 +158,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As for [`dup`](Self::dup).
     pub fn idup_with_info(&self, info: &Info) -> Result<PendingCommunicator<F, L>> {
-        // The note is sent or awaited in any case, so that the others find what they wait for and later notes their readers.
+        // The note is sent or awaited even after an error, so that the others get it and later notes reach their readers.
         let (request, slot) = self.start_agreement()?;
         let attributes = match self.attributes_for_duplicate() {
             Ok(attributes) => attributes,
@@ -182,12 +182,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         PendingCommunicator { parent: self.clone(), request, slot, groups, beginnings }
     }
 
-    /// What every new communicator has from its parent.
+    /// The initial state that every new communicator inherits from its parent.
     pub(super) fn heirloom(&self) -> Beginnings<F, L> {
         Beginnings { error_handler: self.error_handler(), ..Beginnings::default() }
     }
 
-    /// The leader takes numbers and tells all others; they start to wait for them.
+    /// The leader takes numbers and sends them to all others, which start to wait for them.
     fn start_agreement(&self) -> Result<(RequestId, Slot)> {
         let own = self.group();
         let remote = self.remote_group().unwrap_or(Group::EMPTY);
@@ -200,7 +200,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_telling(leader, own.tasks().chain(remote.tasks()), (self.context_id, BY_ALL))
     }
 
-    /// The leader takes numbers and tells the others, who start to wait for them. A task that is not told waits for nothing.
+    /// The leader takes numbers and sends them to the others, which start to wait for them. A task that gets no numbers waits for nothing.
     fn start_telling(
         &self,
         leader: TaskId,
@@ -229,7 +229,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok((request, slot))
     }
 
-    /// The new communicator, whose numbers are known: of one group, or with a remote one of two.
+    /// The new communicator, with known numbers: of one group, or with a remote group of two.
     pub(super) fn begin(
         &self,
         [number, local_number]: Words,
@@ -267,9 +267,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(self.pending(told, group.rank().is_some().then_some((group, None)), beginnings))
     }
 
-    /// A communicator of the tasks of `group` (`MPI_Comm_create`). Collective; `None` for tasks that are not in it. Groups of
-    /// different tasks may differ if they do not overlap. Of an inter-communicator: each side names some of its own tasks, and
-    /// there is none if one side names nobody.
+    /// A communicator of the tasks of `group` (`MPI_Comm_create`). Collective; `None` for tasks that are not in it. Groups of different
+    /// tasks may differ if they do not overlap. Of an inter-communicator: each side names some of its own tasks; if one side names none,
+    /// there is no communicator.
     ///
     /// # Errors
     /// A group with tasks that this communicator does not have; the death of a task.
@@ -281,8 +281,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_create(group)?.wait_for_part()
     }
 
-    /// Starts a [`create`](Self::create) of a communicator of one group. Groups may differ, so the leader tells everybody, members
-    /// or not.
+    /// Starts a [`create`](Self::create) of a communicator of one group. Groups may differ, so the leader sends the numbers to all tasks,
+    /// members or not.
     pub(crate) fn start_create(&self, group: &Group) -> Result<PendingCommunicator<F, L>> {
         self.check_part("create", group)?;
         let told = self.start_agreement()?;
@@ -299,8 +299,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Err(Error::refused(ErrorClass::Group, call, what, i64::from(outside)))
     }
 
-    /// A communicator of the tasks of `group`, which all call this, and no others (`MPI_Comm_create_group`). `None` for a task
-    /// that calls it all the same.
+    /// A communicator of the tasks of `group`, which all call this, and no others (`MPI_Comm_create_group`). `None` for a task that calls
+    /// it without being in the group.
     ///
     /// # Errors
     /// A group with tasks that this communicator does not have, or an inter-communicator; a tag out of range; the death of a
@@ -324,7 +324,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Some(self.pending(told, Some((group.clone(), None)), self.heirloom())))
     }
 
-    /// The first rank of the first group tells numbers to all tasks of the groups.
+    /// The first rank of the first group sends numbers to all tasks of the groups.
     fn told_by_first(&self, groups: &[&Group], key: (u32, i32)) -> Result<(RequestId, Slot)> {
         let leader = groups[0].task_of(0).expect("the group is not empty");
         self.start_telling(leader, groups.iter().flat_map(|group| group.tasks()), key)
@@ -375,8 +375,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.end_split(own, &words)
     }
 
-    /// What this task has to say in a split of a communicator that is no inter-communicator: the words to be combined by "or" with
-    /// those of the others.
+    /// This task's words in a split of a communicator that is no inter-communicator: they are combined by "or" with those of the others.
     ///
     /// # Errors
     /// A negative colour; all context ids are in use.
@@ -387,18 +386,18 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok((own, self.placed_words(&[own.to_word(), numbers[0], numbers[1]])))
     }
 
-    /// The part of a split communicator that this task is in, when the words have been combined.
+    /// This task's part of a split communicator, after the words have been combined.
     ///
     /// # Errors
-    /// A context id that cannot be one.
+    /// An invalid context id.
     pub(crate) fn end_split(&self, own: Choice, words: &[u64]) -> Result<Option<Self>> {
         let choices: Vec<_> = words.chunks(SPLIT_WORDS).map(|words| Choice::from_word(words[0])).collect();
         let Some(group) = own.group_of(&choices, &self.common.group) else { return Ok(None) };
         self.begin([words[1], words[2]], (group, None), self.heirloom()).map(Some)
     }
 
-    /// Splits by what the tasks share (`MPI_Comm_split_type`). Collective; `None` without a type (`MPI_UNDEFINED`), or where
-    /// nothing of the kind is known.
+    /// Splits by what the tasks share (`MPI_Comm_split_type`). Collective; `None` without a type (`MPI_UNDEFINED`), or if no such resource
+    /// is known.
     ///
     /// # Errors
     /// As for [`split`](Self::split).
@@ -411,7 +410,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(new)
     }
 
-    /// The same new communicator with a topology. Nobody else has a handle on it yet.
+    /// The same new communicator with a topology. No other handle on it exists yet.
     pub(crate) fn with_topology(self, topology: Topology) -> Self {
         let Self { mut common, shared, .. } = self;
         let state = Arc::get_mut(&mut common).expect("it has just been made");
@@ -419,15 +418,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Self { shared, common, ..self }
     }
 
-    /// Words at the place of this task among those of all, which are 0.
+    /// The words of this task at its position among those of all tasks, which are 0.
     pub(crate) fn placed_words(&self, own: &[u64]) -> Vec<u64> {
         let mut all = vec![0; own.len() * self.size() as usize];
         all[own.len() * self.rank() as usize..][..own.len()].copy_from_slice(own);
         all
     }
 
-    /// What each task of this side has to say, by rank; all give equally many words, and at least one. Threads that take turns have
-    /// theirs while it waits.
+    /// The words of each task of this side, by rank; all give the same number of words, at least one. Threads that take turns get theirs
+    /// while it waits.
     pub(crate) fn gather_words(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         let local = self.local();
         let mut all = local.placed_words(own);
@@ -435,7 +434,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(all.chunks(own.len()).map(<[u64]>::to_vec).collect())
     }
 
-    /// As [`gather_words`](Self::gather_words), where each task may give another number of words.
+    /// [`gather_words`](Self::gather_words) with a different number of words from each task.
     pub(crate) fn gather_lists(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         let local = self.local();
         let lengths: Vec<usize> = self
@@ -459,27 +458,27 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// A number for a new communicator, and one for the sides of an inter-communicator.
+/// A number for a new communicator, and one for each side of an inter-communicator.
 pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Result<Words> {
     Ok([u64::from(state.context_ids.take()?), u64::from(state.context_ids.take()?)])
 }
 
-/// A context id that another task has named.
+/// Checks a context id from another task.
 fn checked(number: u64) -> Result<u32> {
     let valid = u32::try_from(number).ok().filter(|number| number % SPACES == 0);
     valid.ok_or(Error::Protocol { peer: u32::MAX, what: "a context id that cannot be one" })
 }
 
-/// A number for a name that tasks without a communicator agree by (FNV-1a).
+/// A number from a name, by which tasks without a communicator agree (FNV-1a).
 fn name_number(name: &str, seed: u32) -> i32 {
     let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     name.bytes().fold(0x811c_9dc5 ^ seed, mix).cast_signed()
 }
 
-/// Words of each task when a communicator is split: its choice, and from the first task numbers for what comes of it.
+/// Words of each task in a split: its choice, and from the first task numbers for the new communicators.
 const SPLIT_WORDS: usize = 3;
 
-/// What a task says when a communicator is split.
+/// The choice of a task in a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     color: Option<u32>,
@@ -495,7 +494,7 @@ impl Choice {
         Ok(Self { color: color.map(i32::cast_unsigned), key })
     }
 
-    /// No colour is all zeroes in the colour's half; the others are one more than they are.
+    /// In the colour's half, 0 means no colour; other values are the colour plus 1.
     pub(crate) fn to_word(self) -> u64 {
         let color = self.color.map_or(0, |color| u64::from(color) + 1);
         color << 32 | u64::from(self.key.cast_unsigned())

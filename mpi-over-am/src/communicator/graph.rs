@@ -12,8 +12,7 @@ use crate::policy::LockPolicy;
 use crate::topology::{DistributedGraph, Graph, Topology, Weights};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A communicator whose first tasks are a graph; `None` for the others (`MPI_Graph_create`). Collective; everybody gives the
-    /// same.
+    /// A communicator whose first tasks are a graph; `None` for the others (`MPI_Graph_create`). Collective; all tasks give the same graph.
     ///
     /// # Errors
     /// More ranks than there are tasks; an inter-communicator; as for [`Graph::new`].
@@ -84,7 +83,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// A communicator in which each task names any edges: from each of `sources`, as many as its degree says to the next
-    /// destinations (`MPI_Dist_graph_create`). Collective; all give weights, or nobody does.
+    /// destinations (`MPI_Dist_graph_create`). Collective; all tasks give weights, or none does.
     ///
     /// # Errors
     /// As for [`create_distributed_graph_adjacent`](Self::create_distributed_graph_adjacent).
@@ -100,7 +99,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_of_edges(&lists, info)?.wait()
     }
 
-    /// What this task has to say for a [`create_distributed_graph`](Self::create_distributed_graph).
+    /// This task's words for a [`create_distributed_graph`](Self::create_distributed_graph).
     pub(crate) fn edges(
         &self,
         (sources, degrees): (&[u32], &[u32]),
@@ -131,7 +130,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             .collect())
     }
 
-    /// Starts a [`create_distributed_graph`](Self::create_distributed_graph), when all have said what they have to say.
+    /// Starts a [`create_distributed_graph`](Self::create_distributed_graph), from the words of all tasks.
     pub(crate) fn start_of_edges(
         &self,
         lists: &[Vec<u64>],
@@ -167,7 +166,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_with(group, Some(topology), info)
     }
 
-    /// The graph of which each task knows its part.
+    /// The distributed graph.
     ///
     /// # Errors
     /// The communicator has none.

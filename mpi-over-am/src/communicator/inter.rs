@@ -1,8 +1,7 @@
-//! Inter-communicators: two groups that talk to each other (MPI 5.0 section 7.6).
+//! Inter-communicators: two groups whose tasks communicate with those of the other one (MPI 5.0 section 7.6).
 //!
-//! Both sides send and receive with one context id: a task is on one side only, so it gets messages of the other side only.
-//! The tasks of each side have a communicator of their own for what they must arrange among themselves; both sides may use one
-//! number for that, since nobody is on both.
+//! Both sides send and receive with one context id: a task is on one side only, so it gets messages of the other side only. The tasks of
+//! each side have their own communicator for agreements among themselves; both sides may use one number for it, since no task is on both.
 
 use am_core::fabric::Fabric;
 
@@ -15,10 +14,10 @@ use crate::policy::LockPolicy;
 /// The tag of lists that leaders exchange on the library's own space.
 pub(crate) const LISTS: i32 = 0;
 
-/// The two sides of an inter-communicator have no task in common, and none is empty.
+/// Checks that the two sides have no task in common, and that none is empty.
 ///
 /// # Errors
-/// As said.
+/// They have a common task, or one is empty.
 pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> Result<()> {
     let common = local.intersection(remote).size();
     if common > 0 {
@@ -44,22 +43,22 @@ pub(crate) fn numbers_of(group: &Group) -> Vec<u64> {
     group.tasks().map(|task| u64::from(task.0)).collect()
 }
 
-/// How long the list of a leader is, by its greeting.
+/// The length of a leader's list, from its greeting.
 pub(crate) fn list_len(greeting: [u64; 4], leader: u32) -> Result<usize> {
     let len = usize::try_from(greeting[0]).ok().filter(|&len| len < u32::MAX as usize);
     len.ok_or(Error::Protocol { peer: leader, what: "a list that is too long" })
 }
 
-/// The numbers of the lower one of two leaders, by their greetings, and the other one's list.
+/// The numbers of the lower one of two leaders, from their greetings, and the other one's list.
 pub(crate) fn met(own: [u64; 4], theirs: [u64; 4], remote: &[u64]) -> Vec<u64> {
     let [_, first, second, _] = if own[3] < theirs[3] { own } else { theirs };
     [&[first, second], remote].concat()
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// An inter-communicator between this communicator's tasks and those of another (`MPI_Intercomm_create`). Collective over
-    /// both. `bridge`, which has both leaders and counts at them only, is where the leaders meet: `remote_leader` is the other
-    /// side's leader there.
+    /// An inter-communicator between this communicator's tasks and those of another (`MPI_Intercomm_create`). Collective over both. The
+    /// leaders communicate over `bridge`, which contains both and is ignored at other tasks: `remote_leader` is the other side's leader
+    /// there.
     ///
     /// # Errors
     /// An unknown leader, a leader without a bridge, groups that overlap, an inter-communicator; the death of a task.
@@ -78,7 +77,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         } else {
             Ok(Vec::new())
         };
-        // If the leader has failed, the others learn it by an empty list.
+        // If the leader has failed, the others learn it from an empty list.
         let list = self.broadcast_list(local_leader, met.as_deref().unwrap_or_default());
         let list = met.and(list)?;
         self.end_inter(local_leader, &list)
@@ -108,7 +107,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.begin([*first, *second], (group, Some(remote)), self.heirloom())
     }
 
-    /// The leaders exchange what they have: the numbers that the lower task takes, then the list.
+    /// The leaders exchange the numbers that the lower task takes, and then their lists.
     fn meet(&self, bridge: &Self, leader: u32, tag: i32, list: &[u64]) -> Result<Vec<u64>> {
         let out = self.greeting(list)?;
         let mut into = [0; 4];
@@ -118,14 +117,14 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(met(out, into, &remote))
     }
 
-    /// What a leader says first: how long its list is, two numbers, and who it is.
+    /// The greeting of a leader: the length of its list, two numbers, and its task.
     pub(crate) fn greeting(&self, list: &[u64]) -> Result<[u64; 4]> {
         let [first, second] = take_numbers(&mut *self.state()?)?;
         let own_task = self.state()?.context.task();
         Ok([list.len() as u64, first, second, u64::from(own_task.0)])
     }
 
-    /// A list that one task of this side has.
+    /// Broadcasts a list from one task of this side.
     fn broadcast_list(&self, root: u32, list: &[u64]) -> Result<Vec<u64>> {
         let local = self.local();
         let mut len = [list.len() as u64];
@@ -136,7 +135,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(all)
     }
 
-    /// What the first ranks of both sides have: numbers for something new, and the other side's list.
+    /// The exchange of the first ranks of both sides: numbers for a new communicator, and the other side's list.
     fn exchange_lists(&self, list: &[u64]) -> Result<([u64; 2], Vec<u64>)> {
         let met = if self.rank() == 0 { self.meet(self, 0, LISTS, list)? } else { Vec::new() };
         let mut all = self.broadcast_list(0, &met)?;
@@ -158,7 +157,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub fn merge(&self, high: bool) -> Result<Self> {
         self.remote_group()?;
         let (numbers, theirs) = self.exchange_lists(&[u64::from(high)])?;
-        // Everybody goes by what the first rank of the side said.
+        // All tasks use the value of their side's first rank.
         let mut own = [u64::from(high)];
         self.local().broadcast_words(&mut own, 0)?;
         self.end_merge(numbers, own, &theirs)

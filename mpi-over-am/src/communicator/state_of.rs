@@ -1,4 +1,4 @@
-//! What a communicator is, has and remembers: groups, name, info, attributes, error handler, its end.
+//! The state of a communicator: groups, name, info, attributes, error handler, its end.
 
 use std::sync::Arc;
 
@@ -47,8 +47,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.other.is_some()
     }
 
-    /// The communicator of the tasks that collectives of the library may use among themselves: of an inter-communicator, this
-    /// side's own; otherwise itself.
+    /// The communicator for collectives of the library within this side: of an inter-communicator, this side's own; otherwise itself.
     pub(crate) fn local(&self) -> &Self {
         self.common.other.as_ref().map_or(self, |other| &other.local)
     }
@@ -95,7 +94,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.info.get()
     }
 
-    /// Gives hints (`MPI_Comm_set_info`): they are kept, and nothing depends on them so far.
+    /// Sets hints (`MPI_Comm_set_info`): they are stored, and nothing depends on them so far.
     pub fn set_info(&self, info: &Info) {
         self.common.properties.info.set(info.clone());
     }
@@ -106,13 +105,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.topology.as_ref()
     }
 
-    /// The number under which the layer above knows it: callbacks get it. 0 at first.
+    /// Its number in the layer above, which callbacks get; 0 at first.
     #[must_use]
     pub fn handle(&self) -> u64 {
         self.common.properties.handle.get()
     }
 
-    /// Tells the number under which the layer above knows it.
+    /// Sets its number in the layer above.
     pub fn set_handle(&self, handle: u64) {
         self.common.properties.handle.set(handle);
     }
@@ -128,8 +127,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.error_handler.set(handler);
     }
 
-    /// Runs the error handler if a call has failed (`MPI_Comm_call_errhandler`), and gives the result back if the handler lets
-    /// the program go on. Calls of Rust never run a handler by themselves: errors are values.
+    /// Runs the error handler if a call has failed (`MPI_Comm_call_errhandler`), and returns the result if the handler returns. Calls of
+    /// the Rust interface never run a handler by themselves: errors are values.
     ///
     /// # Errors
     /// Those of `result`.
@@ -146,13 +145,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// The number by which its notes are known: no other communicator of these tasks has it.
+    /// The number of its notes: no other communicator of these tasks has it.
     pub(crate) fn number(&self) -> u32 {
         self.context_id
     }
 
-    /// Ends the job (`MPI_Abort`): this task at once, with this code, and the others by their launcher. No memory of the job
-    /// stays behind.
+    /// Ends the job (`MPI_Abort`): this task at once, with this code; the launcher ends the others. No memory of the job is left behind.
     pub fn abort(&self, code: i32) -> ! {
         self.end_job(
             &format!("rank {} of {} called abort with code {code}", self.rank, self.described()),
@@ -160,8 +158,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         )
     }
 
-    /// Ends the job for an error, said in a line of its own: this task at once, with this code, and the others by their launcher. The
-    /// error counts from this call on: tasks that fail later, and whose processes may end earlier, are not the first failure.
+    /// Ends the job for an error, which is printed as one line: this task at once, with this code; the launcher ends the others. The error
+    /// counts from this call on: a task that fails later is not the first failure, even if its process ends earlier.
     pub fn end_job(&self, why: &str, code: i32) -> ! {
         eprintln!("{why}");
         if let Some(mut state) = self.state_to_end() {
@@ -201,7 +199,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.delete_attribute(keyval)
     }
 
-    /// Deletes all attributes, the last one first; the first error of a callback, which does not keep the others from going.
+    /// Deletes all attributes, the last one first; returns the first error of a callback, after which the others are still deleted.
     pub(crate) fn delete_attributes(&self) -> Result<()> {
         self.common.properties.delete_attributes()
     }
@@ -226,11 +224,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Frees the communicator (`MPI_Comm_free`): the delete callbacks of its attributes run now. Other handles on it, and what is
-    /// under way, go on; the last of them takes it away.
+    /// Frees the communicator (`MPI_Comm_free`): the delete callbacks of its attributes run now. Other handles on it, and operations under
+    /// way, stay valid; the last of them ends it.
     ///
     /// # Errors
-    /// The world and the task's own communicator stay; a callback's own error, and the communicator is gone all the same.
+    /// The world and the task's own communicator cannot be freed; that of a callback, after which the communicator is freed nevertheless.
     pub fn close(self) -> Result<()> {
         let of_self = self.state()?.context_ids.of_self();
         if self.context_id == crate::context_id::WORLD || self.context_id == of_self {

@@ -11,11 +11,10 @@ use super::Operation;
 use crate::buffer::{Datum, RecvData, SendData, with_elements, with_packed};
 use crate::error::{Error, Result};
 
-/// What an operation of the program's own does with `count` elements of a type, as `MPI_User_function`: it makes each later
-/// element what the two come to.
+/// A program's operation on `count` elements of a type, like `MPI_User_function`: it replaces each later element by the result of both.
 ///
-/// The pointers are where displacements are counted from: the elements at the first may be read, those at the second may be read
-/// and written, and nobody else uses them during the call.
+/// Displacements are counted from the pointers. The elements at the first one may be read, those at the second one read and written; nothing
+/// else uses them during the call.
 pub type UserFunction = dyn Fn(*const u8, *mut u8, u64, &Datatype) + Send + Sync;
 
 /// An operation on elements of datatypes (`MPI_Op`). Cloning is cheap, and gives the same operation.
@@ -35,22 +34,22 @@ enum Repr {
 }
 
 impl Op {
-    /// For calls that give the operation beside.
+    /// The operation is passed separately.
     pub(crate) const BESIDE: Self = Self(Repr::Beside);
 
-    /// One of MPI's own.
+    /// A predefined operation.
     #[must_use]
     pub const fn predefined(op: PredefinedOp) -> Self {
         Self(Repr::Predefined(op))
     }
 
-    /// One of the program's own (`MPI_Op_create`). It is associative. If it is not commutative, ranks are combined in their order.
+    /// A program's operation (`MPI_Op_create`), which must be associative. If it is not commutative, ranks are combined in their order.
     #[must_use]
     pub fn user(function: Arc<UserFunction>, is_commutative: bool) -> Self {
         Self(Repr::User { function, is_commutative })
     }
 
-    /// A typed operation, for elements of `T` whatever their datatype calls them.
+    /// A typed operation, for elements of `T`, whatever their datatype is called.
     #[must_use]
     pub fn from_operation<T: Datum>(operation: impl Operation<T> + Send + Sync + 'static) -> Self {
         Self::from_typed(TypedOperation::new(operation))
@@ -60,7 +59,7 @@ impl Op {
         Self(Repr::Typed(Arc::new(typed)))
     }
 
-    /// Which of MPI's own it is.
+    /// The predefined operation, if it is one.
     #[must_use]
     pub fn as_predefined(&self) -> Option<PredefinedOp> {
         match self.0 {
@@ -69,12 +68,12 @@ impl Op {
         }
     }
 
-    /// Whether code of the program runs: its function, or the arithmetic of its elements.
+    /// Whether it runs code of the program: its function, or the arithmetic of its elements.
     pub(crate) fn is_of_program(&self) -> bool {
         !matches!(self.0, Repr::Predefined(_))
     }
 
-    /// Whether operands may change places (`MPI_Op_commutative`).
+    /// Whether operands may be swapped (`MPI_Op_commutative`).
     #[must_use]
     pub fn is_commutative(&self) -> bool {
         match self.0 {
@@ -98,7 +97,8 @@ impl Op {
         }
     }
 
-    /// Makes each later element what the two come to (`MPI_Reduce_local`). Both are of the same number and type, and do not overlap.
+    /// Replaces each later element by the result of both (`MPI_Reduce_local`). Both buffers have the same number and type of elements, and
+    /// do not overlap.
     ///
     /// # Errors
     /// [`Error::Undefined`]; [`Error::Count`]: not the same number.
@@ -150,15 +150,15 @@ fn undefined(op: PredefinedOp, datatype: &'static str) -> Error {
     Error::Undefined { op: op.name(), datatype }
 }
 
-/// What combines the elements of a collective.
+/// Combines the elements of a collective.
 pub trait Combine {
-    /// Whether operands may change places.
+    /// Whether operands may be swapped.
     fn is_commutative(&self) -> bool;
 
-    /// Which of MPI's own operations it is.
+    /// The predefined operation, if it is one.
     fn predefined(&self) -> Option<PredefinedOp>;
 
-    /// Makes each later element what the two come to.
+    /// Replaces each later element by the result of both.
     ///
     /// # Errors
     /// The operation is not defined for the type.
@@ -198,7 +198,7 @@ impl Combine for Op {
     }
 }
 
-/// A typed operation on elements of datatypes that are `T`s.
+/// A typed operation, for elements of datatypes that are `T`s.
 pub struct TypedOperation<T, O>(O, PhantomData<fn(T)>);
 
 impl<T, O> TypedOperation<T, O> {

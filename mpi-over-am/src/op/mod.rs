@@ -1,4 +1,4 @@
-//! What reductions do with two values (MPI 5.0 section 6.9).
+//! Operations of reductions on two values (MPI 5.0 section 6.9).
 //!
 //! For the typed calls the predefined operations are types; which of them an element type can do is known when the program is
 //! compiled. An [`Op`] is the same for elements of a [`Datatype`](mpi_datatype::Datatype): whether it is defined for them is
@@ -13,25 +13,25 @@ pub use mpi_datatype::op::PredefinedOp;
 
 /// An associative operation on elements of type `T`.
 pub trait Operation<T> {
-    /// Whether the operands may change places. If not, ranks are combined in their order.
+    /// Whether the operands may be swapped. If not, ranks are combined in their order.
     fn is_commutative(&self) -> bool {
         true
     }
 
-    /// Which of MPI's own operations it is, for the check that all tasks use the same one.
+    /// The predefined operation, if it is one; for the check that all tasks use the same one.
     fn predefined(&self) -> Option<PredefinedOp> {
         None
     }
 
-    /// Makes each `later[i]` what `earlier[i]` and `later[i]` come to. `earlier` is of lower ranks. Both are equally long.
+    /// Replaces each `later[i]` by the result of `earlier[i]` and `later[i]`. `earlier` comes from lower ranks. Both have the same length.
     fn combine(&self, earlier: &[T], later: &mut [T]);
 }
 
-/// The sum (`MPI_SUM`). Overflow is what `+` makes of it.
+/// The sum (`MPI_SUM`). Overflow behaves as with `+`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum;
 
-/// The product (`MPI_PROD`). Overflow is what `*` makes of it.
+/// The product (`MPI_PROD`). Overflow behaves as with `*`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Product;
 
@@ -55,15 +55,15 @@ pub struct BitwiseOr;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BitwiseXor;
 
-/// Logical and (`MPI_LAND`): 1 where both are not 0, else 0.
+/// Logical and (`MPI_LAND`): 1 if both are not 0, else 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogicalAnd;
 
-/// Logical or (`MPI_LOR`): 0 where both are 0, else 1.
+/// Logical or (`MPI_LOR`): 0 if both are 0, else 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogicalOr;
 
-/// Logical exclusive or (`MPI_LXOR`): 1 where one of the two is 0, else 0.
+/// Logical exclusive or (`MPI_LXOR`): 1 if exactly one is 0, else 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogicalXor;
 
@@ -74,12 +74,12 @@ pub struct Function<F> {
     is_commutative: bool,
 }
 
-/// An operation from a function of two values, which may change places.
+/// An operation from a commutative function of two values.
 pub fn from_fn<T, F: Fn(&T, &T) -> T>(function: F) -> Function<F> {
     Function { function, is_commutative: true }
 }
 
-/// An operation from a function of an earlier and a later value, which may not change places.
+/// An operation from a function of an earlier and a later value that is not commutative.
 pub fn from_ordered_fn<T, F: Fn(&T, &T) -> T>(function: F) -> Function<F> {
     Function { function, is_commutative: false }
 }

@@ -1,7 +1,7 @@
-//! The lock of a layer above, taken for the length of each of its calls: the C interface's.
+//! The lock of a layer above, taken in each of its calls: for the C interface.
 //!
-//! One instance of the engine serves both kinds of programs: whether there are several threads is a flag, set when MPI starts and
-//! tested where a call of that layer begins ([`Call::enter`]).
+//! One instance of the engine serves both kinds of programs: whether there are several threads is a flag, set when MPI starts and tested at
+//! the beginning of each call ([`Call::enter`]).
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::fmt::Debug;
@@ -16,40 +16,40 @@ use am_core::turns::{Turn, Turns};
 
 use super::{LockPolicy, StateCell};
 
-/// A layer above takes one lock of the process for each of its calls ([`Call`]), if there are several threads, and each wait gives it
-/// up for the threads that want it. A process has one environment of this kind at a time. What is made from it is neither `Send` nor
-/// `Sync`: the layer above promises that one thread at a time reaches it.
+/// If there are several threads, a layer above takes one lock of the process in each of its calls ([`Call`]), and each wait gives it up for
+/// threads that want it. A process has one environment of this kind at a time. Its objects are neither `Send` nor `Sync`: the layer above
+/// promises that one thread at a time uses them.
 #[derive(Debug)]
 pub struct ByCall;
 
 /// The lock of the process.
 static LOCK: Turns<()> = Turns::new(());
-/// What a call does besides, at its begin and end: [`LOCKS`], [`REPORTS`], [`RECORDS`], or nothing.
+/// Additional work at the beginning and end of a call: [`LOCKS`], [`REPORTS`], [`RECORDS`], or none.
 static EXTRAS: AtomicU8 = AtomicU8::new(0);
 /// There are several threads: a call takes the lock.
 const LOCKS: u8 = 1;
-/// The layer above wants to hear of the end of each call.
+/// The layer above is notified of the end of each call.
 const REPORTS: u8 = 2;
-/// Calls are told to the recorder of the process.
+/// The recorder of the process gets the calls.
 const RECORDS: u8 = 4;
-/// Whom a call tells that it has ended.
+/// The function to call at the end of a call.
 static AT_END: Mutex<Option<fn()>> = Mutex::new(None);
 /// Ends the sleep of a thread that waits with the lock.
 static WAKER: Mutex<Option<Waker>> = Mutex::new(None);
 
 thread_local! {
-    /// Without a destructor, which each access would have to look after: the end of the outermost call ends the turn.
+    /// Without a destructor, which each access would have to check: the end of the outermost call ends the turn.
     static MINE: Mine = const { Mine { turn: Cell::new(None), calls: Cell::new(0) } };
 }
 
 /// What a thread knows of its turn.
 struct Mine {
     turn: Cell<Option<ManuallyDrop<Turn<'static, ()>>>>,
-    /// The thread's calls in this turn: a callback of the program may make calls.
+    /// Number of the thread's nested calls in this turn: a callback of the program may make calls.
     calls: Cell<u32>,
 }
 
-/// A call of the layer above: the right to reach what one thread at a time may reach. It ends when this is dropped.
+/// A call of the layer above: the right to use what one thread at a time may use. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Call {
     extras: u8,
@@ -60,7 +60,7 @@ impl Call {
     #[inline(always)]
     #[must_use]
     pub fn enter(function: &str) -> Self {
-        // Relaxed: the lock is set before there is a second thread; whether the end is told may change at any time.
+        // Relaxed: the lock is set before there is a second thread; the notification may change at any time.
         let extras = EXTRAS.load(Ordering::Relaxed);
         if extras != 0 {
             begin(extras, function);
@@ -109,7 +109,7 @@ fn end(extras: u8) {
     }
 }
 
-/// Ends a call that has the lock; whether it was inside another one.
+/// Ends a call that has the lock; returns whether it was inside another one.
 fn end_locked() -> bool {
     MINE.with(|mine| {
         let calls = mine.calls.get() - 1;
@@ -136,13 +136,13 @@ fn set(extra: u8, is_wanted: bool) {
 }
 
 impl ByCall {
-    /// Says whether there are several threads, from the next [`Call::enter`] on. Called where no other thread is in a call.
+    /// Sets whether there are several threads, from the next [`Call::enter`] on. Called while no other thread is in a call.
     pub fn set_locking(is_locking: bool) {
         set(LOCKS, is_locking);
     }
 
-    /// Runs the program's code in a call of the layer above (a callback). Other threads may make calls meanwhile, and the code itself
-    /// may: the caller has nothing borrowed that another call needs.
+    /// Runs the program's code in a call of the layer above (a callback). Other threads may make calls meanwhile, and so may the code
+    /// itself: the caller must not have borrowed anything that another call needs.
     #[inline]
     pub fn outside<R>(code: impl FnOnce() -> R) -> R {
         if !Self::takes_turns() {
@@ -160,15 +160,15 @@ impl ByCall {
         set(RECORDS, record::is_on());
     }
 
-    /// Whom each call that begins from now on tells that it has ended, when the calling thread is outside of all calls and has no lock:
-    /// nobody, if it is `None`. It may make calls.
+    /// Sets the function that each call that begins from now on calls at its end, when the thread is outside all calls and has no lock;
+    /// `None`: no function. It may make calls.
     pub fn at_end_of_calls(told: Option<fn()>) {
         *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = told;
         set(REPORTS, told.is_some());
     }
 }
 
-/// Goes on with so many calls of the thread, when it is dropped.
+/// Restores this number of nested calls of the thread when it is dropped.
 struct CallsBack(u32);
 
 impl Drop for CallsBack {
@@ -193,7 +193,7 @@ impl LockPolicy for ByCall {
     }
 }
 
-/// A value that calls of the layer above take turns with.
+/// A value that calls of the layer above use in turns.
 #[derive(Debug)]
 pub struct CallCell<T>(RefCell<T>);
 
@@ -260,7 +260,7 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
         LOCK.is_wanted()
     }
 
-    /// A call inside another one, but for those that a callback makes ([`ByCall::outside`]), keeps the lock.
+    /// A call inside another one keeps the lock, except those that a callback makes ([`ByCall::outside`]).
     #[cold]
     fn pass<'a>(&'a self, held: &mut Held<'a, T>) {
         held.0 = None;
@@ -273,7 +273,7 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
                 mine.turn.set(Some(ManuallyDrop::new(LOCK.enter(ring))));
             }
         });
-        // Other calls have ended what they had borrowed when they give the lock up.
+        // Other calls have ended their borrows when they give the lock up.
         held.0 = Some(self.0.borrow_mut());
     }
 

@@ -8,11 +8,11 @@ use am_core::fabric::Waker;
 
 use super::{Field, LockPolicy, StateCell};
 
-/// One thread calls, and pays for no lock (`MPI_THREAD_FUNNELED`). What is made from such an environment is neither `Send` nor `Sync`.
+/// Only one thread calls, without a lock (`MPI_THREAD_FUNNELED`). Objects of such an environment are neither `Send` nor `Sync`.
 #[derive(Debug)]
 pub struct OneThread;
 
-/// The compiler names this type, and so the way out, where a program gives another thread what belongs to an environment for one thread.
+/// The compiler names this type, and so the remedy, if a program passes an object of an environment for one thread to another thread.
 #[derive(Clone, Copy, Debug)]
 #[expect(non_camel_case_types, reason = "it names a function, in a message of the compiler")]
 pub struct OneThread_see_Environment_init_threads;

@@ -10,8 +10,8 @@ use am_core::turns::{self, Turns};
 
 use super::{Field, LockPolicy, StateCell};
 
-/// Any thread calls, at any time (`MPI_THREAD_MULTIPLE`; MPI 5.0 section 11.6). Calls take one lock, which each wait gives up for the
-/// threads that want it. What is made from such an environment is `Send` and `Sync`.
+/// Any thread calls, at any time (`MPI_THREAD_MULTIPLE`; MPI 5.0 section 11.6). Calls take one lock, which each wait gives up for threads
+/// that want it. Objects of such an environment are `Send` and `Sync`.
 #[derive(Debug)]
 pub struct Threads;
 
@@ -144,7 +144,7 @@ impl<T: Debug> Field<T> for Mutex<T> {
     }
 }
 
-/// A number of the calling thread, never 0: the address of something that each thread has its own of.
+/// A number of the calling thread, never 0: the address of a thread-local variable.
 fn this_thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
     HERE.with(|here| std::ptr::from_ref(here).addr())

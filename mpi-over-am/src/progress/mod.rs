@@ -1,4 +1,4 @@
-//! Progress: what has arrived, what has become complete, and the operations that go on by themselves.
+//! Progress: arrivals, completions, and operations that run in the background.
 
 mod parts;
 mod schedules;
@@ -18,17 +18,17 @@ use crate::state::State;
 pub(crate) use parts::{abandon, has_arrived, release, start_parts};
 pub(crate) use schedules::{check_len, drive_schedules, start_schedule, start_schedule_as};
 
-/// Waits and tests that have nothing to wait for, until one of them makes progress: a program that only sends and waits takes part
-/// in what the other tasks do.
+/// Number of waits and tests without an open operation until one of them makes progress, so that a program that only sends and waits still
+/// takes part in what the other tasks do.
 const WAITS_WITHOUT_PROGRESS_MAX: u32 = 64;
-/// Rounds of progress of a call that looks at all that has arrived: others may send without end.
+/// Maximum rounds of progress in a call that handles all arrivals: others may send without end.
 const LOOKS_MAX: u32 = 1 << 12;
 
 impl<F: Fabric> State<F> {
-    /// Makes progress once, also with schedules; whether anything came.
+    /// Makes progress once, also with schedules; returns whether anything arrived.
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     #[inline]
     pub(crate) fn probe(&mut self) -> Result<bool> {
         let moved = self.context.probe()?;
@@ -59,7 +59,7 @@ impl<F: Fabric> State<F> {
         done(self)
     }
 
-    /// A wait or a test had nothing to wait for: makes progress now and then.
+    /// Makes progress now and then, for waits and tests without an open operation.
     ///
     /// # Errors
     /// What progress reports.
@@ -68,7 +68,7 @@ impl<F: Fabric> State<F> {
         if self.may_skip_progress() { Ok(()) } else { self.progress_at_last() }
     }
 
-    /// Counts a wait or a test that has nothing to wait for; whether it may end without progress. If not,
+    /// Counts a wait or a test without an open operation; returns whether it may end without progress. If not,
     /// [`waited_for_nothing`](Self::waited_for_nothing) makes it.
     #[inline(always)]
     pub(crate) fn may_skip_progress(&mut self) -> bool {
@@ -139,7 +139,7 @@ impl<F: Fabric> State<F> {
     }
 }
 
-/// Ends an operation: withdraws what has not met its other half, and waits for bytes in motion.
+/// Ends an operation: withdraws it if it has no match yet, and waits for bytes in motion.
 pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
     if !state.schedules.is_empty() {
         schedules::abandon_schedule(state, request);
@@ -186,10 +186,10 @@ fn is_over_by_now<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: Req
     context.handlers().requests.is_over(request)
 }
 
-/// Shows the queues if they were asked for, and marks what has become complete other than in context.
+/// Prints the queues if requested, and marks requests that have completed other than in context.
 pub(crate) fn do_chores<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
     if let Some(wanted) = context.handlers().show_queues {
-        // Ordering: the flag publishes nothing but itself.
+        // Relaxed: the flag publishes nothing but itself.
         if wanted.swap(false, Ordering::Relaxed) {
             eprint!("{}", context.handlers().queues().show(context.task()));
         }
@@ -199,7 +199,7 @@ pub(crate) fn do_chores<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
     }
 }
 
-/// Marks the requests that have become complete other than in context.
+/// Marks the requests that have completed other than in context.
 #[cold]
 #[inline(never)]
 fn mark_completed<F: Fabric>(context: &mut Context<F, MpiHandlers>) {

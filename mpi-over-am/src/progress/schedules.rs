@@ -1,7 +1,7 @@
-//! Schedules: an operation as a list of steps that every progress call moves on. Non-blocking and persistent collectives are
+//! Schedules: an operation as a list of steps that every progress call advances. Non-blocking and persistent collectives are
 //! made of them.
 //!
-//! Steps are carried out in their order. Sends and receives are started, and a step [`Wait`](Step::Wait) goes on when all that
+//! Steps are executed in order. Sends and receives are started, and a step [`Wait`](Step::Wait) goes on when all that
 //! were started before are over; copies and reductions are done at once. A schedule owns the memory in which it works, and is
 //! a request as any other.
 
@@ -23,7 +23,7 @@ use crate::state::State;
 use crate::status::Status;
 
 impl Schedules {
-    /// Whether one can go on.
+    /// Whether one of them can go on.
     pub(crate) fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
         self.running.iter_mut().any(|running| running.can_go_on(context))
             || self.to_meet.iter().any(|&request| parts::has_met(context, request))
@@ -33,7 +33,7 @@ impl Schedules {
 impl Running {
     /// Whether the messages that the next step waits for are over.
     fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
-        // The last one first: what is over leaves the list, and is not looked at again.
+        // From the last one: completed ones leave the list, and are not checked again.
         while let Some(&Pending { request, expected }) = self.pending.last() {
             if !is_over(context, request) {
                 return false;
@@ -77,7 +77,7 @@ pub(crate) fn start_schedule<F: Fabric>(
     request
 }
 
-/// Starts a schedule for a request that is there.
+/// Starts a schedule for an existing request.
 pub(crate) fn start_schedule_as<F: Fabric>(
     state: &mut State<F>,
     schedule: Arc<Schedule>,
@@ -88,7 +88,7 @@ pub(crate) fn start_schedule_as<F: Fabric>(
     drive_schedules(state);
 }
 
-/// Moves on all schedules that can go on.
+/// Advances all schedules that can go on.
 pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
     let State { context, schedules, .. } = state;
     schedules.to_meet.retain(|&request| {
@@ -105,7 +105,7 @@ pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
             index += 1;
             continue;
         }
-        // It is out of the table while it is carried out, and comes back even if an operator unwinds.
+        // Taken out of the table while it runs, and put back even if an operator unwinds.
         let running = schedules.running.swap_remove(index);
         let mut driven = Driven { state, running: Some(running) };
         let advanced = driven.advance();
@@ -141,7 +141,7 @@ pub(crate) fn abandon_schedule<F: Fabric>(state: &mut State<F>, request: Request
 fn end<F: Fabric>(state: &mut State<F>, mut running: Running) {
     for pending in std::mem::take(&mut running.pending) {
         end_operation(state, pending.request);
-        // The first failure is the one to be told.
+        // The first failure is the one that is reported.
         let _ = state.handlers().requests.take(pending.request);
     }
     state.handlers().requests.end(running.request, running.failure.take());
@@ -152,11 +152,11 @@ enum Advanced {
     Over,
     /// Messages are under way.
     Waits,
-    /// An operator of the program is to be run outside of the turn.
+    /// An operator of the program must run outside the turn.
     AtOperator,
 }
 
-/// A schedule that is being carried out.
+/// A schedule that is being executed.
 struct Driven<'a, F: Fabric> {
     state: &'a mut State<F>,
     running: Option<Running>,

@@ -9,17 +9,17 @@ pub struct Cartesian {
     periods: Vec<bool>,
 }
 
-/// Who is one way and who the other (`MPI_Cart_shift`); `None` is nobody, beyond the edge.
+/// The two neighbours of a shift (`MPI_Cart_shift`); `None`: beyond the edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shift {
-    /// From whom a task gets what is shifted.
+    /// The rank from which a task gets data.
     pub source: Option<u32>,
     /// To whom it gives it.
     pub dest: Option<u32>,
 }
 
 impl Cartesian {
-    /// A grid of these sizes, round where `periods` says so. No dimension is one task.
+    /// A grid of these sizes, periodic in the dimensions that `periods` marks. Without dimensions it has one task.
     ///
     /// # Errors
     /// A size of 0, more tasks than there can be, another number of periods than of sizes.
@@ -45,7 +45,7 @@ impl Cartesian {
         &self.dimensions
     }
 
-    /// Which dimensions are round (`MPI_Cart_get`).
+    /// Which dimensions are periodic (`MPI_Cart_get`).
     #[must_use]
     pub fn periods(&self) -> &[bool] {
         &self.periods
@@ -57,10 +57,10 @@ impl Cartesian {
         self.dimensions.iter().product()
     }
 
-    /// The task at a place (`MPI_Cart_rank`); around the end where the dimension is round.
+    /// The task at these coordinates (`MPI_Cart_rank`), which wrap around in periodic dimensions.
     ///
     /// # Errors
-    /// A place outside of the grid, another number of coordinates than of dimensions.
+    /// Coordinates outside the grid, another number of coordinates than of dimensions.
     pub fn rank(&self, coordinates: &[i32]) -> Result<u32> {
         if coordinates.len() != self.dimensions.len() {
             let (given, expected) = (coordinates.len(), self.dimensions.len());
@@ -77,7 +77,7 @@ impl Cartesian {
         Ok(rank)
     }
 
-    /// The place of a task (`MPI_Cart_coords`).
+    /// The coordinates of a task (`MPI_Cart_coords`).
     ///
     /// # Errors
     /// A rank that the grid does not have.
@@ -100,7 +100,7 @@ impl Cartesian {
         Ok(places)
     }
 
-    /// Who is `distance` up and down a dimension from `rank` (`MPI_Cart_shift`).
+    /// The tasks at `distance` up and down a dimension from `rank` (`MPI_Cart_shift`).
     ///
     /// # Errors
     /// A dimension or a rank that the grid does not have.

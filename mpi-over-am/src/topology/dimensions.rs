@@ -2,8 +2,8 @@
 
 use crate::error::{Error, ErrorClass, Result};
 
-/// Fills the dimensions that are 0, so that all together make `tasks`: not increasing, with the least difference between the
-/// largest and the smallest, and of several such, with the largest smallest one (`MPI_Dims_create`). The others stay.
+/// Fills the dimensions that are 0, so that the product of all is `tasks`: not increasing, with the least difference between the largest
+/// and the smallest; of several such, those with the largest smallest one (`MPI_Dims_create`). Others are not changed.
 ///
 /// # Errors
 /// A task count that the given dimensions do not divide, or no dimension to fill.
@@ -81,8 +81,8 @@ fn fits(factor: u32, parts: usize, number: u32) -> bool {
     u32::try_from(parts).ok().and_then(|parts| factor.checked_pow(parts)).is_some_and(|all| all <= number)
 }
 
-/// The search for balanced factors: the smallest one first, each as large as it can be, so that a good choice comes early. What
-/// cannot become better than the best one so far is left out, which leaves little of numbers with many factors.
+/// The search for balanced factors: the smallest one first, each as large as it can be, so that a good choice comes early. Branches that
+/// cannot become better than the best choice so far are skipped, which leaves few even for numbers with many factors.
 struct Search<'a> {
     divisors: &'a [u32],
     primes: &'a [u32],
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(filled(5040, [0, 0, 0]).unwrap(), [21, 16, 15]);
     }
 
-    /// Numbers with more factors than any below them, powers, products of the first primes, and one prime.
+    /// Numbers with more factors than any lower one, powers, products of the first primes, and one prime.
     #[test]
     fn large_numbers_are_no_trouble() {
         let numbers = [

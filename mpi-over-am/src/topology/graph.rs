@@ -1,4 +1,4 @@
-//! Graphs: known to everybody, or to each task its part (MPI 5.0 sections 8.5.3 and 8.5.4).
+//! Graphs: known to all tasks, or to each task its part (MPI 5.0 sections 8.5.3 and 8.5.4).
 
 use crate::error::{Error, ErrorClass, Result};
 
@@ -19,7 +19,7 @@ pub enum Weights {
     Each(Vec<u32>),
 }
 
-/// A graph of which each task knows who its neighbours are.
+/// A graph of which each task knows its neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistributedGraph {
     pub(crate) sources: Vec<u32>,
@@ -29,7 +29,7 @@ pub struct DistributedGraph {
 }
 
 impl Graph {
-    /// A graph: `index[rank]` is how many edges the ranks up to this one have, `edges` are their neighbours.
+    /// A graph: `index[rank]` is the number of edges of the ranks up to this one, `edges` are their neighbours.
     ///
     /// # Errors
     /// An index that decreases or is not the number of edges; a neighbour that does not exist.
@@ -92,7 +92,7 @@ impl Weights {
 }
 
 impl DistributedGraph {
-    /// From whom there are edges to this task (`MPI_Dist_graph_neighbors`).
+    /// The tasks with edges to this task (`MPI_Dist_graph_neighbors`).
     #[must_use]
     pub fn sources(&self) -> &[u32] {
         &self.sources
@@ -104,7 +104,7 @@ impl DistributedGraph {
         &self.source_weights
     }
 
-    /// To whom there are edges from this task.
+    /// The tasks to which this task has edges.
     #[must_use]
     pub fn destinations(&self) -> &[u32] {
         &self.destinations

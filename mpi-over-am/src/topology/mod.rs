@@ -1,4 +1,4 @@
-//! Virtual topologies: who is whose neighbour (MPI 5.0 chapter 8).
+//! Virtual topologies: the neighbours of each task (MPI 5.0 chapter 8).
 //!
 //! The tasks of a job run on one machine, where no neighbour is nearer than another, so ranks are never reordered.
 
@@ -17,15 +17,15 @@ pub use graph::{DistributedGraph, Graph, Weights};
 pub enum Topology {
     /// A grid (`MPI_CART`).
     Cartesian(Arc<Cartesian>),
-    /// A graph that everybody knows (`MPI_GRAPH`).
+    /// A graph that all tasks know (`MPI_GRAPH`).
     Graph(Arc<Graph>),
     /// A graph of which each task knows its neighbours (`MPI_DIST_GRAPH`).
     DistributedGraph(Arc<DistributedGraph>),
 }
 
 impl Topology {
-    /// The neighbours of `rank`, which is the task's own, in the order of neighbourhood collectives (MPI 5.0 section 8.6): those
-    /// that it gets something from, and those that it gives something to. `None` is nobody, at the edge of a grid.
+    /// The neighbours of `rank`, which is the task's own, in the order of neighbourhood collectives (MPI 5.0 section 8.6): those from which
+    /// it receives, and those to which it sends. `None` is a missing neighbour at the edge of a grid.
     #[must_use]
     pub fn neighbors(&self, rank: u32) -> (Vec<Option<u32>>, Vec<Option<u32>>) {
         match self {
