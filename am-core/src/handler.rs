@@ -1,8 +1,8 @@
 //! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; seed paper section 3 and 5.3).
 //!
-//! A header handler runs at the target when the first packet of a message is in, and answers where the data go and what is
-//! to be done when they are there. It gets nothing that can communicate, and a communicating call inside a handler is
-//! refused: the engine is not re-entrant, and a handler that waited could wait for itself.
+//! A header handler runs at the target when the first packet of a message has arrived. It returns the destination of the data and the
+//! completion. It gets nothing that can communicate, and a communicating call inside a handler is refused: the engine is not re-entrant,
+//! and a handler that waited could wait for itself.
 
 pub(crate) mod results;
 
@@ -21,7 +21,7 @@ type Registered = Box<dyn FnMut(&Message<'_>) -> Answer + Send>;
 #[derive(Default)]
 pub struct HandlerTable {
     handlers: Vec<Registered>,
-    /// The handler that takes the results of calls, and the calls under way; once there is a function to call.
+    /// The handler for results of calls, and the calls under way; set when the first function is registered.
     pub(crate) calls: Option<(HandlerId, Arc<Mutex<Results>>)>,
 }
 
@@ -32,8 +32,7 @@ impl fmt::Debug for HandlerTable {
 }
 
 impl HandlerTable {
-    /// Registers the next handler; its number is how many were registered before. `None` beyond
-    /// [`HandlerId::COUNT_MAX`].
+    /// Registers the next handler, whose number is the count of handlers before it. `None` beyond [`HandlerId::COUNT_MAX`].
     pub fn register(
         &mut self,
         handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
@@ -70,7 +69,7 @@ impl HandlerSet for HandlerTable {
         self.handlers.get_mut(usize::from(id.0)).map(|handler| handler(message))
     }
 
-    /// Registered handlers make no requests, so nobody can have named one.
+    /// Registered handlers make no requests, so no valid request reaches this.
     fn complete_request(&mut self, _request: u64, _delivered: Delivered) {}
 
     fn count(&self) -> usize {

@@ -1,7 +1,7 @@
-//! The handler thread: runs completion handlers that may take long, or communicate, beside the context's owner.
+//! The handler thread: runs completion handlers that may take long or communicate, beside the context's owner.
 //!
-//! It has no way to the engine. What a handler asks for is written down, and carried out by the owner at its next progress
-//! (`LAPI`'s default place for completion handlers; the seed paper measures its cost against the two others).
+//! It has no access to the engine. A handler's requests are recorded, and the owner carries them out at its next progress (`LAPI`'s default
+//! for completion handlers; the seed paper compares its cost with that of the two others).
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -15,7 +15,7 @@ use crate::handler::{Deferred, HandlerId};
 use crate::task::Endpoint;
 use crate::user_code::{self, Panicked};
 
-/// Something that a handler on the thread has asked for.
+/// A request of a handler on the thread.
 #[derive(Debug)]
 pub(crate) enum Asked {
     Amsend { target: Endpoint, handler: HandlerId, uhdr: Vec<u8>, udata: Vec<u8> },
@@ -58,13 +58,13 @@ impl HandlerThread {
         Ok(Self { jobs: Some(jobs), ran, thread: Some(thread) })
     }
 
-    /// Hands a job over.
+    /// Passes a job to the thread.
     pub(crate) fn hand_over(&self, job: ThreadJob) {
         // The thread lives as long as its sender.
         let _ = self.jobs.as_ref().map(|jobs| jobs.send(job));
     }
 
-    /// The earliest handler that has run since.
+    /// The earliest handler that has run and was not taken yet.
     pub(crate) fn take_ran(&self) -> Option<Ran> {
         self.ran.try_recv().ok()
     }
@@ -72,7 +72,7 @@ impl HandlerThread {
 
 impl Drop for HandlerThread {
     fn drop(&mut self) {
-        // No more jobs: the thread finishes those it has, and ends.
+        // Without a sender the thread finishes its jobs and ends.
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
             // It catches the handlers' panics, and has no other.
@@ -90,7 +90,7 @@ fn run_job(ThreadJob { key, handler, delivered }: ThreadJob) -> Ran {
     Ran { key, asked, panicked }
 }
 
-/// Writes down what a handler asks for.
+/// Records a handler's requests.
 struct Recorder<'a>(&'a mut Vec<Asked>);
 
 impl Deferred for Recorder<'_> {

@@ -1,15 +1,15 @@
 //! Marks by which communicating calls are refused: this thread is inside a handler of the program, or this process is a copy of a
 //! task, made by fork. A third mark says that the process has a recorder.
 //!
-//! One word of the process is looked at first. A thread-local in a shared library costs a call for each look, and a library with
-//! handlers of its own, such as MPI's, never sets the word.
+//! One word of the process is tested first: a thread-local in a shared library costs a call for each access, and a library with its own
+//! handlers, such as MPI's, never sets the word.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::{Error, Result};
 
-/// Some thread has run a handler of the program: the threads' own marks count.
+/// Some thread has run a handler of the program: from then on the threads' own marks are tested.
 const HANDLERS: u8 = 1;
 /// The process is a copy.
 const COPY: u8 = 2;
@@ -25,7 +25,7 @@ thread_local! {
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The mark of this thread, set as long as the value lives: code of the program is running. Holds what the mark was before.
+/// The mark of this thread, set while the value lives: code of the program is running. Holds the previous mark.
 pub(crate) struct Mark(bool);
 
 impl Mark {
@@ -90,7 +90,7 @@ pub(crate) fn is_recorded() -> bool {
     MARKS.load(Ordering::Relaxed) & RECORDED != 0
 }
 
-/// From now on the process has a recorder.
+/// Marks that the process has a recorder.
 pub(crate) fn mark_recorded() {
     MARKS.fetch_or(RECORDED, Ordering::Relaxed);
 }
@@ -101,7 +101,7 @@ pub(crate) fn is_copy() -> bool {
     MARKS.load(Ordering::Relaxed) & COPY != 0
 }
 
-/// This process is a copy of a task, made by fork, and this is its only thread.
+/// Marks this process as a copy of a task, made by fork. This must be its only thread.
 pub(crate) fn mark_copy() {
     MARKS.fetch_or(COPY, Ordering::Relaxed);
 }

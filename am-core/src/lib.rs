@@ -3,7 +3,7 @@
 //! # The model
 //!
 //! A job is a number of *tasks*, each a process. A task opens a [`Context`] over a [`Fabric`], the world below,
-//! and works with the contexts of other tasks:
+//! which communicates with the contexts of other tasks:
 //!
 //! * **put** and **get** move bytes between memory of this task and memory that another task has *exposed*. The other task
 //!   need not do anything.

@@ -1,4 +1,4 @@
-//! For programs that think of one memory over all tasks (PGAS): a symmetric heap, typed segments of it, global pointers, and
+//! For programs that see one memory over all tasks (PGAS): a symmetric heap, typed segments of it, global pointers, and
 //! futures.
 //!
 //! * A [`SymmetricHeap`] is made by all tasks together, once. From then on every task allocates from its own copy without a

@@ -3,9 +3,9 @@
 //! One lock guards the context. A thread that waits polls for all. It holds the lock for one round at a time, and between two
 //! rounds other threads get in. A thread that finds the lock taken by a sleeper rings the context's doorbell.
 //!
-//! In polling mode nothing moves unless some thread is inside a call. In interrupt mode a thread of the context's own sleeps on
-//! the doorbell, and runs handlers as messages come, while the program computes. Each message then costs the waking of that
-//! thread; a thread that waits by polling at the same time takes most of them before it.
+//! In polling mode progress is made only while some thread is in a call. In interrupt mode a separate thread sleeps on the doorbell, and
+//! runs handlers when messages arrive, while the program computes. Each message then costs the waking of that thread; a thread that polls
+//! at the same time handles most of them first.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,9 +24,9 @@ use crate::transfer::{AtomicOp, Width};
 use crate::turns::{Turn, Turns};
 use crate::verbs::{OwnedHandle, PollReason};
 
-/// The longest sleep of a poller. News end it, and so does a thread that wants in.
+/// The longest sleep of a poller. Arrivals end it, and so does a thread that wants the lock.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
-/// Between two rings of a thread that waits for the end of the progress thread: one may come just before that lies down.
+/// Time between two rings of a thread that waits for the end of the progress thread: a ring may come just before that thread sleeps.
 const RING_AGAIN: Duration = Duration::from_micros(50);
 /// The longest sleep of a thread that only waits for others' progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ struct Inner<F: Fabric, H: HandlerSet> {
     waker: Waker,
     interrupts: Mutex<Option<JoinHandle<()>>>,
     has_interrupts: AtomicBool,
-    /// What the progress thread met: for the next call that waits.
+    /// Errors of the progress thread, for the next call that waits.
     met: Mutex<Vec<Error>>,
 }
 
@@ -78,8 +78,8 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         }
     }
 
-    /// Runs `call` with the context. Meant for calls that begin something: one that waits keeps all other threads out until it is
-    /// done. For waiting there are [`wait_for`](Self::wait_for) and its like.
+    /// Runs `call` with the context. Meant for calls that start an operation: a call that waits blocks all other threads until it is done.
+    /// To wait, use [`wait_for`](Self::wait_for) and the like.
     ///
     /// # Errors
     /// Called inside a handler; what `call` returns.
@@ -116,7 +116,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         }
     }
 
-    /// As [`Context::msgpoll`]; where another thread uses the context, does nothing and says so. Never waits for that thread.
+    /// [`Context::msgpoll`]; if another thread uses the context, does nothing and returns that reason. Never waits for that thread.
     ///
     /// # Errors
     /// As for [`wait_for`](Self::wait_for).
@@ -141,12 +141,12 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         self.wait_for(|context| Ok(context.engine.counters.try_take(counter, val)?.then_some(())))
     }
 
-    /// Waits until the counter has reached `val`, takes `val` off it, and makes no progress meanwhile: the processor is free for
-    /// others (`LAPI_Nopoll_wait`). Somebody else makes the progress: the thread of interrupt mode, or a thread that polls.
+    /// Waits until the counter has reached `val`, takes `val` off it, and makes no progress meanwhile: the processor is free for other
+    /// threads (`LAPI_Nopoll_wait`). Another thread makes the progress: that of interrupt mode, or a polling one.
     ///
     /// # Errors
     /// Another thread waits for the counter in this way; operations of a destination that the counter watches
-    /// ([`Context::set_counter_watched`]) were purged, or it has died (the counter may be reached all the same); a removed
+    /// ([`Context::set_counter_watched`]) were purged, or it has died (the counter may still be reached); a removed
     /// counter; a call inside a handler.
     pub fn wait_counter_without_polling(&self, counter: Counter, val: u64) -> Result<()> {
         in_handler::check("wait_counter_without_polling")?;
@@ -217,10 +217,10 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         })
     }
 
-    /// Whether a thread of the context's own makes progress (`INTERRUPT_SET`).
+    /// Whether a separate thread makes progress (`INTERRUPT_SET`).
     #[must_use]
     pub fn has_interrupts(&self) -> bool {
-        // Relaxed: an answer to a question, which orders nothing.
+        // Relaxed: the result of a query, which orders nothing.
         self.inner.has_interrupts.load(Ordering::Relaxed)
     }
 }
@@ -277,7 +277,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
         self.context.enter(|| (self.waker)())
     }
 
-    /// After a poll that brought nothing: waits as the fabric does, unless another thread wants in.
+    /// After a poll without arrivals: waits as the fabric does, unless another thread wants the lock.
     fn rest(&self, context: Turn<'_, Context<F, H>>, polls: u32) {
         self.context.rest(context, |context| {
             if context.fabric.wait(polls, SLEEP_MAX) {
@@ -308,7 +308,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
     }
 }
 
-/// A thread that panicked with the lock has left what it guards whole.
+/// A thread that panicked with the lock has left the value consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,8 @@
 //! A value for one thread at a time: what [`SharedContext`](crate::shared::SharedContext), and MPI for several threads, rest on.
 //!
-//! A thread that waits for news polls, and sleeps, with the lock: it is the poller for all. Another thread that wants the lock says so
-//! and rings; the poller then lets it in before it polls again. A ring may come just before the poller lies down, so it is repeated
-//! until the lock is free. A thread may also wait for what pollers bring without polling itself
-//! ([`sleep`](Turns::sleep)).
+//! A waiting thread polls and sleeps with the lock, on behalf of all. Another thread that wants the lock sets a count and rings; the poller
+//! then lets it in before it polls again. A ring may come just before the poller sleeps, so it is repeated until the lock is free. A thread
+//! may also wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)).
 
 #[cfg(loom)]
 use loom::{
@@ -22,7 +21,7 @@ use model::{Condvar, Mutex, MutexGuard};
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
-/// How often a thread looks whether the lock is free before it rings again. A model rings before each look.
+/// Number of tries to get the lock between two rings. A model rings before each try.
 const LOOKS_BETWEEN_RINGS: u32 = if cfg!(loom) { 1 } else { 50 };
 
 /// A value, and the threads that want it.
@@ -31,7 +30,7 @@ pub struct Turns<T> {
     value: Mutex<T>,
     /// Threads that want the lock and did not get it at once.
     wanting: AtomicUsize,
-    /// Signalled after each round of a poller that moved something.
+    /// Signalled after each round of a poller that made progress.
     moved: Condvar,
 }
 
@@ -46,14 +45,14 @@ impl<T> Turns<T> {
         Self { value: Mutex::new(value), wanting: AtomicUsize::new(0), moved: Condvar::new() }
     }
 
-    /// As without a model, whose parts are not made at compile time.
+    /// Without `const`: parts of a model cannot be made at compile time.
     #[cfg(loom)]
     pub fn new(value: T) -> Self {
         Self { value: Mutex::new(value), wanting: AtomicUsize::new(0), moved: Condvar::new() }
     }
 
     /// The calling thread's turn, as soon as no other thread has its own. `ring` wakes a thread that sleeps during its turn; it is
-    /// called again and again. A thread that has its turn waits for itself for ever.
+    /// called again and again. A thread that already has its turn deadlocks.
     pub fn enter(&self, ring: impl Fn()) -> Turn<'_, T> {
         self.try_enter().unwrap_or_else(|| self.wait_for_turn(ring))
     }
@@ -87,7 +86,7 @@ impl<T> Turns<T> {
         turn
     }
 
-    /// Whether a thread waits for its turn: then the one that has it does not sleep.
+    /// Whether a thread waits for its turn: then the one that has it must not sleep.
     pub fn is_wanted(&self) -> bool {
         self.wanting.load(Ordering::SeqCst) > 0
     }
@@ -109,20 +108,19 @@ impl<T> Turns<T> {
         self.give_way();
     }
 
-    /// Wakes the threads that [`sleep`](Self::sleep), after something has moved. Called during the caller's turn: so none that has found
-    /// nothing is missed.
+    /// Wakes the threads in [`sleep`](Self::sleep), after progress was made. Called during the caller's turn, so that no thread that has
+    /// found nothing is missed.
     pub fn tell_sleepers(&self) {
         self.moved.notify_all();
     }
 
-    /// Ends the turn until another thread has moved something, or `limit` is over; then it is the caller's turn again.
+    /// Ends the turn until another thread has made progress, or for at most `limit`; then it is the caller's turn again.
     pub fn sleep<'a>(&'a self, turn: Turn<'a, T>, limit: Duration) -> Turn<'a, T> {
         self.moved.wait_timeout(turn, limit).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-/// The lock as a model has it. Loom's own `try_lock` blocks where another thread takes the lock just before, so a flag stands in front
-/// of it.
+/// The lock as a model has it. Loom's own `try_lock` blocks where another thread takes the lock just before, so a flag is tested first.
 #[cfg(loom)]
 mod model {
     use std::ops::{Deref, DerefMut};
@@ -195,7 +193,7 @@ mod model {
             limit: Duration,
         ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
             let (inner, mutex) = (guard.0.take().expect("until it is dropped"), guard.1);
-            // Who takes the flag waits for the lock inside, which is free when this thread sleeps.
+            // A thread that takes the flag waits for the lock inside, which is free while this thread sleeps.
             mutex.0.store(false, Ordering::Release);
             let (inner, result) = self.0.wait_timeout(inner, limit).expect("loom poisons nothing");
             while !mutex.take_flag() {

@@ -1,10 +1,10 @@
-//! The calls of a task ([`call`](crate::call)) that have no result yet, and the results that nobody has taken yet.
+//! The calls of a task ([`call`](crate::call)) without a result yet, and the results that were not taken yet.
 
 use crate::error::{Error, Result};
 use crate::handler::Reply;
 use crate::task::Endpoint;
 
-/// The number of a call: it travels with the arguments and comes back with the result.
+/// The number of a call: it is sent with the arguments and returned with the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number {
     slot: u32,
@@ -18,7 +18,7 @@ pub(crate) enum Status {
     Done = 0,
     /// The function panicked.
     Panicked = 1,
-    /// Its target could not read the arguments, or not write the result.
+    /// Its target could not read the arguments, or could not write the result.
     Unreadable = 2,
 }
 
@@ -44,7 +44,7 @@ impl Number {
         header
     }
 
-    /// What [`with`](Self::with) has written.
+    /// Reads what [`with`](Self::with) has written.
     pub(crate) fn with_status(uhdr: &[u8]) -> Option<(Self, Status, &[u8])> {
         let (&status, result) = uhdr.get(Self::BYTES..)?.split_first()?;
         let status = [Status::Done, Status::Panicked, Status::Unreadable]
@@ -54,7 +54,7 @@ impl Number {
     }
 }
 
-/// The user header of a result: on the stack, where it fits into a reply.
+/// The user header of a result: on the stack, if it fits into a reply.
 pub(crate) type Header = smallvec::SmallVec<[u8; Reply::BYTES_MAX]>;
 
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Results {
         (*generation == number.generation).then_some(slot)
     }
 
-    /// Takes a result that `from` has sent. The number is a claim: only the target of a call may end it, and once.
+    /// Stores a result from `from`. The number is a claim: only the target of a call may end it, and only once.
     pub(crate) fn fill(&mut self, number: Number, from: Endpoint, status: Status, result: Vec<u8>) {
         if let Some(slot) = self.slot(number)
             && matches!(slot, Slot::Waiting(target) if *target == from)
@@ -111,7 +111,7 @@ impl Results {
         }
     }
 
-    /// The result, if it has come; the number names nothing then.
+    /// The result, if it has arrived; after that the number is invalid.
     pub(crate) fn take(&mut self, number: Number) -> Option<(Status, Vec<u8>)> {
         match std::mem::replace(self.slot(number)?, Slot::Free) {
             Slot::Ended(status, result) => {
@@ -125,8 +125,8 @@ impl Results {
         }
     }
 
-    /// Nobody waits for the call any more, if it has not ended. Its slot may be used again at once: a result that still comes has the old
-    /// generation, and is dropped.
+    /// Forgets a call that nothing waits for any more, if it has not ended. Its slot may be reused at once: a result that still arrives has
+    /// the old generation, and is dropped.
     pub(crate) fn forget(&mut self, number: Number) {
         if self.slot(number).is_some_and(|slot| !matches!(slot, Slot::Free)) {
             self.free(number);

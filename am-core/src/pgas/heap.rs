@@ -15,14 +15,14 @@ use crate::task::{Endpoint, TaskId};
 /// Every segment begins on a line of its own: counters of two segments do not share one.
 const ALIGN: u64 = 64;
 
-/// An exposed region of the same size in every task, from which all tasks allocate in the same order, each for itself.
+/// An exposed region of the same size in every task, from which all tasks allocate in the same order, each by itself.
 ///
-/// Its memory is zero at first. Pages that nobody touches cost nothing.
+/// Its memory is zero at first. Untouched pages cost nothing.
 #[derive(Debug)]
 pub struct SymmetricHeap {
     memory: Arc<HeapMemory>,
     free: FreeList,
-    /// What was asked of the heap so far, in one number: the same in every task, or the program has gone astray.
+    /// A digest of all calls to the heap so far: it must be the same in every task.
     digest: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct SymmetricHeap {
 #[derive(Debug)]
 pub(super) struct HeapMemory {
     pub(super) own: Exposed,
-    /// Where each task's region begins.
+    /// The address of each task's region.
     pub(super) bases: Vec<RemoteAddress>,
 }
 
@@ -38,14 +38,14 @@ impl SymmetricHeap {
     /// Collective: a heap of at least `bytes` in every task.
     ///
     /// # Errors
-    /// Too little memory in this or in another task, or another task that asked for another size; then no task has a heap.
+    /// Too little memory in this or in another task, or another task that passed another size; then no task has a heap.
     /// The failure of a task; a call inside a handler.
     pub fn new<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, bytes: u64) -> Result<Self> {
         let len = round_up(bytes).unwrap_or(u64::MAX);
         let own = context
             .alloc(usize::try_from(len).unwrap_or(usize::MAX))
             .and_then(|buffer| context.expose(buffer, Access::READ_WRITE));
-        // All tasks get here, also one without memory: nobody waits for somebody who has given up.
+        // All tasks call this, also one without memory, so that none waits for a task that has given up.
         let mut told = bytes.to_le_bytes().to_vec();
         if let Ok(own) = &own {
             told.extend(own.address(0).to_bytes());
@@ -118,7 +118,7 @@ impl SymmetricHeap {
         }
     }
 
-    /// Collective: ends the heap behind a fence of all tasks. `Ok(Err(heap))` if this task still holds segments of it.
+    /// Collective: ends the heap after a fence of all tasks. `Ok(Err(heap))` if this task still holds segments of it.
     ///
     /// # Errors
     /// As for [`Context::gfence`] and [`Context::unexpose`].
@@ -141,7 +141,7 @@ fn round_up(bytes: u64) -> Option<u64> {
     bytes.max(1).checked_next_multiple_of(ALIGN)
 }
 
-/// Where the regions begin, from what all tasks have told.
+/// The addresses of the regions, from the words of all tasks.
 fn bases(all: &[Vec<u8>], bytes: u64, own: Endpoint) -> Result<Vec<RemoteAddress>> {
     let mut bases = Vec::with_capacity(all.len());
     for (told, task) in all.iter().zip(0..) {
@@ -171,7 +171,7 @@ fn bases(all: &[Vec<u8>], bytes: u64, own: Endpoint) -> Result<Vec<RemoteAddress
     Ok(bases)
 }
 
-/// Free pieces by rising offset; the lowest that fits is taken. The same calls give the same answers in every task.
+/// Free pieces by ascending offset; the lowest that fits is taken. The same calls give the same results in every task.
 #[derive(Debug)]
 struct FreeList {
     pieces: Vec<(u64, u64)>,
@@ -196,7 +196,7 @@ impl FreeList {
     fn give_back(&mut self, offset: u64, len: u64) {
         let at = self.pieces.partition_point(|piece| piece.0 < offset);
         self.pieces.insert(at, (offset, len));
-        // With the one behind it, then with the one before it.
+        // Merges it with the next piece, then with the previous one.
         for left in [at, at.wrapping_sub(1)] {
             if let (Some(&(start, len)), Some(&(next, next_len))) =
                 (self.pieces.get(left), self.pieces.get(left.wrapping_add(1)))

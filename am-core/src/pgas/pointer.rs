@@ -1,4 +1,4 @@
-//! Where an element lies in the memory of all tasks together, and what can be done with it there.
+//! Pointers to elements in the memory of all tasks together, and the operations on them.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,8 +16,8 @@ use crate::verbs::{Get, GetOptions, Put, PutOptions, Scope};
 
 /// An element of a segment in some task's memory, and those behind it up to the segment's end.
 ///
-/// It is a number, not a borrow: it may be stored, sent to other tasks ([`to_bytes`](Self::to_bytes)), and outlive what it
-/// points to. A use is checked at the memory's owner, and a pointer to memory that is exposed no more is an error there.
+/// It is a number, not a borrow: it may be stored, sent to other tasks ([`to_bytes`](Self::to_bytes)), and outlive its target. Each use is
+/// checked at the memory's owner; a pointer to memory that is no longer exposed is an error there.
 pub struct GlobalPointer<T> {
     address: RemoteAddress,
     /// Elements from here to the end.
@@ -65,21 +65,21 @@ impl<T: Pod> GlobalPointer<T> {
         self.address.task
     }
 
-    /// The address in am-core's words.
+    /// The address as am-core's type.
     #[inline(always)]
     #[must_use]
     pub fn address(self) -> RemoteAddress {
         self.address
     }
 
-    /// Elements from here to the end of the segment.
+    /// Number of elements from here to the end of the segment.
     #[inline(always)]
     #[must_use]
     pub fn count(self) -> u64 {
         self.count
     }
 
-    /// The element `count` further on, in the same task's memory. One behind the last is allowed.
+    /// The element `count` positions further on, in the same task's memory. One position after the last is allowed.
     ///
     /// # Errors
     /// Beyond the end of the segment.
@@ -98,7 +98,7 @@ impl<T: Pod> GlobalPointer<T> {
         bytes
     }
 
-    /// What somebody has sent: a claim, checked where it is used.
+    /// A pointer from received bytes: a claim, checked at each use.
     #[must_use]
     pub fn from_bytes(bytes: [u8; RemoteAddress::BYTES + 8]) -> Self {
         let mut address = [0; RemoteAddress::BYTES];
@@ -140,7 +140,7 @@ impl<T: Pod> GlobalPointer<T> {
         Ok(value)
     }
 
-    /// Sets the element (put). It is in place behind the next fence, or when a counter of [`put`](Self::put) says so.
+    /// Sets the element (put). It is stored after the next fence, or when a counter of [`put`](Self::put) is bumped.
     ///
     /// # Errors
     /// As for [`Context::put`].
@@ -179,7 +179,7 @@ impl<T: Pod> GlobalPointer<T> {
         context.put(self.address, bytemuck::cast_slice(values), options)
     }
 
-    /// As [`get`](Self::get), without waiting: `to` is filled when the scope has ended, or the origin counter says so.
+    /// As [`get`](Self::get), without waiting: `to` is filled when the scope has ended, or when the origin counter is bumped.
     ///
     /// # Errors
     /// As for [`get`](Self::get).
@@ -220,7 +220,7 @@ pub trait Word: Pod + Eq + sealed::Sealed {
     /// The value as an operand.
     fn to_bits(self) -> u64;
 
-    /// The value of a result; what does not fit is cut.
+    /// The value from a result's bits; excess bits are cut.
     fn from_bits(bits: u64) -> Self;
 }
 
@@ -232,7 +232,7 @@ macro_rules! word {
 
             #[inline(always)]
             fn to_bits(self) -> u64 {
-                // By way of the unsigned type of the same size: a sign must not spread into the high half.
+                // Through the unsigned type of the same size, so that a sign does not spread into the high half.
                 u64::from(bytemuck::cast::<$kind, $unsigned>(self))
             }
 
@@ -252,7 +252,7 @@ word! {
 }
 
 impl<T: Word> GlobalPointer<T> {
-    /// An atomic operation on the element; the old value (rmw).
+    /// An atomic operation on the element; returns the old value (rmw).
     ///
     /// # Errors
     /// At the end of the segment, and as for [`Context::rmw`].
@@ -266,7 +266,7 @@ impl<T: Word> GlobalPointer<T> {
         context.rmw(self.address, T::WIDTH, operation).map(T::from_bits)
     }
 
-    /// Adds `value`, wrapping; the old value.
+    /// Adds `value`, wrapping; returns the old value.
     ///
     /// # Errors
     /// As for [`rmw`](Self::rmw).
@@ -275,7 +275,7 @@ impl<T: Word> GlobalPointer<T> {
         self.rmw(context, AtomicOp::FetchAdd(value.to_bits()))
     }
 
-    /// Bitwise exclusive or; the old value.
+    /// Bitwise exclusive or; returns the old value.
     ///
     /// # Errors
     /// As for [`rmw`](Self::rmw).
@@ -284,7 +284,7 @@ impl<T: Word> GlobalPointer<T> {
         self.rmw(context, AtomicOp::FetchXor(value.to_bits()))
     }
 
-    /// Replaces the value; the old one.
+    /// Replaces the value; returns the old one.
     ///
     /// # Errors
     /// As for [`rmw`](Self::rmw).
@@ -293,7 +293,7 @@ impl<T: Word> GlobalPointer<T> {
         self.rmw(context, AtomicOp::Swap(value.to_bits()))
     }
 
-    /// Replaces the value if it is `expected`; `Ok` with the old value if so, `Err` with the one that was there if not.
+    /// Replaces the value if it is `expected`; returns `Ok` with the old value if it was, otherwise `Err` with the current one.
     ///
     /// # Errors
     /// As for [`rmw`](Self::rmw).

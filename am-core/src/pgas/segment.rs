@@ -18,8 +18,8 @@ use crate::task::{Endpoint, TaskId};
 
 /// `count` elements of type `T` in every task: an allocation of a [`SymmetricHeap`].
 ///
-/// The own part is reached by copies and atomics, which handlers may use too (share the segment in an `Arc`). There is no
-/// reference into it: peers may write it at any time.
+/// This task's own part is accessed by copies and atomics, which handlers may use, too (share the segment in an `Arc`). There are no
+/// references into it: peers may write it at any time.
 pub struct Segment<T> {
     memory: Arc<HeapMemory>,
     /// Bytes from the start of the heap.
@@ -89,7 +89,7 @@ impl<T: Pod> Segment<T> {
         Error::UnknownTask { endpoint, num_tasks: self.memory.bases.len() as u32 }
     }
 
-    /// Element `index` of all tasks' parts, dealt out one by one: element i lies in task i mod tasks.
+    /// Element `index` of all tasks' parts, distributed cyclically: element i is in task i mod tasks.
     ///
     /// # Errors
     /// An index beyond the end.
@@ -99,7 +99,7 @@ impl<T: Pod> Segment<T> {
         self.at(TaskId((index % tasks) as u32), index / tasks)
     }
 
-    /// Element `index` of all tasks' parts, laid one behind the other: the first `count` lie in task 0.
+    /// Element `index` of all tasks' parts, distributed in blocks: the first `count` are in task 0.
     ///
     /// # Errors
     /// An index beyond the end.
@@ -158,7 +158,7 @@ impl<T: Pod> Segment<T> {
         values
     }
 
-    /// Elements `index..index + count` of the own part as a place for a message, for the answer of a header handler.
+    /// Elements `index..index + count` of the own part as the destination of a message, to be returned by a header handler.
     ///
     /// # Errors
     /// Beyond the end of the segment.
@@ -167,7 +167,7 @@ impl<T: Pod> Segment<T> {
         self.memory.own.range(offset, count * size_of::<T>() as u64)
     }
 
-    /// Where the own part begins, in am-core's words.
+    /// The address of the own part, as am-core's type.
     #[must_use]
     pub fn address(&self) -> RemoteAddress {
         self.memory.own.address(self.offset)

@@ -25,17 +25,17 @@ use crate::task::Target;
 use crate::transfer::AtomicOp;
 use crate::verbs::{Get, GetOptions, Operation, OwnedHandle, Returned, RmwHandle};
 
-/// A context as something that many futures of one thread share.
+/// A context shared by many futures of one thread.
 ///
-/// An operation begins when its method is called, not when its future is polled first. A future that is dropped does not end
-/// its operation: the operation keeps its buffer until it is done, and the session frees it then. After the session's end the
-/// context keeps the buffers of what is still under way.
+/// An operation begins when its method is called, not when its future is polled first. A future that is dropped does not end its operation:
+/// the operation keeps its buffer until it is done, and the session frees it then. After the session's end the context keeps the buffers of
+/// operations still under way.
 ///
-/// Progress is made inside polls. Under [`block_on`](Self::block_on) a future is polled when something has happened to it,
-/// and the thread sleeps meanwhile. Another executor knows nothing of the fabric: there a future that is not ready makes one
-/// round of progress in each poll, and asks to be polled again.
+/// Progress is made inside polls. Under [`block_on`](Self::block_on) a future is polled when something has happened to it, and the thread
+/// sleeps meanwhile. Another executor does not know the fabric: there a future that is not ready makes one round of progress in each poll,
+/// and asks to be polled again.
 ///
-/// A round of progress looks at each future under way: meant for up to hundreds of them.
+/// A round of progress checks each future under way, so a session is meant for at most hundreds of them.
 pub struct Session<'c, F: Fabric, H: HandlerSet = HandlerTable> {
     context: RefCell<&'c mut Context<F, H>>,
     slots: RefCell<Slots>,
@@ -72,7 +72,7 @@ struct Ended {
 
 enum Slot {
     Free,
-    /// Not ended. A future that was dropped has no say any more.
+    /// Not ended. `is_dropped`: its future was dropped.
     UnderWay {
         waits: Waits,
         waker: Option<Waker>,
@@ -106,7 +106,7 @@ impl Slots {
         self.free.push(at);
     }
 
-    /// Looks what has ended; the wakers of those who wait for it go to `wakers`.
+    /// Checks which operations have ended, and moves the wakers of their futures to `wakers`.
     fn sweep<F: Fabric, H: HandlerSet>(&mut self, context: &mut Context<F, H>, wakers: &mut Vec<Waker>) {
         let Self { slots, free, under_way } = self;
         under_way.retain(|&at| {
@@ -116,7 +116,7 @@ impl Slots {
                 return false;
             };
             if let Waits::Counter(counter, val) = waits {
-                // Taken off in the poll: a future that is dropped before takes nothing.
+                // The poll takes the value off, so that a future that is dropped before takes nothing.
                 if context.counter_value(counter).map_or(true, |value| value >= val) {
                     wakers.extend(waker.take());
                 }
@@ -148,7 +148,7 @@ fn look<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, waits: Waits) -> 
     match waits {
         Waits::Counter(counter, val) => match context.counter_value(counter) {
             Ok(value) if value < val => Err(waits),
-            // It has come so far: the wait only takes the value off.
+            // The counter has reached the value: this wait only takes the value off.
             Ok(_) => Ok(Ended { result: context.wait_counter(counter, val), value: 0, buffer: None }),
             Err(error) => Ok(failed(error)),
         },
@@ -171,7 +171,7 @@ fn look<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, waits: Waits) -> 
 }
 
 impl<'c, F: Fabric> Session<'c, F, HandlerTable> {
-    /// Begins to call `function` at `target` ([`Context::begin_call`]); its result.
+    /// Begins to call `function` at `target` ([`Context::begin_call`]); the future returns its result.
     pub fn call<T: Target, A: Serialize, R: DeserializeOwned>(
         &self,
         target: T,
@@ -190,7 +190,7 @@ impl<'c, F: Fabric> Session<'c, F, HandlerTable> {
 }
 
 impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
-    /// A session over `context`, which is out of reach until the session is dropped, except by [`with`](Self::with).
+    /// A session over `context`, which can be used only through [`with`](Self::with) until the session is dropped.
     #[must_use]
     pub fn new(context: &'c mut Context<F, H>) -> Self {
         Self {
@@ -208,8 +208,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         call(&mut self.context.borrow_mut())
     }
 
-    /// A future that takes `val` off `counter` when it has come so far ([`Context::wait_counter`]). One that is dropped takes
-    /// nothing.
+    /// A future that takes `val` off `counter` when the counter has reached it ([`Context::wait_counter`]). A dropped future takes nothing.
     pub fn counter(&self, counter: Counter, val: u64) -> CounterFuture<'_, 'c, F, H> {
         CounterFuture(self.begin(Ok(Waits::Counter(counter, val))))
     }
@@ -224,7 +223,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         TransferFuture(self.begin(begun.map_err(|Returned { error, buffer }| (error, Some(buffer)))))
     }
 
-    /// Begins an atomic operation on the element at `at`; its old value.
+    /// Begins an atomic operation on the element at `at`; the future returns its old value.
     pub fn rmw<T: Word>(&self, at: GlobalPointer<T>, operation: AtomicOp) -> RmwFuture<'_, 'c, T, F, H> {
         let begun = at.check(1).and_then(|()| {
             self.with(|context| context.rmw_nonblocking(at.address(), T::WIDTH, operation, None))
@@ -248,7 +247,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
     fn begin(&self, begun: Result<Waits, (Error, Option<JobBuffer>)>) -> Begun<'_, 'c, F, H> {
         let slot = match begun {
             Ok(waits @ Waits::Counter(..)) => Slot::UnderWay { waits, waker: None, is_dropped: false },
-            // Most operations on memory of the same machine have ended when they have begun.
+            // Most operations on memory of the same machine have ended when they have been started.
             Ok(waits) => match look(&mut self.context.borrow_mut(), waits) {
                 Ok(ended) => Slot::Ended(ended),
                 Err(waits) => Slot::UnderWay { waits, waker: None, is_dropped: false },
@@ -274,13 +273,13 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
             }
             let mut wakers = Vec::new();
             self.context.borrow_mut().wait_until(|context| {
-                // All that has come, then one look at the futures: a look costs by how many there are.
+                // Handles all arrivals, then checks the futures once: a check costs time for each of them.
                 let mut rounds = 0;
                 while rounds < ROUNDS_PER_LOOK_MAX && context.probe()? {
                     rounds += 1;
                 }
                 self.slots.borrow_mut().sweep(context, &mut wakers);
-                // Acquire: pairs with the Release of whoever wakes, so that the poll sees what was done before.
+                // Acquire: pairs with the Release of the waking thread, so that the poll sees what that thread did before.
                 Ok(!wakers.is_empty() || woken.0.swap(false, Ordering::Acquire))
             })?;
             wakers.into_iter().for_each(Waker::wake);
@@ -303,7 +302,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         polled
     }
 
-    /// How the operation of `slot` has ended; if it has not, `waker` is kept.
+    /// The result of the operation of `slot`; if it has not ended, `waker` is kept.
     fn take(&self, slot: usize, waker: &Waker) -> Poll<Ended> {
         let mut slots = self.slots.borrow_mut();
         match std::mem::replace(&mut slots.slots[slot], Slot::Free) {
@@ -311,7 +310,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
                 slots.free.push(slot);
                 Poll::Ready(ended)
             }
-            // Under `block_on` the look after each round of progress finds what has ended; that of a counter takes it off here.
+            // Under `block_on` the check after each round of progress finds ended operations; a counter's value is taken off here.
             Slot::UnderWay { waits, is_dropped, waker: before }
                 if self.is_driven.get() && !matches!(waits, Waits::Counter(..)) =>
             {
@@ -341,8 +340,8 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         matches!(self.slots.borrow().slots[slot], Slot::UnderWay { .. })
     }
 
-    /// One round of progress for the future of `slot`. A counter may wait for a task that has failed, so its wait ends with what
-    /// progress reports; transfers and rmws end by themselves, and leave the error to the next call that can report it.
+    /// One round of progress for the future of `slot`. A counter may wait for a task that has failed, so its wait ends with an error of
+    /// progress; transfers and rmws end by themselves, and leave the error to the next call that can report it.
     fn progress_for(&self, slot: usize) -> Result<()> {
         let is_counter =
             matches!(self.slots.borrow().slots[slot], Slot::UnderWay { waits: Waits::Counter(..), .. });
@@ -360,7 +359,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         Ok(())
     }
 
-    /// Frees the slot of a counter that nobody waits for any more: nothing is taken off it then.
+    /// Frees the slot of a counter's future that was dropped; nothing is taken off the counter.
     fn abandon(&self, slot: usize) {
         let mut slots = self.slots.borrow_mut();
         slots.under_way.retain(|&at| at != slot);
@@ -377,7 +376,7 @@ impl Wake for Woken {
     }
 }
 
-/// Says that `block_on` makes the progress, until it is dropped.
+/// Marks that `block_on` makes the progress, until it is dropped.
 struct Driven<'a> {
     flag: &'a Cell<bool>,
     before: bool,

@@ -1,5 +1,5 @@
-//! Accumulate: rmw on whole arrays, where nobody asks for the old values. LAPI has it as a reduction function
-//! (`LAPI_REG_DDM_FUNC`); the operations here are fixed, so that peers can carry them out.
+//! Accumulate: rmw on whole arrays, without returning the old values. LAPI has it as a reduction function (`LAPI_REG_DDM_FUNC`); the
+//! operations here are fixed, so that peers can carry them out.
 
 use am_core_engine::protocol::{Begun, End};
 
@@ -15,7 +15,7 @@ use crate::in_handler;
 /// How two elements are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accumulation {
-    /// Their sum; of integers, what remains of it in their size.
+    /// The sum; of integers, modulo their size.
     Add,
     /// The smaller one.
     Min,
@@ -31,7 +31,7 @@ pub enum Accumulation {
     Replace,
 }
 
-/// What can be accumulated: 32 and 64 bit integers and floating-point numbers.
+/// Element types of accumulate: 32 and 64 bit integers and floating-point numbers.
 pub trait Element: Copy + sealed::Sealed {
     #[doc(hidden)]
     const WIDTH: Width;
@@ -95,9 +95,9 @@ fn on_floats(how: Accumulation) -> Option<AtomicOp> {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Combines the elements at `to` with `values`, one by one. Each element is updated in one piece, so that updates of several
-    /// tasks, also by rmw, are all in it; the array as a whole is not. Who does it is a property of the region
-    /// ([`Executor`](crate::buffer::Executor)). Returns when all elements are updated.
+    /// Combines the elements at `to` with `values`, one by one. Each element is updated atomically, also with respect to rmw; the array as
+    /// a whole is not. The region determines which task does it ([`Executor`](crate::buffer::Executor)). Returns when all elements are
+    /// updated.
     ///
     /// # Errors
     /// An operation on bits of floating-point numbers, memory that is not exposed for writing or not at a multiple of the element's
@@ -115,7 +115,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.wait_notice_sent(to.owner())
     }
 
-    /// Begins an update; the number of the operation, if it goes on.
+    /// Begins an update; returns the number of the operation, if it goes on.
     fn begin_accumulate<T: Element>(
         &mut self,
         to: RemoteAddress,
@@ -137,7 +137,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let begun =
             self.engine.accumulate(&mut self.fabric, to, operands, (T::WIDTH, operation), notify, end)?;
         let Begun::Ongoing(key) = begun else { return Ok(None) };
-        // The operands are the operation's own, whatever ends this call.
+        // The operands belong to the operation, however this call ends.
         self.engine.ops.keep(key, kept);
         Ok(Some(key))
     }

@@ -1,4 +1,4 @@
-//! `LAPI_Address_init`: every task learns what every task has to tell.
+//! `LAPI_Address_init`: all tasks exchange addresses or other bytes.
 
 use am_core_engine::protocol::collective::CONTRIBUTION_BYTES_MAX;
 

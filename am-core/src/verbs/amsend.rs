@@ -1,4 +1,4 @@
-//! `LAPI_Amsend`: a message whose header handler at the target names the place for its data.
+//! `LAPI_Amsend`: a message whose header handler at the target returns the destination of its data.
 
 use am_core_engine::protocol::{Begun, End, Gather, Outgoing, Posted, Source};
 
@@ -16,17 +16,17 @@ use crate::transfer::Gatherer;
 /// The counters of a message, each optional, and how it is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AmOptions {
-    /// Bumped here when the user data may be changed again (`org_cntr`).
+    /// Bumped here when the user data may be changed (`org_cntr`).
     pub origin: Option<Counter>,
-    /// Bumped at the target when the message is in place and its completion handler has run (`tgt_cntr`).
+    /// Bumped at the target when the message is stored and its completion handler has run (`tgt_cntr`).
     pub target: Option<CounterName>,
     /// Bumped here when the target is done (`cmpl_cntr`).
     pub completion: Option<Counter>,
     /// The message may be answered by a predefined completion (`Completion::BumpAtSource`, `Completion::Reply`), and reserves room for that.
     /// So does a message with a completion counter, and one that is announced. All others are one-way.
     pub answerable: bool,
-    /// The message is announced, also where its data would fit into one packet: they leave this task when the target has a
-    /// place for them, and not before. What ends then, ends at the match (MPI's synchronous mode, and rendezvous).
+    /// The message is announced even if its data would fit into one packet: they leave this task only when the target has a destination for
+    /// them. The operation therefore ends at the match (MPI's synchronous mode, and rendezvous).
     pub announce: bool,
 }
 
@@ -83,9 +83,8 @@ impl<T: Target, S: Source> Operation<S> for Amsend<'_, T> {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Sends a message to `target`, whose header handler `handler` gets `uhdr` and names the place for `udata`
-    /// (`LAPI_Amsend`). Returns when `udata` may be changed again: where the data do not fit into one packet, that is when the
-    /// target has taken them.
+    /// Sends a message to `target`, whose header handler `handler` gets `uhdr` and returns the destination of `udata` (`LAPI_Amsend`).
+    /// Returns when `udata` may be changed; if the data do not fit into one packet, that is when the target has taken them.
     ///
     /// # Errors
     /// An unknown or dead target, a user header longer than [`Limits`](crate::Limits) allow, a call inside a handler; a
@@ -108,8 +107,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// As [`amsend`](Self::amsend), where that takes no more than writing a completion entry; whether it did. If not, nothing was sent,
-    /// and `amsend` finds out why.
+    /// [`amsend`](Self::amsend) if it takes no more than writing a completion entry; returns whether it was sent. If not, `amsend` finds
+    /// out why.
     #[inline(always)]
     pub fn try_amsend_line(
         &mut self,
@@ -133,11 +132,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         is_sent
     }
 
-    /// Sends what does not fit into a completion entry, or met no credit.
+    /// Sends a message that does not fit into a completion entry, or found no credit.
     #[inline(never)]
     fn amsend_slowly(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<()> {
         if !in_handler::is_unmarked() {
-            // What is to be refused is refused there, and the recorder is told.
+            // `run` refuses invalid messages, and tells the recorder.
             return self.run(message, udata);
         }
         let (outgoing, mut polls) = (message.outgoing(message.target), 0);
@@ -174,7 +173,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.try_amsend_now(Amsend { target, handler, uhdr, options }, udata)
     }
 
-    /// The recorder hears of what was sent, and not of what found no room.
+    /// The recorder is told of sent messages, not of those that found no credit.
     #[cold]
     #[inline(never)]
     fn try_amsend_marked(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Outcome> {
@@ -219,8 +218,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         message.begin(self, Gather(udata), End { request, ..End::default() }).map(Begun::outcome)
     }
 
-    /// Gives a message that a header handler has answered with [`Place::Later`] its place: it is placed at once if its data
-    /// are here, and fetched otherwise; then `completion` runs. Does not wait.
+    /// Gives a message for which a header handler has returned [`Place::Later`] its destination: the data are stored at once if they have
+    /// arrived, and fetched otherwise; then `completion` runs. Does not wait.
     ///
     /// # Errors
     /// A ticket that names no waiting message (its sender may have died), a call inside a handler; what the message ended
@@ -230,7 +229,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.accept(ticket, place, completion, &mut self.fabric, &mut self.handlers)
     }
 
-    /// Refuses a message that a header handler has answered with [`Place::Later`]: its origin's operation ends with an error.
+    /// Refuses a message for which a header handler has returned [`Place::Later`]: its origin's operation ends with an error.
     ///
     /// # Errors
     /// A ticket that names no waiting message, a call inside a handler.

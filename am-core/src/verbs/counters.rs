@@ -1,4 +1,4 @@
-//! What counters offer beyond waiting: what became of each destination (`LAPI_Setcntr_wstatus`).
+//! Counters beyond waiting: the state of each destination (`LAPI_Setcntr_wstatus`).
 
 use crate::context::Context;
 use crate::counter::{Counter, CounterName, DestinationStatus};
@@ -8,7 +8,7 @@ use crate::handler::HandlerSet;
 use crate::task::TaskId;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Sets the counter to 0, and watches from now on what becomes of the operations to `destinations` that name it as their
+    /// Sets the counter to 0, and from now on watches the operations to `destinations` that name it as their
     /// completion counter (`LAPI_Setcntr_wstatus`).
     ///
     /// # Errors
@@ -18,7 +18,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.counters.watch(counter, destinations)
     }
 
-    /// What became of them, in the order in which the destinations were given. Makes no progress.
+    /// The states of the destinations, in the order in which they were given. Makes no progress.
     ///
     /// # Errors
     /// A counter that is not watched ([`set_counter_watched`](Self::set_counter_watched)).

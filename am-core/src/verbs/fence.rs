@@ -1,4 +1,4 @@
-//! `LAPI_Fence`, `LAPI_Gfence`, and the fence that LAPI's users had to build: the one that waits for handlers too.
+//! `LAPI_Fence`, `LAPI_Gfence`, and a fence that also waits for handlers, which LAPI's users had to build themselves.
 
 use am_core_engine::protocol::FenceKind;
 
@@ -12,9 +12,9 @@ use crate::task::Endpoint;
 use crate::wait::Errors;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Waits until the data of everything that this context has sent, to `target` or to all, are in place (`LAPI_Fence`).
-    /// Completion handlers on the handler thread may still run; a message that waits for its place there counts as in place
-    /// if its data travelled with it, and is waited for if it was announced.
+    /// Waits until the data of all earlier operations of this context, to `target` or to all, have been stored (`LAPI_Fence`). Completion
+    /// handlers on the handler thread may still run. A message that waits for its destination counts as stored if it carried its data, and
+    /// is waited for if it was announced.
     ///
     /// # Errors
     /// A dead target, or the failure of any task unless the context goes on; a closed context that something was sent to;
@@ -26,8 +26,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fence(target, FenceKind::Data)
     }
 
-    /// As [`fence_data`](Self::fence_data), and waits until every completion handler has run, and every message has had its
-    /// place.
+    /// [`fence_data`](Self::fence_data), and waits until every completion handler has run and every message has got its destination.
     ///
     /// # Errors
     /// As for [`fence_data`](Self::fence_data).
@@ -48,7 +47,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("gfence")?;
         let _span = Span::begin("gfence");
         let fenced = self.fence(None, FenceKind::Data);
-        // The others wait for this task, whatever its own messages met.
+        // The others wait for this task, whatever happened to its own messages.
         let came = if matches!(fenced, Err(Error::PeerFailed { .. })) { Ok(()) } else { self.barrier() };
         fenced.and(came).and_then(|()| self.take_stashed_panic())
     }
@@ -71,7 +70,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             if self.engine.is_dead(target.endpoint.task) {
                 continue;
             }
-            // Nobody can say whether what was sent to a closed context was done.
+            // It is unknown whether operations to a closed context were done.
             let begun = match self.engine.gone(target.endpoint) {
                 None => self.engine.begin_fence(&mut self.fabric, target, kind),
                 Some(error) => Err(error),
@@ -104,7 +103,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 None => Ok(None),
             })?;
         }
-        // The last notice may still wait for room.
+        // The last notice may still wait for a credit.
         for &target in &self.engine.touched.list() {
             self.wait_sent(target)?;
         }
