@@ -10,29 +10,30 @@
 //! * **rmw** operates atomically on a word of exposed memory, **accumulate** on an array of them.
 //! * The data of each may lie in several pieces, at either side ([`vector`]).
 //! * **amsend** sends a message to a *header handler* of the target. The handler sees who sent it, its short *user header* and the
-//!   length of its data, and answers where the data go (a buffer, a part of exposed memory, a sink, nowhere, or *later*)
-//!   and which *completion handler* runs when they are there: a predefined one, a closure, or one on the handler thread.
+//!   length of its data, and returns the destination of the data (a buffer, a part of exposed memory, a sink, none, or *later*)
+//!   and the *completion handler* that runs when they are stored: a predefined one, a closure, or one on the handler thread.
 //! * A **call** is a message whose handler is a function with typed arguments and a typed result ([`call`]).
-//! * **Counters** tell what has happened: each operation can bump one at its origin (the memory may be used again), one at the
-//!   target (the bytes are in place, the completion handler has run) and another one at the origin (the target is done). A wait for
-//!   a counter takes off what it waited for.
-//! * **Fences** wait for everything that was sent before: its data, or its handlers too; the collective one is a barrier as well.
+//! * **Counters** count completions: each operation can bump one at its origin (the memory may be reused), one at the target
+//!   (the bytes are stored, the completion handler has run) and another one at the origin (the target is done). A wait for a
+//!   counter subtracts the value that it waited for.
+//! * **Fences** wait for all earlier operations: for their data, or also for their handlers; the collective one is also a barrier.
 //!
 //! Everything happens inside calls: a context makes progress in every call that waits, in get and rmw, and in
-//! [`probe`](Context::probe); amsend and put make some only where they find no room. Nothing runs behind the program's back, except handlers that were asked onto the handler thread.
+//! [`probe`](Context::probe); amsend and put make some only if they find no credit. No code runs outside
+//! the program's calls, except completion handlers that were sent to the handler thread.
 //!
 //! # What is promised
 //!
 //! * Safe code, bugs and panics included, corrupts the memory of no task. Peers write only into memory that an operation has lent them
-//!   or that was exposed, and neither is behind a reference meanwhile. Whatever place a header handler names, no data go to memory that
-//!   an operation has lent to be read. One limit is known: see below.
-//! * Packets are claims. Each field is checked where it is read. A wrong one ends with an error that says whose fault it is.
+//!   or that was exposed, and neither is behind a reference meanwhile. Whatever destination a header handler returns, no data are written to
+//!   memory that an operation has lent for reading. One limit is known: see below.
+//! * Packets are claims. Each field is checked where it is read. A wrong one ends with an error that names the party at fault.
 //! * Messages from one context to another reach their header handlers in the order in which they were sent. Nothing else is
 //!   ordered, unless a fence is between.
-//! * A message that may be answered has reserved the room for its answer, so a handler never waits, and nothing queues without bound
-//!   on its account. Handlers are given nothing that communicates, and a communicating call inside one is an error.
-//! * The death of a task ends what was under way to it with an error that names it. A program can do the same by
-//!   [`purge_totask`](Context::purge_totask), and begin anew; memory comes back when nobody copies from it any more.
+//! * A message that may be answered has reserved a credit for its answer, so a handler never waits, and answers do not queue without
+//!   bound. Handlers get nothing that communicates, and a communicating call inside one is an error.
+//! * The death of a task ends all operations under way to it with an error that names it. A program can do the same by
+//!   [`purge_totask`](Context::purge_totask), and start again; memory is returned when nothing copies from it any more.
 //! * On the path of a small message there is no allocation, no system call and no lock.
 //!
 //! # What is not promised
