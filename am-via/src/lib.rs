@@ -1,8 +1,8 @@
 //! An emulated Virtual Interface Architecture, and am-core's Fabric on it.
 //!
 //! From the top down: [`fabric`] carries am-core over [`vipl`], which speaks VIA, over a [`device`]: `shm`, the memory of a job on one
-//! machine, or `wire`, a network inside one process, with seeded faults. [`job`] is what the tasks of a job share, and [`Task::join`] is
-//! the front door. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite of the provider
+//! machine, or `wire`, a network inside one process, with seeded faults. [`job`] has the files and settings that the tasks of a job share, and [`Task::join`] is
+//! the entry point. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite of the provider
 //! (`am-conform`).
 //!
 //! A task joins its job and opens a context; a program that no launcher started is a job of one:
@@ -26,20 +26,20 @@
 //! # }
 //! ```
 //!
-//! A program may also be written to VIA itself: its words are in [`vipl`], and [`Task::open_nic`] opens a NIC.
+//! A program may also use VIA itself: its calls are in [`vipl`], and [`Task::open_nic`] opens a NIC.
 //!
 //! # What is promised
 //!
 //! * No safe call corrupts the memory of a peer. Peers reach only what is registered or granted. A claim to it (handle, offset, length,
 //!   rights, protection tag) is checked in one place before the copy, and memory goes back to its owner after the last copy has ended.
-//!   If a peer dies while it copies, that is when its process has ended.
-//! * What is read from job memory is a claim, and is checked where it is read. Tests fill rings, connections and receive areas with
-//!   random entries: their victim goes on, and its other peers notice nothing.
+//!   If a peer dies while it copies, memory goes back when its process has ended.
+//! * Values read from job memory are claims, and are checked where they are read. Tests fill rings, connections and receive areas with
+//!   random entries: the victim goes on, and its other peers are not affected.
 //!
 //! Not promised:
 //!
-//! * A task that writes to job memory past this crate (C, `unsafe`, files in `/proc`, an attacker) is not contained: it can change
-//!   all bytes of all tasks that lie there.
+//! * A task that writes to job memory outside this crate (C, `unsafe`, files in `/proc`, an attacker) is not contained: it can change
+//!   all bytes of all tasks there.
 //! * A peer that ignores its credits can make this task use memory without bound.
 //! * Over `wire`, where several tasks are threads of one process, and between two NICs of one task, a transfer races with a local access to
 //!   the same bytes (`Memory::read`, `Memory::write`): both are plain copies. Wait for the descriptor first.

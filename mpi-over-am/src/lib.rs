@@ -1,6 +1,6 @@
 //! MPI semantics over am-core's active messages, after the seed paper "MPI-LAPI".
 //!
-//! A program joins its job with [`Environment::init`] and talks through [`Communicator`]s:
+//! A program joins its job with [`Environment::init`] and communicates through [`Communicator`]s:
 //!
 //! ```
 //! use mpi_over_am::{Environment, Source, Tag, op};
@@ -10,8 +10,8 @@
 //! let world = environment.world();
 //! let right = (world.rank() + 1) % world.size();
 //!
-//! // Non-blocking operations live in a scope, which waits for them. What is sent is any number, array, tuple, struct that
-//! // derives Equivalence, slice or vector.
+//! // Non-blocking operations belong to a scope, which waits for them. Numbers, arrays, tuples, structs that derive Equivalence,
+//! // slices and vectors can be sent.
 //! let (out, mut got) = ((world.rank(), [0.5; 3]), (0, [0.0; 3]));
 //! world.scope(|s| {
 //!     let arriving = s.irecv(&mut got, Source::Any, Tag::Any)?;
@@ -30,20 +30,20 @@
 //! # How it works
 //!
 //! A message is one active message whose user header is its envelope ([`matching`]). Its header handler, at the receiver,
-//! looks for a posted receive and answers with the user's buffer, or keeps the message as an early arrival. Short messages
-//! bring their data along (eager); long ones are announced and fetched when their receive is there (rendezvous). Early
-//! arrivals have a budget that each sender keeps by itself; beyond it short messages are announced too.
+//! looks for a posted receive and returns the user's buffer, or stores the message as an early arrival. Short messages carry
+//! their data (eager); long ones are announced, and fetched when their receive is posted (rendezvous). Early arrivals have a
+//! budget that each sender keeps to; beyond it short messages are announced, too.
 //!
 //! # What it promises
 //!
 //! - Messages of a pair on one communicator do not overtake each other, in whatever mode and of whatever length.
-//! - Errors are values, and say whose fault they are. A call that fails has ended its operation.
-//! - Buffers are safe whatever safe code does: borrowed ones are lent for a call or a scope that waits, owned ones come back
-//!   by a wait, and forgetting a request does no harm. Memory without a lifetime ([`SendData`], [`RecvData`], a
-//!   [`WindowMemory`] or [`LentMemory`] of a pointer) takes an `unsafe` promise when it is made. What can be sent and received is numbers,
-//!   and what is made of them ([`Buffer`], [`BufferMut`], [`Equivalence`]).
+//! - Errors are values, and name the party at fault. A call that fails has ended its operation.
+//! - Buffers are safe whatever safe code does: borrowed ones are lent for a call or a scope that waits, a wait returns owned
+//!   ones, and forgetting a request does no harm. Memory without a lifetime ([`SendData`], [`RecvData`], a
+//!   [`WindowMemory`] or [`LentMemory`] of a pointer) takes an `unsafe` promise when it is made. Numbers, and types made of numbers,
+//!   can be sent and received ([`Buffer`], [`BufferMut`], [`Equivalence`]).
 //! - No safe call corrupts the memory of another task. The limits are those that [`am_core`] lists under "What is not promised": a task
-//!   that writes past the library (C, `unsafe`) is not contained, and local accesses to a window can race with transfers if both are in
+//!   that writes outside the library (C, `unsafe`) is not contained, and local accesses to a window can race with transfers if both are in
 //!   one process.
 //! - An [`Environment`] belongs to one thread, and takes no lock; one of [`Environment::init_threads`] serves any number of them
 //!   ([`LockPolicy`]).

@@ -1,9 +1,9 @@
-//! The protocol of am-core: what packets mean.
+//! The protocol of am-core: the meaning of its packets.
 //!
 //! An [`Engine`](protocol::Engine) holds the protocol state of one context. It reads no clock, does no input or output and starts no thread;
-//! packets come and go through a [`Fabric`](fabric::Fabric), and code of the program runs through [`UserCode`](user_code::UserCode). So a test drives any
-//! number of engines in one thread. Programs use am-core's `Context`, which owns an engine and gives it progress; that crate
-//! exports from here what is for programs and for those who write a fabric.
+//! a [`Fabric`](fabric::Fabric) sends and receives its packets, and code of the program runs through [`UserCode`](user_code::UserCode). So a test drives any
+//! number of engines in one thread. Programs use am-core's `Context`, which owns an engine and makes its progress; that crate
+//! re-exports the items for programs and for authors of fabrics.
 //!
 //! Functions of the message path are generic or `#[inline]`, so that they are compiled together with the fabric that they run over.
 

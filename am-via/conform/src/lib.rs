@@ -1,8 +1,8 @@
 //! A conformance suite for the provider, in the three levels of VIA's own: Early Adopter, Functional, Full.
 //!
-//! Each check has a name, a level and the clause that it is about, and is run by two sides at once: as two processes over shared
-//! memory, started through the launcher, and as two threads over the emulated wire, where those about a faulty wire are run
-//! too. `am-conform` is a thin user of this.
+//! Each check has a name, a level and the clause that it is about, and runs on two sides at once: as two processes over shared
+//! memory, started through the launcher, and as two threads over the emulated wire, where the checks of a faulty wire also
+//! run. `am-conform` is a thin user of this.
 //!
 //! ```
 //! let plan = am_via_conform::Plan { only: Some("inline".to_owned()), over_shm: false, ..am_via_conform::Plan::default() };

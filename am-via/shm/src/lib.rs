@@ -1,6 +1,6 @@
-//! Shared memory: the memory files of a job, what lies where in them, and the lock-free parts that tasks share.
+//! Shared memory: the memory files of a job, their layout, and the lock-free parts that tasks share.
 //!
-//! This crate knows nothing of VIA, LAPI or MPI. Its callers are am-via's own crates, and keep what each function asks for. Its rules:
+//! This crate knows nothing of VIA, LAPI or MPI. Its callers are am-via's own crates, and satisfy the conditions of each function. Its rules:
 //!
 //! 1. Memory that another task can write is never behind `&` or `&mut` to plain data: atomics, or raw pointers and copies.
 //! 2. A number read from shared memory is a claim. It is checked once, here, into a type that means "checked".

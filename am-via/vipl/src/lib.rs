@@ -1,12 +1,12 @@
-//! VIA's user agent (VIPL): NICs, VIs, descriptors, queues and connections, in VIA's words, over an emulated device.
+//! VIA's user agent (VIPL): NICs, VIs, descriptors, queues and connections, by VIA's names, over an emulated device.
 //!
 //! A NIC is a device and a table of VIs. A fabric uses it as it is: its VIs have *standing receives*, so that a message costs
-//! one entry and no descriptor. A program written to VIA opens a [`UserAgent`], which adds what programs use: descriptors in work
+//! one entry and no descriptor. A program written to VIA opens a [`UserAgent`], which adds VIA's interface for programs: descriptors in work
 //! queues, completion queues, protection tags, connections by name. Both send by one post, under one check of the VI's state,
 //! reliability level and credits.
 //!
-//! Where VIPL differs from the C interface, it is because of Rust: descriptors are given and given back, so that nobody changes one
-//! that is posted; memory is named by handle and offset, and shared with its registration; handles know their NIC and their
+//! The differences from VIPL's C interface are due to Rust: descriptors are moved into a queue and returned, so that a posted one cannot
+//! be changed; memory is named by handle and offset, and shared with its registration; handles know their NIC and their
 //! age; `VIP_NOT_DONE` is `None`; a timeout of `VIP_INFINITE` is `None`, too. Handlers run in the calls that make progress.
 //!
 //! Two NICs, here on a wire in one process; in a program of several tasks, `am_via::Task::open_nic` opens the task's own:
