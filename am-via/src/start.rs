@@ -1,4 +1,4 @@
-//! The front door: joins the job and puts device, NIC, fabric and context together as the settings say.
+//! The entry point: joins the job, and opens device, NIC, fabric and context by the settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,15 +42,15 @@ impl Task {
         Ok(Self { job, heap })
     }
 
-    /// What is said of settings in the job that [`join`](Self::join) joins, without joining it.
+    /// The variables with settings in the job that [`join`](Self::join) joins, without joining it.
     ///
     /// # Errors
-    /// The job's memory cannot be reached, or a setting has a value that it cannot take.
+    /// The job's memory cannot be reached, or a setting has an invalid value.
     pub fn variables() -> Result<Variables> {
         Job::look_at_variables().map_err(|error| of_job(&error))
     }
 
-    /// Tells each call, message and sleep of this process on the standard error from now on: for a person who debugs.
+    /// Prints each call, message and sleep of this process on the standard error from now on, for debugging.
     pub fn say_all(&self) {
         let recorder = self.job.recorder_for_person();
         recorder.say_all();
@@ -69,8 +69,8 @@ impl Task {
         self.job.task()
     }
 
-    /// Opens the fabric of context `context`. A context is open once at a time, whoever has joined the job; after it was closed it may be
-    /// opened again, and then knows no address of before.
+    /// Opens the fabric of context `context`. A context can be open only once at a time; after it was closed it may be opened again, and
+    /// its earlier addresses are then invalid.
     ///
     /// # Errors
     /// The context is open in this process, no task can have it, a program written to VIA has opened its NIC, or the job's memory
@@ -91,9 +91,9 @@ impl Task {
         })
     }
 
-    /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`. Each is used by one
-    /// context, or once by such a program: it can't be opened again, since its peers know it as closed. The setting
-    /// `registered_bytes_max`, if there is one, is its MaxRegisterBytes.
+    /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`. Each is used by one context, or
+    /// once by such a program: it can't be opened again, because its peers have recorded it as closed. The setting `registered_bytes_max`,
+    /// if there is one, is its MaxRegisterBytes.
     ///
     /// # Errors
     /// No NIC has this name, it was opened before, a context uses it, or the job's memory cannot be mapped.
@@ -113,8 +113,8 @@ impl Task {
         })
     }
 
-    /// Opens the device that carries the messages of context `context`, as the job's settings say: what a fabric or a user agent of the
-    /// caller's own making is opened on.
+    /// Opens the device that carries the messages of context `context`, by the job's settings, for a fabric or a user agent that the caller
+    /// makes itself.
     ///
     /// # Errors
     /// The context is open in this process, no task can have it, or the job's memory cannot be mapped.
@@ -126,7 +126,7 @@ impl Task {
             Memory::Auto if !wait.spin_max.is_zero() => {
                 usize::try_from(settings.pipe_bytes_min).unwrap_or(usize::MAX)
             }
-            // The one way that is left is to be used.
+            // No other way exists, so this one is used.
             _ => usize::MAX,
         };
         let options = ShmOptions {
@@ -152,7 +152,7 @@ impl Task {
         Ok(Context::new(self.fabric(0)?))
     }
 
-    /// A bare ring and buffer to and from `peer`: the machine's limit, to measure against.
+    /// A bare ring and buffer to and from `peer`, to measure the machine's limit.
     ///
     /// # Errors
     /// The job's memory cannot be mapped.
@@ -163,8 +163,8 @@ impl Task {
         })
     }
 
-    /// Where each task has a core, a wait may spin. With fewer cores a spinning task keeps its peer from running, so it yields a few
-    /// times, then sleeps.
+    /// If each task has a core, a wait may spin. With fewer cores a spinning task keeps its peer from running, so it yields a few times,
+    /// then sleeps.
     fn wait_policy(&self) -> WaitPolicy {
         let has_core = self.job.num_tasks() <= self.job.cpus();
         let (spin_max, yield_polls_max) =
@@ -218,5 +218,5 @@ const NICS_MAX: u32 = 16;
 const BY_NAME: u32 = (1 << NICS_MAX) - 1;
 /// The longest spin, where each task has a core: a wake-up after it adds less than a hundredth to the wait.
 const SPIN_MAX: Duration = Duration::from_millis(4);
-/// Yields before a sleep, where a yield lets another task of the job run.
+/// Number of yields before a sleep, since a yield lets another task of the job run.
 const YIELD_POLLS: u32 = 40;

@@ -1,24 +1,25 @@
-//! What a task records of itself, for the traces and statistics of a job: the one vocabulary of the layers that tell and of the job that keeps.
+//! Events of a task, for the traces and statistics of a job: the common types of the layers that report them and of the job that records
+//! them.
 
 #![forbid(unsafe_code)]
 
-/// What kind of thing happened. The numbers are those of a job's record.
+/// The kind of an event. The numbers are those of a job's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum EventKind {
-    /// A call or a part of it, a collective, a sleep begins.
+    /// A call, a part of it, a collective or a sleep begins.
     Begin = 1,
-    /// The last one that this thread began, and that has not ended, ends.
+    /// The span that this thread began last ends.
     End = 2,
-    /// A message is handed over.
+    /// A message is sent.
     Sent = 3,
-    /// A message has met its receive, or runs its handler.
+    /// A message has matched its receive, or runs its handler.
     Received = 4,
     /// This task moved bytes without the help of its peer: a put or a get.
     Moved = 5,
     /// A value, such as the length of a queue.
     Value = 6,
-    /// Something that takes no time.
+    /// An event without a duration.
     Mark = 7,
 }
 
@@ -38,13 +39,13 @@ impl EventKind {
 pub struct Event<'a> {
     /// What kind of thing it is.
     pub kind: EventKind,
-    /// The call, the protocol, the queue. An end has none.
+    /// The call, the protocol, or the queue. An end has none.
     pub name: &'a str,
     /// The number of the task at the other end.
     pub peer: Option<u32>,
     /// MPI's tag, or the number of the header handler.
     pub tag: i32,
-    /// What the tag belongs to: a communicator, a handler.
+    /// The communicator or handler that the tag belongs to.
     pub context: u32,
     /// Bytes, or the value.
     pub amount: u64,
@@ -58,7 +59,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Records events. A context calls it amid its own calls, so it must not call a context.
+/// Records events. A context calls it within its own calls, so it must not call a context.
 pub trait Recorder: Send + Sync {
     /// Records an event of the calling thread.
     fn record(&self, event: &Event<'_>);

@@ -1,8 +1,8 @@
 //! A network inside one process, with simulated delivery: seeded, adversarial, and exact about what it may do.
 //!
-//! It keeps what [`Fabric`] promises, and nothing more:
+//! It keeps what [`Fabric`](crate::fabric::Fabric) promises, and nothing more:
 //!
-//! * Packets of one sender come in the order in which they were posted, each once. Among senders any order is possible.
+//! * Packets of one sender arrive in the order in which they were posted, each once. Among senders any order is possible.
 //!   With [`Config::reorder_pieces`], consecutive `Piece` packets of one sender may change places among themselves; no other
 //!   packet changes places with anything.
 //! * A post may be refused with `Retry` at random ([`Config::retry_one_in`]) and is where credits or places for answers are

@@ -45,7 +45,7 @@ fn many_calls_are_under_way_at_once_to_every_task_and_to_oneself() {
         for (x, square) in (0..).zip(squares.expect("all live")) {
             assert_eq!(square.expect("a number"), x * x);
         }
-        // A result that nobody waits for is dropped.
+        // The result of a dropped call is dropped.
         drop(session.call(TaskId(0), square, 7));
         drop(session);
         context.gfence().expect("all have called");
@@ -74,7 +74,7 @@ fn a_function_that_panics_is_an_error_of_its_caller() {
 fn arguments_of_another_type_are_an_error_of_the_caller() {
     let (_, endpoints) = network(Config::new(2));
     threads::run(endpoints, |context| {
-        // The program's mistake: the functions have the same number and other types.
+        // An error of the program: the functions have the same number and different types.
         if context.task().0 == 0 {
             let length = context.function(|text: String| text.len()).expect("a function");
             context.gfence().expect("both are here");

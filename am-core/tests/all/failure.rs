@@ -1,4 +1,4 @@
-//! The death of a task, over the loopback network in one thread: what was under way ends, with the dead task's name.
+//! The death of a task, over the loopback network in one thread: operations under way end with an error that names it.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -25,7 +25,7 @@ fn job(config: Config) -> (Network, Vec<Node>, Watchdog) {
     (network, endpoints.into_iter().map(Context::new).collect(), watchdog)
 }
 
-/// Lets everything that is under way happen.
+/// Makes progress until nothing more happens.
 fn settle(nodes: &mut [Node]) -> Vec<Error> {
     let mut errors = Vec::new();
     let mut quiet = 0;
@@ -62,7 +62,7 @@ fn a_blocked_wait_ends_with_the_failure() {
     network.kill(TaskId(1));
     let error = nodes[0].wait_counter(counter, 1).unwrap_err();
     assert_names(&error, TaskId(1));
-    // And so does every later one.
+    // Every later one fails in the same way.
     assert_names(&nodes[0].wait_counter(counter, 1).unwrap_err(), TaskId(1));
     assert_names(&nodes[0].gfence().unwrap_err(), TaskId(1));
 }
@@ -130,7 +130,7 @@ fn operations_under_way_end_and_hand_their_memory_back() {
         let region = nodes[1].expose(buffer, Access::READ_WRITE).unwrap();
         let node = &mut nodes[0];
         node.set_go_on(true);
-        // Announced; then queued, since there is one credit and nobody polls; then a put, a get and an rmw.
+        // Announced; then queued, since there is one credit and nothing is polled; then a put, a get and an rmw.
         let mut handles = Vec::new();
         for len in [100_000, 10, 20] {
             let options = AmOptions::default();
@@ -187,7 +187,7 @@ fn a_message_that_was_coming_ends_with_an_outcome() {
         let handle = nodes[1]
             .start(Amsend { target: TaskId(0), handler, uhdr: &[], options: AmOptions::default() }, bytes)
             .unwrap();
-        // The announcement is in, the fetch or the pieces have begun.
+        // The announcement has arrived; the fetch or the pieces have begun.
         while !nodes[0].probe().unwrap() {}
         if reach == Reach::Staged {
             nodes[1].probe().unwrap();
@@ -231,7 +231,7 @@ fn what_waits_for_its_place_goes_with_its_sender_unless_it_is_here() {
     drop(handle);
 }
 
-/// Unwinding out of a scope: what nobody has accepted is withdrawn, the peers see that the task has failed.
+/// Unwinding out of a scope: messages not accepted yet are withdrawn, and the peers see that the task has failed.
 #[test]
 fn a_scope_that_unwinds_withdraws_and_fails_the_task() {
     let (network, mut nodes, _watchdog) = job(Config::new(2));

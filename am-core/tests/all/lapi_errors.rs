@@ -1,5 +1,5 @@
-//! LAPI's errors, one by one: each that can arise is made to, says whose fault it is and has the values; of the others it is
-//! said why they cannot.
+//! LAPI's errors, one by one: each that can occur is caused, and must name the party at fault and the values; for the others this file says
+//! why they cannot occur.
 //!
 //! A name stands for its code `LAPI_ERR_*`; `*` for a family. What a task alone can do wrong is done by one task of two; the
 //! same errors on every fabric, and between processes, are the conformance suite's.
@@ -40,7 +40,7 @@ fn job() -> Job {
     Job { network, origin, target, at, handler }
 }
 
-/// The next error that comes up at a task while both make progress.
+/// The next error of a task while both make progress.
 fn next_error(of: &mut Node, other: &mut Node) -> Error {
     loop {
         if let Err(error) = of.probe() {
@@ -50,10 +50,10 @@ fn next_error(of: &mut Node, other: &mut Node) -> Error {
     }
 }
 
-/// Makes an error arise.
+/// Causes an error.
 type Make = fn(Job) -> Error;
 
-/// Name, whose fault, what its text has to contain, how it arises.
+/// Name, party at fault, texts of the message, and the function that causes it.
 const ARISE: [(&str, Fault, &[&str], Make); 24] = [
     ("HNDL_INVALID", Fault::Peer, &["task 1", "closed"], |job| {
         let Job { mut origin, target, handler, .. } = job;
@@ -75,7 +75,7 @@ const ARISE: [(&str, Fault, &[&str], Make); 24] = [
         job.origin.put(job.at, &[1; 65], PutOptions::default()).unwrap_err()
     }),
     ("ORG_ADDR_NULL", Fault::Caller, &["offset 56", "63"], |mut job| {
-        // A borrow cannot be null; a layout may name what a slice has not.
+        // A borrow cannot be null; a layout may describe elements that the slice does not have.
         let layout = Layout::strided(0, 8, 8, 8).unwrap();
         let from = Pieces::Layout(&[0; 63], &layout);
         job.origin.run(Put { to: (job.at, &layout), options: PutOptions::default() }, from).unwrap_err()
@@ -167,7 +167,7 @@ const ARISE: [(&str, Fault, &[&str], Make); 24] = [
     ("GRP_*", Fault::Caller, &["task 9", "0 to 1"], |job| job.origin.group(&[TaskId(9)]).unwrap_err()),
 ];
 
-/// Names, and why they cannot arise.
+/// Names, and why they cannot occur.
 const CANNOT_ARISE: [(&str, &str); 15] = [
     ("UHDR_NULL", "a slice is never null"),
     ("HDR_LEN", "a user header may have any length up to the greatest"),

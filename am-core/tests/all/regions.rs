@@ -5,7 +5,7 @@ use am_core::buffer::Access;
 use am_core::error::{Error, Fault};
 use am_core::testing::loopback::{Config, network};
 
-/// Both contexts are context 0 of task 0, in networks of their own, so that endpoint and grant are the same.
+/// Both contexts are context 0 of task 0, in different networks, so that endpoint and grant are equal.
 #[test]
 fn a_region_is_taken_back_by_the_context_that_exposed_it_and_by_no_other() {
     let alone = || Context::new(network(Config::new(1)).1.remove(0));

@@ -1,4 +1,4 @@
-//! The suite over a hostile network, with tasks that take turns: the same seeds are the same run, other seeds another one.
+//! The suite over a hostile network, with tasks that take turns: equal seeds give equal runs, other seeds different ones.
 
 use am_core::testing::loopback::{Config, network};
 use am_core::testing::turns::{record_checks, same_seed_same_run};

@@ -84,7 +84,7 @@ fn threads_share_a_context_and_wait_beside_each_other() {
                     });
                 }
             }
-            // In polling mode somebody must answer the last operations of the other task.
+            // In polling mode some thread must answer the last operations of the other task.
             if !interrupts {
                 for (own, shared) in shared.iter().enumerate() {
                     let word = &regions[own];
@@ -143,12 +143,12 @@ fn one_thread_at_a_time_waits_for_a_counter_without_polling() {
     std::thread::scope(|scope| {
         let wait = || shared.wait_counter_without_polling(counter, 1);
         let mut waiters = vec![scope.spawn(wait)];
-        // Whoever comes second is refused, and which thread that is nobody knows.
+        // The thread that comes second is refused; either may be.
         while !waiters.iter().any(std::thread::ScopedJoinHandle::is_finished) {
             waiters.push(scope.spawn(wait));
             std::thread::sleep(Duration::from_millis(20));
         }
-        // A purge of a destination ends the wait of the one who is in.
+        // A purge of a destination ends the wait of the other one.
         while waiters.iter().filter(|waiter| !waiter.is_finished()).count() > 1 {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Packets are claims: a peer that sends anything at all causes errors, and nothing else.
+//! Packets are claims: a peer that sends arbitrary packets causes errors, and nothing else.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -18,7 +18,7 @@ use am_core::testing::loopback::{Config, Loopback, Reach, network};
 use am_core::testing::watchdog::Watchdog;
 use am_core::{AmOptions, Amsend, Context, Get, GetOptions};
 
-/// A packet that is wrong in a random way: any bytes, or fields of small numbers, which name what may exist.
+/// A packet that is wrong in a random way: arbitrary bytes, or fields with small numbers, which name things that may exist.
 fn wild_bytes(random: &mut Random) -> Vec<u8> {
     let len = [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 41, 60, 1000][random.below(14)];
     if random.one_in(3) {
@@ -75,7 +75,7 @@ fn any_packet_is_an_error_at_worst() {
         ];
         let mut errors = 0;
         for round in 0..3000 {
-            // Something is under way in the right direction too, so that answers may hit it.
+            // Operations are under way in the right direction, too, so that answers may hit them.
             if round % 50 == 0 {
                 let options = AmOptions { announce: true, ..AmOptions::default() };
                 let udata = JobBuffer::from(vec![1; 5000]);
@@ -97,7 +97,7 @@ fn any_packet_is_an_error_at_worst() {
                 assert!(inline.push(head), "not longer than an entry");
                 wild.post_packet(target, class, label, &inline, &mut body)
             };
-            // A packet that finds no room is not sent: there will be others.
+            // A packet without a credit is not sent: others follow.
             let _ = posted.expect("the target lives");
             for _ in 0..3 {
                 if let Err(error) = context.probe() {
@@ -112,7 +112,7 @@ fn any_packet_is_an_error_at_worst() {
     }
 }
 
-/// A peer asks without end, and takes no answer: what waits for it here stays bounded, and an error names it.
+/// A peer sends any number of questions and takes no answer: what waits for it here stays bounded, and an error names the peer.
 #[test]
 fn questions_without_end_take_no_memory() {
     const QUESTIONS: u32 = if cfg!(debug_assertions) { 300_000 } else { 10_000_000 };
@@ -157,7 +157,7 @@ fn questions_without_end_take_no_memory() {
                 );
             }
         }
-        // It takes the refusals, which have room of their own, and keeps the pieces: their credits never come back.
+        // It takes the refusals, which have credits of their own, and keeps the pieces: their credits never come back.
         while let Some(Event::Arrival(arrival)) = wild.poll(&mut inline) {
             if arrival.class == Class::Answer {
                 wild.release(arrival);
@@ -165,11 +165,11 @@ fn questions_without_end_take_no_memory() {
         }
     }
     println!("{refused} of {QUESTIONS} questions were refused");
-    // Each question is answered, refused or still waiting: the answered ones had a credit each.
+    // Each question is answered, refused or still waiting; each answer took a credit.
     assert!(refused + MAY_WAIT + config.credits >= QUESTIONS, "{refused} were refused");
 }
 
-/// The owner of memory says that a get is done before it has sent a byte.
+/// The owner of memory reports the end of a get before it has sent a byte.
 #[test]
 fn a_get_ends_with_the_answer_that_came_too_early() {
     let _watchdog = Watchdog::new("an early answer".to_owned(), std::time::Duration::from_secs(60));
@@ -184,7 +184,7 @@ fn a_get_ends_with_the_answer_that_came_too_early() {
         context.start(Get { from, options: GetOptions::default() }, JobBuffer::zeroed(5000)).unwrap();
     let mut asked = InlineBytes::new();
     while !matches!(wild.poll(&mut asked), Some(Event::Arrival(Arrival { class: Class::Request, .. }))) {}
-    // Told: the operation's number, which stands behind place and length in the question, and a value.
+    // The answer: the operation's number, which follows address and length in the question, and a value.
     let mut told = InlineBytes::new();
     assert!(told.push(&asked.as_slice()[24..28]) && told.push(&[0; 8]));
     let _ = wild.post_inline(target, Class::Answer, 9, &told).unwrap();
@@ -192,18 +192,18 @@ fn a_get_ends_with_the_answer_that_came_too_early() {
     let error = ended.unwrap_err();
     assert_eq!(error.fault(), Fault::Peer);
     assert!(error.to_string().contains("the end of a get before its last byte"), "{error}");
-    // What it sends now is refused by name.
+    // Its later packets are refused with an error that names it.
     let _ = wild.post_inline(target, Class::OneWay, 9, &told).unwrap();
     assert_eq!(context.probe().unwrap_err().fault(), Fault::Peer);
 }
 
-/// A counter by a name that may or may not exist at the peer.
+/// A counter whose name may or may not exist at the peer.
 fn counter_of(uhdr: &[u8]) -> am_core::counter::CounterName {
     let number = uhdr.first().map_or(1, |&byte| u32::from(byte) + 1);
     am_core::counter::CounterName::from_wire(number).unwrap()
 }
 
-/// The head of a message lies in the entry and is as long as it says, or, if that is too long, before the data.
+/// The head of a message is in the entry and has the length that it states, or, if that is too long, before the data.
 #[test]
 fn a_message_whose_head_is_not_as_long_as_it_says_is_refused() {
     let _watchdog = Watchdog::new("heads".to_owned(), std::time::Duration::from_secs(60));

@@ -1,15 +1,15 @@
 //! Grants of operations that have ended, kept for the next operation with the same buffer in job memory.
 //!
-//! A program sends from the same buffers again and again. Opening a region and closing it takes a line of memory that the peer
-//! reads from it each time; a region that stays open lies in both caches. Only grants to read are kept: a peer that reads by one
-//! after its operation has ended gets bytes that mean nothing, and touches nothing of the owner's. Private memory is copied by the
-//! kernel, which takes much longer than a line; and what comes back at which address there differs from run to run.
+//! A program sends from the same buffers again and again. Opening and closing a region changes a line of memory that the peer must read
+//! again each time; the line of a region that stays open is in both caches. Only grants for reading are kept: a peer that reads by one
+//! after its operation has ended gets meaningless bytes, and changes nothing of the owner's. For private memory nothing is kept: the kernel
+//! copies it, which takes much longer than a line, and its addresses are reused in ways that differ from run to run.
 
 use std::num::NonZeroUsize;
 
 use am_core::buffer::Grant;
 
-/// More buffers than a program sends from at a time; few enough to look through.
+/// More buffers than a program usually sends from at a time; few enough for a linear search.
 const KEPT_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -17,26 +17,26 @@ struct Kept {
     at: NonZeroUsize,
     len: usize,
     grant: Grant,
-    /// An operation has it now.
+    /// Whether an operation uses it.
     in_use: bool,
 }
 
-/// The grants of one NIC that are kept.
+/// The kept grants of one NIC.
 #[derive(Debug)]
 pub(super) struct KeptGrants {
     kept: Vec<Kept>,
-    /// Index of the next one to replace.
+    /// Index of the one to replace next.
     next: usize,
 }
 
-/// What has to be done with a new grant.
+/// What becomes of a new grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     /// It is kept.
     Free,
-    /// It is kept in the place of this one, which has to end.
+    /// It is kept in place of this one, which must end.
     InsteadOf(Grant),
-    /// All that are kept are in use: it is not kept.
+    /// All kept grants are in use: it is not kept.
     None,
 }
 
@@ -45,7 +45,7 @@ impl KeptGrants {
         Self { kept: Vec::with_capacity(KEPT_MAX), next: 0 }
     }
 
-    /// A free grant of exactly this memory. It is in use from now on.
+    /// A free grant of exactly this memory, which is in use from now on.
     #[inline]
     pub(super) fn take(&mut self, at: NonZeroUsize, len: usize) -> Option<Grant> {
         let kept = self.kept.iter_mut().find(|kept| kept.at == at && kept.len == len && !kept.in_use)?;
@@ -71,14 +71,14 @@ impl KeptGrants {
         Room::None
     }
 
-    /// The operation that had `grant` has ended; whether it is kept.
+    /// The operation of `grant` has ended; returns whether the grant is kept.
     #[inline]
     pub(super) fn give_back(&mut self, grant: Grant) -> bool {
         let kept = self.kept.iter_mut().find(|kept| kept.grant == grant);
         kept.map(|kept| kept.in_use = false).is_some()
     }
 
-    /// Keeps `grant` no more.
+    /// Removes `grant`.
     pub(super) fn forget(&mut self, grant: Grant) {
         self.kept.retain(|kept| kept.grant != grant);
         self.next = 0;

@@ -1,16 +1,15 @@
-//! How much of the program's private memory is registered at once, where that is limited: the registrations of its buffers,
-//! kept after their operation for the next one, and ended when others need the room.
+//! Limits how much of the program's private memory is registered at once, if a setting does so: registrations of buffers are kept after
+//! their operation for the next one, and ended when others need their share.
 //!
-//! A NIC translates and pins registered pages, so it has a limit of them, and registering is slow: programs keep their
-//! registrations for later. The emulated NIC pins nothing. What is kept here is therefore an account: which pages count as
-//! registered, who uses them, when they were used last. Its rules are those that a real NIC would enforce, and an entry that
-//! outlives its memory does no harm, since it grants nothing: a peer needs the grant of one operation or an
-//! exposed region, with its generation.
+//! A NIC translates and pins registered pages, so it has a limit of them, and registering is slow: programs keep their registrations for
+//! later. The emulated NIC pins nothing. This is therefore an account: which pages count as registered, how many users they have, and when
+//! they were used last. Its rules are those that a real NIC would enforce, and an entry that outlives its memory does no harm, since it
+//! grants nothing: a peer needs the grant of one operation or an exposed region, with its generation.
 //!
-//! An operation never waits here. If the limit leaves no bytes for a range, it is not registered, and its operation goes in pieces
-//! through the NIC's own buffers. Waiting would deadlock: in an exchange of all with all, each task may have lent all its bytes to
-//! sends that complete only when the others can register their receives. For the same reason a quarter of the limit is reserved
-//! for the local end of transfers, which end without a peer's help.
+//! An operation never waits here. If the limit leaves no bytes for a range, it is not registered, and its operation is sent in pieces
+//! through the NIC's own buffers. Waiting would deadlock: in an all-to-all exchange, each task may have lent all its bytes to sends that
+//! complete only when the others can register their receives. For the same reason a quarter of the limit is reserved for the local end of
+//! transfers, which end without a peer's help.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -20,18 +19,18 @@ const PAGE: u64 = 4096;
 /// A quarter of it is more than the two pages that a short range can touch.
 const LIMIT_MIN: u64 = 16 * PAGE;
 
-/// What became of registrations so far.
+/// Statistics of registrations so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegistrationStatistics {
-    /// Bytes that are registered now, in use or kept for later.
+    /// Bytes registered now, in use or kept for later.
     pub registered_bytes: u64,
-    /// The most that ever were.
+    /// The maximum so far.
     pub registered_bytes_peak: u64,
-    /// Ranges that were wanted and still registered, whole.
+    /// Ranges that were needed and still registered as a whole.
     pub hits: u64,
-    /// Ranges that were wanted and had to be registered, in part or whole.
+    /// Ranges that were needed and had to be registered, in part or as a whole.
     pub misses: u64,
-    /// Kept ranges that were ended to make room.
+    /// Kept ranges that were ended in favour of others.
     pub evictions: u64,
     /// Ranges that found no room: their operations went in pieces.
     pub refusals: u64,
@@ -42,11 +41,11 @@ pub struct RegistrationStatistics {
 struct Registered {
     end: u64,
     users: u32,
-    /// When it was used last.
+    /// Time of the last use.
     stamp: u64,
 }
 
-/// What a range is wanted for.
+/// The purpose of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The local end of a transfer, which ends by itself.
@@ -61,7 +60,7 @@ pub(super) struct RegistrationCache {
     limit: u64,
     /// Disjoint ranges, by their start.
     ranges: BTreeMap<u64, Registered>,
-    /// The ranges that nobody uses, oldest first: stamp and start.
+    /// The unused ranges, oldest first: stamp and start.
     unused: BTreeSet<(u64, u64)>,
     /// Bytes in use.
     used: u64,
@@ -92,7 +91,7 @@ impl RegistrationCache {
         self.statistics
     }
 
-    /// The longest local end that finds room in any case when the transfers under way have ended.
+    /// Maximum length of a local end that fits in any case once the transfers under way have ended.
     pub(super) fn local_end_bytes_max(&self) -> u64 {
         (self.limit / 4).saturating_sub(2 * PAGE)
     }
@@ -109,7 +108,8 @@ impl RegistrationCache {
         }
     }
 
-    /// Registers `len` bytes from address `at` on, as far as they are not, and holds them; `None`: there is no room.
+    /// Registers `len` bytes from address `at` on, as far as they are not registered, and holds them; `None` if the limit does not allow
+    /// it.
     pub(super) fn hold(&mut self, at: u64, len: u64, purpose: Purpose) -> Option<Range<u64>> {
         let pages = pages(at, len);
         self.clock += 1;
@@ -132,7 +132,7 @@ impl RegistrationCache {
         Some(pages)
     }
 
-    /// What is registered of `pages` has one more user.
+    /// Adds one user to the registered parts of `pages`.
     fn use_all(&mut self, pages: &Range<u64>) {
         for (&start, range) in self.ranges.range_mut(pages.clone()) {
             if range.users == 0 {
@@ -155,7 +155,7 @@ impl RegistrationCache {
         }
     }
 
-    /// Registers what of `pages` is not, for one user.
+    /// Registers the gaps in `pages`, for one user.
     fn register_gaps(&mut self, pages: &Range<u64>) {
         let mut from = pages.start;
         let mut gaps = Vec::new();
@@ -174,7 +174,7 @@ impl RegistrationCache {
         statistics.registered_bytes_peak = statistics.registered_bytes_peak.max(statistics.registered_bytes);
     }
 
-    /// One user of what [`hold`](Self::hold) returned is gone. The pages stay registered.
+    /// Removes one user of what [`hold`](Self::hold) returned. The pages stay registered.
     pub(super) fn let_go(&mut self, pages: &Range<u64>) {
         self.clock += 1;
         for (&start, range) in self.ranges.range_mut(pages.clone()) {
@@ -193,7 +193,7 @@ impl RegistrationCache {
         let starts: Vec<u64> = self.ranges.range(pages.clone()).map(|(&start, _)| start).collect();
         for pair in starts.windows(2).rev() {
             let (first, second) = (self.ranges[&pair[0]], self.ranges[&pair[1]]);
-            // Not those in use: each user knows the bounds of its own.
+            // Not those in use: each user knows the bounds of its own range.
             let alike = first.users + second.users == 0 && first.stamp == second.stamp;
             if first.end == pair[1] && alike {
                 self.ranges.remove(&pair[1]);
@@ -259,7 +259,7 @@ mod tests {
         RegistrationCache { limit: pages * PAGE, ..RegistrationCache::new(0) }
     }
 
-    /// What the account says of itself, counted anew.
+    /// Checks the account against a new count.
     fn check(cache: &RegistrationCache) {
         let (mut registered, mut used, mut unused, mut end) = (0, 0, 0, 0);
         for (&start, range) in &cache.ranges {

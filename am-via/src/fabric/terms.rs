@@ -1,4 +1,4 @@
-//! The terms of am-core and of the VIPL, each in the other's: endpoints and addresses, grants and memory handles, classes, updates, errors.
+//! Converts between the terms of am-core and of VIPL: endpoints and addresses, grants and memory handles, classes, updates, errors.
 
 use std::ptr::NonNull;
 
@@ -37,7 +37,7 @@ pub(super) fn node(endpoint: Endpoint) -> NodeAddress {
     NodeAddress { task: endpoint.task.0, context: u32::from(endpoint.context.0) }
 }
 
-/// A device's error in am-core's words.
+/// A device's error as am-core's.
 #[cold]
 pub(super) fn wrong(peer: Endpoint, error: DeviceError) -> Error {
     match error {
@@ -57,7 +57,7 @@ pub(super) fn wrong(peer: Endpoint, error: DeviceError) -> Error {
     }
 }
 
-/// Whether the system has to be asked for `len` bytes from `at` on when peers reach them: they lie in no memory file.
+/// Whether `len` bytes from `at` on are in no memory file, so that peers reach them only through the system.
 pub(super) fn is_private(device: &impl Device, at: NonNull<u8>, len: usize) -> bool {
     !device.is_job_memory(at, len) && !device.is_in_shared_file(at, len)
 }
@@ -88,8 +88,8 @@ pub(super) fn mem_attributes(access: Access) -> MemAttributes {
     MemAttributes { ptag: tag(access.for_operation), rdma_write: access.write, rdma_read: access.read }
 }
 
-/// The protection tag of what one operation has lent to peers, or of what a program has exposed: neither is reached by a claim to the
-/// other, whatever grant it makes up.
+/// The protection tag of memory lent to one operation, or of memory that a program has exposed: a claim to one kind never reaches the
+/// other, whatever grant it forges.
 fn tag(for_operation: bool) -> u32 {
     u32::from(for_operation)
 }
@@ -121,7 +121,7 @@ pub(super) fn update(operation: AtomicOp) -> WordUpdate {
     }
 }
 
-/// What am-core tells of a wait, in the job's form.
+/// am-core's facts about a wait, in the job's form.
 pub(super) fn told(facts: &am_core::fabric::WaitFacts) -> WaitFacts {
     let told = |operation: &am_core::fabric::UnderWay| UnderWay {
         what: operation.what.to_owned(),

@@ -1,4 +1,4 @@
-//! What every fabric must do, done by the fabric over the device `wire`: tasks are threads, the wire is friendly or not.
+//! The conformance suite of fabrics over the device `wire`: tasks are threads, with and without faults of the wire.
 
 use am_core::testing::turns::{record_checks, same_seed_same_run};
 use am_core::testing::{conformance, threads};
@@ -6,7 +6,7 @@ use am_via::device::NodeAddress;
 use am_via::device::wire::{Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
 use am_via::fabric::{CreditPlan, ViaFabric};
 
-/// Every fault but death, often enough that each check meets some.
+/// Every fault except death, often enough that each check meets some.
 fn faults(seed: u64) -> WireFaults {
     WireFaults {
         seed,
@@ -21,7 +21,7 @@ fn faults(seed: u64) -> WireFaults {
     }
 }
 
-/// Runs the suite with as much registered memory as a task wants; `AM_CHECK` in the environment picks checks by a part of their name.
+/// Runs the suite with unlimited registered memory; `AM_CHECK` in the environment selects checks by a part of their name.
 fn run(options: WireOptions, plan: CreditPlan) -> WireStatistics {
     run_over(options, plan, |fabric| fabric)
 }
@@ -75,7 +75,7 @@ fn eight_tasks_small_slots() {
     run(WireOptions { slot_bytes: 1200, ..WireOptions::new(8) }, CreditPlan { credits: 4, answers: 2 });
 }
 
-/// A limit that what the suite exposes stays below, and its long messages do not.
+/// A limit that is enough for the memory that the suite exposes, but not for its long messages.
 #[test]
 fn three_tasks_with_little_registered_memory() {
     run_over(WireOptions::new(3), PLENTY, |fabric| fabric.with_registered_bytes_max(6 << 20));

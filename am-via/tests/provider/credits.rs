@@ -1,4 +1,4 @@
-//! A sender that has used up its credits takes those that lie next in its ring, and leaves all else to a poll.
+//! A sender without credits takes those that are next in its ring, and leaves all other entries to a poll.
 
 use am_core::buffer::InlineBytes;
 use am_core::error::Outcome;
@@ -7,7 +7,7 @@ use am_via::{ShmFabric, Task};
 
 use crate::hostile_support::alone;
 
-/// Sends until a credit is missing, without a poll; how many packets went.
+/// Sends until a credit is missing, without a poll; returns the number of packets.
 fn flood(fabric: &mut ShmFabric, to: PeerIndex) -> u32 {
     let packet = InlineBytes::new();
     let mut sent = 0;
@@ -17,10 +17,10 @@ fn flood(fabric: &mut ShmFabric, to: PeerIndex) -> u32 {
     sent
 }
 
-/// Takes what has come; how many packets.
+/// Takes all arrivals; returns the number of packets.
 fn drain(fabric: &mut ShmFabric) -> u32 {
     let mut taken = 0;
-    // The news of a connection is no event.
+    // The notice of a connection is no event.
     for _ in 0..1000 {
         taken += u32::from(matches!(fabric.poll(&mut InlineBytes::new()), Some(Event::Arrival(_))));
     }
@@ -45,7 +45,7 @@ fn credits_that_lie_next_are_taken_without_a_poll() {
         assert_eq!(drain(&mut b), if round == 0 { all } else { credits });
         assert_eq!(flood(&mut a, to_b), credits, "round {round}: the credits are back");
     }
-    // Half of them come back before the packet of the other side, and half behind it.
+    // Half of them come back before the packet of the other side, and half after it.
     for _ in 0..credits / 2 {
         assert!(matches!(b.poll(&mut InlineBytes::new()), Some(Event::Arrival(_))));
     }

@@ -1,5 +1,5 @@
-//! A peer that writes whatever it likes into the shared structures of its connection, while its victim works: the victim sees
-//! errors, and everybody else's messages arrive.
+//! A peer that writes arbitrary bytes into the shared structures of its connection, while its victim works: the victim sees errors, and all
+//! other messages arrive.
 
 #![expect(clippy::unwrap_used, reason = "a test: what can't go wrong may panic")]
 

@@ -18,7 +18,7 @@ use am_via::vipl::{
 
 use crate::hostile_support::{ATTACKER, Attack, alone};
 
-/// Connections of the attacker that break before it may do anything, and rounds of honest traffic after that.
+/// Connections of the attacker that must break before it may write anything, and rounds of honest traffic after that.
 const BROKEN: u32 = 20;
 const ROUNDS: u32 = 10_000;
 
@@ -67,7 +67,7 @@ fn the_honest_connection_of_the_victim_notices_nothing() {
         let (mut round, mut wild_rounds) = (0_u32, 0);
         while wild_rounds < ROUNDS {
             round += 1;
-            // First lies in the right places, until some had an effect; then anything, after which no connection may be left.
+            // First false entries, until some had an effect; then anything, after which all connections may be gone.
             if broken >= BROKEN {
                 wild_rounds += 1;
                 wild.store(true, Ordering::Relaxed);
@@ -84,7 +84,7 @@ fn the_honest_connection_of_the_victim_notices_nothing() {
                 }
             }
             let receive = Descriptor::receive().with_segment(segment(bait_handle, 64));
-            // A queue that is full is as good.
+            // A full queue is fine, too.
             let _ = victim.post_recv(attacked, receive);
             let _ = victim.post_send(attacked, Descriptor::send().with_segment(segment(bait_handle, 8)));
             while victim.recv_done(attacked).unwrap().is_some()

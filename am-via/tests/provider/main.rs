@@ -1,4 +1,4 @@
-//! The tests of the whole provider between threads, in one program: each one of its own would compile it all again.
+//! The tests of the whole provider between threads, in one binary: each binary of its own would compile it all again.
 
 mod conformance_wire;
 mod credits;

@@ -59,7 +59,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Receives a matched message into `buffer` (`MPI_Mrecv`).
     ///
     /// # Errors
-    /// As [`recv`](Self::recv); [`Error::UnknownMessage`].
+    /// Those of [`recv`](Self::recv); [`Error::UnknownMessage`](crate::Error::UnknownMessage).
     pub fn mrecv<B: BufferMut + ?Sized>(&self, buffer: &mut B, message: MessageId) -> Result<Status> {
         buffer.incoming()?.lend_data(|data| self.mrecv_data(&data, message))
     }

@@ -1,4 +1,4 @@
-//! A program that was started without a launcher is a job of one, and can talk to itself.
+//! A program that was started without a launcher is a job of one, and can send messages to itself.
 
 use std::time::Duration;
 

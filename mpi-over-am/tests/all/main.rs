@@ -1,8 +1,8 @@
-//! The tests of MPI semantics over the simulated network, in one program: each one of its own would compile the whole stack again.
+//! The tests of MPI semantics over the simulated network, in one binary: each binary of its own would compile the whole stack again.
 
 #![allow(clippy::duplicate_mod, reason = "the same tests run over both lock policies")]
 
-/// The tests of `alike` where one thread calls.
+/// The tests of `alike` with an environment for one thread.
 #[path = "."]
 mod one_thread {
     pub(crate) type Policy = mpi_over_am::OneThread;
@@ -11,7 +11,7 @@ mod one_thread {
     pub(crate) mod alike;
 }
 
-/// The tests of `alike` where any thread may call.
+/// The tests of `alike` with an environment for any thread.
 #[path = "."]
 mod any_thread {
     pub(crate) type Policy = mpi_over_am::Threads;

@@ -1,4 +1,4 @@
-//! A million mixed messages among 8 tasks, with bounded memory (`-- --nocapture` tells how much, and how long it took).
+//! A million mixed messages among 8 tasks, with bounded memory (`-- --nocapture` shows how much, and how long it took).
 
 use std::process::Command;
 use std::time::Instant;
@@ -14,10 +14,10 @@ const TASKS: u32 = 8;
 const ROUND: u64 = 50;
 /// The longest message.
 const LEN_MAX: usize = 20_000;
-/// Memory for messages that come before their receive, of each task.
+/// Memory of each task for messages that arrive before their receive.
 const EARLY_BYTES_MAX: u64 = 64 << 10;
 
-/// What one message is: everybody can work it out from the seed, its sender and its number.
+/// A message, which every task can compute from the seed, its sender and its number.
 #[derive(Clone, Copy)]
 struct Planned {
     dest: u32,
@@ -36,7 +36,7 @@ fn planned(seed: u64, from: u32, number: u64) -> Planned {
     Planned { dest, len: len / 8 * 8, mode: random.below(8) }
 }
 
-/// The words of a message: all the same, so that a scattered one can be told as well.
+/// The words of a message: all equal, so that a scattered one can be checked as well.
 fn word(from: u32, number: u64) -> u64 {
     u64::from(from) << 48 | number
 }
@@ -86,7 +86,7 @@ fn run_task(environment: &Environment, world: &Communicator, seed: u64, rounds: 
                 }
             }
             while !left.is_empty() {
-                // Any that is still to come, or whatever comes.
+                // One that is still to come, or whatever arrives.
                 let status = if random.one_in(3) {
                     world.probe(Source::Any, Tag::Any)?
                 } else {
@@ -157,7 +157,7 @@ fn forty_thousand_mixed_messages_under_faults() {
     (1..5).for_each(|seed| run(seed, Config::hostile(TASKS, seed), 10_000));
 }
 
-/// Says that this process runs the soak alone.
+/// Marks a process that runs the soak alone.
 const ALONE: &str = "SOAK_ALONE";
 
 #[test]
@@ -165,7 +165,7 @@ fn a_million_mixed_messages_among_eight_tasks() {
     if std::env::var_os(ALONE).is_some() {
         return run(9, Config::new(TASKS), 1_000_000);
     }
-    // In a process of its own, whose memory is measured: the other tests of this one take and free theirs meanwhile.
+    // In a process of its own, whose memory is measured: the other tests of this one allocate and free meanwhile.
     let run = Command::new(std::env::current_exe().expect("it runs"))
         .args(["--exact", "soak::a_million_mixed_messages_among_eight_tasks", "--nocapture"])
         .env(ALONE, "1")

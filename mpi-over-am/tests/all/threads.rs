@@ -1,4 +1,4 @@
-//! Several threads in one environment, beside tasks that have one; and the thread that makes progress.
+//! Several threads in one environment, beside tasks with one thread; and the progress thread.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
@@ -55,7 +55,7 @@ pub(crate) fn configs(tasks: u32) -> [Config; 3] {
 pub(crate) const THREADS: u32 = 4;
 const MESSAGES: u64 = 60;
 
-/// Each thread talks with the thread of its number in the next task, by messages of many lengths.
+/// Each thread exchanges messages of many lengths with the thread of its number in the next task.
 fn talk(world: &Communicator<Threads>, thread: u32) {
     let (rank, size) = (world.rank(), world.size());
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
@@ -100,7 +100,7 @@ fn threads_talk_at_the_same_time() {
 
 #[test]
 fn a_thread_that_waits_holds_nobody_up() {
-    // In each task one thread waits for what another thread of its own task sends last.
+    // In each task one thread waits for the last message of another thread of its own task.
     of_threads(2, |environment| {
         let alone = environment.alone();
         let world = environment.world();
@@ -201,7 +201,7 @@ fn a_thread_makes_progress_while_the_program_computes() {
                     assert!(environment.has_progress_thread());
                     let receiving = world.irecv_owned(vec![0u64; 100_000], 1, 1).unwrap();
                     world.barrier().unwrap();
-                    // No call until the sender says, other than by MPI, that all of it has been taken.
+                    // No call until the sender reports, other than by MPI, that all of it has been taken.
                     while !is_through.load(Ordering::Acquire) {
                         std::thread::yield_now();
                     }
@@ -225,7 +225,7 @@ fn threads_split_communicators_while_others_wait() {
         let own: Vec<_> = (0..THREADS).map(|_| environment.world().dup().unwrap()).collect();
         let alone = environment.alone();
         std::thread::scope(|threads| {
-            // A thread whose message comes when all the others are through.
+            // A thread whose message arrives when all the others are through.
             let waiting = alone.clone();
             threads.spawn(move || waiting.recv(&mut [0u8], 0, 9).unwrap());
             let splitting: Vec<_> = own
@@ -263,11 +263,11 @@ fn every_mode_and_every_way_to_receive() {
     });
 }
 
-/// Messages of each mode, short and long, to this thread's fellow in the other task.
+/// Messages of each mode, short and long, to the thread of this number in the other task.
 fn modes(world: &Communicator<Threads>, tag: i32) {
     let other = 1 - world.rank();
     for len in [0, 1, 500, 10_000] {
-        // The receive of the ready mode is there before the other side is told so.
+        // The receive of the ready mode is posted before the other side is told so.
         let receiving = world.irecv_owned(vec![0u32; len], other, tag).unwrap();
         world.sendrecv(&[0u8; 0], other, tag + 100, &mut [0u8; 0], other, tag + 100).unwrap();
         world.rsend(&vec![1u32; len], other, tag).unwrap();

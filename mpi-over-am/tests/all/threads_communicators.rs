@@ -1,4 +1,4 @@
-//! Communicators of several threads: how they are made, what they have, and the collectives of neighbours.
+//! Communicators of several threads: their creation, their state, and collectives of neighbours.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
@@ -6,18 +6,18 @@ use mpi_over_am::{ErrorClass, ErrorHandler, Info, LockPolicy, op};
 
 use crate::threads::{Communicator, THREADS, configs, job, of_threads};
 
-/// Other ways to a communicator.
+/// Other ways to make a communicator.
 fn creations<L: LockPolicy>(world: &Communicator<L>) {
     let rank = world.rank();
     for _ in 0..3 {
-        // The even and the odd ones at once.
+        // The even and the odd ranks at once.
         let mine = world.group().incl(&[rank % 2, rank % 2 + 2]).unwrap();
         let half = world.create(&mine).unwrap().unwrap();
         assert_eq!((half.size(), half.rank()), (2, rank / 2));
         let mut sum = [rank];
         half.allreduce_in_place(&mut sum, op::Sum).unwrap();
         assert_eq!(sum, [2 * (rank % 2) + 2]);
-        // Nobody but the members.
+        // Only the members.
         let three = world.group().incl(&[3, 1, 0]).unwrap();
         if rank != 2 {
             let three = world.create_group(&three, 5).unwrap().unwrap();
@@ -131,7 +131,7 @@ fn two_sides_of_tasks_of_many_threads_and_of_one() {
 
 #[test]
 fn threads_create_in_different_orders() {
-    // In each task the threads come to their communicators in another order: whoever waits for the others lets its fellows go on.
+    // In each task the threads make their communicators in a different order: a thread that waits for other tasks lets the others go on.
     of_threads(3, |environment| {
         let world = environment.world();
         let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();

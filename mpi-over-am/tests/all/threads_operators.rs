@@ -1,5 +1,5 @@
-//! No lock is held while an operator of the program runs, in whatever call of a collective: it may make calls, and may wait for another
-//! thread of its task that makes one. From C `tests/c/c_threads_callbacks.c` asks the same of all callbacks.
+//! No lock is held while an operator of the program runs, in whichever call of a collective: it may make calls, and may wait for another
+//! thread of its task that makes one. `tests/c/c_threads_callbacks.c` tests the same for all callbacks in C.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
@@ -12,7 +12,7 @@ use mpi_over_am::{Info, Threads, collective, op};
 
 use crate::threads::{Communicator, configs, job};
 
-/// Operators that wait for an answer, and answers.
+/// Operators that wait for an answer, and the answers.
 #[derive(Default)]
 struct Questions {
     asked: AtomicU32,
@@ -76,7 +76,7 @@ fn with_asking_sum(
 
 #[test]
 fn an_operator_waits_for_a_thread_that_makes_a_call() {
-    // Of two tasks each combines once in an allreduce of one element.
+    // With two tasks, each combines once in an allreduce of one element.
     with_asking_sum(1, |world, sum| {
         let (own, mut all) = ([u64::from(world.rank()) + 1], [0]);
         world.allreduce(&own, &mut all, op::from_fn(move |a, b| sum(a, b))).unwrap();
@@ -113,7 +113,7 @@ fn a_test_runs_operators_too_and_one_of_the_library_runs_beside_them() {
     });
 }
 
-/// An operator that unwinds out of one thread's wait leaves its collective to be carried on by the next call.
+/// An operator that unwinds out of one thread's wait leaves its collective to the next call.
 #[test]
 fn an_operator_that_unwinds_runs_again() {
     for config in configs(2) {
@@ -135,7 +135,7 @@ fn an_operator_that_unwinds_runs_again() {
     }
 }
 
-/// The callbacks of attributes, too: each makes a call, and waits for a thread that makes one.
+/// The same for callbacks of attributes: each makes a call, and waits for a thread that makes one.
 #[test]
 fn a_callback_of_an_attribute_waits_for_a_thread_that_makes_a_call() {
     let task = |environment: &crate::threads::Environment<Threads>| {

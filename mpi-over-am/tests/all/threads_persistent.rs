@@ -20,7 +20,7 @@ fn rounds(world: &Communicator<Threads>, thread: u32) {
     {
         let mut receive = world.recv_init(vec![0u8; len], left, tag).unwrap();
         let mut send = world.send_init(mode, vec![0u8; len], right, tag).unwrap();
-        // Not started: over at once, and of nobody.
+        // Not started: complete at once, with an empty status.
         assert_eq!(receive.wait().unwrap().len(), 0);
         for round in 0..5 {
             send.buffer().unwrap().copy_from_slice(&pattern(round + u64::from(rank), len));
@@ -45,14 +45,14 @@ fn rounds(world: &Communicator<Threads>, thread: u32) {
             send.wait().unwrap();
         }
     }
-    // A ready send, whose receive is there before the other side is told so.
+    // A ready send, whose receive is posted before the other side is told so.
     let mut receive = world.recv_init(vec![0u8; 100], left, tag).unwrap();
     let mut send = world.send_init(Mode::Ready, vec![1u8; 100], right, tag).unwrap();
     receive.start().unwrap();
     world.sendrecv(&[0u8], left, tag + 100, &mut [0u8], right, tag + 100).unwrap();
     send.start().unwrap();
     Persistent::wait_all([&mut receive, &mut send]).unwrap();
-    // Given up while it is under way: it goes on, and takes its message.
+    // Dropped while it is under way: it goes on, and takes its message.
     let mut send = world.send_init(Mode::Synchronous, vec![rank; 5000], right, tag).unwrap();
     send.start().unwrap();
     drop(send);
@@ -96,7 +96,7 @@ fn an_operation_goes_from_thread_to_thread() {
                     threads.spawn(move || Persistent::start_all(half).unwrap());
                 }
             });
-            // Started here, and waited for elsewhere.
+            // Started here, and waited for in another thread.
             std::thread::scope(|threads| {
                 threads.spawn(|| Persistent::wait_all(&mut receives).unwrap());
                 threads.spawn(|| Persistent::wait_all(&mut sends).unwrap());
@@ -180,7 +180,7 @@ fn persistent_collectives_of_threads_meet_those_of_tasks_of_one() {
 
 const ROUNDS: u64 = 4;
 
-/// Threads fill the parts of one message, in an order that the seed decides, and look at those of another one as they come.
+/// Threads fill the parts of one message, in an order that depends on the seed, and check those of another one as they arrive.
 fn parts(world: &Communicator<Threads>, seed: u64, (parts, of_receiver, len): (usize, usize, usize)) {
     let (rank, size) = (world.rank(), world.size());
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
@@ -301,7 +301,7 @@ fn a_partitioned_send_of_threads_meets_a_receive_of_a_task_of_one() {
                     world.precv_init(vec![0u8; 4], 2, PROC_NULL, 3).unwrap().arrived(1).unwrap().is_some()
                 );
                 assert_eq!(world.psend_init(vec![0u32; 5], 2, 1, 3).unwrap_err().class(), ErrorClass::Count);
-                // Both are given up while a round is under way.
+                // Both are dropped while a round is under way.
                 let receive = world.precv_init(vec![0u32; 4], 2, 1, 9).unwrap();
                 receive.start().unwrap();
                 // Part 1 is never marked.

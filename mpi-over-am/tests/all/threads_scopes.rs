@@ -1,4 +1,4 @@
-//! Scopes of several threads: borrowed buffers, whoever started and whoever waits.
+//! Scopes of several threads: borrowed buffers, whichever thread starts and whichever waits.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
@@ -9,7 +9,7 @@ use mpi_over_am::{LayoutPart, LockPolicy, Mode, Neighbours, Placement, Tested, T
 use crate::one_thread::alike::common::pattern;
 use crate::threads::{Communicator, THREADS, configs, job};
 
-/// Messages of many lengths, in an order that the seed decides, from parts of one buffer to parts of another one.
+/// Messages of many lengths, in an order that depends on the seed, from parts of one buffer to parts of another one.
 fn traffic(world: &Communicator<Threads>, seed: u64) {
     const PARTS: usize = 6;
     const LEN: usize = 3000;

@@ -1,5 +1,5 @@
-//! A thread that waits in a call holds no other thread of its task up, in whatever call of windows and send buffers it waits; so it is
-//! from C too (`tests/c/c_threads_wait.c`), for all calls.
+//! A thread that waits in a call blocks no other thread of its task, in whichever call of windows and send buffers it waits.
+//! `tests/c/c_threads_wait.c` tests the same for all calls in C.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
@@ -20,9 +20,9 @@ const LONG: usize = 100_000;
 struct Task<'a> {
     environment: &'a Environment<Threads>,
     world: Communicator<Threads>,
-    /// How often task 0 has let task 1 go on.
+    /// Number of times that task 0 has let task 1 go on.
     told: &'a AtomicU32,
-    /// Task 1 is outside of MPI until then, and makes no progress.
+    /// Until then task 1 is outside MPI, and makes no progress.
     outside: bool,
 }
 
@@ -31,7 +31,7 @@ impl Task<'_> {
         self.world.rank() == 0
     }
 
-    /// Task 0 is in the call when its second thread lets task 1 come to it.
+    /// Task 0 is in the call when its second thread lets task 1 make its call.
     fn meet(&self, call: impl Fn() + Sync) {
         let before = self.told.load(Ordering::Acquire);
         self.world.barrier().unwrap();
@@ -60,13 +60,13 @@ impl Task<'_> {
         self.world.barrier().unwrap();
     }
 
-    /// A window on memory of the task, which has to be reached by the way that there is.
+    /// A window on memory of the task, which must be reached by the available way.
     fn window(&self) -> Window<Threads> {
         self.world.create_window(vec![0u8; LONG], 1, &Info::new()).unwrap()
     }
 }
 
-/// Runs a test in jobs of two tasks, by every way to memory.
+/// Runs a test in jobs of two tasks, with each way to memory.
 fn everywhere(outside: impl Fn(Reach) -> bool, test: impl Fn(&Task<'_>) + Sync) {
     for reach in [Reach::Direct, Reach::Posted, Reach::Staged] {
         for config in [Config::new(2), Config::hostile(2, 41)] {
@@ -112,7 +112,7 @@ fn epochs_of_a_window() {
                 window.put(&[1u8; LONG], 1 - window.rank(), 0).unwrap();
                 window.fence(Assertion::NO_SUCCEED).unwrap();
             });
-            // Each of the two is the origin once, and the target once.
+            // Each of the two is origin once, and target once.
             for origin in 0..2 {
                 task.meet(|| {
                     if task.world.rank() == origin {

@@ -1,4 +1,4 @@
-//! Windows of several threads, by every way to memory.
+//! Windows of several threads, with each way to memory.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
@@ -13,7 +13,7 @@ use mpi_over_am::{Error, ErrorClass, Info, LockPolicy, Threads};
 
 use crate::threads::{Communicator, Environment, THREADS, Window, job};
 
-/// Jobs whose tasks up to `shared` have several threads, by every way to memory.
+/// Jobs whose tasks up to `shared` have several threads, with each way to memory.
 fn everywhere(
     tasks: u32,
     shared: u32,
@@ -39,7 +39,7 @@ fn allocate(world: &Communicator<Threads>, words: usize) -> Window<Threads> {
     world.allocate_window(words * 8, 8, &Info::new()).unwrap()
 }
 
-/// Runs as many threads as there are, which get their numbers.
+/// Runs all threads, each with its number.
 fn team(thread: impl Fn(usize) + Sync) {
     std::thread::scope(|threads| {
         for number in 0..THREADS as usize {
@@ -112,7 +112,7 @@ fn updates_of_all_threads_come_one_after_the_other() {
                 let ticket = window.fetch_and_op(1u64, 0, 0, PredefinedOp::Sum).unwrap();
                 tickets.lock().unwrap().push(ticket);
                 window.accumulate(&[1u64, 2], 1, 0, PredefinedOp::Sum).unwrap();
-                // By hand, until nobody came between.
+                // A loop that repeats until no other thread came between.
                 let mut seen = 0u64;
                 loop {
                     let found = window.compare_and_swap(seen, seen + 1, 2, 3).unwrap();
@@ -121,7 +121,7 @@ fn updates_of_all_threads_come_one_after_the_other() {
                     }
                     seen = found;
                 }
-                // Bytes are no words: under the window's own lock.
+                // Bytes do not support atomic operations: under the window's own lock.
                 window.accumulate(&[1u8], 0, 1, PredefinedOp::Sum).unwrap();
             }
             let before = window.get_accumulate(&[thread as u64; 2], 1, 2, PredefinedOp::Max).unwrap();
@@ -170,7 +170,7 @@ fn whoever_waits_for_a_lock_holds_no_other_thread_up() {
             world.recv(&mut [0u8], 0, 1).unwrap();
             std::thread::scope(|threads| {
                 threads.spawn(|| {
-                    // Refused while the other thread looks whether this one waits.
+                    // Refused while the other thread checks whether this one waits.
                     while let Err(error) = window.lock(Lock::Shared, 1, Assertion::NONE) {
                         assert_eq!(error.class(), ErrorClass::RmaSync, "{error}");
                         std::thread::yield_now();
@@ -182,7 +182,7 @@ fn whoever_waits_for_a_lock_holds_no_other_thread_up() {
                     window.unlock(1).unwrap();
                 });
                 threads.spawn(|| {
-                    // Until the first one waits; by then nobody else may lock the rank, nor use it.
+                    // Until the first one waits; after that no other thread may lock the rank or use it.
                     while window.lock(Lock::Shared, 1, Assertion::NO_CHECK).is_ok() {
                         window.unlock(1).unwrap();
                         std::thread::yield_now();
@@ -203,7 +203,7 @@ fn threads_of_all_tasks_lock_in_turns() {
     const TIMES: u64 = 6;
     all_shared(3, |world| {
         let window = allocate(world, 300);
-        // One lock of a rank at a time belongs to a task: its threads agree by a lock of their own.
+        // A task has at most one lock of a rank: its threads use a lock of their own.
         let own = Mutex::new(());
         team(|_| {
             for _ in 0..TIMES {
@@ -257,7 +257,7 @@ fn a_flush_waits_for_what_was_put_before_while_others_go_on() {
                     .collect();
                 window.flush(other).unwrap();
                 for (part, sent) in (0..4).zip(sent) {
-                    // What was flushed is there, whoever reads it.
+                    // Flushed data have arrived, whichever thread reads them.
                     let got = window.rget_owned(vec![0u64; 200], other, 3000 + part * 200).unwrap();
                     let (got, _) = got.wait().unwrap();
                     assert_eq!(got, vec![round + part.cast_unsigned(); 200]);
@@ -266,7 +266,7 @@ fn a_flush_waits_for_what_was_put_before_while_others_go_on() {
             }
             is_through.store(true, Ordering::Release);
         });
-        // Given up, they go on by themselves.
+        // Dropped, they go on by themselves.
         drop(window.rput_owned(vec![1u64; 900], other, 0).unwrap());
         drop(window.rget_owned(vec![1u64; 900], other, 0).unwrap());
         window.unlock_all().unwrap();
@@ -338,7 +338,7 @@ fn epochs<L: LockPolicy>(world: &Communicator<L>) {
     window.sync().unwrap();
     window.unlock_all().unwrap();
     assert_eq!(window.free().unwrap().unwrap().len(), 800);
-    // Memory that comes and goes; its address is told by a message.
+    // Attached and detached memory; a message tells its address.
     let dynamic = world.create_dynamic_window(&Info::new()).unwrap();
     let at = dynamic.attach(vec![3u8; 64]).unwrap();
     let mut places = vec![0u64; size as usize];
@@ -358,7 +358,7 @@ fn epochs<L: LockPolicy>(world: &Communicator<L>) {
     array.barrier().unwrap();
     assert_eq!(array.load(0, 0).unwrap(), 2 * size);
     array.free().unwrap();
-    // What is refused is refused before anybody is told.
+    // An invalid call is refused before any other task is told.
     assert_eq!(class(world.create_window(vec![1], 0, &Info::new()).map(drop)), ErrorClass::Displacement);
 }
 

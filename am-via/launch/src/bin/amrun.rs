@@ -41,7 +41,7 @@ struct Options {
     /// Where tasks run: core binds task i to the i-th processor that may be used; none leaves it to the system.
     #[arg(long, value_name = "WHERE", default_value = "none")]
     bind: BindTo,
-    /// Prefixes each line of output with [TASK].
+    /// Prefixes each line of output with `[TASK]`.
     #[arg(long)]
     tag_output: bool,
     /// Writes the output of each task to files in this folder (task-0.stdout, task-0.stderr, ...) instead of forwarding it.

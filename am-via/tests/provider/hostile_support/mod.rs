@@ -1,4 +1,4 @@
-//! A peer that writes whatever it likes into the shared structures of its connection.
+//! A peer that writes arbitrary bytes into the shared structures of its connection.
 
 #![expect(clippy::unwrap_used, reason = "for tests: what can't go wrong may panic")]
 
@@ -28,8 +28,8 @@ const REQUEST: u64 = 1;
 const ACCEPT: u64 = 2;
 const KINDS: usize = 12;
 
-/// Held by a test from before it joins its job until all of that is gone. A process has one job, so two such tests at a time would
-/// be victims of each other's attacker, in the same contexts, and wait for what the other one has taken.
+/// Locked by a test from before it joins its job until it has left. A process has one job, so two such tests at a time would attack each
+/// other in the same contexts.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -93,7 +93,7 @@ impl Attack {
         }
     }
 
-    /// Garbage into the header, the ring and the first slots of the area.
+    /// Writes garbage into the header, the ring and the first slots of the area.
     fn scribble(&mut self) {
         let reach = ControlLayout::area_offset() + 64 * 1024;
         for _ in 0..8 {
@@ -103,7 +103,7 @@ impl Attack {
         }
     }
 
-    /// A line that was spoiled, or is in use, made valid again with anything in it: perhaps the victim waits for just this one.
+    /// Makes a spoiled or used line valid again, with arbitrary contents: perhaps the victim waits for it.
     fn forge(&mut self) {
         let back = u32::try_from(self.random.below(RING_LINES as usize)).unwrap();
         let sequence = self.posted.wrapping_sub(back);
@@ -116,17 +116,17 @@ impl Attack {
         self.slot.checked(line + 56, 8).unwrap().copy_from_slice(&valid.to_le_bytes());
     }
 
-    /// Asks for a connection as a VI does, so that one is there to be lied to: reliable delivery, transfers of any size.
+    /// Requests a connection as a VI does, to have one to attack: reliable delivery, transfers of any size.
     fn ask(&mut self) {
         let extra = 2 | 7 << 8 | (1 + self.random.below(3) as u64) << 32 | REQUEST << 56;
         let entry = Entry { immediate: u32::MAX, length: 1, operation: 1 | TO_NIC << 8, extra };
         self.posted += u32::from(matches!(self.device.post(self.vi, entry, &[0; 5]), Ok(Posted::Done)));
     }
 
-    /// A line that is valid, and says anything.
+    /// A valid line with arbitrary contents.
     fn lie(&mut self, may_close: bool) {
         let low = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap();
-        // Which operation, and of which of its connections.
+        // The operation, and the number of the connection.
         let connection = self.random.below(4) * self.accepted.max(1);
         let connection = if self.random.one_in(8) { TO_NIC as usize } else { connection };
         let operation = match low((self.random.below(6) | (connection << 8)) as u64) {
@@ -142,7 +142,7 @@ impl Attack {
             extra: self.number() >> 8 | kind << 56,
         };
         let words: Payload = std::array::from_fn(|_| self.number());
-        // A full ring is the attacker's trouble.
+        // If the ring is full, nothing is posted.
         let posted = if self.random.one_in(2) {
             self.device.post(self.vi, entry, &words)
         } else {
@@ -164,7 +164,7 @@ impl Attack {
         }
     }
 
-    /// First lies in the right places; then, when `wild` says so, anything anywhere.
+    /// First posts false entries; then, when `wild` is set, writes anything anywhere.
     pub(crate) fn run(mut self, wild: &AtomicBool, end: &AtomicBool) -> Self {
         while !end.load(Ordering::Relaxed) {
             let choice = self.random.below(20);

@@ -26,7 +26,7 @@ fn a_message_is_kept_in_the_nearest_buffer() {
         let group = world.group().of_session(3);
         let made = making.create_from_group(&group, "of a session", &Info::new(), ErrorHandler::Return);
         let made = made.expect("all are here").expect("this task is in it");
-        // What is made of it belongs to the session, too.
+        // Communicators made from it belong to the session, too.
         let world = &made.dup().expect("all are here");
         let fits = |len| fits_in(world, len);
         assert!(fits(500));
@@ -76,13 +76,13 @@ fn the_librarys_own_buffer_has_room_for_everything() {
     });
 }
 
-/// What is sent after the flush has begun is not waited for.
+/// Messages sent after the flush has begun are not waited for.
 #[test]
 fn a_flush_that_does_not_wait_ends_with_the_messages_before_it() {
     everywhere(2, |environment, world| {
         world.attach_buffer(SendBuffer::Automatic).expect("the first");
         let owner = world.buffer_owner().expect("it has one");
-        // Announced: they go when they are received.
+        // Announced: they are sent when they are received.
         let long = 100_000;
         if world.rank() == 0 {
             world.bsend(&pattern(1, long), 1, 1).expect("there is room");

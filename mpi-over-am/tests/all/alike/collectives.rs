@@ -8,7 +8,7 @@ use mpi_over_am::{
     Check, Difference, Error, ErrorClass, Fault, Neighbours, Selection, Settings, collective, op,
 };
 
-/// Counts of elements around every choice of algorithm.
+/// Numbers of elements around every threshold of the algorithms.
 const COUNTS: [usize; 6] = [0, 1, 5, 16, 300, 9000];
 
 fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
@@ -158,7 +158,7 @@ fn buffers_that_do_not_fit_are_named() {
 
 #[test]
 fn an_operator_may_not_communicate_into_the_middle_of_a_call_but_between_calls() {
-    // The operator runs between the calls of the collective: it may ask for the rank, and even send.
+    // The operator runs within a call of the collective: it may ask for the rank, and even send.
     job(Config::new(2), Settings::default(), |_, world| {
         let combine = |a: &u32, b: &u32| {
             assert!(world.iprobe(0, 5).unwrap().is_none());
@@ -170,7 +170,7 @@ fn an_operator_may_not_communicate_into_the_middle_of_a_call_but_between_calls()
     });
 }
 
-/// Settings with which tasks compare what they are in, for messages and for puts.
+/// Settings with which tasks compare their collectives, for messages and for puts.
 fn checking() -> [Settings; 2] {
     [0, 16 << 10].map(|puts_bytes_max| Settings {
         collectives: Selection { check: Check::On, puts_bytes_max, ..Selection::default() },
@@ -182,7 +182,7 @@ type Call = fn(&Communicator) -> Result<(), Error>;
 
 const WORDS: usize = 4;
 
-/// Collectives that every task can call as the only one that does.
+/// Collectives that one task can call while the others call different ones.
 const CALLS: [Call; 9] = [
     |own| own.barrier(),
     |own| own.broadcast(&mut [1u64; WORDS], 0),
@@ -225,7 +225,7 @@ fn tasks_in_different_collectives_are_all_told_and_stay_in_step() {
 
 #[test]
 fn roots_operators_types_and_lengths_that_differ_are_seen() {
-    // Of a job of three: what the first task calls, what the others call, what differs.
+    // In a job of three: the call of the first task, the call of the others, the difference.
     let word = |own: &Communicator| own.allreduce(&[1u64], &mut [0], op::Sum);
     let cases: [(Call, Call, ErrorClass, &str); 9] = [
         (
@@ -280,7 +280,7 @@ fn roots_operators_types_and_lengths_that_differ_are_seen() {
                 assert_eq!(error.class(), class, "{error}");
                 assert_eq!(error.fault(), Fault::Caller);
                 assert!(error.to_string().contains(text), "{error}");
-                // All have the error, so all go on together.
+                // All get the error, so all go on together.
                 word(world).unwrap();
             }
         });

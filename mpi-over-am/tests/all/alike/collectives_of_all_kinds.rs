@@ -6,10 +6,10 @@ use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, Operation};
 use mpi_over_am::{Check, Error, LayoutPart, Neighbours, Placement, Selection, Settings};
 
-/// Counts of elements around every choice of algorithm.
+/// Numbers of elements around every threshold of the algorithms.
 const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
 
-/// With the algorithms for short and for long data alike.
+/// With the algorithms for short and for long data.
 fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
         check: Check::On,
@@ -51,7 +51,7 @@ fn vector(rank: u32, count: usize) -> Vec<u64> {
     (0..count).map(|index| value(rank, index)).collect()
 }
 
-/// What the vectors of these ranks come to.
+/// The combined vectors of these ranks.
 fn reduced(ranks: std::ops::Range<u32>, count: usize, combine: fn(u64, u64) -> u64) -> Vec<u64> {
     let fold = |index| ranks.clone().map(|rank| value(rank, index)).reduce(combine);
     (0..count).map(|index| fold(index).expect("there are ranks")).collect()
@@ -155,7 +155,7 @@ fn allgather_and_alltoall() {
             world.allgather_in_place(&mut in_place).unwrap();
             assert_eq!(in_place, all);
 
-            // The block from a to b is that of rank 10 a + b.
+            // The block from a to b contains the vector of rank 10 a + b.
             let out: Vec<u64> = (0..size).flat_map(|to| vector(10 * rank + to, count)).collect();
             let expected: Vec<u64> = (0..size).flat_map(|from| vector(10 * from + rank, count)).collect();
             world.alltoall(&out, &mut got).unwrap();
@@ -171,7 +171,7 @@ fn allgather_and_alltoall() {
 fn alltoallv() {
     with_1_to_9_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
-        // From a to b go as many elements as a + 2 b says; each side places them in its own way.
+        // The number of elements from a to b depends on a + 2 b; each side has its own layout.
         let count = |from: u32, to: u32| ((from + 2 * to) % 7) as usize * 30;
         let place = |counts: &[usize]| -> Vec<usize> {
             let ends = counts.iter().scan(1, |end, count| Some(std::mem::replace(end, *end + count + 1)));
@@ -272,7 +272,7 @@ fn alltoallw() {
     with_1_to_9_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         let word = Datatype::predefined(Predefined::Uint64);
-        // From a to b go a + b + 1 words: of every second word here, side by side there for the even ones.
+        // From a to b go a + b + 1 words: every second word at this task; contiguous at tasks with even ranks.
         let spread = Datatype::resized(&word, 0, 16).unwrap();
         let count = |other: u32| (rank + other + 1) as usize;
         let block = 40usize;
@@ -306,7 +306,7 @@ fn alltoallw() {
 fn neighbours_with_parts_of_any_length_place_and_type() {
     with_1_to_9_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
-        // Everybody sends to the next one and to the one after it, which may be the same task, or itself.
+        // Each task sends to the next one and to the one after it, which may be the same task, or itself.
         let (next, after) = ((rank + 1) % size, (rank + 2) % size);
         let (last, before) = ((rank + size - 1) % size, (rank + 2 * size - 2) % size);
         let neighbours = Neighbours {
@@ -325,7 +325,7 @@ fn neighbours_with_parts_of_any_length_place_and_type() {
         world.neighbor_allgatherv(&own, (&mut got, placement), &neighbours).unwrap();
         assert_eq!(got, expected);
 
-        // To the next one from the beginning, to the other one from the middle.
+        // To the next task from the beginning, to the other one from the middle.
         let out = vector(rank, 1000);
         let (out_counts, out_at) = ([len(rank), len(rank), 1], [0, 500, 999]);
         let from = Placement { counts: &out_counts, displacements: &out_at };

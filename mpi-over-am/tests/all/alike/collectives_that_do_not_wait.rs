@@ -1,4 +1,4 @@
-//! Non-blocking, persistent, neighbourhood and inter-group collectives, and what they refuse.
+//! Non-blocking, persistent, neighbourhood and inter-group collectives, and their errors.
 
 use super::common::{Communicator, Environment, job};
 use am_core::testing::loopback::Config;
@@ -79,12 +79,12 @@ fn many_kinds_are_under_way_at_once_and_end_in_any_order() {
                         collective::gatherv(&own, (&mut gathered_v, placement), root).start(s)?,
                         collective::alltoallv((&out, placement), (&mut exchanged_v, placement)).start(s)?,
                     ];
-                    // Calls that wait go in between.
+                    // Blocking calls between them.
                     world.barrier()?;
                     let mut in_between = [u64::from(rank)];
                     world.allreduce_in_place(&mut in_between, op::Max)?;
                     assert_eq!(in_between, [u64::from(size) - 1]);
-                    // Each task ends them in its own order.
+                    // Each task ends them in a different order.
                     if rank % 2 == 0 {
                         requests.reverse();
                     }
@@ -166,7 +166,7 @@ fn persistent_collectives_are_started_again_and_again_in_any_order() {
             gather.buffer().unwrap()[rank as usize * count..][..count].copy_from_slice(&own);
             let out = concatenated((0..size).map(|to| 10 * rank + to + round), count);
             exchange.buffer().unwrap().copy_from_slice(&out);
-            // Not in the same order everywhere.
+            // Not in the same order in all tasks.
             if rank % 2 == 0 {
                 reduction.start().unwrap();
                 broadcast.start().unwrap();
@@ -206,7 +206,7 @@ fn neighbours_of_a_ring_and_of_a_grid() {
         let mut got = vec![1; 40];
         world.neighbor_allgather(&own, &mut got, &ring).unwrap();
         assert_eq!(got, [vector(left, 20), vec![1; 20]].concat());
-        // A periodic line: what goes left comes in from the right, also where both are the same task.
+        // A periodic line: what is sent left arrives from the right, even if both are the same task.
         let both = vec![Some(left), Some(right)];
         let line = Neighbours { sources: both.clone(), destinations: both, is_grid: true };
         let out = [vector(10 * rank, 20), vector(10 * rank + 1, 20)].concat();

@@ -29,10 +29,10 @@ pub(crate) fn job(config: Config, settings: Settings, task: impl Fn(&Environment
     });
 }
 
-/// As [`job`]; the task does with its environment what it likes.
+/// [`job`] without the finalization.
 ///
 /// # Panics
-/// As [`job`].
+/// Those of [`job`].
 pub(crate) fn job_without_finalize(config: Config, settings: Settings, task: impl Fn(Environment) + Sync) {
     let what = format!("a job of {config:?} with {settings:?}");
     let _watchdog = Watchdog::new(what.clone(), Duration::from_secs(120));
@@ -62,13 +62,13 @@ pub(crate) fn job_without_finalize(config: Config, settings: Settings, task: imp
     }
 }
 
-/// The networks that a test of behaviour runs over: a friendly one, and some that do all they may.
+/// The networks for a test of behaviour: a friendly one, and some with all faults that are allowed.
 pub(crate) fn networks(tasks: u32) -> Vec<Config> {
     let hostile = (1..4).map(|seed| Config::hostile(tasks, seed));
     std::iter::once(Config::new(tasks)).chain(hostile).collect()
 }
 
-/// Settings under which the same program must do the same.
+/// Settings under which a program must behave the same.
 pub(crate) fn all_settings() -> Vec<Settings> {
     let base = Settings { eager_limit_bytes: 1000, ..Settings::default() };
     vec![

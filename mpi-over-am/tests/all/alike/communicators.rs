@@ -20,7 +20,7 @@ fn with_tasks(tasks: impl IntoIterator<Item = u32>, task: impl Fn(&Environment, 
     }
 }
 
-/// Everybody sends its world's rank to everybody, and gets it from whom the group says.
+/// Each task sends its world rank to every task, and receives those that the group predicts.
 fn talk(communicator: &Communicator, world_ranks: &[u32]) {
     let (own, size) = (communicator.rank(), communicator.size());
     assert_eq!(size as usize, world_ranks.len());
@@ -92,7 +92,7 @@ fn duplicates_come_by_themselves_and_in_any_order() {
         for communicator in &made {
             talk(communicator, &all);
         }
-        // As a request among others; and one that nobody waits for.
+        // As a request among others; and one that is not waited for.
         let one = world.idup().unwrap();
         drop(world.idup().unwrap());
         world.wait(one.request()).unwrap();
@@ -111,7 +111,7 @@ fn splits_are_by_colour_and_key() {
         if let Some(part) = part {
             let expected: Vec<u32> = (0..size).filter(|other| other % 3 == rank % 3).rev().collect();
             talk(&part, &expected);
-            // Of equal keys, the rank decides.
+            // With equal keys the rank decides.
             let again = part.split(Some(7), 0).unwrap().unwrap();
             talk(&again, &expected);
             assert_eq!(again.compare(&part), Comparison::Congruent);
@@ -141,7 +141,7 @@ fn communicators_of_groups() {
         let turned = world.create(&backwards).unwrap().unwrap();
         assert_eq!(turned.compare(world), Comparison::Similar);
         talk(&turned, &(0..world.size()).rev().collect::<Vec<_>>());
-        // Two groups that do not overlap, at once; and nobody.
+        // Two groups that do not overlap, at the same time; and an empty one.
         let halves = [all.incl(&[0]).unwrap(), all.excl(&[0]).unwrap()];
         let own = &halves[usize::from(world.rank() > 0)];
         let half = world.create(own).unwrap().unwrap();
@@ -198,7 +198,7 @@ fn sessions_make_communicators_without_the_world() {
     });
 }
 
-/// Everybody sends to everybody of the other side.
+/// Each task sends to every task of the other side.
 fn talk_across(inter: &Communicator) {
     assert!(inter.is_inter());
     let remote = inter.remote_size().unwrap();
@@ -300,7 +300,7 @@ fn attributes_follow_their_callbacks() {
         let dup = world.dup().unwrap();
         dup.set_handle(2);
         assert_eq!(dup.attribute(&keyval).unwrap(), Some(42));
-        // It is a state of the communicator, whatever handle is used.
+        // It belongs to the communicator, whichever handle is used.
         assert_eq!(environment.world().attribute(&keyval).unwrap(), Some(21));
         world.set_attribute(&keyval, 0).unwrap();
         assert!(matches!(world.dup(), Err(Error::Callback { code: 77, .. })));
@@ -357,7 +357,7 @@ fn names_hints_and_handlers_belong_to_the_communicator() {
         assert!(dup.dup().unwrap().info().is_empty());
         dup.set_name("\u{e9}".repeat(100).as_str());
         assert_eq!(dup.name(), "\u{e9}".repeat(63));
-        // Handlers are inherited, and run where they are asked for.
+        // Handlers are inherited, and run only if they are called.
         assert_eq!(world.error_handler(), ErrorHandler::Return);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);

@@ -1,5 +1,5 @@
-//! Messages of random datatypes, in every mode and of every size, over friendly and hostile networks: they arrive as packing and
-//! unpacking say.
+//! Messages of random datatypes, in every mode and of every size, over friendly and hostile networks: the results are those of packing and
+//! unpacking.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
@@ -22,7 +22,7 @@ const BASICS: [Predefined; 6] = [
     Predefined::LongDoubleComplex,
 ];
 
-/// A random type none of whose elements lie upon each other, so that it can be received.
+/// A random type without overlapping elements, so that it can be received.
 fn random_type(random: &mut Random, depth: u32) -> Datatype {
     if depth == 0 {
         return Datatype::predefined(BASICS[random.below(BASICS.len())]);
@@ -102,7 +102,7 @@ fn run(seed: u64, config: Config, settings: Settings) {
                 let mut view = ViewMut::new(&mut got, count, &datatype).unwrap();
                 let mut view_again = ViewMut::new(&mut again, count, &datatype).unwrap();
                 if random.one_in(2) {
-                    // All of them early, in the order in which they were not sent.
+                    // All of them early, and received in another order than they were sent.
                     world
                         .scope(|s| {
                             let first = s.irecv(&mut view, 0, 1)?;
@@ -218,7 +218,7 @@ fn external32_comes_back_through_any_layout() {
         let (mut got, mut expected) = (vec![0xee; to], vec![0xee; to]);
         unpack_external32(&external, &mut got, (count, &datatype)).unwrap();
         unpack(&pack(&memory, (count, &datatype)).unwrap(), &mut expected, (count, &datatype)).unwrap();
-        // A long double has bytes that carry nothing.
+        // A long double has unused bytes.
         if datatype.basic() != Some(Predefined::LongDoubleComplex) && !has_long_double(&datatype) {
             assert_eq!(got, expected);
         }
@@ -270,7 +270,7 @@ impl<const N: usize> Default for Wrapped<N> {
 #[repr(C)]
 struct Nothing;
 
-/// What is sent depends on the value.
+/// The datatype depends on the value.
 #[derive(Clone, Debug, PartialEq)]
 enum Either {
     Number(u32),
@@ -411,7 +411,7 @@ fn structs_pass_through_scopes_and_collectives() {
         world.allgatherv(&vec![value(rank, 7); rank as usize + 1], (&mut apart, placement)).unwrap();
         let expected: Vec<_> = [2, 2, 2, 1, 1, 0].into_iter().map(|from| value(from, 7)).collect();
         assert_eq!(apart, expected);
-        // Of another crate's type.
+        // A type of another crate.
         let mut plain = [Plain([0u8; 3]); 3];
         world.allgather(&[Plain([u8::try_from(rank).unwrap(), 1, 2])], &mut plain).unwrap();
         assert_eq!(plain, [Plain([0, 1, 2]), Plain([1, 1, 2]), Plain([2, 1, 2])]);

@@ -1,4 +1,4 @@
-//! Persistent and partitioned operations, matched probes, cancelling, several requests at once, and nobody's rank.
+//! Persistent and partitioned operations, matched probes, cancelling, several requests at once, and `PROC_NULL`.
 
 use super::common::{everywhere, job, pattern};
 use am_core::testing::Random;
@@ -17,7 +17,7 @@ fn a_persistent_operation_is_started_as_often_as_wanted() {
             for mode in [Mode::Standard, Mode::Synchronous, Mode::Buffered] {
                 let mut receive = world.recv_init(vec![0u8; len], other, 5).unwrap();
                 let mut send = world.send_init(mode, vec![0u8; len], other, 5).unwrap();
-                // Not started: over at once, and of nobody.
+                // Not started: complete at once, with an empty status.
                 assert_eq!(receive.wait().unwrap().len(), 0);
                 for round in 0..6 {
                     send.buffer().unwrap().copy_from_slice(&pattern(round, len));
@@ -42,7 +42,7 @@ fn a_persistent_operation_is_started_as_often_as_wanted() {
                 }
             }
         }
-        // Given up while it is under way: it goes on, and takes its message.
+        // Dropped while it is under way: it goes on, and takes its message.
         let mut send = world.send_init(Mode::Synchronous, vec![world.rank(); 5000], other, 6).unwrap();
         send.start().unwrap();
         drop(send);
@@ -63,7 +63,7 @@ fn only_what_is_persistent_can_be_started() {
         world.send(&(), 0, 0).unwrap();
         world.wait(request).unwrap();
         assert!(matches!(world.start(request), Err(Error::UnknownRequest { .. })));
-        // What ended in its call has no request of its own, and is not persistent either.
+        // A send that completed in its call has no request of its own, and is not persistent, either.
         let nothing = SendData::from_bytes(am_core::buffer::RawBytes::EMPTY);
         let ended = world.isend_data(Mode::Standard, &nothing, 0, 0).unwrap();
         assert_eq!(ended, RequestId::ENDED_SEND);
@@ -74,7 +74,7 @@ fn only_what_is_persistent_can_be_started() {
         world.start_all(&[receive]).unwrap();
         assert!(world.cancel(receive).unwrap());
         assert!(matches!(world.wait(receive), Err(Error::Cancelled)));
-        // Cancelled is one round: the request can be started again.
+        // Only one round is cancelled: the request can be started again.
         world.start(receive).unwrap();
         world.send(&(), 0, 0).unwrap();
         assert_eq!(world.wait(receive).unwrap().source(), 0);
@@ -149,7 +149,7 @@ fn a_round_goes_on_while_something_else_is_waited_for() {
             receive.start().unwrap();
             send.start().unwrap();
             (0..4).for_each(|part| send.ready(part).unwrap());
-            // Nobody looks at the receive, whose sender was not heard of when it started.
+            // The receive is not tested, and its sender was unknown when it started.
             send.wait().unwrap();
             receive.wait().unwrap();
             assert_eq!(receive.buffer().unwrap(), vec![other; len]);
@@ -168,7 +168,7 @@ fn partitioned_sides_meet_in_the_order_of_their_initialisation() {
                 send.start().unwrap();
                 (0..3).rev().for_each(|part| send.ready(part).unwrap());
             }
-            // Messages with the same tag are another matter.
+            // Messages with the same tag do not interfere.
             world.send(&[99u8], 1, 8).unwrap();
             sends.iter_mut().for_each(|send| assert!(send.wait().is_ok()));
         } else {
@@ -260,7 +260,7 @@ fn nobody_takes_everything_and_sends_nothing() {
             assert_eq!((status.source(), status.tag(), status.len()), (PROC_NULL, ANY_TAG, 0));
         }
         assert_eq!(got, [7; 4]);
-        // One side is nobody: the other one still talks.
+        // One side is `PROC_NULL`: the other one still communicates.
         world
             .scope(|s| {
                 let arriving = s.irecv(&mut got[..1], 0, 1)?;
@@ -294,7 +294,7 @@ fn nobody_takes_everything_and_sends_nothing() {
             no_parts.wait().unwrap();
             assert_eq!(receive.wait().unwrap().source(), PROC_NULL);
         }
-        // A tag is checked all the same, and so is any other rank.
+        // A tag is still checked, and so is any other rank.
         assert!(matches!(world.send(&[1u8], PROC_NULL, -1), Err(Error::TagOutOfRange { .. })));
         assert!(matches!(world.recv(&mut got, PROC_NULL, -3), Err(Error::TagOutOfRange { .. })));
         assert!(matches!(world.send(&[1u8], 1, 0), Err(Error::UnknownRank { .. })));

@@ -31,7 +31,7 @@ fn messages_of_every_length_arrive_whole_in_both_orders_of_send_and_receive() {
 fn messages_that_come_before_their_receives_wait_for_them() {
     everywhere(2, |_, world| {
         if world.rank() == 0 {
-            // Received last to first: all but the last one come early.
+            // Received in reverse order: all but the last one are early.
             let data: Vec<_> = LENGTHS.iter().map(|&len| pattern(2, len)).collect();
             world
                 .scope(|s| {
@@ -50,8 +50,8 @@ fn messages_that_come_before_their_receives_wait_for_them() {
     });
 }
 
-/// A blocking receive may take its message where it lies: not the one that an earlier receive gets, nor one behind it, nor one that
-/// is too long.
+/// A blocking receive may take its message from the ring: but not a message for an earlier receive, nor one after it, nor one that is too
+/// long.
 #[test]
 fn a_blocking_receive_gets_its_own_message_whatever_else_has_come() {
     everywhere(2, |_, world| {
@@ -155,7 +155,7 @@ fn a_synchronous_send_ends_after_its_receive_has_started() {
                 world
                     .scope(|s| {
                         let mut request = s.issend(&data, 1, 1)?;
-                        // The receiver waits for this message before it receives the other.
+                        // The receiver waits for this message before it receives the other one.
                         for _ in 0..100 {
                             request = match s.test(request)? {
                                 Tested::Done(_) => panic!("over before its receive was posted"),

@@ -1,4 +1,4 @@
-//! Random traffic against an oracle: every message says who sent it, and as the how-manieth to whom with which tag.
+//! Random traffic against an oracle: every message contains its sender, receiver, tag and number.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
@@ -13,7 +13,7 @@ const TASKS: u32 = 4;
 const TAGS: usize = 3;
 const MESSAGES: usize = 60;
 
-/// What a task sends: to whom, with which tag, how long, in which mode.
+/// A planned message: receiver, tag, length, mode.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     dest: u32,
@@ -22,7 +22,7 @@ struct Planned {
     mode: usize,
 }
 
-/// The messages of each task. All tasks can work it out, so that each knows how many it will get.
+/// The messages of each task. All tasks compute the same plan, so that each knows how many it will receive.
 fn plan(seed: u64) -> Vec<Vec<Planned>> {
     let mut random = Random::new(seed);
     let message = |random: &mut Random| Planned {
@@ -46,7 +46,7 @@ fn run(seed: u64, config: Config, settings: Settings) {
         let mut received = 0;
         let mut next: HashMap<(u32, i32), u32> = HashMap::new();
         let mut take = |random: &mut Random, left: &mut HashMap<(u32, i32), usize>| {
-            // What is still to come, as a receive that one of it will meet: exact, or with wildcards.
+            // A receive that one of the messages still to come will match: exact, or with wildcards.
             let keys: Vec<(u32, i32)> =
                 left.iter().filter(|(_, count)| **count > 0).map(|(key, _)| *key).collect();
             let (from, with) = keys[random.below(keys.len())];

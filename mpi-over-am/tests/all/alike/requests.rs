@@ -51,7 +51,7 @@ fn requests_are_waited_for_one_by_one_any_or_all() {
 #[test]
 fn a_test_sees_what_has_arrived_behind_other_messages() {
     const MESSAGES: u32 = 5;
-    // By something else than messages, which would be looked at on the way. There is room for all that is sent before.
+    // Synchronised without messages, which would make progress. All earlier messages fit into the budget.
     let sent = std::sync::Barrier::new(2);
     job(Config::new(2), Settings::default(), |_, world| {
         if world.rank() == 0 {
@@ -104,7 +104,7 @@ fn a_scope_that_fails_withdraws_what_has_not_met_its_other_half() {
             });
             assert!(matches!(result, Err(Error::Cancelled)));
             world.barrier().unwrap();
-            // Both are gone: the message meets the next receive.
+            // Both are gone: the message matches the next receive.
             let mut got = [0u8; 4];
             world.sendrecv(&[1, 2, 3, 4u8], other, 3, &mut got, other, 3).unwrap();
             assert_eq!((never, got), ([7; 4], [1, 2, 3, 4]));
@@ -128,7 +128,7 @@ fn an_inner_scope_leaves_no_receive_behind() {
                         Err::<(), _>(Error::Cancelled)
                     });
                     assert!(matches!(failed, Err(Error::Cancelled)));
-                    // That of the outer scope may have met its message.
+                    // The one of the outer scope may have matched its message.
                     assert!(posted() <= 1);
                     s.wait(arriving).map(|_| ())
                 })
@@ -151,7 +151,7 @@ fn a_scope_that_unwinds_withdraws_its_receives() {
         }));
         assert!(caught.is_err());
         assert_eq!(never, [7; 4]);
-        // The task counts as failed now, and its peers are not left waiting for it.
+        // The task counts as failed now, so that its peers do not wait for it.
         let error = world.barrier().unwrap_err();
         assert!(error.to_string().contains("has failed"), "{error}");
     });
@@ -263,7 +263,7 @@ fn a_buffered_send_without_room_is_an_error_and_loses_nothing() {
             assert_eq!(error.class(), ErrorClass::Buffer);
             world.bsend(&[3u8; 300], 1, 0).unwrap();
             world.send(&(), 1, 1).unwrap();
-            // When the receiver has taken the first there is room again.
+            // When the receiver has taken the first one, the next one fits.
             world.recv(&mut (), 1, 2).unwrap();
             world.bsend(&[4u8; 600], 1, 0).unwrap();
             environment.flush_buffer().unwrap();
@@ -298,7 +298,7 @@ fn early_arrivals_keep_to_their_budget_and_arrive_all_the_same() {
                             for data in &data {
                                 sends.push(s.isend(data, 1, 0)?);
                             }
-                            // All have been started, and the receiver has looked at them all.
+                            // All have been started, and the receiver has seen them all.
                             world.recv(&mut (), 1, 1)?;
                             let mut eager = 0;
                             for send in sends {
@@ -375,7 +375,7 @@ fn the_death_of_a_task_ends_the_waits_of_the_others() {
     }
 }
 
-/// Contents are checked by the C programs: here is no memory that could be lent without `unsafe`.
+/// The C programs check the contents: here no memory could be lent without `unsafe`.
 #[test]
 fn an_exchange_is_over_when_both_halves_are() {
     everywhere(2, |_, world| {
@@ -388,7 +388,7 @@ fn an_exchange_is_over_when_both_halves_are() {
         assert_eq!((status.source(), status.tag(), status.len()), (other, 3, 0));
         let refused = world.isendrecv_replace_data(&data, (9, 3), from).unwrap_err();
         assert_eq!(refused.class(), ErrorClass::Rank);
-        // A send that is refused is no receive: neither of a message that is here already, nor of a later one.
+        // A refused send does not receive: neither a message that has arrived, nor a later one.
         let sent = world.isend_data(mpi_over_am::Mode::Standard, &out, other, 3).unwrap();
         world.barrier().unwrap();
         let refused = world.isendrecv_data((&out, 9, 3), (&data, from.0, from.1)).unwrap_err();

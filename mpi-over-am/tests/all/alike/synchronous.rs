@@ -19,7 +19,7 @@ fn issend(world: &Communicator, word: u32, dest: u32, tag: i32) -> Request {
 
 type Request = mpi_over_am::OwnedRequest<u32, Loopback, Policy>;
 
-/// Makes progress here and there: whatever the two have to tell each other about a match has been told.
+/// Makes progress in both tasks until they have exchanged all notices about a match.
 fn settle(world: &Communicator) {
     for _ in 0..20 {
         world.barrier().expect("all are there");
@@ -99,7 +99,7 @@ fn a_matched_probe_is_no_receive_yet() {
     });
 }
 
-/// What shows the difference: a message that was announced is counted where it comes in.
+/// The difference is visible: a message that was announced is counted where it arrives.
 #[test]
 fn the_setting_says_whether_a_short_message_is_announced() {
     const MESSAGES: u64 = 20;
@@ -143,7 +143,7 @@ fn a_hundred_thousand_that_nobody_receives_block_nothing() {
                     let mut sent = Vec::new();
                     for word in &words {
                         sent.push(s.issend(word, 1, 1)?);
-                        // Other messages pass. While the answer comes, the credits do too: these sends never lack one.
+                        // Other messages pass. Credits return with the answers: these sends never lack one.
                         if (word + 1) % 500 == 0 {
                             world.send(word, 1, 2)?;
                             assert_eq!(receive(world, 1, 2), *word);
@@ -200,7 +200,7 @@ fn a_send_that_is_cancelled_before_its_match_is_gone_and_after_it_goes_on() {
     });
 }
 
-/// What was withdrawn gives its part of the budget back, which would not do for all of them.
+/// A withdrawn message frees its part of the budget, which would not suffice for all of them.
 #[test]
 fn a_cancelled_message_leaves_the_memory_of_early_messages_free() {
     let settings = Settings { early_arrival_bytes_max: 2 * 10 * (128 + 256), ..settings(true) };

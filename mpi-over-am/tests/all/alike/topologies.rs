@@ -18,7 +18,7 @@ fn class<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorClass {
     result.unwrap_err().class()
 }
 
-/// Everybody gives its rank to its neighbours, and gets theirs.
+/// Each task sends its rank to its neighbours, and receives theirs.
 fn talk_to_neighbors(communicator: &Communicator) {
     let topology = communicator.topology().expect("it has one");
     let (sources, destinations) = topology.neighbors(communicator.rank());

@@ -1,4 +1,4 @@
-//! What typed calls take: values of all kinds, ranks that may be none, receives that allocate, requests as futures.
+//! Arguments of typed calls: values of all kinds, `None` as rank, receives that allocate, requests as futures.
 
 use std::future::poll_fn;
 use std::num::Wrapping;
@@ -40,7 +40,7 @@ struct OfAnotherCrate {
     im: f32,
 }
 
-/// Sends a value from rank 0 to rank 1 by each kind of call, and back by another.
+/// Sends a value from rank 0 to rank 1 by each kind of call, and back by another one.
 fn there_and_back<B>(world: &super::common::Communicator, value: &B, room: &mut B, len: u64)
 where
     B: Buffer + BufferMut + PartialEq + std::fmt::Debug,
@@ -84,7 +84,7 @@ fn values_of_all_kinds_go_by_the_same_calls() {
         let padded = Padded { small: 1, large: 2.0, pair: (3, [4, 5]) };
         there_and_back(world, &padded, &mut Padded::default(), 1 + 8 + 2 + 8);
         there_and_back(world, &vec![[padded; 2]; 500], &mut vec![[Padded::default(); 2]; 500], 19_000);
-        // In all modes, and as parts of what is longer.
+        // In all modes, and as parts of longer values.
         if world.rank() == 0 {
             world.send_in_mode(Mode::Buffered, &padded, 1, 0).unwrap();
             world.ssend(&[dense; 4][1..], 1, 0).unwrap();

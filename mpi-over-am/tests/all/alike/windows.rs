@@ -1,4 +1,4 @@
-//! Windows: puts, gets, every kind of epoch, dynamic memory, and what is refused.
+//! Windows: puts, gets, every kind of epoch, dynamic memory, and errors.
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
@@ -14,7 +14,7 @@ use mpi_over_am::{Error, ErrorClass, Group, Info, NAME_BYTES_MAX, PROC_NULL, Set
 
 type Window = mpi_over_am::window::Window<am_core::testing::loopback::Loopback, super::super::Policy>;
 
-/// Networks by every way to memory.
+/// Networks with each way to memory.
 fn everywhere(tasks: impl IntoIterator<Item = u32>, task: impl Fn(&Environment, &Communicator) + Sync) {
     for tasks in tasks {
         for reach in [Reach::Direct, Reach::Posted, Reach::Staged] {
@@ -88,7 +88,7 @@ fn programs_give_their_own_memory() {
             .map(|at| if at / 10 < world.size() as usize { (at / 10).to_le_bytes()[0] } else { 7 })
             .collect();
         assert_eq!(memory[..], expected);
-        // Of no byte.
+        // An empty window.
         let empty = world.create_window(Vec::new(), 4, &Info::new()).unwrap();
         empty.fence(Assertion::NONE).unwrap();
         assert_eq!((empty.size(), empty.unit()), (0, 4));
@@ -109,7 +109,7 @@ fn layouts_on_both_sides() {
         let column = Datatype::vector(ROWS as u64, 1, 8, &int).unwrap();
         let pairs = Datatype::vector(ROWS as u64 / 2, 2, 3, &int).unwrap();
         window.fence(Assertion::NONE).unwrap();
-        // From every third two to a column, and back to a row.
+        // Two of every three elements into a column, and back into a row.
         let source: Vec<i32> = (0..60).map(|i| i + 1000 * world.rank().cast_signed()).collect();
         let column_of =
             |rank: u32, at: i64| TargetData { rank, displacement: at, count: 1, datatype: &column };
@@ -153,7 +153,7 @@ fn layouts_on_both_sides() {
 
 #[test]
 fn a_test_sees_what_has_arrived_behind_other_messages() {
-    // By something else than messages, which would be looked at on the way. There is room for all that is sent before.
+    // Synchronised without messages, which would make progress. All earlier messages fit into the budget.
     let completed = std::sync::Barrier::new(2);
     job(Config::new(2), Settings::default(), |_, world| {
         const MESSAGES: u32 = 5;
@@ -240,7 +240,7 @@ fn an_exclusive_lock_is_exclusive() {
         assert_eq!(class(window.unlock(0)), ErrorClass::RmaSync);
         assert_eq!(class(window.flush(0)), ErrorClass::RmaSync);
         assert_eq!(class(window.lock(Lock::Shared, 9, Assertion::NONE)), ErrorClass::Rank);
-        // To nobody there is nothing to do.
+        // Nothing is done for `PROC_NULL`.
         window.lock(Lock::Exclusive, PROC_NULL, Assertion::NONE).unwrap();
         window.unlock(PROC_NULL).unwrap();
         assert_eq!(class(window.lock(Lock::Shared, 0, Assertion::NO_STORE)), ErrorClass::Assertion);
@@ -260,7 +260,7 @@ fn flushes_put_things_in_place_while_all_is_locked() {
         window.flush_local_all().unwrap();
         window.flush_local(0).unwrap();
         window.sync().unwrap();
-        // The target learns by a message that they are there.
+        // The target learns from a message that they have arrived.
         let mut token = [0u8];
         world.sendrecv(&[1u8], right(world), 0, &mut token, left(world), 0).unwrap();
         let mut own = vec![0u64; 2000];
@@ -341,7 +341,7 @@ fn windows_have_names_hints_and_attributes() {
         assert_eq!(window.info(), hints);
         window.set_name("a window");
         assert_eq!(window.name(), "a window");
-        // As those of communicators, a name is as long as C programs have room for.
+        // Like that of a communicator, a name is limited to the length of C programs' buffers.
         window.set_name(&"\u{e9}".repeat(100));
         assert_eq!(window.name(), "\u{e9}".repeat(NAME_BYTES_MAX / 2));
         window.set_handle(5);
@@ -367,7 +367,7 @@ fn windows_have_names_hints_and_attributes() {
     });
 }
 
-/// All tasks update the same elements of everybody's window at once; in the end each is there as often as it was added.
+/// All tasks update the same elements of all windows at once; at the end each element contains every update.
 fn all_add<T: Number + PartialEq + std::fmt::Debug + From<u8>>(
     world: &Communicator,
     offset: usize,
@@ -425,7 +425,7 @@ fn no_update_is_lost() {
     });
 }
 
-/// What all tasks add to the words of rank 0 at once, in each round: by calls of one word and of all, to words side by side and apart.
+/// Updates of all tasks to the words of rank 0 in each round: by calls for one word and for all, contiguous and strided.
 fn add_in_every_way(window: &Window, at: i64, words: usize) {
     let int = Datatype::predefined(Predefined::Int64);
     let (even, backwards) = (
@@ -440,7 +440,7 @@ fn add_in_every_way(window: &Window, at: i64, words: usize) {
         window.accumulate(&ones, 0, at, PredefinedOp::Sum).unwrap();
         window.accumulate_layout(&ones, (words as u64 / 2, &int), target(at, &even), &sum).unwrap();
         window.accumulate_layout(&ones, (words as u64, &int), target(last, &backwards), &sum).unwrap();
-        // Of one word, the value before grows with each call.
+        // For one word, the old value grows with each call.
         let before = window.fetch_and_op(1i64, 0, at, PredefinedOp::Sum).unwrap();
         let next = window.get_accumulate(&ones[..3], 0, at, PredefinedOp::Sum).unwrap();
         assert!(next[0] > before && before >= 5 * round, "{before}, then {next:?}");
@@ -455,7 +455,7 @@ fn add_in_every_way(window: &Window, at: i64, words: usize) {
     }
 }
 
-/// What a word has in the end, after all have [added](add_in_every_way).
+/// The final value of a word, after all tasks have [added](add_in_every_way).
 fn added(word: usize, words: usize, tasks: u32) -> i64 {
     let ways = 2
         + usize::from(word.is_multiple_of(2))
@@ -469,7 +469,7 @@ fn added(word: usize, words: usize, tasks: u32) -> i64 {
 fn calls_of_one_word_and_of_many_update_the_same_words() {
     const WORDS: usize = 10;
     everywhere([1, 3], |_, world| {
-        // Words that atomic operations reach, and such that they don't.
+        // Words that atomic operations reach, and others.
         for skew in [0, 8, 3] {
             let memory = vec![0u8; 8 * 12];
             let window = world.create_window(memory, 1, &Info::new()).unwrap();
@@ -501,7 +501,7 @@ fn memory_comes_and_goes_beside_what_others_update() {
         window.lock_all(Assertion::NONE).unwrap();
         world.barrier().unwrap();
         if world.rank() == 0 {
-            // The directory changes all the time, and the piece that is used stays.
+            // The directory keeps changing, but the piece in use stays.
             for round in 0..40 {
                 let others: Vec<u64> = (0..3).map(|_| window.attach(vec![round; 100]).unwrap()).collect();
                 for other in others {
@@ -547,7 +547,7 @@ fn every_operation_does_what_the_reduction_does() {
             window.read(0, &mut own).unwrap();
             assert_eq!(own.map(i64::to_le_bytes).concat(), expected, "{op:?}");
         }
-        // A value and an index, which are two pieces with a gap.
+        // A value and an index, which are two pieces with a gap between them.
         let pair = Datatype::predefined(Predefined::DoubleInt);
         let bytes =
             |value: f64, index: i32| [&value.to_le_bytes()[..], &index.to_le_bytes(), &[0; 4]].concat();
@@ -599,7 +599,7 @@ fn one_swaps_and_the_others_see_it() {
 fn all_tasks_load_and_store_what_they_share() {
     everywhere([1, 2, 4], |_, world| {
         let (rank, size) = (world.rank(), world.size());
-        // Each task has another number of elements.
+        // Each task has a different number of elements.
         let shared = world.allocate_shared_window::<u64>(10 + rank as usize, &Info::new()).unwrap();
         assert_eq!(shared.window().flavor(), Flavor::Shared);
         for other in 0..size {
