@@ -1,4 +1,4 @@
-/* What a C program sees of an MPI library, with buffers from malloc: compare GROUP ONLY BATCHES
+/* Measures an MPI library as a C program sees it, with buffers from malloc: compare GROUP ONLY BATCHES
  * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), crowd (more tasks than cores), memory (of a task), start (nothing:
  * the launcher is timed). ONLY: one measurement, or - for all of the group. Prints a line a measurement: NAME BYTES NANOSECONDS
  * (median of the batches; memory: bytes of a task), from rank 0. Built and run with each library in turn by the program
@@ -42,7 +42,7 @@ static void spin(double seconds)
     for (double start = MPI_Wtime(); since(start) < seconds;) {}
 }
 
-/* Half round trips between ranks 0 and 1. The last byte is another one each time, and is looked at. */
+/* Half round trips between ranks 0 and 1. The last byte changes each time, and is checked. */
 static double round_trips(char *from, int bytes, int times)
 {
     double start = MPI_Wtime();
@@ -60,7 +60,7 @@ static double round_trips(char *from, int bytes, int times)
     return since(start) / 2;
 }
 
-/* Each sends what it has just got: every line of the cache is new to the other one. */
+/* Each sends the data that it has just received: every cache line is new to the other one. */
 static double latency_new(int bytes, int times)
 {
     return round_trips(in, bytes, times);
@@ -72,7 +72,7 @@ static double latency_same(int bytes, int times)
     return round_trips(out, bytes, times);
 }
 
-/* A window of non-blocking messages one way, and an answer. `step` bytes lie between the buffers of two messages. */
+/* A window of non-blocking messages one way, and an answer. The buffers of two messages are `step` bytes apart. */
 static double one_window(char *from, size_t step, size_t wrap, int bytes)
 {
     MPI_Request requests[WINDOW];
@@ -109,7 +109,7 @@ static double stream_new(int bytes, int times)
     return seconds;
 }
 
-/* Rank 1 has waited in its receive for so many microseconds when the message comes. */
+/* Rank 1 has waited in its receive for this number of microseconds when the message arrives. */
 static double latency_after(int microseconds, int times)
 {
     double seconds = 0;
@@ -264,7 +264,7 @@ static void measure(const char *name, run_fn *run, int bytes, int times)
 static void packing(void)
 {
     static int at[PACKED];
-    /* Not all the same distance apart: else it is a vector. */
+    /* Not at equal distances, or it would be a vector. */
     for (int i = 0; i < PACKED; i++) at[i] = 2 * i + i % 3 % 2;
     MPI_Type_vector(PACKED, 1, 2, MPI_DOUBLE, &packed_vector);
     MPI_Type_create_indexed_block(PACKED, 1, at, MPI_DOUBLE, &packed_blocks);
@@ -356,7 +356,7 @@ static void crowd(void)
     measure("crowd_alltoall", alltoall, 1024, 32);
 }
 
-/* What a task holds when it has exchanged a message with each other one; shared pages by their share. */
+/* Memory of a task that has exchanged a message with each other one; shared pages count by their share. */
 static void memory(void)
 {
     long pss = 0, all = 0;

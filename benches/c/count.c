@@ -1,5 +1,5 @@
 /* One path of MPI, call by call, for the program `instruction_count`: count PATH BYTES MESSAGES TURNS
- * Rank 1 is counted, inside of the functions named counted_*; rank 0 is its peer. The two take turns through two pipes, TURNS.0
+ * Rank 1 is counted, inside of the functions named counted_*; rank 0 is its peer. The two alternate through two pipes, TURNS.0
  * and TURNS.1 (each rank waits on its own), so that a message is in the ring before the call that takes it, and that call polls once.
  * The first messages are not counted: they connect the two.
  * The paths posted_* and early_* are messages behind others that match nothing: KIND:DEPTH receives that are posted, or messages that
@@ -42,7 +42,7 @@ static int open_turn(const char *turns, int of)
 {
     char name[4096];
     snprintf(name, sizeof name, "%s.%d", turns, of);
-    int pipe = open(name, O_RDWR); /* for both, so that nobody waits in open */
+    int pipe = open(name, O_RDWR); /* for both directions, so that neither rank waits in open */
     if (pipe < 0) stop("cannot open a pipe");
     return pipe;
 }
@@ -112,7 +112,7 @@ static void receive(int counted)
     }
 }
 
-/* With an answer a window, as programs have it: while the sender waits for it, uncounted, its credits come home. */
+/* With an answer a window, as programs have it: while the sender waits for it, uncounted, its credits are returned. */
 static void isend(int counted)
 {
     if (rank == 1) {
@@ -157,7 +157,7 @@ static void receive_synchronous(int counted)
     }
 }
 
-/* The word gives the sender its credits back, so that a whole window fits into the ring before its receiver looks. */
+/* The word returns the sender's credits, so that a whole window fits into the ring before its receiver looks. */
 static void irecv(int counted)
 {
     char word = 0;
@@ -175,7 +175,7 @@ static void irecv(int counted)
     }
 }
 
-/* A receive that is posted before its message comes, from `source`. */
+/* A receive that is posted before its message arrives, from `source`. */
 static inline __attribute__((always_inline)) void post(MPI_Request *request)
 {
     MPI_Irecv(data, bytes, MPI_BYTE, source, 7, MPI_COMM_WORLD, request);
@@ -220,13 +220,13 @@ static void early(int counted)
     }
 }
 
-/* Receives that no message is for yet, or messages that no receive is for yet. */
+/* Receives without a message yet, or messages without a receive yet. */
 static void begin_behind(int is_early)
 {
     for (int i = 0; i < depth; i++)
         if (rank == 1 && !is_early) MPI_Irecv(NULL, 0, MPI_BYTE, source, BEHIND_TAG + i, MPI_COMM_WORLD, &behind[i]);
         else if (rank == 0 && is_early) MPI_Send(NULL, 0, MPI_BYTE, 1, BEHIND_TAG + i, MPI_COMM_WORLD);
-    MPI_Barrier(MPI_COMM_WORLD); /* in which rank 1 takes in what has come */
+    MPI_Barrier(MPI_COMM_WORLD); /* in which rank 1 handles what has arrived */
 }
 
 static void end_behind(int is_early)
@@ -337,7 +337,7 @@ static const struct {
     { "fetch_and_op", fetch_and_op }, { "compare_and_swap", compare_and_swap }, { "accumulate", accumulate }, { "get_accumulate", get_accumulate },
 };
 
-/* A collective of `bytes` bytes. Rank 0 is in it before rank 1 begins: where rank 0 waits inside, rank 1 gives it the time. */
+/* A collective of `bytes` bytes. Rank 0 has entered it before rank 1 begins; if rank 0 waits inside, rank 1 gives it the time. */
 #define COLLECTIVE(name, ...) \
     COUNTED static void counted_##name(void) { __VA_ARGS__; } \
     static void name(int counted) \
