@@ -1,5 +1,5 @@
 /* Calls with one bad argument each (bad_input_calls.h, made by tests/c_bad_input.rs), and what they must return. The argument is
- * the number of the first call: those before it have been tried. */
+ * the number of the first call to make: earlier ones have been made. */
 #include "check.h"
 #include <signal.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ static MPI_Status status;
 static int comm_key, type_key, win_key, freed_key, none = MPI_KEYVAL_INVALID;
 static int error_class, error_code;
 
-/* Room for everything: for buffers, for results of all kinds, and for arrays. */
+/* Memory for buffers, results of all kinds, and arrays. */
 static double room[4096], more[4096];
 static int ones[64], zeros[64], out[4096];
 static int bad_counts[64] = {-5};
@@ -130,7 +130,7 @@ static void make(void) {
     inter = MPI_COMM_NULL;
 }
 
-/* Looks at what a call has returned: one of the classes, raised once, and a text that names the function, the rank and the value. */
+/* Checks what a call has returned: one of the classes, raised once, and a text that names the function, the rank and the value. */
 static void judge(const char *call, int code, const char *function, const char *says, const int *classes, int count) {
     int class = -1, len = 0, known = 0, times = raised;
     char said[MPI_MAX_ERROR_STRING] = "";
@@ -161,7 +161,7 @@ static void judge(const char *call, int code, const char *function, const char *
         judge(#call, call, function, says, classes, (int)(sizeof classes / sizeof *classes));     \
     }
 
-/* What a call returns while MPI is not running: it works, or says so. */
+/* Checks a call while MPI is not running: it works, or reports that. */
 static void judge_outside(const char *call, int code, const char *function, int works, const char *when) {
     int class = -1, len;
     char said[MPI_MAX_ERROR_STRING] = "", who[32];
@@ -204,7 +204,7 @@ int main(int argc, char **argv) {
     make();
     (void)large_zeros, (void)combine_c;
 #include "bad_input_calls.h"
-    /* Nothing of it has done harm. */
+    /* None of the calls has done harm. */
     int mine = 1, sum = 0;
     if (MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS || sum != 1)
         printf("wrong: the communicator does not work any more\n");

@@ -1,8 +1,8 @@
-/* What programs are told by calls that others answer otherwise than this library once did: each block was a wrong answer. */
+/* Results of calls that this library once got wrong, block by block; other libraries return the same. */
 #include "check.h"
 #include <stdint.h>
 
-/* A key lives until the last attribute that has it is gone; programs use a copy of its number until then. */
+/* A key lives until the last attribute with it is deleted; programs use a copy of its number until then. */
 static int deleted;
 static int on_delete(MPI_Comm comm, int key, void *value, void *state) {
     (void)comm, (void)key, (void)state;
@@ -29,7 +29,7 @@ static void keys(void) {
     FAILS(MPI_Comm_free_keyval(&copy), MPI_ERR_KEYVAL);
 }
 
-/* The handler that an object is made with hears what is wrong with its making. */
+/* The error handler of an object to be made gets the errors of its creation. */
 static int heard_comm, heard_session;
 static void hear_comm(MPI_Comm *comm, int *code, ...) { (void)comm, heard_comm = class_of(*code); }
 static void hear_session(MPI_Session *session, int *code, ...) { (void)session, heard_session = class_of(*code); }
@@ -42,7 +42,7 @@ static void makings(void) {
     MPI_Info info;
     MPI_Comm_create_errhandler(hear_comm, &for_comm);
     MPI_Session_create_errhandler(hear_session, &for_session);
-    /* Whoever else hears of it ends the job. */
+    /* Any other handler would end the job. */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     MPI_Comm_group(MPI_COMM_WORLD, &world);
@@ -97,7 +97,7 @@ static void cancelled_sends(void) {
             MPI_Cancel(&request);
             MPI_Wait(&request, &status);
             MPI_Test_cancelled(&status, &was_cancelled);
-            /* Eager data have left; of all others nobody has heard. */
+            /* Eager data have left; nothing else has been sent. */
             CHECK(was_cancelled == (turn != 0));
             memset(bytes, 'x', LONG);
             int told[2] = {was_cancelled, length};
@@ -142,7 +142,7 @@ static void cancelled_sends(void) {
         CHECK(got[0] == 'y');
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    /* One that a matched probe has taken is the receiver's: it is not cancelled any more. */
+    /* A message that a matched probe has taken belongs to the receiver: it cannot be cancelled any more. */
     for (int length = 8; length <= LONG; length += LONG - 8) {
         if (size > 1 && rank == 0) {
             memset(bytes, 'm', length);
@@ -165,14 +165,14 @@ static void cancelled_sends(void) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Buffers that are none. */
+/* Null buffers. */
 static void buffers(void) {
     int value = 1, parts[2] = {0, 0};
     MPI_Status status;
     MPI_Request request;
     FAILS(MPI_Reduce_local(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
     FAILS(MPI_Reduce_local(&value, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
-    /* Of nothing the type does not matter. */
+    /* Without elements the type does not matter. */
     CHECK(MPI_Isend(NULL, 0, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_SELF, &request) == MPI_SUCCESS);
     CHECK(MPI_Recv(NULL, 0, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_SELF, &status) == MPI_SUCCESS);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -206,7 +206,7 @@ static void counts(void) {
     MPI_Type_free(&wide), MPI_Type_free(&pair);
 }
 
-/* What is wrong with one half is found before the other half starts. */
+/* An error in one half is found before the other half starts. */
 static void exchanges(void) {
     char old[64], now[64];
     MPI_Request request;
@@ -234,7 +234,7 @@ static void exchanges(void) {
     }
 }
 
-/* What is made of a session's groups uses the session's buffer. */
+/* Communicators made from a session's groups use the session's buffer. */
 static void buffer_of_a_session(void) {
     static char lent[1000 + MPI_BSEND_OVERHEAD];
     MPI_Session session;
@@ -336,7 +336,7 @@ static void synchronous(void)
 
 int main(int argc, char **argv) {
     int provided;
-    /* The calls go other ways where several threads may call. */
+    /* The calls take other paths if several threads may call. */
     if (getenv("WITH_THREADS")) {
         MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -75,7 +75,7 @@ static void of_arguments(void) {
     FAILS(MPI_Cartdim_get(MPI_COMM_SELF, &out), MPI_ERR_TOPOLOGY);
     FAILS(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
     FAILS(MPI_Session_get_num_psets(MPI_SESSION_NULL, MPI_INFO_NULL, &out), MPI_ERR_SESSION);
-    /* A ready message that comes before its receive: both sides hear of it, the sender by one of its next calls. */
+    /* A ready message that comes before its receive: both sides get an error, the sender in one of its next calls. */
     MPI_Rsend(&value, 1, MPI_INT, 0, 7, MPI_COMM_SELF);
     for (int call = 0; call < 3; call++) MPI_Iprobe(0, 8, MPI_COMM_SELF, &out, MPI_STATUS_IGNORE);
     FAILS(MPI_Recv(&value, 1, MPI_INT, 0, 7, MPI_COMM_SELF, MPI_STATUS_IGNORE), MPI_ERR_OTHER);

@@ -1,4 +1,4 @@
-/* Communicators and groups: making them, what they are, errors about them. */
+/* Communicators and groups: creation, inquiries, errors. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static void duplicates(void) {
     CHECK(dup == MPI_COMM_NULL && fourth == MPI_COMM_NULL);
     MPI_Info_free(&info);
 
-    /* One that nobody uses, and many after each other. */
+    /* An unused one, and many one after the other. */
     MPI_Comm_idup(MPI_COMM_WORLD, &dup, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Comm_free(&dup);
@@ -196,7 +196,7 @@ static void two_sides(void) {
     CHECK(value == MPI_UNDEFINED);
     MPI_Comm_compare(inter, side, &result);
     CHECK(result == MPI_UNEQUAL);
-    /* The first ones of both sides talk. */
+    /* The first ranks of both sides communicate. */
     if (rank < 2) {
         int out = 100 + rank, in = 0;
         MPI_Sendrecv(&out, 1, MPI_INT, 0, 3, &in, 1, MPI_INT, 0, 3, inter, MPI_STATUS_IGNORE);

@@ -135,7 +135,7 @@ static void communicators(void) {
     CHECK(class_of(MPI_Group_size(MPI_GROUP_NULL, &value)) == MPI_ERR_GROUP);
     CHECK(calls == 3 && last_comm == MPI_COMM_SELF);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    /* What is not there is reported where it belongs. */
+    /* A missing function is reported through the right handler. */
     CHECK(class_of(MPI_Comm_spawn("nobody", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, dup, &comm, MPI_ERRCODES_IGNORE)) ==
           MPI_ERR_UNSUPPORTED_OPERATION);
     CHECK(calls == 4 && last_comm == dup);

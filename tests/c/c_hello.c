@@ -1,4 +1,4 @@
-/* Each rank sends its number to the next one; the sum of all numbers is known to all. */
+/* Each rank sends its number to the next one; all ranks get the sum of all numbers. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -34,7 +34,7 @@ static void waiting(MPI_Comm comm) {
     free(all);
 }
 
-/* Two groups: there each side has a part of its own. */
+/* Two groups: each side has its own part. */
 static void between(void) {
     MPI_Comm side, both;
     int ours = (size + 1 - rank % 2) / 2, theirs = size - ours, sum;

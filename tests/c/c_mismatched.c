@@ -6,7 +6,7 @@
 static MPI_Comm comm;
 static int in[64], out[64];
 
-/* A new communicator, and so many collectives that suit each other before. */
+/* A new communicator, and this number of matching collectives first. */
 static void with_calls(int calls) {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     for (int call = 0; call < calls; call++)
@@ -18,7 +18,7 @@ static void done(void) {
     MPI_Comm_free(&comm);
 }
 
-/* Counts that differ: who gets more than there is room for says MPI_ERR_TRUNCATE, who gets less MPI_ERR_COUNT. */
+/* Different counts: a task that receives more than fits returns MPI_ERR_TRUNCATE, one that receives less MPI_ERR_COUNT. */
 static void counts(int calls) {
     int more = rank == 0 ? 8 : 4, less = rank == 0 ? 4 : 8;
     MPI_Request request;
@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
         if (size > 1)
             checked();
     } else if (size == 2 || size == 3) {
-        /* With more tasks one that has the error passes nothing on, and others wait for it. */
+        /* With more tasks, one with the error forwards nothing, and others wait for it. */
         counts(0), counts(6);
     }
     return end();

@@ -265,7 +265,7 @@ static void grids(void) {
     MPI_Cart_create(MPI_COMM_WORLD, 3, dims, periods, 1, &none);
     CHECK((none != MPI_COMM_NULL) == (rank == 0));
     if (none != MPI_COMM_NULL) MPI_Comm_free(&none);
-    /* A grid of no task is smaller than the group: nobody is in it. */
+    /* An empty grid is smaller than the group: no task is in it. */
     dims[1] = 0, none = grid;
     MPI_Cart_create(MPI_COMM_WORLD, 3, dims, periods, 1, &none);
     CHECK(none == MPI_COMM_NULL);

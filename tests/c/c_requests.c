@@ -1,4 +1,4 @@
-/* Requests of this library: operations that end in the call that starts them, handles of none, many requests, and waits for any. */
+/* Requests of this library: operations that end in the call that starts them, invalid handles, many requests, and waits for any. */
 #include "check.h"
 #include <stdint.h>
 #include <time.h>
@@ -48,18 +48,18 @@ static void ended_sends(void) {
         MPI_Recv(&got, 1, MPI_INT, rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         CHECK(got == i);
     }
-    /* A receive from nobody has a status of its own. */
+    /* A receive from MPI_PROC_NULL has its own status. */
     MPI_Irecv(&got, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &requests[0]);
     MPI_Isend(&got, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &requests[1]);
     requests[2] = requests[0];
     CHECK(MPI_Waitall(3, requests, statuses) == MPI_SUCCESS && is_empty(&statuses[1]));
     CHECK(statuses[0].MPI_SOURCE == MPI_PROC_NULL && statuses[2].MPI_SOURCE == MPI_PROC_NULL);
-    /* What is wrong is told by the call itself. */
+    /* The call itself reports errors. */
     FAILS(MPI_Isend(&got, 1, MPI_INT, size, 1, MPI_COMM_WORLD, &requests[0]), MPI_ERR_RANK);
     FAILS(MPI_Isend(&got, 1, MPI_INT, 0, -7, MPI_COMM_WORLD, &requests[0]), MPI_ERR_TAG);
 }
 
-/* Short operations in a communicator whose error handler hears of what fails. */
+/* Short operations in a communicator whose error handler is called for failures. */
 static int heard;
 static void hear(MPI_Comm *comm, int *code, ...) { heard = *comm == MPI_COMM_WORLD ? 0 : class_of(*code); }
 
@@ -155,7 +155,7 @@ static void waits_for_any(void) {
     MPI_Wait(&exchange[0], &status);
 }
 
-/* A task that only starts short sends and waits for them takes part in what others do with it. Its sends are so slow that it never
+/* A task that only starts short sends and waits for them still takes part in operations of other tasks. Its sends are so slow that it never
  * has to wait for its receiver. */
 static void progress(void) {
     enum { MESSAGES = 3000, LONG = 1 << 18 };

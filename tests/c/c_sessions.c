@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
     second = begun(), ended(first), used(second, "later still"), ended(second);
     for (int times = 0; times < 30; times++)
         ended(begun());
-    /* One task alone, which nobody waits for. */
+    /* One task alone, for which no other waits. */
     if (rank == 0)
         ended(begun());
     CHECK(MPI_T_init_thread(MPI_THREAD_SINGLE, &level) == MPI_SUCCESS && MPI_T_pvar_get_num(&number) == MPI_SUCCESS && number > 0);

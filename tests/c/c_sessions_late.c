@@ -1,3 +1,3 @@
-/* The same where MPI has ended before. */
+/* The same after MPI has ended. */
 #define LATE
 #include "c_sessions.c"

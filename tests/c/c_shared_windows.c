@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
     MPI_Comm node;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
 
-    /* Rank r has r + 1 numbers; the parts lie side by side. */
+    /* Rank r has r + 1 numbers; the parts are contiguous. */
     int *own, *all, *found, unit, *flavor, flag, previous = (rank + size - 1) % size;
     MPI_Aint bytes;
     MPI_Win win;
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     CHECK(all[0] == 1000 + 1 % size + 100 * size);
     CHECK(MPI_Win_free(&win) == MPI_SUCCESS);
 
-    /* Parts of their own pages; some of no byte; the first that has one. */
+    /* Parts on pages of their own; some empty; the first that is not empty. */
     MPI_Info info;
     MPI_Info_create(&info);
     MPI_Info_set(info, "alloc_shared_noncontig", "true");

@@ -91,7 +91,7 @@ static void *feed(void *argument) {
     return NULL;
 }
 
-/* A thread that waits sleeps, and lets in another one of its task that has what it waits for. */
+/* A waiting thread sleeps, and lets another one of its task in that sends what it waits for. */
 static void rests(void) {
     pthread_t thread;
     int got = -1;

@@ -1,4 +1,4 @@
-/* MPI_THREAD_MULTIPLE: a thread that waits inside MPI holds no other thread of its task up, in whatever call it waits.
+/* MPI_THREAD_MULTIPLE: a thread that waits inside MPI blocks no other thread of its task, in whichever call it waits.
 
    One thread of a task, the waiter, is in a call that cannot end before the others come to theirs. They come only when a second
    thread of the waiter's task has called MPI and told them so: by a message, and outside of MPI, so that they make no progress
@@ -271,7 +271,7 @@ static void mrecv_announced(enum phase phase) {
     if (phase == CALL && IS_PEER) WAIT;
 }
 
-/* More short messages than are taken in before the receiver calls again. */
+/* More short messages than are handled before the receiver's next call. */
 static void flood(enum phase phase) {
     if (phase != CALL) return;
     for (int i = 0; i < 20000 && IS_WAITER; i++) OK(MPI_Send(&i, 1, MPI_INT, peer, 7, comm));
@@ -398,7 +398,7 @@ static void win_start(enum phase phase) {
     if (phase == CALL && IS_PEER) OK(MPI_Win_post(mine, 0, win)), OK(MPI_Win_wait(win));
 }
 
-/* What the waiter puts has to be placed before it completes. */
+/* The waiter's put must be stored before it completes. */
 static void win_complete(enum phase phase) {
     window(phase), groups(phase);
     if (phase == FIRST && IS_PEER) OK(MPI_Win_post(mine, 0, win));
@@ -514,7 +514,7 @@ static const struct test tests[] = {
     T(win_complete), T(win_wait), T(get_dynamic),
 };
 
-/* Those for which it makes no difference how many elements there are. */
+/* Calls for which the number of elements does not matter. */
 static const struct test once[] = {
     T(comm_dup), T(comm_dup_with_info), T(comm_idup), T(comm_split), T(comm_split_type), T(comm_create),
     T(comm_create_group), T(comm_create_from_group), T(cart_create), {"cart_sub", cart_sub_of_ring, 0}, T(graph_create),

@@ -1,4 +1,4 @@
-/* What the programs here have in common. */
+/* The common part of the programs here. */
 #ifndef CHECK_H
 #define CHECK_H
 #include <mpi.h>
@@ -26,7 +26,7 @@ static inline int class_of(int code) {
 
 #define FAILS(call, class) CHECK(class_of(call) == (class))
 
-/* The checks of error classes are about this library: others name some errors otherwise. */
+/* The checks of error classes are about this library: others return other classes for some errors. */
 #ifdef MPI_ABI_VERSION
 #define OWN 1
 #else

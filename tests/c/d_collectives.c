@@ -9,7 +9,7 @@ static int *out, *in;
 static int counts[TASKS_MAX], places[TASKS_MAX], bytes[TASKS_MAX];
 static MPI_Datatype types[TASKS_MAX];
 
-/* What rank `from` has for rank `to` at place `i`. */
+/* Element `i` of the data from rank `from` to rank `to`. */
 static int item(int from, int to, int i) {
     return from * 10007 + to * 101 + i;
 }
@@ -33,7 +33,7 @@ static void forget(void) {
 #define PERSISTENT(check, n, name, ...) (void)0
 #endif
 
-/* Carries out an operation in each way; `check` looks at what it leaves in `in`. */
+/* Carries out an operation in each form; `check` checks its result in `in`. */
 #define EACH_WAY(check, n, name, iname, ...)                                                     \
     do {                                                                                         \
         MPI_Request request;                                                                     \

@@ -1,4 +1,4 @@
-/* Datatypes: making them, their bounds, what they tell of their making, names, attributes, errors. */
+/* Datatypes: creation, bounds, contents, names, attributes, errors. */
 #include "check.h"
 
 /* The displacements of the ints that a type has, by packing an array of the numbers 0, 1, 2... */
@@ -26,7 +26,7 @@ static MPI_Aint extent_of(MPI_Datatype type) {
     return extent;
 }
 
-/* What a type tells, against what is expected of it. */
+/* Compares the contents of a type with the expected ones. */
 static void tells(MPI_Datatype type, int combiner, int ni, const int *integers, int na, const MPI_Aint *addresses, int nd) {
     int found[4], told[32];
     MPI_Aint told_addresses[32];
@@ -154,7 +154,7 @@ static void large_ones(void) {
     MPI_Type_get_envelope_c(type, &found[0], &found[1], &found[2], &found[3], &combiner);
     CHECK(combiner == MPI_COMBINER_SUBARRAY && found[0] == 2 && found[1] == 0 && found[2] == 3 && found[3] == 1);
     MPI_Type_free(&type);
-    /* More than an int can say. */
+    /* More than an int can hold. */
     MPI_Type_contiguous_c(3000000000, MPI_INT, &type);
     MPI_Count bytes;
     int small;

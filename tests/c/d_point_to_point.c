@@ -110,7 +110,7 @@ static void probes(int n) {
         says(&status, way, n);
         arrived(n, way);
         MPI_Wait(&sent, MPI_STATUS_IGNORE);
-        /* The next one is not looked for before all have this one. */
+        /* The next one is not probed for before all tasks have this one. */
         MPI_Barrier(MPI_COMM_WORLD);
     }
     MPI_Mprobe(MPI_PROC_NULL, 0, MPI_COMM_WORLD, &message, &status);

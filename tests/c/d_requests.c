@@ -28,7 +28,7 @@ static void exchanges(void) {
     while (!flag)
         MPI_Test(&requests[0], &flag, &status);
     CHECK(got == -1 && (!OWN || status.MPI_SOURCE == MPI_PROC_NULL));
-    /* One that nobody waits for goes on. */
+    /* One that is not waited for goes on. */
     MPI_Isendrecv_replace(&value, 1, MPI_INT, right, 6, left, 6, MPI_COMM_WORLD, &requests[0]);
     MPI_Request_free(&requests[0]);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -228,7 +228,7 @@ static void packing(void) {
     MPI_Unpack(arrived, count, &position, &got, 1, MPI_INT, MPI_COMM_WORLD);
     MPI_Unpack(arrived, count, &position, &back, 1, MPI_DOUBLE, MPI_COMM_WORLD);
     CHECK(got == 7 && back == 0.5 && position == count);
-    /* Packed here, received as what it is. */
+    /* Packed here, received with its datatype. */
     position = 0;
     MPI_Pack(two, 2, MPI_INT, buffer, sizeof buffer, &position, MPI_COMM_WORLD);
     MPI_Sendrecv(buffer, position, MPI_PACKED, right, 0, two, 2, MPI_INT, left, 0, MPI_COMM_WORLD, &status);

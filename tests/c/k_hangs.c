@@ -17,7 +17,7 @@ static void cycle(void) {
     if (rank < 2) receive_from(1 - rank, 7);
 }
 
-/* The same on a communicator whose ranks are others than those of the world. */
+/* The same on a communicator whose ranks differ from those of the world. */
 static void reversed(void) {
     MPI_Comm turned;
     int word;
@@ -42,12 +42,12 @@ static void barrier(void) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A receive from a task that has taken its leave. */
+/* A receive from a task that has left the job. */
 static void ended(void) {
     if (rank == 0) receive_from(1, 9);
 }
 
-/* A message is here, and another one is asked for. */
+/* A message has arrived, but another one is received. */
 static void wrong_tag(void) {
     int word = 4;
     if (rank == 1) MPI_Send(&word, 1, MPI_INT, 0, 11, MPI_COMM_WORLD);

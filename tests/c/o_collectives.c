@@ -1,4 +1,4 @@
-/* Prints what each collective operation brings: blocking, as a request, and persistent, started twice. */
+/* Prints the results of each collective operation: blocking, as a request, and persistent, started twice. */
 #include "say.h"
 
 enum { TASKS_MAX = 16, ROOM = 400 };
@@ -51,7 +51,7 @@ static void with_all(MPI_Comm comm, int root, int own) {
     EACH_WAY(Exscan, exscan, out, in, 9, MPI_INT, MPI_BXOR, comm);
 }
 
-/* And for what is only near. */
+/* And the neighbourhood collectives. */
 static void with_neighbors(MPI_Comm comm) {
     EACH_WAY(Neighbor_allgather, neighbor_allgather, out, 6, MPI_INT, in, 6, MPI_INT, comm);
     EACH_WAY(Neighbor_allgatherv, neighbor_allgatherv, out, 3, MPI_INT, in, others, far, MPI_INT, comm);

@@ -1,4 +1,4 @@
-/* Prints what calls about communicators, their attributes and error handlers, graphs, sessions and handles answer. */
+/* Prints the results of calls about communicators, their attributes and error handlers, graphs, sessions and handles. */
 #include "say.h"
 
 static const MPI_Comm world = MPI_COMM_WORLD;
@@ -88,7 +88,7 @@ static void errors(void) {
     MPI_Comm_create_errhandler(hear, &handler), MPI_Comm_set_errhandler(world, handler), MPI_Comm_get_errhandler(world, &found);
     SAY("as an integer %d %d", MPI_Errhandler_fromint(MPI_Errhandler_toint(handler)) == handler, MPI_Errhandler_toint(MPI_ERRORS_RETURN));
     MPI_Comm_call_errhandler(world, MPI_ERR_TAG), SAY("heard %d, same %d", heard, found == handler);
-    /* What a call answers whose error was heard is not compared: the other library answers success. */
+    /* The result of a call whose handler has run is not compared: the other library returns success. */
     MPI_Send(NULL, -1, MPI_INT, 0, 0, world), SAY("heard %d", heard), MPI_Errhandler_free(&found), MPI_Errhandler_free(&handler);
     MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     MPI_Add_error_class(&class), MPI_Add_error_code(class, &code), MPI_Add_error_string(code, "of our own");
@@ -127,7 +127,7 @@ static void graphs(void) {
     MPI_Dist_graph_create(world, 1, &rank, (int[]){2}, (int[]){(rank + 1) % size, (rank + 2) % size}, (int[]){5, 6}, MPI_INFO_NULL, 0, &graph);
     MPI_Dist_graph_neighbors_count(graph, &count, &links, &weighted);
     MPI_Dist_graph_neighbors(graph, count, sources, weights, links, targets, others);
-    /* In which order is left open. */
+    /* The standard leaves the order open. */
     for (own = nodes = 0; own < count; own++)
         nodes += sources[own] * 100 + weights[own];
     for (own = 0; own < links; own++)

@@ -1,4 +1,4 @@
-/* Prints what the library says of itself, and before and after MPI. */
+/* Prints what the library reports about itself, also before and after MPI runs. */
 #include "say.h"
 
 int main(int argc, char **argv) {

@@ -1,4 +1,4 @@
-/* Prints what messages, collectives and windows bring: every library has to print the same. */
+/* Prints the results of messages, collectives and windows: every library must print the same. */
 #include "check.h"
 #include <stdint.h>
 

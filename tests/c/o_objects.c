@@ -1,4 +1,4 @@
-/* Prints what calls about groups, communicators, topologies, info and datatypes answer: every library has to print the same. */
+/* Prints the results of calls about groups, communicators, topologies, info and datatypes: every library must print the same. */
 #include "check.h"
 
 #define SAY(...) (printf("%d/%d ", rank, size), printf(__VA_ARGS__), printf("\n"))

@@ -1,4 +1,4 @@
-/* Prints what every way to send, receive, look and wait brings. */
+/* Prints the results of every way to send, receive, probe and wait. */
 #include "say.h"
 
 enum { ROOM = 64, BUFFER = 4000 + 8 * MPI_BSEND_OVERHEAD };
@@ -49,7 +49,7 @@ static void modes(void) {
     READY("Irsend", (F(MPI_Irsend)(out, 12, MPI_INT, right, 6, world, requests + 1), MPI_Wait(requests + 1, MPI_STATUS_IGNORE)));
     forget(), F(MPI_Sendrecv)(out, 5, MPI_INT, right, 1, in, ROOM, MPI_INT, left, 1, world, statuses), say("Sendrecv", statuses);
     forget(), F(MPI_Sendrecv_replace)(in, 5, MPI_INT, right, 2, left, 2, world, statuses), say("Sendrecv_replace", statuses);
-    /* What the other library says in the status of these two is that of a call before. */
+    /* The other library leaves the values of an earlier call in the status of these two. */
     forget(), F(MPI_Isendrecv)(out, 6, MPI_INT, right, 1, in, ROOM, MPI_INT, left, 1, world, requests), MPI_Wait(requests, MPI_STATUS_IGNORE);
     SAY("Isendrecv %lx", digest(in, sizeof in));
     forget(), F(MPI_Isendrecv_replace)(in, 7, MPI_INT, right, 2, left, 2, world, requests), MPI_Wait(requests, MPI_STATUS_IGNORE);

@@ -1,4 +1,4 @@
-/* Prints what the tool interface answers. Which variables, categories and events there are differs: what is compared is that all that
+/* Prints the results of the tool interface. Which variables, categories and events there are differs: what is compared is that all that
  * the library says of them fits together, and what it answers where there is nothing. (Not by an index past the end, which the other
  * library does not look at.) */
 #include "say.h"

@@ -1,4 +1,4 @@
-/* Prints what datatypes are made of, how long they are, and what their attributes and names do. */
+/* Prints the contents and lengths of datatypes, and the effects of their attributes and names. */
 #include "say.h"
 
 enum { ROOM = 64 };

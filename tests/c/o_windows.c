@@ -1,4 +1,4 @@
-/* Prints what one-sided operations bring, in each kind of window and by each way to synchronize. */
+/* Prints the results of one-sided operations, in each kind of window and by each way to synchronize. */
 #include "say.h"
 
 enum { ROOM = 24 };

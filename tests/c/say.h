@@ -1,4 +1,4 @@
-/* What the programs have in common that print what calls answer: each library has to print the same. */
+/* The common part of the programs that print the results of calls: each library must print the same. */
 #ifndef SAY_H
 #define SAY_H
 #include "check.h"

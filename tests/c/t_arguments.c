@@ -1,4 +1,4 @@
-/* Stands in front of the library and looks at what Fortran's arguments have become in C (fortran/t_arguments.f90): what the library
+/* Intercepts the library's calls and checks Fortran's arguments as they arrive in C (fortran/t_arguments.f90): what the library
  * cannot do yet, and what only addresses say. Everything that is wrong is said; nothing is passed on. */
 #include <mpi.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@ static const char *const names[KINDS] = {"message_early", "message_matched", "re
 static const char *const numbers[KINDS] = {"source tag context bytes ", "source tag context bytes was_early ",
     "destination tag context bytes ", "source tag bytes ", "context ranks ", "context ranks "};
 
-/* What a callback has heard. */
+/* The events that a callback has got. */
 struct heard {
     int kind, count, frees, calls_inside;
     MPI_T_event_registration registration;
@@ -235,7 +235,7 @@ int main(int argc, char **argv) {
     reset();
     MPI_Barrier(MPI_COMM_SELF), MPI_Barrier(MPI_COMM_SELF);
     CHECK(first.count == 1 && first.frees == 1 && heard[ENTERED].count == 2);
-    /* Without its callback nothing is heard. */
+    /* Without its callback no event is delivered. */
     for (int i = 0; i < KINDS; i++) {
         MPI_T_event_registration registration = heard[i].registration;
         CHECK(!MPI_T_event_register_callback(registration, MPI_T_CB_REQUIRE_NONE, MPI_INFO_NULL, NULL, NULL));

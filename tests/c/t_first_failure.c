@@ -1,4 +1,4 @@
-/* Task 1 gets a message that is too long, and takes its time to end; task 0 fails later, and ends earlier. */
+/* Task 1 gets a message that is too long, and ends late; task 0 fails later, and ends earlier. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -92,7 +92,7 @@ static void names(void) {
     MPI_Errhandler_free(&handler), MPI_Errhandler_free(&found), MPI_Comm_free(&comm);
 }
 
-/* They are functions, of which a program takes the address and which a tool stands in front of. */
+/* They are functions whose address a program can take and which a tool can intercept. */
 static void functions(void) {
     int (*extent_of)(MPI_Datatype, MPI_Aint *) = MPI_Type_extent, (*make)(MPI_Handler_function *, MPI_Errhandler *) = PMPI_Errhandler_create;
     int (*set)(MPI_Comm, MPI_Errhandler) = MPI_Errhandler_set, lengths[1] = {1};

@@ -1,4 +1,4 @@
-/* A tool in front of the library: counts sends and receives, and says how many there were. It is loaded before the library. */
+/* A tool that intercepts the library: counts sends and receives, and prints their numbers. It is loaded before the library. */
 #include <mpi.h>
 #include <stdio.h>
 

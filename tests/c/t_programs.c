@@ -1,4 +1,4 @@
-/* One of several programs in a job: says which one it is, what it was given, and adds up over all of them. */
+/* One of several programs in a job: prints its number and its arguments, and a sum over all of them. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

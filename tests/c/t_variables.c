@@ -1,10 +1,10 @@
-/* The variables of the tool interface: rank 0 prints all control variables, before and after MPI_Init, for who knows what they
+/* The variables of the tool interface: rank 0 prints all control variables, before and after MPI_Init, for a test that knows what they
  * should be; the rest is checked here. Two tasks. */
 #include "check.h"
 
 static char name[128], text[1024];
 
-/* Prints what a variable is, a word by its name. */
+/* Prints a variable's value, by its name if it is a word. */
 static void print(const char *when, int index) {
     int name_len = sizeof name, len = sizeof text, verbosity, bind, scope, count, choice;
     MPI_Datatype type;
@@ -57,7 +57,7 @@ static MPI_Count value(MPI_T_pvar_session session, MPI_T_pvar_handle handle) {
     return values[0];
 }
 
-/* Sends so many bytes from rank 0 to rank 1. */
+/* Sends this number of bytes from rank 0 to rank 1. */
 static void message(int bytes) {
     static char buffer[100000];
     if (rank == 0)

@@ -1,4 +1,4 @@
-/* Windows: what programs are told by assertions, attributes and attached memory. */
+/* Windows: results of calls with assertions, attributes and attached memory. */
 #include "check.h"
 #include <stdint.h>
 
@@ -80,7 +80,7 @@ static void pieces(void) {
         memory[at] = -1;
     MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
-    /* The middle last, so that neither order nor neighbourhood of the attaching decides. */
+    /* The middle last, so that neither order nor adjacency of the pieces matters. */
     MPI_Win_attach(win, memory, EACH * sizeof(int));
     MPI_Win_attach(win, memory + 2 * EACH, EACH * sizeof(int));
     MPI_Win_attach(win, memory + EACH, EACH * sizeof(int));

@@ -54,7 +54,7 @@ const PAIR_OFFSET: usize = REGION_OFFSET + REGIONS_MAX as usize * size_of::<Regi
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct ControlHeader {
-    /// [`CONTROL_MAGIC`].
+    /// `CONTROL_MAGIC`.
     pub magic: AtomicU64,
     /// Tasks in the job.
     pub num_tasks: AtomicU32,
@@ -163,15 +163,15 @@ pub struct RegionEntry {
     pub generation_and_access: AtomicU64,
     /// Address in the owner's address space: what the kernel's copy needs.
     pub address: AtomicU64,
-    /// Offset in the owner's heap file, if [`ACCESS_IN_HEAP`] is set, or in the file `shared_file`, if [`ACCESS_IN_SHARED_FILE`] is.
+    /// Offset in the owner's heap file, if `ACCESS_IN_HEAP` is set, or in the file `shared_file`, if `ACCESS_IN_SHARED_FILE` is.
     pub file_offset: AtomicU64,
     /// Length in bytes.
     pub len: AtomicU64,
     /// Protection tag of the registration.
     pub ptag: AtomicU32,
-    /// The number of the file that the range lies in, if [`ACCESS_IN_SHARED_FILE`] is set.
+    /// The number of the file that the range lies in, if `ACCESS_IN_SHARED_FILE` is set.
     pub shared_file: AtomicU64,
-    /// The pipe through which a peer reads the range ([`pipe`](crate::pipe)): 0 if there is none and never will be.
+    /// The pipe through which a peer reads the range (`pipe`): 0 if there is none and never will be.
     pub pipe: AtomicU64,
 }
 

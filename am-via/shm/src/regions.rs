@@ -1,6 +1,6 @@
 //! The region tables: what a task opens to its peers, how a peer's claim to it is checked, and the copies that follow.
 //!
-//! A claim is checked in one place, [`PeerMemory::claim`]; for a region that is mapped, once for all (`mapped_regions`). Ending a registration while a peer copies is made safe by
+//! A claim is checked in one place, `PeerMemory::claim`; for a region that is mapped, once for all (`mapped_regions`). Ending a registration while a peer copies is made safe by
 //! hazards: the copier names the region in its own control file, then checks the entry; the owner takes the entry away, then
 //! looks at everybody's hazard. The two halves are a Dekker handshake like the one of sleeping, with the same barrier
 //! ("region hazard").
