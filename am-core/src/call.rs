@@ -127,7 +127,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
         self.function_on(&Local::new(function), |function, args| function(args))
     }
 
-    /// As [`function`](Self::function), for a function with state of this task, which the program reaches by
+    /// Like [`function`](Self::function), for a function with state of this task, which the program reaches by
     /// [`Local::with`].
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
     ///
     /// # Errors
     /// An unknown or dead target, a call inside a handler; arguments that can't be written or read, a function that panicked
-    /// ([`Error::Refused`]); what progress reports.
+    /// ([`Error::Refused`]); an error of progress.
     pub fn call<A: Serialize, R: DeserializeOwned>(
         &mut self,
         target: impl Target,

@@ -119,7 +119,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     /// [`Context::msgpoll`]; if another thread uses the context, does nothing and returns that reason. Never waits for that thread.
     ///
     /// # Errors
-    /// As for [`wait_for`](Self::wait_for).
+    /// Those of [`wait_for`](Self::wait_for).
     pub fn msgpoll(&self, idle_polls_max: u32) -> Result<PollReason> {
         in_handler::check("msgpoll")?;
         if let Some(error) = lock(&self.inner.met).pop() {
@@ -133,10 +133,10 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         Ok(reason)
     }
 
-    /// As [`Context::wait_counter`]; several threads may wait, also for one counter.
+    /// Like [`Context::wait_counter`]; several threads may wait, also for one counter.
     ///
     /// # Errors
-    /// As for [`wait_for`](Self::wait_for); a removed counter.
+    /// Those of [`wait_for`](Self::wait_for); a removed counter.
     pub fn wait_counter(&self, counter: Counter, val: u64) -> Result<()> {
         self.wait_for(|context| Ok(context.engine.counters.try_take(counter, val)?.then_some(())))
     }
@@ -181,10 +181,10 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         }
     }
 
-    /// As [`Context::wait_owned`].
+    /// Like [`Context::wait_owned`].
     ///
     /// # Errors
-    /// As for [`Context::wait_owned`] and [`wait_for`](Self::wait_for).
+    /// Those of [`Context::wait_owned`] and [`wait_for`](Self::wait_for).
     pub fn wait_owned(&self, handle: OwnedHandle) -> Result<(JobBuffer, Result<()>)> {
         let mut handle = Some(handle);
         self.wait_for(|context| match handle.take() {
@@ -199,10 +199,10 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         })
     }
 
-    /// As [`Context::rmw`].
+    /// Like [`Context::rmw`].
     ///
     /// # Errors
-    /// As for [`Context::rmw`] and [`wait_for`](Self::wait_for).
+    /// Those of [`Context::rmw`] and [`wait_for`](Self::wait_for).
     pub fn rmw(&self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
         let mut handle = Some(self.with(|context| context.rmw_nonblocking(at, width, operation, None))?);
         self.wait_for(|context| match handle.take() {

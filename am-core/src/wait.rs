@@ -37,7 +37,7 @@ pub(crate) enum Errors {
     Report,
     /// The failure of a task ends it, unless the context goes on; others are kept for the next probe or wait.
     Failures,
-    /// As [`Failures`](Self::Failures), for a wait for a credit: sleeps are short, because a target does not ring when it returns credits.
+    /// Like [`Failures`](Self::Failures), for a wait for a credit: sleeps are short, because a target does not ring when it returns credits.
     ForRoom,
     /// It keeps all of them: what it waits for uses memory that is about to be given back.
     Keep,
@@ -245,7 +245,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// sleeps when nothing comes.
     ///
     /// # Errors
-    /// A removed counter, a call inside a handler, or what progress reports; nothing has arrived for as long as the time-out of the
+    /// A removed counter, a call inside a handler, or an error of progress; nothing has arrived for as long as the time-out of the
     /// context says.
     #[inline]
     pub fn wait_counter(&mut self, counter: Counter, val: u64) -> Result<()> {
@@ -255,7 +255,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.wait_until(|context| context.engine.counters.try_take(counter, val))
     }
 
-    /// As [`wait_counter`](Self::wait_counter), where there is a time-out or a recorder, or the call is to be refused.
+    /// Like [`wait_counter`](Self::wait_counter), where there is a time-out or a recorder, or the call is to be refused.
     #[cold]
     #[inline(never)]
     fn wait_counter_beside(&mut self, counter: Counter, val: u64) -> Result<()> {
@@ -277,11 +277,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// As [`wait_counter`](Self::wait_counter), for at most `limit`. Returns whether the counter has come so far; if not, nothing was
+    /// Like [`wait_counter`](Self::wait_counter), for at most `limit`. Returns whether the counter has come so far; if not, nothing was
     /// taken off it.
     ///
     /// # Errors
-    /// As for [`wait_counter`](Self::wait_counter).
+    /// Those of [`wait_counter`](Self::wait_counter).
     pub fn wait_counter_for(&mut self, counter: Counter, val: u64, limit: Duration) -> Result<bool> {
         in_handler::check("wait_counter_for")?;
         let _span = Span::begin("wait_counter_for");

@@ -91,7 +91,7 @@ impl<'a> Flow<'a> {
         [0.5 * steps, steps * steps]
     }
 
-    /// Makes the rates of change inside of the cube into changes in `time`.
+    /// Makes the rates of change inside the cube into changes in `time`.
     pub fn scale_changes(&mut self, time: f64) {
         for row in rows(&self.tile) {
             self.changes[row].as_flattened_mut().iter_mut().for_each(|number| *number *= time);
@@ -132,7 +132,7 @@ impl<'a> Flow<'a> {
         })
     }
 
-    /// The norms of what `value` gives for each place inside of the cube. Collective.
+    /// The norms of what `value` gives for each place inside the cube. Collective.
     #[expect(clippy::cast_precision_loss, reason = "points of a problem that fits into memory")]
     fn norms(&self, value: impl Fn([usize; 3]) -> State) -> Result<State, Failure> {
         let mut sums = [0.0; 5];
@@ -148,7 +148,7 @@ impl<'a> Flow<'a> {
         Ok(sums.map(|sum| (sum / points).sqrt()))
     }
 
-    /// How fast each state inside of the cube changes.
+    /// How fast each state inside the cube changes.
     fn find_changes(&mut self) {
         let Self { tile, changes, source, .. } = self;
         for row in rows(tile) {
@@ -197,7 +197,7 @@ pub fn damping_at(place: usize, size: usize) -> [f64; 5] {
     }
 }
 
-/// Where the points inside of the cube lie in a field: pieces without gaps.
+/// Where the points inside the cube lie in a field: pieces without gaps.
 fn rows(tile: &Tile<'_>) -> impl Iterator<Item = Range<usize>> {
     let len = tile.inside(0).len();
     tile.planes(0).flat_map(|plane| tile.lines(0, plane)).map(move |start| start..start + len)

@@ -111,13 +111,13 @@ impl<'a> Tile<'a> {
         own.start.max(1)..own.end.min(self.size - 1)
     }
 
-    /// The planes, inside of the cube, of lines along a direction.
+    /// The planes, inside the cube, of lines along a direction.
     #[must_use]
     pub fn planes(&self, direction: usize) -> Range<usize> {
         self.inside(ACROSS[direction][0])
     }
 
-    /// Where in a field the lines along a direction that lie in a plane have their first points inside of the cube.
+    /// Where in a field the lines along a direction that lie in a plane have their first points inside the cube.
     pub fn lines(&self, direction: usize, plane: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
         let [of_planes, of_lines] = ACROSS[direction];
         let mut place = [0, 1, 2].map(|direction| self.inside(direction).start);

@@ -42,7 +42,7 @@ pub(crate) fn name_of(handle: usize) -> [u8; NAME_BYTES] {
     (handle as u32).to_le_bytes()
 }
 
-/// As [`to_bytes`], with the name of the request that waits for the match.
+/// Like [`to_bytes`], with the name of the request that waits for the match.
 #[inline(always)]
 pub(crate) fn to_bytes_with_request(
     envelope: &Envelope,

@@ -262,7 +262,7 @@ impl Group {
     /// All tasks but those with these ranks (`MPI_Group_excl`).
     ///
     /// # Errors
-    /// As for [`incl`](Self::incl).
+    /// Those of [`incl`](Self::incl).
     pub fn excl(&self, ranks: &[u32]) -> Result<Self> {
         let out = self.check_ranks(ranks.iter().map(|&rank| i64::from(rank)))?;
         let tasks = self.tasks().zip(out).filter(|(_, out)| !out).map(|(task, _)| task.0).collect();
@@ -280,7 +280,7 @@ impl Group {
     /// All tasks but those of these ranges of ranks (`MPI_Group_range_excl`).
     ///
     /// # Errors
-    /// As for [`range_incl`](Self::range_incl).
+    /// Those of [`range_incl`](Self::range_incl).
     pub fn range_excl(&self, ranges: &[RankRange]) -> Result<Self> {
         self.excl(&self.ranks_of_ranges(ranges)?)
     }

@@ -84,7 +84,7 @@ impl Info {
     /// ends them; and the bytes that the whole value takes with its zero. Of no bytes the first part is empty.
     ///
     /// # Errors
-    /// As for [`get`](Self::get).
+    /// Those of [`get`](Self::get).
     pub fn get_string(&self, key: &str, buffer_bytes: usize) -> Result<Option<(&[u8], usize)>> {
         Ok(self.get(key)?.map(|value| {
             let shown = value.len().min(buffer_bytes.saturating_sub(1));

@@ -17,7 +17,7 @@ pub fn pack<T: NoUninit>(memory: &[T], elements: (u64, &Datatype)) -> Result<Vec
 /// Copies packed bytes to the elements that a datatype selects in `memory` (`MPI_Unpack`). Returns the number of bytes used.
 ///
 /// # Errors
-/// As for [`pack`]; [`Error::Packed`]: fewer bytes than the elements have.
+/// Those of [`pack`]; [`Error::Packed`]: fewer bytes than the elements have.
 pub fn unpack<T: AnyBitPattern>(bytes: &[u8], memory: &mut [T], elements: (u64, &Datatype)) -> Result<usize> {
     lend_elements_mut(memory, elements, |data| {
         let used = data.unpack(0, bytes);
@@ -25,18 +25,18 @@ pub fn unpack<T: AnyBitPattern>(bytes: &[u8], memory: &mut [T], elements: (u64, 
     })
 }
 
-/// As [`pack`], in the representation external32 (`MPI_Pack_external`).
+/// Like [`pack`], in the representation external32 (`MPI_Pack_external`).
 ///
 /// # Errors
-/// As for [`pack`]; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion): a number that does not fit into its external32 form.
+/// Those of [`pack`]; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion): a number that does not fit into its external32 form.
 pub fn pack_external32<T: NoUninit>(memory: &[T], elements: (u64, &Datatype)) -> Result<Vec<u8>> {
     lend_elements(memory, elements, |data| data.pack_external32())
 }
 
-/// As [`unpack`], from the representation external32 (`MPI_Unpack_external`).
+/// Like [`unpack`], from the representation external32 (`MPI_Unpack_external`).
 ///
 /// # Errors
-/// As for [`unpack`]; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion).
+/// Those of [`unpack`]; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion).
 pub fn unpack_external32<T: AnyBitPattern>(
     bytes: &[u8],
     memory: &mut [T],

@@ -18,7 +18,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The message that a receive from `source` with `tag` would take now, if there is one (`MPI_Iprobe`). Makes progress.
     ///
     /// # Errors
-    /// An unknown rank, a tag out of range, what progress reports.
+    /// An unknown rank, a tag out of range, an error of progress.
     pub fn iprobe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>> {
         let (source, tag) = (source.into(), tag.into());
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {
@@ -32,7 +32,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits for a message that a receive from `source` with `tag` would take (`MPI_Probe`).
     ///
     /// # Errors
-    /// As for [`iprobe`](Self::iprobe).
+    /// Those of [`iprobe`](Self::iprobe).
     pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status> {
         let (source, tag) = (source.into(), tag.into());
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {

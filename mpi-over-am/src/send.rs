@@ -39,7 +39,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Sends in synchronous mode (`MPI_Ssend`): returns when the receive has started.
     ///
     /// # Errors
-    /// As for [`send`](Self::send).
+    /// Those of [`send`](Self::send).
     pub fn ssend<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Option<u32>>, tag: i32) -> Result<()> {
         self.send_in_mode(Mode::Synchronous, data, dest, tag)
     }
@@ -48,7 +48,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// [`Error::NotReady`](crate::Error::NotReady): the receiver when it receives, this task with one of its next calls.
     ///
     /// # Errors
-    /// As for [`send`](Self::send).
+    /// Those of [`send`](Self::send).
     pub fn rsend<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Option<u32>>, tag: i32) -> Result<()> {
         self.send_in_mode(Mode::Ready, data, dest, tag)
     }
@@ -75,7 +75,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until all messages have gone from this communicator's own buffer (`MPI_Comm_flush_buffer`).
     ///
     /// # Errors
-    /// The first error of the messages; what progress reports.
+    /// The first error of the messages; an error of progress.
     pub fn flush_buffer(&self) -> Result<()> {
         let owner = self.buffer_owner()?;
         flush(&mut self.state()?, owner)
@@ -85,7 +85,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// `None` if it has none.
     ///
     /// # Errors
-    /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
+    /// Those of [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
     pub fn detach_buffer(&self) -> Result<Option<SendBuffer>> {
         let owner = self.buffer_owner()?;
         detach(&mut self.state()?, owner)
@@ -120,7 +120,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// As [`send`](Self::send), of bytes, in any mode: for the C interface.
+    /// Like [`send`](Self::send), of bytes, in any mode: for the C interface.
     ///
     /// # Errors
     /// As the send of that mode.
@@ -140,7 +140,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         protocol::try_send(&mut state, &route, bytes)
     }
 
-    /// As [`send_bytes`](Self::send_bytes), for what does not go now.
+    /// Like [`send_bytes`](Self::send_bytes), for what does not go now.
     ///
     /// # Errors
     /// As the send of that mode.

@@ -37,7 +37,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// has looked up before may have changed.
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     #[inline(always)]
     pub(crate) fn wait_for(
         &mut self,
@@ -99,10 +99,10 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         }
     }
 
-    /// As [`State::look`], with the operators of the program that what has arrived is for.
+    /// Like [`State::look`], with the operators of the program that what has arrived is for.
     ///
     /// # Errors
-    /// What progress reports; what `done` returns.
+    /// An error of progress; what `done` returns.
     #[inline]
     pub(crate) fn look<T>(
         &mut self,
@@ -116,18 +116,18 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         }
     }
 
-    /// As [`State::take_in`], with the operators of the program.
+    /// Like [`State::take_in`], with the operators of the program.
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     pub(crate) fn take_in(&mut self) -> Result<()> {
         self.look(|_| Ok(None::<()>)).map(drop)
     }
 
-    /// As [`State::is_over_after_progress`], with the operators of the program.
+    /// Like [`State::is_over_after_progress`], with the operators of the program.
     ///
     /// # Errors
-    /// What progress reports; the operation may then still be under way.
+    /// An error of progress; the operation may then still be under way.
     #[inline]
     pub(crate) fn is_over_after_progress(&mut self, request: RequestId) -> Result<bool> {
         Ok(self.look(|state| Ok(is_over(&mut state.context, request).then_some(())))?.is_some())
@@ -136,7 +136,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// Makes progress until no schedule is under way.
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     pub(crate) fn finish_schedules(&mut self) -> Result<()> {
         self.held.schedules.forget_meetings();
         if self.held.schedules.is_empty() {
@@ -155,7 +155,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// Makes progress until the operation is over.
     ///
     /// # Errors
-    /// What progress reports; the operation may then still be under way.
+    /// An error of progress; the operation may then still be under way.
     #[inline(never)]
     pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
         self.wait_for(move |context| is_over(context, request))

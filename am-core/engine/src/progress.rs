@@ -22,10 +22,10 @@ pub fn step<U: UserCode, F: Fabric, H: HandlerSet>(
     handle(fabric, engine, handlers, (inline, front), event)
 }
 
-/// As [`step`], and drops what belongs to operations that a purge has ended.
+/// Like [`step`], and drops what belongs to operations that a purge has ended.
 ///
 /// # Errors
-/// As for [`step`].
+/// Those of [`step`].
 #[cold]
 #[inline(never)]
 pub fn step_filtered<U: UserCode, F: Fabric, H: HandlerSet>(

@@ -40,7 +40,7 @@ pub(crate) fn expose<F: Fabric>(
 /// Grants peers access to a part of shared memory.
 ///
 /// # Errors
-/// A part that does not lie inside; as for [`expose`].
+/// A part that does not lie inside; those of [`expose`].
 pub(crate) fn expose_shared<F: Fabric>(
     fabric: &mut F,
     memory: &SharedMemory,

@@ -106,7 +106,7 @@ impl SymmetricHeap {
     /// Collective: whether all tasks have made the same allocations.
     ///
     /// # Errors
-    /// The first task that has made others than this one; as for [`Context::exchange`].
+    /// The first task that has made others than this one; those of [`Context::exchange`].
     pub fn check_symmetry<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
         let all = context.exchange(&self.digest.to_le_bytes())?;
         match all.iter().zip(0..).find(|(digest, _)| **digest != self.digest.to_le_bytes()) {
@@ -121,7 +121,7 @@ impl SymmetricHeap {
     /// Collective: ends the heap after a fence of all tasks. `Ok(Err(heap))` if this task still holds segments of it.
     ///
     /// # Errors
-    /// As for [`Context::gfence`] and [`Context::unexpose`].
+    /// Those of [`Context::gfence`] and [`Context::unexpose`].
     pub fn close<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>) -> Result<Result<(), Self>> {
         context.gfence()?;
         let Self { memory, free, digest } = self;

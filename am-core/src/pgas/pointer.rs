@@ -132,7 +132,7 @@ impl<T: Pod> GlobalPointer<T> {
     /// The element's value (get).
     ///
     /// # Errors
-    /// As for [`Context::get`].
+    /// Those of [`Context::get`].
     #[inline]
     pub fn read<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>) -> Result<T> {
         let mut value = T::zeroed();
@@ -143,7 +143,7 @@ impl<T: Pod> GlobalPointer<T> {
     /// Sets the element (put). It is stored after the next fence, or when a counter of [`put`](Self::put) is bumped.
     ///
     /// # Errors
-    /// As for [`Context::put`].
+    /// Those of [`Context::put`].
     #[inline]
     pub fn write<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<()> {
         self.put(context, std::slice::from_ref(&value), PutOptions::default())
@@ -152,7 +152,7 @@ impl<T: Pod> GlobalPointer<T> {
     /// Reads the elements from here on; they are in `to` when the call returns.
     ///
     /// # Errors
-    /// Beyond the end of the segment, and as for [`Context::get`].
+    /// Beyond the end of the segment, and those of [`Context::get`].
     #[inline]
     pub fn get<F: Fabric, H: HandlerSet>(
         self,
@@ -167,7 +167,7 @@ impl<T: Pod> GlobalPointer<T> {
     /// Writes the elements from here on; `values` may be changed again when the call returns.
     ///
     /// # Errors
-    /// Beyond the end of the segment, and as for [`Context::put`].
+    /// Beyond the end of the segment, and those of [`Context::put`].
     #[inline]
     pub fn put<F: Fabric, H: HandlerSet>(
         self,
@@ -179,10 +179,10 @@ impl<T: Pod> GlobalPointer<T> {
         context.put(self.address, bytemuck::cast_slice(values), options)
     }
 
-    /// As [`get`](Self::get), without waiting: `to` is filled when the scope has ended, or when the origin counter is bumped.
+    /// Like [`get`](Self::get), without waiting: `to` is filled when the scope has ended, or when the origin counter is bumped.
     ///
     /// # Errors
-    /// As for [`get`](Self::get).
+    /// Those of [`get`](Self::get).
     pub fn get_in<'env, F: Fabric, H: HandlerSet>(
         self,
         scope: &mut Scope<'_, 'env, F, H>,
@@ -193,10 +193,10 @@ impl<T: Pod> GlobalPointer<T> {
         scope.start(Get { from: self.address, options }, bytemuck::cast_slice_mut::<T, u8>(to))
     }
 
-    /// As [`put`](Self::put), without waiting: `values` stay borrowed until the scope has ended.
+    /// Like [`put`](Self::put), without waiting: `values` stay borrowed until the scope has ended.
     ///
     /// # Errors
-    /// As for [`put`](Self::put).
+    /// Those of [`put`](Self::put).
     pub fn put_in<'env, F: Fabric, H: HandlerSet>(
         self,
         scope: &mut Scope<'_, 'env, F, H>,
@@ -255,7 +255,7 @@ impl<T: Word> GlobalPointer<T> {
     /// An atomic operation on the element; returns the old value (rmw).
     ///
     /// # Errors
-    /// At the end of the segment, and as for [`Context::rmw`].
+    /// At the end of the segment, and those of [`Context::rmw`].
     #[inline]
     pub fn rmw<F: Fabric, H: HandlerSet>(
         self,
@@ -269,7 +269,7 @@ impl<T: Word> GlobalPointer<T> {
     /// Adds `value`, wrapping; returns the old value.
     ///
     /// # Errors
-    /// As for [`rmw`](Self::rmw).
+    /// Those of [`rmw`](Self::rmw).
     #[inline]
     pub fn fetch_add<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
         self.rmw(context, AtomicOp::FetchAdd(value.to_bits()))
@@ -278,7 +278,7 @@ impl<T: Word> GlobalPointer<T> {
     /// Bitwise exclusive or; returns the old value.
     ///
     /// # Errors
-    /// As for [`rmw`](Self::rmw).
+    /// Those of [`rmw`](Self::rmw).
     #[inline]
     pub fn fetch_xor<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
         self.rmw(context, AtomicOp::FetchXor(value.to_bits()))
@@ -287,7 +287,7 @@ impl<T: Word> GlobalPointer<T> {
     /// Replaces the value; returns the old one.
     ///
     /// # Errors
-    /// As for [`rmw`](Self::rmw).
+    /// Those of [`rmw`](Self::rmw).
     #[inline]
     pub fn swap<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
         self.rmw(context, AtomicOp::Swap(value.to_bits()))
@@ -296,7 +296,7 @@ impl<T: Word> GlobalPointer<T> {
     /// Replaces the value if it is `expected`; returns `Ok` with the old value if it was, otherwise `Err` with the current one.
     ///
     /// # Errors
-    /// As for [`rmw`](Self::rmw).
+    /// Those of [`rmw`](Self::rmw).
     #[inline]
     pub fn compare_exchange<F: Fabric, H: HandlerSet>(
         self,

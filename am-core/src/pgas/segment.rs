@@ -39,7 +39,7 @@ impl<T: Pod> Segment<T> {
     /// Collective: a segment with a heap of its own.
     ///
     /// # Errors
-    /// As for [`SymmetricHeap::new`].
+    /// Those of [`SymmetricHeap::new`].
     pub fn new<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, count: u64) -> Result<Self> {
         SymmetricHeap::new(context, count.saturating_mul(size_of::<T>() as u64))?.alloc(count)
     }

@@ -261,7 +261,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
     /// half a second.
     ///
     /// # Errors
-    /// What progress reports meanwhile, such as the failure of a task; the future is dropped then.
+    /// An error of progress meanwhile, such as the failure of a task; the future is dropped then.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T> {
         let woken = Arc::new(Woken(AtomicBool::new(false)));
         let waker = Waker::from(Arc::clone(&woken));

@@ -29,10 +29,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.expose_with(buffer, access, Executor::Anyone)
     }
 
-    /// As [`expose`](Self::expose), and says who carries out the atomic operations of peers on the region.
+    /// Like [`expose`](Self::expose), and says who carries out the atomic operations of peers on the region.
     ///
     /// # Errors
-    /// As for [`expose`](Self::expose).
+    /// Those of [`expose`](Self::expose).
     pub fn expose_with(&mut self, buffer: JobBuffer, access: Access, executor: Executor) -> Result<Exposed> {
         in_handler::check("expose")?;
         let owner = self.owner();
@@ -73,7 +73,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// them out themselves. [`unexpose`](Self::unexpose) gives an empty buffer for it, since the memory is never this task's alone.
     ///
     /// # Errors
-    /// A part that does not lie inside; as for [`expose`](Self::expose).
+    /// A part that does not lie inside; those of [`expose`](Self::expose).
     pub fn expose_shared(
         &mut self,
         memory: &SharedMemory,

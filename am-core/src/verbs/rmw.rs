@@ -35,7 +35,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// [`rmw_result`](Self::rmw_result) gives the old value.
     ///
     /// # Errors
-    /// As for [`rmw`](Self::rmw).
+    /// Those of [`rmw`](Self::rmw).
     pub fn rmw_nonblocking(
         &mut self,
         at: RemoteAddress,
@@ -47,11 +47,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.begin_rmw(at, width, operation, origin)
     }
 
-    /// As [`rmw`](Self::rmw), and nobody asks for the old value: nothing is to be taken, and nothing waited for. `origin` is bumped
+    /// Like [`rmw`](Self::rmw), and nobody asks for the old value: nothing is to be taken, and nothing waited for. `origin` is bumped
     /// when it is done.
     ///
     /// # Errors
-    /// As for [`rmw`](Self::rmw). What the owner refuses is reported by the next call that waits or probes.
+    /// Those of [`rmw`](Self::rmw). What the owner refuses is reported by the next call that waits or probes.
     pub fn rmw_nonfetching(
         &mut self,
         at: RemoteAddress,

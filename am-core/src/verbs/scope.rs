@@ -67,10 +67,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
 }
 
 impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
-    /// As [`Context::run`], without waiting: `memory` stays borrowed until the scope has ended.
+    /// Like [`Context::run`], without waiting: `memory` stays borrowed until the scope has ended.
     ///
     /// # Errors
-    /// As for [`Context::run`].
+    /// Those of [`Context::run`].
     pub fn start<M: Borrowed + 'env, O: Operation<M::Raw>>(&mut self, operation: O, memory: M) -> Result<()> {
         in_handler::check(O::CALL)?;
         let memory = self.loans.lend(memory)?;
@@ -80,26 +80,26 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
         Ok(())
     }
 
-    /// As [`Context::rmw`].
+    /// Like [`Context::rmw`].
     ///
     /// # Errors
-    /// As for [`Context::rmw`].
+    /// Those of [`Context::rmw`].
     pub fn rmw(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
         self.context.rmw(at, width, operation)
     }
 
-    /// As [`Context::wait_counter`].
+    /// Like [`Context::wait_counter`].
     ///
     /// # Errors
-    /// As for [`Context::wait_counter`].
+    /// Those of [`Context::wait_counter`].
     pub fn wait_counter(&mut self, counter: Counter, val: u64) -> Result<()> {
         self.context.wait_counter(counter, val)
     }
 
-    /// As [`Context::probe`].
+    /// Like [`Context::probe`].
     ///
     /// # Errors
-    /// As for [`Context::probe`].
+    /// Those of [`Context::probe`].
     pub fn probe(&mut self) -> Result<bool> {
         self.context.probe()
     }

@@ -140,7 +140,7 @@ impl<'a> CheckedRange<'a> {
         true
     }
 
-    /// As [`copy_from`](Self::copy_from), of memory elsewhere, with stores that go past this processor's cache where it has them: another
+    /// Like [`copy_from`](Self::copy_from), of memory elsewhere, with stores that go past this processor's cache where it has them: another
     /// one that reads the bytes next finds none of them modified in a foreign cache. Ordered before any later store.
     #[inline]
     #[must_use]

@@ -185,7 +185,7 @@ impl Mapping {
         Some(unsafe { at.as_ref() })
     }
 
-    /// As [`atomics_at`](Self::atomics_at), with a handle that keeps the mapping.
+    /// Like [`atomics_at`](Self::atomics_at), with a handle that keeps the mapping.
     #[must_use]
     pub fn atomics<T: SharedAtomics>(self: &Arc<Self>, offset: usize) -> Option<Shared<T>> {
         let at = NonNull::from(self.atomics_at::<T>(offset)?);

@@ -119,7 +119,7 @@ unsafe fn ended_badly(error: Error, status: *mut MPI_Status) -> Failure {
     error.into()
 }
 
-/// As [`ended`], for a call that ends several operations: the error's code goes into the status. Whether it ended well.
+/// Like [`ended`], for a call that ends several operations: the error's code goes into the status. Whether it ended well.
 unsafe fn ended_among_several(
     mpi: &Mpi,
     request: *mut MPI_Request,

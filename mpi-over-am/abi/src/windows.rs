@@ -68,7 +68,7 @@ pub(crate) fn on_window(
     }
 }
 
-/// As [`on_window`], where MPI was entered before. Apart, so that what was tried before has the registers for itself.
+/// Like [`on_window`], where MPI was entered before. Apart, so that what was tried before has the registers for itself.
 #[inline(never)]
 pub(crate) fn on_window_in(
     mpi: &Mpi,

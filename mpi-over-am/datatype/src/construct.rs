@@ -30,7 +30,7 @@ impl Datatype {
     /// `count` blocks of `block_len` elements; each block begins `stride` elements after the previous one (`MPI_Type_vector`).
     ///
     /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// Those of [`contiguous`](Self::contiguous).
     pub fn vector(count: u64, block_len: u64, stride: i64, old: &Self) -> Result<Self> {
         let bytes = stride.checked_mul(old.extent()).ok_or(TOO_LARGE)?;
         let contents =
@@ -38,10 +38,10 @@ impl Datatype {
         Self::regular((count, bytes), (block_len, old), contents)
     }
 
-    /// As [`vector`](Self::vector), with the stride in bytes (`MPI_Type_create_hvector`).
+    /// Like [`vector`](Self::vector), with the stride in bytes (`MPI_Type_create_hvector`).
     ///
     /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// Those of [`contiguous`](Self::contiguous).
     pub fn hvector(count: u64, block_len: u64, stride_bytes: i64, old: &Self) -> Result<Self> {
         let contents = Contents::new(Combiner::Hvector)
             .integers([count, block_len])
@@ -53,7 +53,7 @@ impl Datatype {
     /// Blocks of `block_lens` elements at `displacements`, counted in elements (`MPI_Type_indexed`).
     ///
     /// # Errors
-    /// As for [`contiguous`](Self::contiguous); lists of different lengths.
+    /// Those of [`contiguous`](Self::contiguous); lists of different lengths.
     pub fn indexed(block_lens: &[u64], displacements: &[i64], old: &Self) -> Result<Self> {
         same_len("indexed", block_lens.len(), displacements.len())?;
         let contents = Contents::new(Combiner::Indexed)
@@ -64,10 +64,10 @@ impl Datatype {
         Self::scattered(block_lens.iter().copied(), in_bytes(displacements, old)?, old, contents)
     }
 
-    /// As [`indexed`](Self::indexed), with displacements in bytes (`MPI_Type_create_hindexed`).
+    /// Like [`indexed`](Self::indexed), with displacements in bytes (`MPI_Type_create_hindexed`).
     ///
     /// # Errors
-    /// As for [`indexed`](Self::indexed).
+    /// Those of [`indexed`](Self::indexed).
     pub fn hindexed(block_lens: &[u64], displacements_bytes: &[i64], old: &Self) -> Result<Self> {
         same_len("hindexed", block_lens.len(), displacements_bytes.len())?;
         let contents = Contents::new(Combiner::Hindexed)
@@ -81,7 +81,7 @@ impl Datatype {
     /// Blocks of one length at `displacements`, counted in elements (`MPI_Type_create_indexed_block`).
     ///
     /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// Those of [`contiguous`](Self::contiguous).
     pub fn indexed_block(block_len: u64, displacements: &[i64], old: &Self) -> Result<Self> {
         let contents = Contents::new(Combiner::IndexedBlock)
             .integers([displacements.len() as u64, block_len])
@@ -90,10 +90,10 @@ impl Datatype {
         Self::scattered(std::iter::repeat(block_len), in_bytes(displacements, old)?, old, contents)
     }
 
-    /// As [`indexed_block`](Self::indexed_block), with displacements in bytes (`MPI_Type_create_hindexed_block`).
+    /// Like [`indexed_block`](Self::indexed_block), with displacements in bytes (`MPI_Type_create_hindexed_block`).
     ///
     /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// Those of [`contiguous`](Self::contiguous).
     pub fn hindexed_block(block_len: u64, displacements_bytes: &[i64], old: &Self) -> Result<Self> {
         let contents = Contents::new(Combiner::HindexedBlock)
             .integers([displacements_bytes.len() as u64, block_len])
@@ -106,7 +106,7 @@ impl Datatype {
     /// the alignment of the types, as a C compiler does.
     ///
     /// # Errors
-    /// As for [`indexed`](Self::indexed).
+    /// Those of [`indexed`](Self::indexed).
     pub fn structure(block_lens: &[u64], displacements_bytes: &[i64], types: &[Self]) -> Result<Self> {
         same_len("structure", block_lens.len(), displacements_bytes.len())?;
         same_len("structure", block_lens.len(), types.len())?;
@@ -123,7 +123,7 @@ impl Datatype {
     /// The same data with other bounds (`MPI_Type_create_resized`).
     ///
     /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// Those of [`contiguous`](Self::contiguous).
     pub fn resized(old: &Self, lower_bound: i64, extent: i64) -> Result<Self> {
         let upper = lower_bound.checked_add(extent).ok_or(TOO_LARGE)?;
         let bounds = Bounds { lower: lower_bound, upper, is_set: true, ..old.bounds() };

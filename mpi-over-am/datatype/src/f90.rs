@@ -63,7 +63,7 @@ impl Datatype {
     /// Like [`f90_real`](Self::f90_real), for a complex number (`MPI_Type_create_f90_complex`).
     ///
     /// # Errors
-    /// As for [`f90_real`](Self::f90_real).
+    /// Those of [`f90_real`](Self::f90_real).
     pub fn f90_complex(precision: Option<u32>, range: Option<u32>) -> Result<Self> {
         let (_, complex) = real("f90_complex", precision, range)?;
         Ok(Self::selected(Combiner::F90Complex, &[precision, range], complex))

@@ -191,7 +191,7 @@ impl Layout {
         }
     }
 
-    /// As [`visit`](Self::visit), with `base` added to all displacements; there is at least one byte.
+    /// Like [`visit`](Self::visit), with `base` added to all displacements; there is at least one byte.
     fn visit_at(&self, base: i64, from: u64, to: u64, visitor: &mut impl Visit) {
         let base = base.wrapping_add(self.at);
         match &self.shape {

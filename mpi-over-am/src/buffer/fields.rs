@@ -279,7 +279,7 @@ fn outgoing_fields<T: Equivalence>(values: &[T]) -> Result<Outgoing<'_>> {
     Ok(unsafe { Outgoing::of_data(fields_without_lifetime(values)?) })
 }
 
-/// As [`outgoing_fields`], to be received into.
+/// Like [`outgoing_fields`], to be received into.
 #[inline]
 fn incoming_fields<T: Equivalence>(values: &mut [T]) -> Result<Incoming<'_>> {
     let (at, len) = (NonNull::from(&mut *values).cast::<u8>(), size_of_val(values));
@@ -374,7 +374,7 @@ unsafe fn fields_without_lifetime<T: Equivalence>(values: &[T]) -> Result<SendDa
     Ok(unsafe { SendData::new(values.as_ptr().cast(), count, &datatype) })
 }
 
-/// As [`fields_without_lifetime`], to be received.
+/// Like [`fields_without_lifetime`], to be received.
 ///
 /// # Safety
 /// Nothing else touches the elements until the operation that gets them has ended.

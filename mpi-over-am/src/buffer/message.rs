@@ -219,7 +219,7 @@ pub(crate) fn outgoing_to_keep<T: Equivalence>(_keeper: &impl Keeps, data: &[T])
     })
 }
 
-/// As [`outgoing_to_keep`], for a receive.
+/// Like [`outgoing_to_keep`], for a receive.
 ///
 /// # Errors
 /// More bytes than there are addresses.

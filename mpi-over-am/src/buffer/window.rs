@@ -62,7 +62,7 @@ impl From<Vec<u8>> for WindowMemory {
 /// [`Context::start_raw`] of a put, for ranges, which carry the promise that it asks for.
 ///
 /// # Errors
-/// As for [`Context::start_raw`].
+/// Those of [`Context::start_raw`].
 pub(crate) fn put<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     to: RemoteAddress,
@@ -78,7 +78,7 @@ pub(crate) fn put<F: Fabric, H: HandlerSet>(
 /// [`Context::start_raw`] of a get, for ranges, which carry the promise that it asks for.
 ///
 /// # Errors
-/// As for [`Context::start_raw`].
+/// Those of [`Context::start_raw`].
 pub(crate) fn get<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     from: RemoteAddress,
@@ -104,7 +104,7 @@ pub(crate) fn with_mapped_elements<R>(
     // The caller has made `low..low + range.len()` the span of the elements.
     #[expect(clippy::cast_possible_truncation, reason = "both are 64 bits wide")]
     let at = memory.at().as_ptr().wrapping_offset((low as isize).wrapping_neg());
-    // SAFETY: all bytes of the elements lie inside of the range, which is writable as long as it is lent; what other tasks do with it
+    // SAFETY: all bytes of the elements lie inside the range, which is writable as long as it is lent; what other tasks do with it
     // meanwhile is theirs to order (MPI 5.0 section 12.7).
     call(&unsafe { RecvData::new(at, count, datatype) })
 }
@@ -123,7 +123,7 @@ pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
     copied.is_some()
 }
 
-/// As [`put_mapped`], from there.
+/// Like [`put_mapped`], from there.
 #[inline(always)]
 pub(crate) fn get_mapped<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,

@@ -27,7 +27,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// its own (`MPI_Alltoallw`). The parts of `recv` do not overlap.
     ///
     /// # Errors
-    /// Parts outside of the slices, or as many as there are no ranks; lengths that do not fit, the death of a task.
+    /// Parts outside the slices, or as many as there are no ranks; lengths that do not fit, the death of a task.
     pub fn alltoallw<T: NoUninit, U: AnyBitPattern>(
         &self,
         (send, from): (&[T], &[LayoutPart<'_>]),
@@ -36,10 +36,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::alltoallw((send, from), (recv, to)).run(self)
     }
 
-    /// As [`neighbor_allgather`](Self::neighbor_allgather), with parts of any length and place (`MPI_Neighbor_allgatherv`).
+    /// Like [`neighbor_allgather`](Self::neighbor_allgather), with parts of any length and place (`MPI_Neighbor_allgatherv`).
     ///
     /// # Errors
-    /// As for [`neighbor_allgather`](Self::neighbor_allgather).
+    /// Those of [`neighbor_allgather`](Self::neighbor_allgather).
     pub fn neighbor_allgatherv<T: Equivalence>(
         &self,
         send: &[T],
@@ -49,10 +49,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::neighbor_allgatherv(send, (recv, placement), neighbours).run(self)
     }
 
-    /// As [`neighbor_alltoall`](Self::neighbor_alltoall), with parts of any length and place (`MPI_Neighbor_alltoallv`).
+    /// Like [`neighbor_alltoall`](Self::neighbor_alltoall), with parts of any length and place (`MPI_Neighbor_alltoallv`).
     ///
     /// # Errors
-    /// As for [`neighbor_allgather`](Self::neighbor_allgather).
+    /// Those of [`neighbor_allgather`](Self::neighbor_allgather).
     pub fn neighbor_alltoallv<T: Equivalence>(
         &self,
         (send, from): (&[T], Placement<'_>),
@@ -62,10 +62,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::neighbor_alltoallv((send, from), (recv, to), neighbours).run(self)
     }
 
-    /// As [`neighbor_alltoallv`](Self::neighbor_alltoallv), each part with a type of its own (`MPI_Neighbor_alltoallw`).
+    /// Like [`neighbor_alltoallv`](Self::neighbor_alltoallv), each part with a type of its own (`MPI_Neighbor_alltoallw`).
     ///
     /// # Errors
-    /// As for [`alltoallw`](Self::alltoallw).
+    /// Those of [`alltoallw`](Self::alltoallw).
     pub fn neighbor_alltoallw<T: NoUninit, U: AnyBitPattern>(
         &self,
         (send, from): (&[T], &[LayoutPart<'_>]),

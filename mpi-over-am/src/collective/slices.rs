@@ -430,7 +430,7 @@ fn parts<T: Equivalence>(
     Ok(Parts::Listed((0..ranks).map(part).collect::<Result<_>>()?))
 }
 
-/// As [`parts`], to be received.
+/// Like [`parts`], to be received.
 pub(super) fn rooms<T: Equivalence>(
     place: Place,
     call: &'static str,

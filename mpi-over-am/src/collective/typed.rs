@@ -72,7 +72,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until all tasks of the communicator have come here (`MPI_Barrier`).
     ///
     /// # Errors
-    /// The death of a task; what progress reports.
+    /// The death of a task; an error of progress.
     pub fn barrier(&self) -> Result<()> {
         slices::barrier().run(self)
     }
@@ -94,10 +94,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::gather(send, recv, root).run(self)
     }
 
-    /// As [`gather`](Self::gather), with parts of any length and place (`MPI_Gatherv`). `placement` counts at the root.
+    /// Like [`gather`](Self::gather), with parts of any length and place (`MPI_Gatherv`). `placement` counts at the root.
     ///
     /// # Errors
-    /// As for [`gather`](Self::gather).
+    /// Those of [`gather`](Self::gather).
     pub fn gatherv<T: Equivalence>(
         &self,
         send: &[T],
@@ -111,15 +111,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// does not count.
     ///
     /// # Errors
-    /// As for [`gather`](Self::gather).
+    /// Those of [`gather`](Self::gather).
     pub fn scatter<T: Equivalence>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
         slices::scatter(send, recv, root).run(self)
     }
 
-    /// As [`scatter`](Self::scatter), with parts of any length and place (`MPI_Scatterv`). `placement` counts at the root.
+    /// Like [`scatter`](Self::scatter), with parts of any length and place (`MPI_Scatterv`). `placement` counts at the root.
     ///
     /// # Errors
-    /// As for [`gather`](Self::gather).
+    /// Those of [`gather`](Self::gather).
     pub fn scatterv<T: Equivalence>(
         &self,
         (send, placement): (&[T], Placement<'_>),
@@ -137,18 +137,18 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::allgather(send, recv).run(self)
     }
 
-    /// As [`allgather`](Self::allgather); this task's part lies in its place (`MPI_IN_PLACE`).
+    /// Like [`allgather`](Self::allgather); this task's part lies in its place (`MPI_IN_PLACE`).
     ///
     /// # Errors
-    /// As for [`allgather`](Self::allgather).
+    /// Those of [`allgather`](Self::allgather).
     pub fn allgather_in_place<T: Equivalence>(&self, buffer: &mut [T]) -> Result<()> {
         slices::allgather_in_place(buffer).run(self)
     }
 
-    /// As [`allgather`](Self::allgather), with parts of any length and place (`MPI_Allgatherv`).
+    /// Like [`allgather`](Self::allgather), with parts of any length and place (`MPI_Allgatherv`).
     ///
     /// # Errors
-    /// As for [`allgather`](Self::allgather).
+    /// Those of [`allgather`](Self::allgather).
     pub fn allgatherv<T: Equivalence>(
         &self,
         send: &[T],
@@ -166,18 +166,18 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::alltoall(send, recv).run(self)
     }
 
-    /// As [`alltoall`](Self::alltoall), with one buffer for both (`MPI_IN_PLACE`).
+    /// Like [`alltoall`](Self::alltoall), with one buffer for both (`MPI_IN_PLACE`).
     ///
     /// # Errors
-    /// As for [`alltoall`](Self::alltoall).
+    /// Those of [`alltoall`](Self::alltoall).
     pub fn alltoall_in_place<T: Equivalence>(&self, buffer: &mut [T]) -> Result<()> {
         slices::alltoall_in_place(buffer).run(self)
     }
 
-    /// As [`alltoall`](Self::alltoall), with parts of any length and place (`MPI_Alltoallv`).
+    /// Like [`alltoall`](Self::alltoall), with parts of any length and place (`MPI_Alltoallv`).
     ///
     /// # Errors
-    /// As for [`alltoall`](Self::alltoall).
+    /// Those of [`alltoall`](Self::alltoall).
     pub fn alltoallv<T: Equivalence>(
         &self,
         (send, from): (&[T], Placement<'_>),
@@ -201,10 +201,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce(send, recv, op, root).run(self)
     }
 
-    /// As [`reduce`](Self::reduce), with one buffer for both at the root (`MPI_IN_PLACE`); that of other tasks is left alone.
+    /// Like [`reduce`](Self::reduce), with one buffer for both at the root (`MPI_IN_PLACE`); that of other tasks is left alone.
     ///
     /// # Errors
-    /// As for [`reduce`](Self::reduce).
+    /// Those of [`reduce`](Self::reduce).
     pub fn reduce_in_place<T: Datum>(
         &self,
         buffer: &mut [T],
@@ -222,10 +222,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::allreduce(send, recv, op).run(self)
     }
 
-    /// As [`allreduce`](Self::allreduce), with one buffer for both (`MPI_IN_PLACE`).
+    /// Like [`allreduce`](Self::allreduce), with one buffer for both (`MPI_IN_PLACE`).
     ///
     /// # Errors
-    /// As for [`allreduce`](Self::allreduce).
+    /// Those of [`allreduce`](Self::allreduce).
     pub fn allreduce_in_place<T: Datum>(&self, buffer: &mut [T], op: impl Operation<T>) -> Result<()> {
         slices::allreduce_in_place(buffer, op).run(self)
     }
@@ -234,7 +234,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// All blocks are equally long.
     ///
     /// # Errors
-    /// As for [`allreduce`](Self::allreduce).
+    /// Those of [`allreduce`](Self::allreduce).
     pub fn reduce_scatter_block<T: Datum>(
         &self,
         send: &[T],
@@ -244,10 +244,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce_scatter_block(send, recv, op).run(self)
     }
 
-    /// As [`reduce_scatter_block`](Self::reduce_scatter_block), with `counts[r]` elements for rank `r` (`MPI_Reduce_scatter`).
+    /// Like [`reduce_scatter_block`](Self::reduce_scatter_block), with `counts[r]` elements for rank `r` (`MPI_Reduce_scatter`).
     ///
     /// # Errors
-    /// As for [`allreduce`](Self::allreduce).
+    /// Those of [`allreduce`](Self::allreduce).
     pub fn reduce_scatter<T: Datum>(
         &self,
         send: &[T],
@@ -261,15 +261,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Combines the `send` of ranks 0 to this one into `recv` (`MPI_Scan`). All are equally long.
     ///
     /// # Errors
-    /// As for [`allreduce`](Self::allreduce).
+    /// Those of [`allreduce`](Self::allreduce).
     pub fn scan<T: Datum>(&self, send: &[T], recv: &mut [T], op: impl Operation<T>) -> Result<()> {
         slices::scan(send, recv, op).run(self)
     }
 
-    /// As [`scan`](Self::scan), with one buffer for both (`MPI_IN_PLACE`).
+    /// Like [`scan`](Self::scan), with one buffer for both (`MPI_IN_PLACE`).
     ///
     /// # Errors
-    /// As for [`allreduce`](Self::allreduce).
+    /// Those of [`allreduce`](Self::allreduce).
     pub fn scan_in_place<T: Datum>(&self, buffer: &mut [T], op: impl Operation<T>) -> Result<()> {
         slices::scan_in_place(buffer, op).run(self)
     }
@@ -277,7 +277,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Combines the `send` of the ranks before this one into `recv`, which rank 0 leaves alone (`MPI_Exscan`).
     ///
     /// # Errors
-    /// As for [`allreduce`](Self::allreduce).
+    /// Those of [`allreduce`](Self::allreduce).
     pub fn exscan<T: Datum>(&self, send: &[T], recv: &mut [T], op: impl Operation<T>) -> Result<()> {
         slices::exscan(send, recv, op).run(self)
     }
@@ -298,7 +298,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Sends a block to each neighbour, and receives one from each (`MPI_Neighbor_alltoall`). All are equally long.
     ///
     /// # Errors
-    /// As for [`neighbor_allgather`](Self::neighbor_allgather).
+    /// Those of [`neighbor_allgather`](Self::neighbor_allgather).
     pub fn neighbor_alltoall<T: Equivalence>(
         &self,
         send: &[T],

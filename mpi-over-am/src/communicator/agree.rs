@@ -18,7 +18,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Makes progress until `done` says so ([`Turn::wait_for`](crate::turn::Turn::wait_for)).
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     pub(crate) fn wait_until(&self, done: impl FnMut(&mut Context<F, MpiHandlers>) -> bool) -> Result<()> {
         self.state()?.wait_for(done)
     }
@@ -27,7 +27,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// the condition may depend on an answer of this task, and lets other threads have their turns.
     ///
     /// # Errors
-    /// What the attempt returns; what progress reports.
+    /// What the attempt returns; an error of progress.
     pub(crate) fn try_until<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         loop {
             if let Some(found) = attempt()? {
@@ -44,7 +44,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Executes an atomic operation on a word of another task. Makes progress, but only now and then if the word is mapped.
     ///
     /// # Errors
-    /// As for [`Context::rmw`].
+    /// Those of [`Context::rmw`].
     pub(crate) fn rmw(&self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
         let mut state = self.state()?;
         let mapped = state.context.with_mapped(at, width.bytes(), |word| word.atomic(0, width, operation))?;

@@ -15,7 +15,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// a grid of no task. Collective.
     ///
     /// # Errors
-    /// A grid of more tasks than there are; an inter-communicator; as for [`Cartesian::new`].
+    /// A grid of more tasks than there are; an inter-communicator; those of [`Cartesian::new`].
     pub fn create_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<Self>> {
         self.start_cartesian(dimensions, periods)?.map_or(Ok(None), PendingCommunicator::wait_for_part)
     }
@@ -53,7 +53,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The rank that a task would get in a grid (`MPI_Cart_map`): its own, or `None` outside the grid or for an empty grid.
     ///
     /// # Errors
-    /// As for [`create_cartesian`](Self::create_cartesian).
+    /// Those of [`create_cartesian`](Self::create_cartesian).
     pub fn map_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<u32>> {
         if dimensions.len() == periods.len() && dimensions.contains(&0) {
             return Ok(None);

@@ -15,7 +15,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A communicator whose first tasks are a graph; `None` for the others (`MPI_Graph_create`). Collective; all tasks give the same graph.
     ///
     /// # Errors
-    /// More ranks than there are tasks; an inter-communicator; as for [`Graph::new`].
+    /// More ranks than there are tasks; an inter-communicator; those of [`Graph::new`].
     pub fn create_graph(&self, index: &[u32], edges: &[u32]) -> Result<Option<Self>> {
         self.start_graph(index, edges)?.wait_for_part()
     }
@@ -31,7 +31,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The rank that a task would have in a graph (`MPI_Graph_map`): its own, or `None` beyond the graph.
     ///
     /// # Errors
-    /// As for [`create_graph`](Self::create_graph).
+    /// Those of [`create_graph`](Self::create_graph).
     pub fn map_graph(&self, index: &[u32], edges: &[u32]) -> Result<Option<u32>> {
         Graph::new(index, edges)?;
         let size = u32::try_from(index.len()).unwrap_or(u32::MAX);
@@ -86,7 +86,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// destinations (`MPI_Dist_graph_create`). Collective; all tasks give weights, or none does.
     ///
     /// # Errors
-    /// As for [`create_distributed_graph_adjacent`](Self::create_distributed_graph_adjacent).
+    /// Those of [`create_distributed_graph_adjacent`](Self::create_distributed_graph_adjacent).
     pub fn create_distributed_graph(
         &self,
         (sources, degrees): (&[u32], &[u32]),

@@ -42,7 +42,7 @@ pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[
     is_sent
 }
 
-/// As [`try_send`], for what is longer than a completion entry.
+/// Like [`try_send`], for what is longer than a completion entry.
 #[inline(never)]
 fn try_send_packet<F: Fabric>(
     state: &mut State<F>,

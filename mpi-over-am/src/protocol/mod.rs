@@ -57,7 +57,7 @@ pub(crate) trait Load {
     /// way then. `Retry`: nothing was sent.
     ///
     /// # Errors
-    /// As for [`send`](Self::send).
+    /// Those of [`send`](Self::send).
     fn try_synchronous<F: Fabric>(&mut self, _state: &mut State<F>, _route: &Route) -> Result<Outcome> {
         Ok(Outcome::Retry)
     }
@@ -240,7 +240,7 @@ pub(crate) fn start_send_data<F: Fabric>(
     Ok(request)
 }
 
-/// As [`start_send_data`], for a request that is there.
+/// Like [`start_send_data`], for a request that is there.
 ///
 /// # Errors
 /// What am-core reports; the operation was not started then.
@@ -257,7 +257,7 @@ pub(crate) fn send_data_as<F: Fabric>(
     Ok(())
 }
 
-/// As [`start_send_data`], but a send that ends in this call has no record: it is [`RequestId::ENDED_SEND`].
+/// Like [`start_send_data`], but a send that ends in this call has no record: it is [`RequestId::ENDED_SEND`].
 ///
 /// # Errors
 /// What am-core reports, also where it has told the request so; there is none then.
@@ -278,10 +278,10 @@ pub(crate) fn send_or_start<F: Fabric>(
     }
 }
 
-/// As [`send_or_start`], for bytes that the caller keeps for the request.
+/// Like [`send_or_start`], for bytes that the caller keeps for the request.
 ///
 /// # Errors
-/// As for [`send_or_start`].
+/// Those of [`send_or_start`].
 #[inline(always)]
 pub(crate) fn send_bytes_or_start<F: Fabric>(
     state: &mut State<F>,

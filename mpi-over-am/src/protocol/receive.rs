@@ -48,7 +48,7 @@ pub(crate) fn start_receive_data<F: Fabric>(
     request
 }
 
-/// As [`start_receive_data`], for a request that is there.
+/// Like [`start_receive_data`], for a request that is there.
 #[inline(never)]
 pub(crate) fn receive_data_as<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,

@@ -42,7 +42,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts to send the elements and to receive others in their place (`MPI_Isendrecv_replace`).
     ///
     /// # Errors
-    /// As [`isendrecv_data`](Self::isendrecv_data); more bytes than there is memory for.
+    /// Like [`isendrecv_data`](Self::isendrecv_data); more bytes than there is memory for.
     pub fn isendrecv_replace_data(
         &self,
         data: &RecvData,

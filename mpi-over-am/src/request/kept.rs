@@ -35,7 +35,7 @@ pub struct Persistent<T: Send + 'static, F: Fabric = JobFabric, L: LockPolicy = 
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A persistent send of the elements of `data` in any mode (`MPI_Send_init`, `MPI_Ssend_init` and their like).
+    /// A persistent send of the elements of `data` in any mode (`MPI_Send_init`, `MPI_Ssend_init` and the like).
     ///
     /// # Errors
     /// An unknown rank, a tag out of range.
@@ -86,7 +86,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// Starts them all, one after the other (`MPI_Startall`).
     ///
     /// # Errors
-    /// As for [`start`](Self::start), for the first one that fails; those before it are under way.
+    /// Those of [`start`](Self::start), for the first one that fails; those before it are under way.
     pub fn start_all<'a>(requests: impl IntoIterator<Item = &'a mut Self>) -> Result<()>
     where
         F: 'a,
@@ -97,7 +97,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// Waits until the operation is over (`MPI_Wait`). At once if it was not started.
     ///
     /// # Errors
-    /// The operation's own; what progress reports, and then it is still under way.
+    /// The operation's own; an error of progress, and then it is still under way.
     pub fn wait(&mut self) -> Result<Status> {
         let result = self.communicator.wait(self.id);
         self.is_under_way = self.communicator.is_under_way(self.id);
@@ -107,7 +107,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// Waits until all are over (`MPI_Waitall`); their statuses, in their order.
     ///
     /// # Errors
-    /// The first error of the operations, after all are over; what progress reports.
+    /// The first error of the operations, after all are over; an error of progress.
     pub fn wait_all<'a>(requests: impl IntoIterator<Item = &'a mut Self>) -> Result<Vec<Status>>
     where
         F: 'a,
@@ -119,7 +119,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// Makes progress; the status if the operation is over (`MPI_Test`).
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait).
+    /// Those of [`wait`](Self::wait).
     pub fn test(&mut self) -> Result<Option<Status>> {
         let result = self.communicator.test(self.id);
         self.is_under_way = self.communicator.is_under_way(self.id);

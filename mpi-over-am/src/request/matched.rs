@@ -24,7 +24,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// progress.
     ///
     /// # Errors
-    /// An unknown rank, a tag out of range, what progress reports.
+    /// An unknown rank, a tag out of range, an error of progress.
     pub fn improbe(
         &self,
         source: impl Into<Source>,
@@ -44,7 +44,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits for a message that a receive from `source` with `tag` would take, and takes it (`MPI_Mprobe`).
     ///
     /// # Errors
-    /// As for [`improbe`](Self::improbe).
+    /// Those of [`improbe`](Self::improbe).
     pub fn mprobe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<(MessageId, Status)> {
         let (source, tag) = (source.into(), tag.into());
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {
@@ -64,10 +64,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         buffer.incoming()?.lend_data(|data| self.mrecv_data(&data, message))
     }
 
-    /// As [`mrecv`](Self::mrecv), for elements of a datatype.
+    /// Like [`mrecv`](Self::mrecv), for elements of a datatype.
     ///
     /// # Errors
-    /// As for [`mrecv`](Self::mrecv).
+    /// Those of [`mrecv`](Self::mrecv).
     pub fn mrecv_data(&self, data: &RecvData, message: MessageId) -> Result<Status> {
         if message == MessageId::NO_PROC {
             return Ok(Status::OF_NOBODY);
@@ -81,7 +81,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts to receive a matched message (`MPI_Imrecv`).
     ///
     /// # Errors
-    /// As for [`mrecv`](Self::mrecv).
+    /// Those of [`mrecv`](Self::mrecv).
     pub fn imrecv_data(&self, data: &RecvData, message: MessageId) -> Result<RequestId> {
         if message == MessageId::NO_PROC {
             return Ok(RequestId::RECEIVED_FROM_NOBODY);

@@ -18,7 +18,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until the operation is over.
     ///
     /// # Errors
-    /// Its own error; a request that does not exist; what progress reports, and then the operation is still under way.
+    /// Its own error; a request that does not exist; an error of progress, and then the operation is still under way.
     pub fn wait(&self, request: RequestId) -> Result<Status> {
         wait(&mut self.state()?, request)
     }
@@ -26,7 +26,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Makes progress; the status if the operation is over, and then the request is gone.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait).
+    /// Those of [`wait`](Self::wait).
     pub fn test(&self, request: RequestId) -> Result<Option<Status>> {
         test(&mut self.state()?, request)
     }

@@ -69,7 +69,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// is over at once.
     ///
     /// # Errors
-    /// As for [`isend_owned`](Self::isend_owned), and as for the send of that mode.
+    /// Those of [`isend_owned`](Self::isend_owned), and as for the send of that mode.
     pub fn isend_owned_in_mode<T: Equivalence + Send + 'static>(
         &self,
         mode: Mode,
@@ -151,7 +151,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     /// Waits until the operation is over: its buffer and its status.
     ///
     /// # Errors
-    /// The operation's own, with the buffer; what progress reports, and the operation then goes on as if this value had been dropped.
+    /// The operation's own, with the buffer; an error of progress, and the operation then goes on as if this value had been dropped.
     pub fn wait(self) -> std::result::Result<(Vec<T>, Status), Returned<T>> {
         let mut turn = self.turn()?;
         turn.wait_over(self.id)?;
@@ -173,7 +173,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     /// list, for a [`wait`](Self::wait) that waits no more. `None`: the list is empty.
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     pub fn wait_any(requests: &[Self]) -> Result<Option<usize>> {
         let Some(first) = requests.first() else { return Ok(None) };
         wait_any_over(&mut first.turn()?, requests.iter().map(|request| request.id)).map(Some)
@@ -192,7 +192,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     /// Makes progress, and says whether the operation is over.
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     pub fn is_over(&self) -> Result<bool> {
         self.turn()?.is_over_after_progress(self.id)
     }

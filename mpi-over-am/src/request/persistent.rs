@@ -20,7 +20,7 @@ use crate::status::Status;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A persistent send in any mode (`MPI_Send_init` and its like). The memory must keep its promise for every start.
+    /// A persistent send in any mode (`MPI_Send_init` and the like). The memory must keep its promise for every start.
     ///
     /// # Errors
     /// As the typed sends.
@@ -65,7 +65,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts them all (`MPI_Startall`).
     ///
     /// # Errors
-    /// As for [`start`](Self::start), for the first one that fails; those before it are under way.
+    /// Those of [`start`](Self::start), for the first one that fails; those before it are under way.
     pub fn start_all(&self, requests: &[RequestId]) -> Result<()> {
         requests.iter().try_for_each(|&request| self.start(request))
     }

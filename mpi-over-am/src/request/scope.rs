@@ -213,7 +213,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// Starts a send in synchronous mode (`MPI_Issend`): it is over when its receive has started.
     ///
     /// # Errors
-    /// As for [`isend`](Self::isend).
+    /// Those of [`isend`](Self::isend).
     pub fn issend<B: Buffer + ?Sized>(
         &'scope self,
         data: &'scope B,
@@ -226,7 +226,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// Starts a send in ready mode (`MPI_Irsend`); see [`Communicator::rsend`].
     ///
     /// # Errors
-    /// As for [`isend`](Self::isend).
+    /// Those of [`isend`](Self::isend).
     pub fn irsend<B: Buffer + ?Sized>(
         &'scope self,
         data: &'scope B,
@@ -239,7 +239,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// Starts a send in any mode (`MPI_Ibsend` and the others). In buffered mode it is over at once.
     ///
     /// # Errors
-    /// As for [`isend`](Self::isend), and as for the send of that mode.
+    /// Those of [`isend`](Self::isend), and as for the send of that mode.
     pub fn isend_in_mode<B: Buffer + ?Sized>(
         &'scope self,
         mode: Mode,
@@ -287,7 +287,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// Waits until the operation is over (`MPI_Wait`).
     ///
     /// # Errors
-    /// The operation's own error; what progress reports, and then the end of the scope ends the operation.
+    /// The operation's own error; an error of progress, and then the end of the scope ends the operation.
     pub fn wait(&self, request: Request<'scope>) -> Result<Status> {
         let mut state = self.communicator.state()?;
         state.wait_over(request.id)?;
@@ -298,7 +298,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// Makes progress, and says whether the operation is over (`MPI_Test`).
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait).
+    /// Those of [`wait`](Self::wait).
     pub fn test(&self, request: Request<'scope>) -> Result<Tested<'scope>> {
         let mut state = self.communicator.state()?;
         if !state.is_over_after_progress(request.id)? {
@@ -330,7 +330,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// there is no request.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait).
+    /// Those of [`wait`](Self::wait).
     pub fn wait_any(&self, requests: &mut Vec<Request<'scope>>) -> Result<Option<(usize, Status)>> {
         if requests.is_empty() {
             return Ok(None);
@@ -368,7 +368,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         self.started(id)
     }
 
-    /// As [`opened`](Self::opened), for an operation that was started with the number of the scope.
+    /// Like [`opened`](Self::opened), for an operation that was started with the number of the scope.
     pub(crate) fn started(&self, id: RequestId) -> Request<'scope> {
         self.open.with(|open| *open += 1);
         Request { id, _scope: PhantomData }

@@ -99,7 +99,7 @@ impl Requests {
         self.cold[id.index()].as_ref()?.parts.as_deref()
     }
 
-    /// As [`parts`](Self::parts), to be changed.
+    /// Like [`parts`](Self::parts), to be changed.
     pub(crate) fn parts_mut(&mut self, id: RequestId) -> Option<&mut Parts> {
         self.get(id)?;
         self.cold[id.index()].as_mut()?.parts.as_deref_mut()

@@ -58,7 +58,7 @@ pub(crate) struct Pending {
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
     pub(crate) running: Vec<Running>,
-    /// Those whose next step is an operator of the program, which runs outside of the turn if threads take turns.
+    /// Those whose next step is an operator of the program, which runs outside the turn if threads take turns.
     pub(crate) at_operators: Vec<Running>,
     /// The requests of those whose operator a thread runs now, outside of its turn.
     outside: Vec<RequestId>,

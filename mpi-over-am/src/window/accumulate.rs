@@ -57,12 +57,12 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
-    /// As [`width_of`], of its elements.
+    /// Like [`width_of`], of its elements.
     fn width(&self) -> Option<Width> {
         width_of(self.basic)
     }
 
-    /// As [`operation_on`], of its elements.
+    /// Like [`operation_on`], of its elements.
     fn on_word(&self) -> Option<AtomicOp> {
         operation_on(self.basic, self.op, 0)
     }
@@ -239,17 +239,17 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Combines elements of a task's window with others, one by one (`MPI_Accumulate`). All are updated when this returns.
     ///
     /// # Errors
-    /// As for [`put_data`](Self::put_data); an operation of the program's own, or one that the type does not know; elements of
+    /// Those of [`put_data`](Self::put_data); an operation of the program's own, or one that the type does not know; elements of
     /// another basic type than the target's.
     pub fn accumulate_data(&self, origin: &SendData, target: TargetData<'_>, op: &Op) -> Result<()> {
         self.update("Window::accumulate", Some(origin), None, target, op)
     }
 
-    /// As [`accumulate_data`](Self::accumulate_data), and gives what was there before (`MPI_Get_accumulate`). Without an origin
+    /// Like [`accumulate_data`](Self::accumulate_data), and gives what was there before (`MPI_Get_accumulate`). Without an origin
     /// the operation is [`PredefinedOp::NoOp`].
     ///
     /// # Errors
-    /// As for [`accumulate_data`](Self::accumulate_data).
+    /// Those of [`accumulate_data`](Self::accumulate_data).
     pub fn get_accumulate_data(
         &self,
         origin: Option<&SendData>,
@@ -260,19 +260,19 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.update("Window::get_accumulate", origin, Some(result), target, op)
     }
 
-    /// As [`accumulate_data`](Self::accumulate_data), as a request, which is over (`MPI_Raccumulate`).
+    /// Like [`accumulate_data`](Self::accumulate_data), as a request, which is over (`MPI_Raccumulate`).
     ///
     /// # Errors
-    /// As for [`accumulate_data`](Self::accumulate_data).
+    /// Those of [`accumulate_data`](Self::accumulate_data).
     pub fn raccumulate_data(&self, origin: &SendData, target: TargetData<'_>, op: &Op) -> Result<RequestId> {
         self.accumulate_data(origin, target, op)?;
         self.request_that_is_over()
     }
 
-    /// As [`get_accumulate_data`](Self::get_accumulate_data), as a request, which is over (`MPI_Rget_accumulate`).
+    /// Like [`get_accumulate_data`](Self::get_accumulate_data), as a request, which is over (`MPI_Rget_accumulate`).
     ///
     /// # Errors
-    /// As for [`accumulate_data`](Self::accumulate_data).
+    /// Those of [`accumulate_data`](Self::accumulate_data).
     pub fn rget_accumulate_data(
         &self,
         origin: Option<&SendData>,
@@ -288,7 +288,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// bytes; see [`put_layout`](Self::put_layout).
     ///
     /// # Errors
-    /// Elements that lie outside of `memory`; as for [`accumulate_data`](Self::accumulate_data).
+    /// Elements that lie outside of `memory`; those of [`accumulate_data`](Self::accumulate_data).
     pub fn accumulate_layout<T: NoUninit>(
         &self,
         memory: &[T],
@@ -303,7 +303,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// `target.datatype`.
     ///
     /// # Errors
-    /// As for [`accumulate_data`](Self::accumulate_data); a type that is neither a whole number nor a truth value nor a byte.
+    /// Those of [`accumulate_data`](Self::accumulate_data); a type that is neither a whole number nor a truth value nor a byte.
     pub fn compare_and_swap_data(
         &self,
         new: &SendData,
@@ -356,7 +356,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.try_on_word(at, width_of(datatype)?, operation_on(datatype, op, value)?)
     }
 
-    /// As [`try_update`](Self::try_update), for [`compare_and_swap_data`](Self::compare_and_swap_data).
+    /// Like [`try_update`](Self::try_update), for [`compare_and_swap_data`](Self::compare_and_swap_data).
     #[inline(never)]
     pub fn try_compare_and_swap(
         &self,
@@ -566,7 +566,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Combines numbers of a task's window with others, from a displacement in its units on.
     ///
     /// # Errors
-    /// As for [`accumulate_data`](Self::accumulate_data).
+    /// Those of [`accumulate_data`](Self::accumulate_data).
     pub fn accumulate<T: Number>(
         &self,
         values: &[T],
@@ -582,7 +582,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Combines numbers of a task's window with others; what was there before.
     ///
     /// # Errors
-    /// As for [`accumulate_data`](Self::accumulate_data).
+    /// Those of [`accumulate_data`](Self::accumulate_data).
     pub fn get_accumulate<T: Number>(
         &self,
         values: &[T],
@@ -613,7 +613,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Combines one number of a task's window with another; what was there before (`MPI_Fetch_and_op`).
     ///
     /// # Errors
-    /// As for [`accumulate_data`](Self::accumulate_data).
+    /// Those of [`accumulate_data`](Self::accumulate_data).
     pub fn fetch_and_op<T: Number>(
         &self,
         value: T,
@@ -633,7 +633,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Replaces one number of a task's window if it is the expected one; what was there before.
     ///
     /// # Errors
-    /// As for [`compare_and_swap_data`](Self::compare_and_swap_data).
+    /// Those of [`compare_and_swap_data`](Self::compare_and_swap_data).
     pub fn compare_and_swap<T: Number>(
         &self,
         expected: T,

@@ -313,10 +313,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.keys(COMPLETED, &ranks)
     }
 
-    /// As [`wait`](Self::wait), if it can be done at once: whether it was (`MPI_Win_test`). Makes progress.
+    /// Like [`wait`](Self::wait), if it can be done at once: whether it was (`MPI_Win_test`). Makes progress.
     ///
     /// # Errors
-    /// It is not open; what progress reports.
+    /// It is not open; an error of progress.
     pub fn test(&self) -> Result<bool> {
         let Some(mut ranks) = self.epochs.with(|epochs| epochs.posted.take()) else {
             return Err(refused("Window::test", "nothing was posted", i64::from(self.rank())));

@@ -2,7 +2,7 @@
 //!
 //! A put or get has left or reached the origin's memory when its call returns; where peers map or copy each other's memory that
 //! is all there is to do, and no call of the target is needed. A flush waits for what had to be sent as messages.
-//! Updates ([`Window::accumulate_data`] and its like) are done when they return.
+//! Updates ([`Window::accumulate_data`] and the like) are done when they return.
 
 mod accumulate;
 mod common_memory;
@@ -126,7 +126,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// (`MPI_Win_allocate`). Collective.
     ///
     /// # Errors
-    /// As for [`create_window`](Self::create_window); the job's memory is used up.
+    /// Those of [`create_window`](Self::create_window); the job's memory is used up.
     pub fn allocate_window(&self, bytes: usize, unit: u32, info: &Info) -> Result<Window<F, L>> {
         Window::new(self, Flavor::Allocated, |own| Sized::alloc(own, bytes).map(Some), unit, info)
     }
@@ -135,7 +135,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Collective.
     ///
     /// # Errors
-    /// As for [`create_window`](Self::create_window).
+    /// Those of [`create_window`](Self::create_window).
     pub fn create_dynamic_window(&self, info: &Info) -> Result<Window<F, L>> {
         Window::new(self, Flavor::Dynamic, |_| Ok(None), 1, info)
     }
@@ -357,7 +357,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Copies from this task's part: `to.len()` elements from byte `offset` on.
     ///
     /// # Errors
-    /// Outside of the part, or the window has none.
+    /// Outside the part, or the window has none.
     pub fn read<T: NoUninit + AnyBitPattern>(&self, offset: u64, to: &mut [T]) -> Result<()> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(to);
         let memory = self.check_own(offset, bytes.len())?;
@@ -367,7 +367,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Copies into this task's part, from byte `offset` on.
     ///
     /// # Errors
-    /// Outside of the part, or the window has none.
+    /// Outside the part, or the window has none.
     pub fn write<T: NoUninit>(&self, offset: u64, from: &[T]) -> Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(from);
         let memory = self.check_own(offset, bytes.len())?;

@@ -16,7 +16,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Starts a put of elements, which come back with the wait (`MPI_Rput`). They are in place after the epoch, or a flush.
     ///
     /// # Errors
-    /// As for [`put`](Self::put).
+    /// Those of [`put`](Self::put).
     pub fn rput_owned<T: NoUninit + Send>(
         &self,
         from: Vec<T>,
@@ -32,7 +32,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Starts a get into the elements of `to`, which come back with the wait (`MPI_Rget`).
     ///
     /// # Errors
-    /// As for [`get`](Self::get).
+    /// Those of [`get`](Self::get).
     pub fn rget_owned<T: AnyBitPattern + Send>(
         &self,
         mut to: Vec<T>,
@@ -45,10 +45,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_with(to, |started| self.start_get(room, target, started))
     }
 
-    /// As [`accumulate`](Self::accumulate), as a request, which is over (`MPI_Raccumulate`).
+    /// Like [`accumulate`](Self::accumulate), as a request, which is over (`MPI_Raccumulate`).
     ///
     /// # Errors
-    /// As for [`accumulate`](Self::accumulate).
+    /// Those of [`accumulate`](Self::accumulate).
     pub fn raccumulate_owned<T: Number>(
         &self,
         values: Vec<T>,
@@ -60,11 +60,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_with(values, |_| Ok(()))
     }
 
-    /// As [`get_accumulate`](Self::get_accumulate), as a request, which is over (`MPI_Rget_accumulate`): what was there before comes
+    /// Like [`get_accumulate`](Self::get_accumulate), as a request, which is over (`MPI_Rget_accumulate`): what was there before comes
     /// with the wait.
     ///
     /// # Errors
-    /// As for [`get_accumulate`](Self::get_accumulate).
+    /// Those of [`get_accumulate`](Self::get_accumulate).
     pub fn rget_accumulate_owned<T: Number>(
         &self,
         values: &[T],

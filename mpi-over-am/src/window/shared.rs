@@ -53,7 +53,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// of this fabric cannot map one memory, each has its own. Collective.
     ///
     /// # Errors
-    /// As for [`create_window`](Self::create_window); the memory cannot be made or mapped.
+    /// Those of [`create_window`](Self::create_window); the memory cannot be made or mapped.
     pub fn allocate_shared_bytes(&self, bytes: usize, unit: u32, info: &Info) -> Result<Window<F, L>> {
         let memory = |own: &Self| {
             let gather = |words: &[u64]| own.gather_words(words);
@@ -114,7 +114,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
     /// Copies elements to a rank's, from `index` on. They are in place after a [`sync`](Self::sync).
     ///
     /// # Errors
-    /// As for [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     pub fn write(&self, rank: u32, index: u64, from: &[T]) -> Result<()> {
         if rank == self.window.rank() {
             return self.window.write(self.offset(index)?, from);
@@ -125,7 +125,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
     /// One element of a rank.
     ///
     /// # Errors
-    /// As for [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     pub fn load(&self, rank: u32, index: u64) -> Result<T> {
         let mut element = [T::zeroed()];
         self.read(rank, index, &mut element)?;
@@ -135,7 +135,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
     /// Stores one element of a rank.
     ///
     /// # Errors
-    /// As for [`write`](Self::write).
+    /// Those of [`write`](Self::write).
     pub fn store(&self, rank: u32, index: u64, element: T) -> Result<()> {
         self.write(rank, index, &[element])
     }
@@ -181,7 +181,7 @@ impl<T: Number, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
     /// Makes an element what it and `operand` come to, and returns what it was (`MPI_Fetch_and_op`). No other update comes between.
     ///
     /// # Errors
-    /// An operation that is not defined for the type; as for [`read`](Self::read).
+    /// An operation that is not defined for the type; those of [`read`](Self::read).
     pub fn update(&self, rank: u32, index: u64, operand: T, op: PredefinedOp) -> Result<T> {
         self.window.fetch_and_op(operand, rank, self.displacement(index)?, op)
     }

@@ -71,7 +71,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// after the epoch, or a flush.
     ///
     /// # Errors
-    /// No epoch is open for the rank, which may be unknown; elements outside of the window; another number of bytes than the
+    /// No epoch is open for the rank, which may be unknown; elements outside the window; another number of bytes than the
     /// target's elements have; the death of a task.
     pub fn put_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<()> {
         if !self.check_target("Window::put", origin.packed_len(), target)? {
@@ -92,7 +92,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         buffer::put_mapped(&mut state.context, to, from)
     }
 
-    /// As [`try_put`](Self::try_put), for [`get_data`](Self::get_data).
+    /// Like [`try_put`](Self::try_put), for [`get_data`](Self::get_data).
     #[inline(always)]
     pub fn try_get(&self, to: RawBuffer, rank: u32, displacement: i64) -> bool {
         let Some(from) = self.locate(rank, displacement, to.len() as u64) else { return false };
@@ -122,7 +122,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Copies elements from a task's window (`MPI_Get`). They are here when this returns.
     ///
     /// # Errors
-    /// As for [`put_data`](Self::put_data).
+    /// Those of [`put_data`](Self::put_data).
     pub fn get_data(&self, origin: &RecvData, target: TargetData<'_>) -> Result<()> {
         if !self.check_target("Window::get", origin.packed_len(), target)? {
             return Ok(());
@@ -146,19 +146,19 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// As [`put_data`](Self::put_data), as a request, which is over (`MPI_Rput`).
+    /// Like [`put_data`](Self::put_data), as a request, which is over (`MPI_Rput`).
     ///
     /// # Errors
-    /// As for [`put_data`](Self::put_data).
+    /// Those of [`put_data`](Self::put_data).
     pub fn rput_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<RequestId> {
         self.put_data(origin, target)?;
         self.request_that_is_over()
     }
 
-    /// As [`get_data`](Self::get_data), as a request, which is over (`MPI_Rget`).
+    /// Like [`get_data`](Self::get_data), as a request, which is over (`MPI_Rget`).
     ///
     /// # Errors
-    /// As for [`get_data`](Self::get_data).
+    /// Those of [`get_data`](Self::get_data).
     pub fn rget_data(&self, origin: &RecvData, target: TargetData<'_>) -> Result<RequestId> {
         self.get_data(origin, target)?;
         self.request_that_is_over()
@@ -168,7 +168,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// [`View::new`](crate::View::new).
     ///
     /// # Errors
-    /// Elements that lie outside of `memory`; as for [`put_data`](Self::put_data).
+    /// Elements that lie outside of `memory`; those of [`put_data`](Self::put_data).
     pub fn put_layout<T: NoUninit>(
         &self,
         memory: &[T],
@@ -181,7 +181,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Copies elements from a task's window to the places in `memory` that `count` elements of a datatype name.
     ///
     /// # Errors
-    /// As for [`put_layout`](Self::put_layout).
+    /// Those of [`put_layout`](Self::put_layout).
     pub fn get_layout<T: AnyBitPattern>(
         &self,
         memory: &mut [T],
@@ -201,7 +201,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Copies elements to a task's window, from a displacement in its units on.
     ///
     /// # Errors
-    /// As for [`put_data`](Self::put_data).
+    /// Those of [`put_data`](Self::put_data).
     pub fn put<T: NoUninit>(&self, from: &[T], rank: u32, displacement: i64) -> Result<()> {
         buffer::lend_raw(buffer::bytes_of(from), |bytes| {
             if self.try_put(bytes, rank, displacement) {
@@ -214,7 +214,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Copies elements from a task's window, from a displacement in its units on.
     ///
     /// # Errors
-    /// As for [`put_data`](Self::put_data).
+    /// Those of [`put_data`](Self::put_data).
     pub fn get<T: AnyBitPattern>(&self, to: &mut [T], rank: u32, displacement: i64) -> Result<()> {
         buffer::lend_to_receive(to, |room| {
             if self.try_get(room, rank, displacement) {
@@ -228,7 +228,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// `started`.
     ///
     /// # Errors
-    /// As for [`put_data`](Self::put_data).
+    /// Those of [`put_data`](Self::put_data).
     pub(crate) fn start_put(
         &self,
         bytes: RawBytes,
@@ -264,7 +264,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Starts a [get](Self::get_data) into memory in one piece; as [`start_put`](Self::start_put).
     ///
     /// # Errors
-    /// As for [`get_data`](Self::get_data).
+    /// Those of [`get_data`](Self::get_data).
     pub(crate) fn start_get(
         &self,
         into: RawBuffer,
@@ -305,7 +305,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// As [`put_pieces`](Self::put_pieces), for a slice.
+    /// Like [`put_pieces`](Self::put_pieces), for a slice.
     pub(super) fn put_slice(&self, bytes: &[u8], pieces: &[Piece]) -> Result<()> {
         buffer::lend_to_send(bytes, |data| {
             self.put_pieces(data.as_bytes().expect("bytes are in one piece"), pieces)
@@ -323,7 +323,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// As [`get_pieces`](Self::get_pieces), into a slice.
+    /// Like [`get_pieces`](Self::get_pieces), into a slice.
     pub(super) fn get_slice<T: AnyBitPattern>(&self, into: &mut [T], pieces: &[Piece]) -> Result<()> {
         buffer::lend_to_receive(into, |into| self.get_pieces(into, pieces))
     }
@@ -381,7 +381,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// As [`with_mapped_elements`](Self::with_mapped_elements), the range with the displacement of its first byte.
+    /// Like [`with_mapped_elements`](Self::with_mapped_elements), the range with the displacement of its first byte.
     pub(super) fn with_mapped<R>(
         &self,
         target: TargetData<'_>,
@@ -402,7 +402,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(state.context.with_mapped(at, len, |range| call(range, low))?)
     }
 
-    /// Where `len` bytes of a window begin, if they lie inside of it, in one piece.
+    /// Where `len` bytes of a window begin, if they lie inside it, in one piece.
     pub(super) fn in_one_piece(
         &self,
         rank: u32,
@@ -423,7 +423,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// The pieces that elements of a window are.
     ///
     /// # Errors
-    /// Elements outside of the window.
+    /// Elements outside the window.
     pub(super) fn pieces(&self, call: &'static str, target: TargetData<'_>) -> Result<Pieces> {
         let wanted = target.datatype.packed_len(target.count)?;
         let mut blocks = Collected::default();

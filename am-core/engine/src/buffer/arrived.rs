@@ -76,7 +76,7 @@ impl InlineBytes {
         unsafe { self.push_from(bytes.as_ptr(), bytes.len()) }
     }
 
-    /// As [`push`](Self::push), from memory that its owner has lent.
+    /// Like [`push`](Self::push), from memory that its owner has lent.
     #[inline(always)]
     #[must_use]
     pub fn push_raw(&mut self, bytes: RawBytes) -> bool {

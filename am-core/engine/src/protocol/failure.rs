@@ -43,7 +43,7 @@ impl<U: UserCode> Engine<U> {
     /// Ends everything with a context that its task has closed. It had sent all that it will ever send.
     ///
     /// # Errors
-    /// As for [`handle_failure`](Self::handle_failure).
+    /// Those of [`handle_failure`](Self::handle_failure).
     #[cold]
     pub(crate) fn handle_closed<F: Fabric, H: HandlerSet>(
         &mut self,

@@ -147,7 +147,7 @@ impl Gatherer for EverySecond {
     }
 }
 
-/// As [`marked`], by a plain loop.
+/// Like [`marked`], by a plain loop.
 fn every_second(bytes: &[u8]) -> Vec<u8> {
     let mut chosen = vec![0; bytes.len() / 2];
     let slots = &mut chosen[..];

@@ -93,7 +93,7 @@ pub(super) fn register<F: Fabric>(
     id
 }
 
-/// As [`register`], where a task that is ahead may make a handler panic here already.
+/// Like [`register`], where a task that is ahead may make a handler panic here already.
 pub(super) fn register_panicking<F: Fabric>(
     context: &mut Context<F>,
     handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,

@@ -59,7 +59,7 @@ impl Regions {
         }
     }
 
-    /// As [`range`](Self::range), lent for a call that is made with the network locked.
+    /// Like [`range`](Self::range), lent for a call that is made with the network locked.
     #[allow(unsafe_code, reason = "the promise of every fabric")]
     pub(super) fn lend(&self, at: RemoteAddress, len: u64) -> Result<MappedRange<'_>> {
         let range = self.range(at, len, Access::READ_WRITE)?;

@@ -1,4 +1,4 @@
-//! Protection tags and registered memory of one NIC (`VipCreatePtag`, `VipRegisterMem` and their like).
+//! Protection tags and registered memory of one NIC (`VipCreatePtag`, `VipRegisterMem` and the like).
 //!
 //! A registration shares its memory with whoever allocated it, so that the bytes stay where they are until the registration
 //! and every transfer by it has ended, whatever the program drops. That is what makes safe code over raw copies sound.
@@ -209,7 +209,7 @@ impl Registrations {
     /// Registers `offset..offset + len` of `memory`.
     ///
     /// # Errors
-    /// An empty range or one outside of the memory, an unknown tag, or no registration or no bytes left.
+    /// An empty range or one outside the memory, an unknown tag, or no registration or no bytes left.
     pub(crate) fn register(
         &mut self,
         device: &mut impl Device,

@@ -43,7 +43,7 @@ impl<D: Device> UserAgent<D> {
     /// Waits for the connection that was asked for, as long as the request holds.
     ///
     /// # Errors
-    /// As for [`connect_peer_done`](Self::connect_peer_done).
+    /// Those of [`connect_peer_done`](Self::connect_peer_done).
     pub fn connect_peer_wait(&mut self, vi: ViHandle) -> Result<PeerAttributes, VipError> {
         self.wait_in_steps(None, CONNECT_STEP, |agent| agent.peer_outcome(vi))
     }

@@ -145,7 +145,7 @@ unsafe fn header(at: *mut c_void) -> Header {
 /// Usable size in bytes of a block of job memory.
 ///
 /// # Safety
-/// As for [`header`].
+/// Those of [`header`].
 unsafe fn room(at: *mut c_void) -> usize {
     // SAFETY: the caller's.
     let Header { taken, taken_bytes } = unsafe { header(at) };

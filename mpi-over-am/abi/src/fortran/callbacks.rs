@@ -241,12 +241,12 @@ pub(crate) fn query() -> Callback {
     query_in_c as *const () as usize
 }
 
-/// As [`query`].
+/// Like [`query`].
 pub(crate) fn free() -> Callback {
     free_in_c as *const () as usize
 }
 
-/// As [`query`].
+/// Like [`query`].
 pub(crate) fn cancel() -> Callback {
     cancel_in_c as *const () as usize
 }

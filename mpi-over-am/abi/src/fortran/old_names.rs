@@ -25,7 +25,7 @@ use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Errhandler};
 #[unsafe(no_mangle)]
 extern "C" fn mpi_f_sync_reg_(_buffer: *mut c_void) {}
 
-/// As [`mpi_f_sync_reg_`].
+/// Like [`mpi_f_sync_reg_`].
 #[unsafe(no_mangle)]
 extern "C" fn pmpi_f_sync_reg_(_buffer: *mut c_void) {}
 
