@@ -20,10 +20,9 @@ use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
 use crate::job::JobFabric;
-use crate::lanes::LanesOf;
 use crate::matching::{ContextId, Envelope, Pattern};
 use crate::message::Route;
-use crate::policy::{Field, LockPolicy, OneThread, StateCell};
+use crate::policy::{LockPolicy, OneThread, StateCell};
 use crate::properties::Properties;
 use crate::rank::Source;
 use crate::state::State;
@@ -65,8 +64,6 @@ struct Common<F: Fabric, L: LockPolicy> {
     other: Option<OtherSide<F, L>>,
     topology: Option<Topology>,
     properties: Properties<L>,
-    /// By which collectives go where puts are faster.
-    lanes: L::Field<LanesOf>,
 }
 
 /// What an inter-communicator has more than others.
@@ -78,7 +75,7 @@ struct OtherSide<F: Fabric, L: LockPolicy> {
 }
 
 /// A turn with the state that is not given up.
-type Brief<'a, F, L> = <<L as LockPolicy>::Cell<State<F>> as StateCell<State<F>>>::Brief<'a>;
+pub(crate) type Brief<'a, F, L> = <<L as LockPolicy>::Cell<State<F>> as StateCell<State<F>>>::Brief<'a>;
 
 /// What a new communicator starts with.
 #[derive(Debug)]
@@ -119,8 +116,6 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
             state.context_ids.end(self.context_id);
             state.handlers().peers.end(self.context_id);
             state.started.remove(&(self.context_id + Space::Collective as u32));
-            let State { former_lanes, context, .. } = &mut *state;
-            self.lanes.replace(LanesOf::default()).close(former_lanes, context);
         }
     }
 }
@@ -178,7 +173,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             other,
             topology,
             properties,
-            lanes: L::Field::new(LanesOf::default()),
         });
         Self {
             shared: Arc::clone(shared),
@@ -237,11 +231,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Which environment it belongs to.
     pub(crate) fn state_address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
-    }
-
-    /// By which its collectives go where puts are faster.
-    pub(crate) fn lanes(&self) -> &L::Field<LanesOf> {
-        &self.common.lanes
     }
 
     /// What a message to rank `dest` carries, and where it goes.

@@ -68,7 +68,6 @@ mod group;
 mod handlers;
 mod info;
 mod job;
-mod lanes;
 mod message;
 mod notes;
 pub mod op;

@@ -2,18 +2,16 @@
 
 use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
+use am_core::task::TaskId;
 
 use crate::blocking;
 use crate::buffer::{Buffer, BufferMut, Equivalence, Receiving};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
-use crate::matching::Pattern;
-use crate::message::{Receive, Room};
 use crate::policy::LockPolicy;
 use crate::rank::{PROC_NULL, Source};
 use crate::request::from_nobody;
-use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
 
@@ -40,11 +38,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 Ok(pattern) => pattern,
                 Err(error) => return from_nobody(source, tag, error),
             };
-            let mut state = self.state()?;
-            match self.receive_in_line(&mut state, source, &pattern, buffer) {
-                Some(status) => Ok(status),
-                None => blocking::receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) }),
-            }
+            blocking::receive(&mut self.state()?, self.source_task(source), pattern, buffer)
         })
     }
 
@@ -59,27 +53,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ) -> Option<std::result::Result<Status, Box<Error>>> {
         let pattern = self.pattern_now(source, tag).filter(|_| !L::takes_turns())?;
         let mut state = self.state_briefly()?;
-        if let Some(status) = self.receive_in_line(&mut state, source, &pattern, buffer) {
-            return Some(Ok(status));
-        }
-        let receive = Receive { pattern, room: Room::Bytes(buffer) };
-        Some(blocking::receive_in_one_turn(&mut state, receive))
+        Some(blocking::receive_in_one_turn(&mut state, self.source_task(source), pattern, buffer))
     }
 
-    /// Receives from one rank past the queues, where that is possible and no other thread may be in a call.
+    /// The one task that a message from `source` comes from, if that is known.
     #[inline(always)]
-    fn receive_in_line(
-        &self,
-        state: &mut State<F>,
-        source: Source,
-        pattern: &Pattern,
-        buffer: RawBuffer,
-    ) -> Option<Status> {
+    pub(crate) fn source_task(&self, source: Source) -> Option<TaskId> {
         match source {
-            Source::Rank(rank) if !L::takes_turns() => {
-                blocking::receive_in_line(state, self.task_now(rank)?, pattern, buffer)
-            }
-            _ => None,
+            Source::Rank(rank) => self.task_now(rank),
+            Source::Any => None,
         }
     }
 

@@ -82,16 +82,9 @@ pub struct Selection {
     /// length ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks have the same. Off by default, but
     /// [`Environment::init`](crate::Environment::init) turns it on in builds for debugging. `AM_CHECK_COLLECTIVES`.
     pub check: Check,
-    /// Communicators of up to this many tasks carry short collectives out by puts and counters, with no message; 0: none does.
-    pub puts_tasks_max: u32,
-    /// The longest data, in bytes, of which a collective goes by puts. Barriers, which have none, always do.
-    pub puts_bytes_max: u64,
-    /// The same for broadcasts among at least [`broadcast_puts_tasks_min`](Self::broadcast_puts_tasks_min) tasks, if it is more.
-    pub broadcast_puts_bytes_max: u64,
-    /// From how many tasks on it holds.
-    pub broadcast_puts_tasks_min: u32,
-    /// Up to this many tasks a barrier goes in rounds of notices; more use a tree.
-    pub barrier_rounds_tasks_max: u32,
+    /// Up to this many tasks barriers and short reductions to all go in rounds, in which each task waits for another one; more use a tree, which
+    /// is flat for short data.
+    pub rounds_tasks_max: u32,
     /// Up to this many bytes a broadcast goes down a tree; longer ones along a chain, in pieces.
     pub broadcast_tree_bytes_max: u64,
     /// Bytes of a piece in that chain.
@@ -106,31 +99,17 @@ pub struct Selection {
     pub allgather_linear_tasks_max: u32,
     /// The longest result, in bytes, that an allgather of many tasks collects in rounds.
     pub allgather_rounds_bytes_max: u64,
-}
-
-impl Selection {
-    /// The longest data of which a broadcast among so many tasks goes by puts.
-    pub(crate) fn broadcast_put_bytes(&self, tasks: u32) -> u64 {
-        if tasks < self.broadcast_puts_tasks_min {
-            self.puts_bytes_max
-        } else {
-            self.broadcast_puts_bytes_max.max(self.puts_bytes_max)
-        }
-    }
+    /// Up to this many tasks an alltoall sends each block to its task; more go in rounds, if the result is short.
+    pub alltoall_linear_tasks_max: u32,
+    /// The longest result, in bytes, of an alltoall of many tasks that goes in rounds.
+    pub alltoall_rounds_bytes_max: u64,
 }
 
 impl Default for Selection {
     fn default() -> Self {
         Self {
             check: Check::Auto,
-            puts_tasks_max: 32,
-            // On 2 busy cores, puts took 0.9 to 1.1 of the time of messages in barriers of 2 to 16 tasks, and 0.4 to 0.7 in broadcasts of
-            // 64 bytes to 16 KiB among 12 and 16 tasks (of 8 bytes 1.2 to 2); otherwise, with data, 1.0 to 1.4 among 2 tasks, and 0.9 to
-            // 1.3 among 4.
-            puts_bytes_max: 0,
-            broadcast_puts_bytes_max: 16 << 10,
-            broadcast_puts_tasks_min: 9,
-            barrier_rounds_tasks_max: 4,
+            rounds_tasks_max: 4,
             broadcast_tree_bytes_max: 64 << 10,
             broadcast_piece_bytes: 128 << 10,
             reduce_tree_bytes_max: 16 << 10,
@@ -138,6 +117,8 @@ impl Default for Selection {
             allreduce_doubling_bytes_max: 16 << 10,
             allgather_linear_tasks_max: 4,
             allgather_rounds_bytes_max: 16 << 10,
+            alltoall_linear_tasks_max: 4,
+            alltoall_rounds_bytes_max: 64 << 10,
         }
     }
 }
@@ -215,16 +196,8 @@ table! { Settings, older OLDER;
         posted_receives_max: Option<u64> = posted_receives_max, "AM_POSTED_RECEIVES_MAX", 1..=1 << 46;
     "Maximum number of non-blocking MPI sends that a task may have in flight when it starts a message beyond the eager limit. One more is an error. auto: no limit.",
         long_sends_max: Option<u64> = long_sends_max, "AM_LONG_SENDS_MAX", 1..=1 << 46;
-    "Largest communicator, in tasks, whose barriers use puts and counters instead of messages, and to which the next three settings apply. 0: none.",
-        collective_puts_tasks_max: u32 = collectives.puts_tasks_max, "AM_COLLECTIVE_PUTS_TASKS_MAX", 0..=1024;
-    "Largest collective payload sent by puts, in bytes. Each pair of tasks keeps 8 buffers of this size. 0 sends all collectives as messages.",
-        collective_puts_bytes_max: u64 = collectives.puts_bytes_max, "AM_COLLECTIVE_PUTS_BYTES_MAX", 0..=1 << 20;
-    "Largest MPI_Bcast payload sent by puts, in bytes, among at least broadcast_puts_tasks_min tasks. The larger of this and collective_puts_bytes_max applies.",
-        broadcast_puts_bytes_max: u64 = collectives.broadcast_puts_bytes_max, "AM_BROADCAST_PUTS_BYTES_MAX", 0..=1 << 20;
-    "Minimum number of tasks for which broadcast_puts_bytes_max applies.",
-        broadcast_puts_tasks_min: u32 = collectives.broadcast_puts_tasks_min, "AM_BROADCAST_PUTS_TASKS_MIN";
-    "Largest communicator, in tasks, whose MPI_Barrier uses rounds of notifications. Larger ones use a tree.",
-        barrier_rounds_tasks_max: u32 = collectives.barrier_rounds_tasks_max, "AM_BARRIER_ROUNDS_TASKS_MAX";
+    "Largest communicator, in tasks, whose MPI_Barrier and short MPI_Allreduce use rounds, in which each task waits for another one. Larger ones use a tree, which for data of up to 1 KiB has 16 children a task: fewer waits, which is what counts where tasks share processors.",
+        collective_rounds_tasks_max: u32 = collectives.rounds_tasks_max, "AM_COLLECTIVE_ROUNDS_TASKS_MAX";
     "Largest MPI_Bcast, in bytes, that uses a tree. Longer ones use a chain, in pieces.",
         broadcast_tree_bytes_max: u64 = collectives.broadcast_tree_bytes_max, "AM_BROADCAST_TREE_BYTES_MAX";
     "Length of a piece in the chain of a long MPI_Bcast, in bytes.",
@@ -239,6 +212,10 @@ table! { Settings, older OLDER;
         allgather_linear_tasks_max: u32 = collectives.allgather_linear_tasks_max, "AM_ALLGATHER_LINEAR_TASKS_MAX";
     "Largest result, in bytes, that MPI_Allgather collects in rounds.",
         allgather_rounds_bytes_max: u64 = collectives.allgather_rounds_bytes_max, "AM_ALLGATHER_ROUNDS_BYTES_MAX";
+    "Largest communicator, in tasks, in which MPI_Alltoall sends each block directly to its task. Larger ones use rounds if the result is short (alltoall_rounds_bytes_max).",
+        alltoall_linear_tasks_max: u32 = collectives.alltoall_linear_tasks_max, "AM_ALLTOALL_LINEAR_TASKS_MAX";
+    "Largest result, in bytes, of an MPI_Alltoall that uses rounds.",
+        alltoall_rounds_bytes_max: u64 = collectives.alltoall_rounds_bytes_max, "AM_ALLTOALL_ROUNDS_BYTES_MAX";
     "on: each MPI collective begins with an exchange in which all tasks compare call, root, operator, datatype and length. If they differ, all tasks get an error that names the difference; without the check such a program hangs or gets wrong data. auto: on in debug builds. All programs of a job need the same value.",
         check_collectives: Check = collectives.check, "AM_CHECK_COLLECTIVES";
     "on: each task writes to its standard error the settings at MPI_Init, each call and message, and a summary at MPI_Finalize.",
@@ -248,13 +225,9 @@ table! { Settings, older OLDER;
 }
 
 /// Names of the settings that choose the algorithms of collectives.
-pub const COLLECTIVE_SETTINGS: [&str; 13] = [
+pub const COLLECTIVE_SETTINGS: [&str; 11] = [
     "check_collectives",
-    "collective_puts_tasks_max",
-    "collective_puts_bytes_max",
-    "broadcast_puts_bytes_max",
-    "broadcast_puts_tasks_min",
-    "barrier_rounds_tasks_max",
+    "collective_rounds_tasks_max",
     "broadcast_tree_bytes_max",
     "broadcast_piece_bytes",
     "reduce_tree_bytes_max",
@@ -262,6 +235,8 @@ pub const COLLECTIVE_SETTINGS: [&str; 13] = [
     "allreduce_doubling_bytes_max",
     "allgather_linear_tasks_max",
     "allgather_rounds_bytes_max",
+    "alltoall_linear_tasks_max",
+    "alltoall_rounds_bytes_max",
 ];
 
 const OLDER: &[Older<Settings>] = &[

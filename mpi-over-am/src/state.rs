@@ -14,7 +14,6 @@ use crate::envelope;
 use crate::error::{Error, ErrorClass, Result};
 use crate::events;
 use crate::handlers::{self, MpiHandlers};
-use crate::lanes::Lanes;
 use crate::message::EagerLimits;
 use crate::notes::{self, Slot, Words};
 use crate::request_id::RequestId;
@@ -36,8 +35,6 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) spare: Option<Scratch>,
     /// How many collectives were started without a wait, on each context id.
     pub(crate) started: HashMap<u32, u32>,
-    /// Of communicators that are gone, and of which other tasks may still tell something.
-    pub(crate) former_lanes: Vec<Lanes>,
     next_partition_tag: i32,
     posted_receives_max: usize,
     long_sends_max: Option<u64>,
@@ -89,7 +86,6 @@ impl<F: Fabric> State<F> {
             selection: settings.collectives,
             spare: None,
             started: HashMap::new(),
-            former_lanes: Vec::new(),
             next_partition_tag: 0,
             posted_receives_max: settings
                 .posted_receives_max

@@ -130,15 +130,23 @@ fn c_threads_mixed() {
     programs::compile_and_run_under("mpicc", &options, "c/c_threads_mixed.c", &settings);
 }
 
-/// The errors of tasks that call collectives which do not fit together: compared in advance, or detected from what they receive, by
-/// messages and by puts.
+/// The errors of tasks that call collectives which do not fit together: compared in advance, or detected from what they receive.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_mismatched() {
     let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
     let (on, off) = (("AM_CHECK_COLLECTIVES", "on"), ("AM_CHECK_COLLECTIVES", "off"));
-    let settings: [&[_]; 3] = [&[on], &[off], &[off, ("AM_COLLECTIVE_PUTS_BYTES_MAX", "16384")]];
+    let settings: [&[_]; 2] = [&[on], &[off]];
     programs::compile_and_run_under("mpicc", &options, "c/c_mismatched.c", &settings);
+}
+
+/// Short rooted collectives, which take their shortest way only where tasks do not compare what they are in.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn c_short() {
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
+    let settings: [&[_]; 2] = [&[("AM_CHECK_COLLECTIVES", "on")], &[("AM_CHECK_COLLECTIVES", "off")]];
+    programs::compile_and_run_under("mpicc", &options, "c/c_short.c", &settings);
 }
 
 /// How a table shows a value of one of its settings.
@@ -167,7 +175,7 @@ fn tools_see_the_settings_of_the_job() {
         ("AM_HEAP_BYTES", "1G"),
         ("AM_EARLY_ARRIVALS_MAX", "9"),
         ("MPI_LONG_MAX", "5"),
-        ("AM_BARRIER_ROUND_TASKS_MAX", "1"),
+        ("AM_COLLECTIVE_ROUND_TASKS_MAX", "1"),
     ];
     let (good, info) =
         run(Command::new(programs::folder().join("mpiexec")).args(["--info", "--all"]).envs(chosen));
@@ -175,7 +183,7 @@ fn tools_see_the_settings_of_the_job() {
     let mut start = Command::new(programs::folder().join("mpiexec"));
     let (good, said) = run(start.args(["-n", "2"]).arg(&program).envs(chosen));
     assert!(good && said.contains("all good"), "{said}");
-    let misspelt = "no setting AM_BARRIER_ROUND_TASKS_MAX; perhaps AM_BARRIER_ROUNDS_TASKS_MAX";
+    let misspelt = "no setting AM_COLLECTIVE_ROUND_TASKS_MAX; perhaps AM_COLLECTIVE_ROUNDS_TASKS_MAX";
     assert_eq!(said.matches(misspelt).count(), 1, "{said}");
     for when in ["before", "after"] {
         let lines: Vec<_> =

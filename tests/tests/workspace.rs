@@ -154,8 +154,7 @@ const CALLS_THAT_WAIT: [&str; 9] =
 
 /// Places where mpi-over-am waits without giving its turn up, and why that delays other threads no longer than a peer's progress takes. An
 /// entry needs a reason; entries without such a place are removed.
-const WAITS_IN_A_TURN: [(&str, &str, &str); 10] = [
-    ("collective/lanes.rs", "put", "lanes are for policies that take no turns"),
+const WAITS_IN_A_TURN: [(&str, &str, &str); 9] = [
     ("communicator/agree.rs", "rmw", "of a policy that takes no turns"),
     ("environment.rs", "fence_data", "all have come, or nobody else is in the environment"),
     ("environment.rs", "gfence", "all have come"),

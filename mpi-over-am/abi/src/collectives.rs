@@ -13,15 +13,16 @@
 
 use std::ffi::{c_int, c_void};
 
+use mpi_over_am::datatype::op::{PredefinedOp, combine_of};
 use mpi_over_am::topology::Topology;
 use mpi_over_am::{Collective, Error, ErrorClass, Neighbours, Parts, RecvData, SendData};
 
 use crate::constants::{MPI_DATATYPE_NULL, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT};
-use crate::data::{count_of, datatype_for, to_receive, to_send};
+use crate::data::{count_of, datatype_for, raw_to_receive, raw_to_send, to_receive, to_send};
 use crate::errors::on_communicator;
 use crate::failure::{Failure, Outcome};
 use crate::objects::CommunicatorObject;
-use crate::operations::op_of;
+use crate::operations::{op_of, predefined};
 use crate::requests::keep_request;
 use crate::state::Mpi;
 use crate::types::{Ints, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request};
@@ -182,6 +183,95 @@ impl Call<'_> {
     }
 }
 
+/// The shortest ways of short calls whose elements lie in one piece. `None`: nothing has happened, and the call goes the way of all others. A root
+/// below 0 is none of the ranks.
+impl Call<'_> {
+    #[inline(always)]
+    unsafe fn short_broadcast(
+        &self,
+        buffer: *mut c_void,
+        count: i64,
+        datatype: MPI_Datatype,
+        root: c_int,
+    ) -> Option<Result<(), Error>> {
+        let buffer = unsafe { raw_to_receive(self.mpi, buffer, count, datatype) }?;
+        self.object.communicator.try_broadcast_bytes(buffer, root.cast_unsigned())
+    }
+
+    #[inline(always)]
+    unsafe fn short_reduce(
+        &self,
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: i64,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+    ) -> Option<Result<(), Error>> {
+        let op = predefined(op).filter(|op| !matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp))?;
+        let combine = combine_of(op, self.mpi.predefined_kind(datatype)?)?;
+        let own = match sendbuf.addr() {
+            MPI_IN_PLACE => None,
+            _ => Some(unsafe { raw_to_send(self.mpi, sendbuf, count, datatype) }?),
+        };
+        let into = match self.rank() == root.cast_unsigned() {
+            true => Some(unsafe { raw_to_receive(self.mpi, recvbuf, count, datatype) }?),
+            false => None,
+        };
+        self.object.communicator.try_reduce_bytes(own, into, combine, root.cast_unsigned())
+    }
+
+    #[inline(always)]
+    unsafe fn short_gather(
+        &self,
+        sendbuf: *const c_void,
+        sendcount: i64,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: i64,
+        recvtype: MPI_Datatype,
+        root: c_int,
+    ) -> Option<Result<(), Error>> {
+        if sendbuf.addr() == MPI_IN_PLACE {
+            return None;
+        }
+        let own = unsafe { raw_to_send(self.mpi, sendbuf, sendcount, sendtype) }?;
+        let into = match self.rank() == root.cast_unsigned() {
+            true => {
+                let all = recvcount.checked_mul(self.object.communicator.size().into())?;
+                Some(unsafe { raw_to_receive(self.mpi, recvbuf, all, recvtype) }?)
+            }
+            false => None,
+        };
+        self.object.communicator.try_gather_bytes(own, into, root.cast_unsigned())
+    }
+
+    #[inline(always)]
+    unsafe fn short_scatter(
+        &self,
+        sendbuf: *const c_void,
+        sendcount: i64,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: i64,
+        recvtype: MPI_Datatype,
+        root: c_int,
+    ) -> Option<Result<(), Error>> {
+        if recvbuf.addr() == MPI_IN_PLACE {
+            return None;
+        }
+        let into = unsafe { raw_to_receive(self.mpi, recvbuf, recvcount, recvtype) }?;
+        let from = match self.rank() == root.cast_unsigned() {
+            true => {
+                let all = sendcount.checked_mul(self.object.communicator.size().into())?;
+                Some(unsafe { raw_to_send(self.mpi, sendbuf, all, sendtype) }?)
+            }
+            false => None,
+        };
+        self.object.communicator.try_scatter_bytes(from, into, root.cast_unsigned())
+    }
+}
+
 /// Refuses arrays that are null where something is to be in them.
 fn check_arrays(parts: u64, are_null: bool) -> Outcome<()> {
     if parts > 0 && are_null {
@@ -199,11 +289,15 @@ fn all_of(count: i64, parts: u64) -> Outcome<i64> {
 /// The three forms of a collective, from its arguments and what they make of a [`Call`].
 macro_rules! collectives {
     ($(
-        $name:literal $started:literal $blocking:ident $start:ident $keep:ident ($($argument:ident: $kind:ty),* $(,)?) |$call:ident| $make:expr;
+        $name:literal $started:literal $blocking:ident $start:ident $keep:ident ($($argument:ident: $kind:ty),* $(,)?)
+        $(short $short:block)? |$call:ident| $make:expr;
     )*) => { $(
         pub(crate) unsafe fn $blocking($($argument: $kind,)* comm: MPI_Comm) -> c_int {
             on_communicator(concat!("MPI_", $name), comm, |mpi, object| {
                 let $call = Call { mpi, object };
+                $(if let Some(done) = unsafe { $short } {
+                    return Ok(done?);
+                })?
                 #[allow(unused_unsafe, reason = "a barrier has no pointers")]
                 let collective = unsafe { $make };
                 Ok(collective.run(&object.communicator)?)
@@ -247,12 +341,14 @@ collectives! {
     "Bcast" "Ibcast"
     mpi_bcast_c mpi_ibcast_c mpi_bcast_init_c
     (buffer: *mut c_void, count: i64, datatype: MPI_Datatype, root: c_int)
+    short { call.short_broadcast(buffer, count, datatype, root) }
     |call| Collective::Broadcast { data: call.recv(buffer, count, datatype)?, root: call.root(root)? };
 
     "Gather" "Igather"
     mpi_gather_c mpi_igather_c mpi_gather_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
      recvtype: MPI_Datatype, root: c_int)
+    short { call.short_gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root) }
     |call| {
         let is_root = call.is_root(root);
         Collective::Gather {
@@ -283,6 +379,7 @@ collectives! {
     mpi_scatter_c mpi_iscatter_c mpi_scatter_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
      recvtype: MPI_Datatype, root: c_int)
+    short { call.short_scatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root) }
     |call| {
         let is_root = call.is_root(root);
         Collective::Scatter {
@@ -377,6 +474,7 @@ collectives! {
     "Reduce" "Ireduce"
     mpi_reduce_c mpi_ireduce_c mpi_reduce_init_c
     (sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, root: c_int)
+    short { call.short_reduce(sendbuf, recvbuf, count, datatype, op, root) }
     |call| {
         let is_root = call.is_root(root);
         Collective::Reduce {

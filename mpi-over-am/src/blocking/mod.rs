@@ -3,8 +3,9 @@
 mod buffered;
 mod in_line;
 
-use am_core::buffer::RawBytes;
+use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
+use am_core::task::TaskId;
 
 use crate::buffer::{self, RecvData, SendData};
 use crate::error::{Error, Result};
@@ -20,9 +21,9 @@ use crate::request_id::RequestId;
 use crate::state::State;
 use crate::status::Status;
 use crate::turn::Turn;
+use in_line::receive_in_line;
 
 pub(crate) use buffered::{detach, flush, send_buffered, send_buffered_data};
-pub(crate) use in_line::receive_in_line;
 
 /// Sends elements in any mode but the buffered one. When this returns or unwinds, nothing uses them any more.
 ///
@@ -83,21 +84,23 @@ fn send_raw_and_wait<F: Fabric, L: LockPolicy>(
     wait_for_send(state, request)
 }
 
-/// Receives, and returns when the message is there.
+/// Receives, and returns when the message is there. `source` is the one task that it can come from, if that is known.
 ///
 /// # Errors
 /// The operation's own; what progress reports.
 #[inline(always)]
 pub(crate) fn receive<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
-    receive: Receive,
+    source: Option<TaskId>,
+    pattern: Pattern,
+    buffer: RawBuffer,
 ) -> Result<Status> {
     if L::takes_turns() {
         // Several threads may be in a receive that waits.
-        let request = start_receive(state, receive);
+        let request = start_receive(state, Receive { pattern, room: Room::Bytes(buffer) });
         return wait_here(state, request);
     }
-    receive_in_one_turn(state, receive).map_err(|error| *error)
+    receive_in_one_turn(state, source, pattern, buffer).map_err(|error| *error)
 }
 
 /// As [`receive`], in a turn that no other thread wants. Boxed, the error leaves the status in registers.
@@ -107,9 +110,14 @@ pub(crate) fn receive<F: Fabric, L: LockPolicy>(
 #[inline(always)]
 pub(crate) fn receive_in_one_turn<F: Fabric>(
     state: &mut State<F>,
-    receive: Receive,
+    source: Option<TaskId>,
+    pattern: Pattern,
+    buffer: RawBuffer,
 ) -> std::result::Result<Status, Box<Error>> {
-    let ending = Ending::start(state, receive);
+    if let Some(status) = source.and_then(|source| receive_in_line(state, source, &pattern, buffer)) {
+        return Ok(status);
+    }
+    let ending = Ending::start(state, Receive { pattern, room: Room::Bytes(buffer) });
     match ending.state.wait_receive_over() {
         None => ending.end(),
         Some(error) => Err(error),
@@ -123,11 +131,12 @@ pub(crate) fn receive_in_one_turn<F: Fabric>(
 #[inline]
 pub(crate) fn receive_data<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
+    source: Option<TaskId>,
     pattern: Pattern,
     data: &RecvData,
 ) -> Result<Status> {
     match data.as_buffer() {
-        Some(buffer) => receive(state, Receive { pattern, room: Room::Bytes(buffer) }),
+        Some(buffer) => receive(state, source, pattern, buffer),
         None => {
             let request = start_receive_data(state, pattern, data);
             wait_here(state, request)
@@ -143,14 +152,14 @@ pub(crate) fn send_receive_data<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     route: &Route,
     out: &SendData,
-    pattern: Pattern,
+    (source, pattern): (Option<TaskId>, Pattern),
     data: &RecvData,
 ) -> Result<Status> {
     // A message that goes now leaves a receive that only waits: the shortest way of both.
     if let (Some(bytes), Some(buffer)) = (out.as_bytes(), data.as_buffer())
         && buffer::with_slice(bytes, |bytes| try_send(state, route, bytes))
     {
-        return receive(state, Receive { pattern, room: Room::Bytes(buffer) });
+        return receive(state, source, pattern, buffer);
     }
     let receiving = start_receive_data(state, pattern, data);
     let mut abandon = Abandon { state, request: Some(receiving) };

@@ -1,5 +1,6 @@
 //! Memory that the library owns while operations work in it, and elements in the hands of a reduction.
 
+use am_core::buffer::{RawBuffer, RawBytes};
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 
 use super::{Keeps, RecvData, SendData};
@@ -106,6 +107,21 @@ fn check_inside_from(len: usize, displacement: usize, (count, datatype): (u64, &
     if is_inside || count == 0 { Ok(()) } else { Err(Error::Outside { count, from, to, len }) }
 }
 
+/// Lets `combine` have as many bytes as both ranges have. They do not overlap.
+#[inline(always)]
+pub(crate) fn combine_bytes(earlier: RawBytes, later: RawBuffer, combine: impl FnOnce(&[u8], &mut [u8])) {
+    let len = earlier.len().min(later.len());
+    // SAFETY: whoever made the ranges has promised that nobody writes `earlier`, and nobody uses `later`, until the operation has ended that
+    // they are lent to, which is when this call returns.
+    let (earlier, later) = unsafe {
+        (
+            std::slice::from_raw_parts(earlier.at().as_ptr(), len),
+            std::slice::from_raw_parts_mut(later.at().as_ptr(), len),
+        )
+    };
+    combine(earlier, later);
+}
+
 /// Lets `combine` have the bytes of the elements, packed. Both are of the same number and type, and do not overlap.
 pub(crate) fn with_packed(
     earlier: &SendData,
@@ -113,16 +129,7 @@ pub(crate) fn with_packed(
     combine: impl FnOnce(&[u8], &mut [u8]),
 ) -> Result<()> {
     if let (Some(from), Some(to)) = (earlier.as_bytes(), later.as_buffer()) {
-        let len = from.len().min(to.len());
-        // SAFETY: whoever made the elements has promised that nobody writes those of `earlier`, and nobody uses those of
-        // `later`, until the operation has ended that they are lent to, which is when this call returns.
-        let (from, to) = unsafe {
-            (
-                std::slice::from_raw_parts(from.at().as_ptr(), len),
-                std::slice::from_raw_parts_mut(to.at().as_ptr(), len),
-            )
-        };
-        combine(from, to);
+        combine_bytes(from, to, combine);
         return Ok(());
     }
     let (from, mut to) = (packed(earlier)?, packed(&later.as_send())?);

@@ -1,16 +1,18 @@
 //! The reduction whose result everybody gets.
 //!
-//! Short vectors: recursive doubling. In each round a task exchanges all it has with a partner and combines, and after log n
+//! Short vectors of a few tasks: recursive doubling. In each round a task exchanges all it has with a partner and combines, and after log n
 //! rounds everybody has everything. Ranks are combined in their order, which also suits operations that do not commute.
+//!
+//! Short vectors of more tasks: a reduction to rank 0, and a broadcast. A task waits once instead of log n times.
 //!
 //! Long vectors: each task gets everybody's part of one chunk, reduces it in the order of the ranks, and gives the result to
 //! everybody. Each element is sent about twice, however many tasks there are; a ring sends as many, but each of its 2n - 2
 //! steps waits for a neighbour.
 //!
-//! Both combine in an order that does not depend on who arrives when, and everybody ends with the same bits.
+//! All combine in an order that does not depend on who arrives when, and everybody ends with the same bits.
 
 use super::chunks::{Chunks, Pieces};
-use super::{Plan, reduce_scatter};
+use super::{Plan, broadcast, reduce, reduce_scatter};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
@@ -25,7 +27,14 @@ pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     if let Some(own) = own {
         plan.copy(own, into)?;
     }
-    if plan.size() == 1 { Ok(()) } else { by_doubling(plan, into) }
+    match plan.size() {
+        1 => Ok(()),
+        size if size <= plan.selection().rounds_tasks_max => by_doubling(plan, into),
+        _ => {
+            reduce::by_tree(plan, &into.as_send(), Some(into), (0, true))?;
+            broadcast::by_tree(plan, into, 0)
+        }
+    }
 }
 
 /// The ranks beyond a power of two are folded in first: of each of the first pairs, the even rank gives its vector to the odd

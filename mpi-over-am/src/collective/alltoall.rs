@@ -1,4 +1,8 @@
-//! Everybody sends everybody a block of its own. Each task begins with its next neighbour, so that not all send to the same one.
+//! Everybody sends everybody a block of its own.
+//!
+//! Long blocks go to their tasks directly; each task begins with its next neighbour, so that not all send to the same one. Many tasks with
+//! short blocks of the same length go in rounds, of which each carries half of the blocks a power of two of ranks further (Bruck et al.
+//! 1997): a task sends log n messages instead of n, and needs as few connections.
 
 use super::call::Parts;
 use super::{Plan, exchange};
@@ -13,10 +17,60 @@ pub(super) fn alltoall(
     parts: Option<&Parts<SendData>>,
     into: &Parts<RecvData>,
 ) -> Result<()> {
-    let Some(parts) = parts else { return in_place(plan, into) };
+    let part_for = |to| parts.map_or_else(|| into.of(to).as_send(), |parts| parts.of(to));
+    if let (Parts::Equal { all, .. }, None | Some(Parts::Equal { .. })) = (into, parts)
+        && plan.size() > plan.selection().alltoall_linear_tasks_max
+        && all.packed_len() <= plan.selection().alltoall_rounds_bytes_max
+    {
+        return in_rounds(plan, part_for, into);
+    }
+    if parts.is_none() {
+        return in_place(plan, into);
+    }
     let rank = plan.rank();
-    plan.copy(&parts.of(rank), &into.of(rank))?;
-    exchange(plan, |to| parts.of(to), |from| into.of(from))
+    plan.copy(&part_for(rank), &into.of(rank))?;
+    exchange(plan, part_for, |from| into.of(from))
+}
+
+/// Block `i` of the scratch memory is on its way to the task `i` ranks further on; at last it is the one that has come from `i` ranks before.
+fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Parts<RecvData>) -> Result<()> {
+    let (rank, size) = (plan.rank(), plan.size());
+    let after = |distance: u32| {
+        if rank < size - distance { rank + distance } else { rank - (size - distance) }
+    };
+    let block = into.of(rank).packed_len();
+    // Behind the blocks lie those that a round sends, and those that it receives: half of them at most.
+    let (out, incoming) = (size, size + size / 2);
+    let all = u64::from(size + size / 2 * 2) * block;
+    let scratch = plan.scratch(all, &Datatype::predefined(Predefined::Byte))?;
+    let blocks = |first: u32, count: u32| {
+        scratch.part((u64::from(first) * block).cast_signed(), u64::from(count) * block)
+    };
+    for distance in 0..size {
+        plan.copy(&part_for(after(distance)), &blocks(distance, 1))?;
+    }
+    let mut bit = 1;
+    while bit < size {
+        // Of each `2 * bit` blocks the latter half.
+        let runs = (bit..size).step_by(2 * bit as usize).map(|first| (first, bit.min(size - first)));
+        let mut moved = 0;
+        for (first, count) in runs.clone() {
+            plan.copy(&blocks(first, count).as_send(), &blocks(out + moved, count))?;
+            moved += count;
+        }
+        let (to, from) = (after(bit), after(size - bit));
+        plan.across((&blocks(out, moved).as_send(), to), (&blocks(incoming, moved), from))?;
+        let mut taken = 0;
+        for (first, count) in runs {
+            plan.copy(&blocks(incoming + taken, count).as_send(), &blocks(first, count))?;
+            taken += count;
+        }
+        bit *= 2;
+    }
+    for distance in 0..size {
+        plan.copy(&blocks(distance, 1).as_send(), &into.of(after(size - distance)))?;
+    }
+    Ok(())
 }
 
 /// What is sent is copied first, since it lies where the rest comes in.

@@ -1,19 +1,17 @@
 //! The barrier.
 //!
 //! A few tasks notify each other in rounds (dissemination; Hensgen, Finkel, Manber 1988): the shortest way where each has a
-//! processor. More tasks use a tree: fewer messages (2n - 2 instead of n log n), and all but the inner tasks are woken once,
-//! which is what counts where tasks share processors. The tree is flat: of 16 tasks on 2 cores, sixteen children took half
+//! processor. More tasks use a flat tree: fewer messages (2n - 2 instead of n log n), and all but the inner tasks are woken once,
+//! which is what counts where tasks share processors. Of 16 tasks on 2 cores, sixteen children took half
 //! the time of four children, or of rounds (27 us against 60 to 80, medians), and 3 to 8 tasks lost nothing by it.
 
+use super::tree::Tree;
 use super::{Plan, nothing};
 use crate::error::Result;
 
-/// Children of a task in the tree.
-const CHILDREN: u32 = 16;
-
 /// Everybody has come when this is over.
 pub(super) fn barrier(plan: &mut impl Plan) -> Result<()> {
-    if plan.size() <= plan.selection().barrier_rounds_tasks_max { in_rounds(plan) } else { by_tree(plan) }
+    if plan.size() <= plan.selection().rounds_tasks_max { in_rounds(plan) } else { by_tree(plan) }
 }
 
 fn in_rounds(plan: &mut impl Plan) -> Result<()> {
@@ -30,18 +28,12 @@ fn in_rounds(plan: &mut impl Plan) -> Result<()> {
 }
 
 fn by_tree(plan: &mut impl Plan) -> Result<()> {
-    let rank = plan.rank();
-    let first = u64::from(rank) * u64::from(CHILDREN) + 1;
-    let end = (first + u64::from(CHILDREN)).min(u64::from(plan.size()));
-    let children = || (first..end).filter_map(|child| u32::try_from(child).ok());
+    let place = Tree::new(&plan.selection(), (plan.rank(), plan.size()), 0, 0);
     let (out, room) = nothing();
-    for child in children() {
-        plan.pull(&room, child)?;
-    }
-    if rank != 0 {
-        let parent = (rank - 1) / CHILDREN;
+    place.children().try_for_each(|child| plan.pull(&room, child))?;
+    if let Some(parent) = place.parent() {
         plan.push(&out, parent)?;
         plan.pull(&room, parent)?;
     }
-    children().try_for_each(|child| plan.push(&out, child))
+    place.children().try_for_each(|child| plan.push(&out, child))
 }

@@ -3,6 +3,7 @@
 //! Short data go down a binomial tree: few hops. Long ones go along a chain in pieces: each task passes one piece on while it
 //! receives the next, so that the time does not grow with the number of tasks.
 
+use super::tree::Tree;
 use super::{Plan, as_bytes};
 use crate::buffer::RecvData;
 use crate::error::Result;
@@ -29,22 +30,13 @@ pub(super) fn broadcast(plan: &mut impl Plan, data: &RecvData, root: u32) -> Res
     plan.copy(&packed.as_send(), data)
 }
 
-/// Seen from the root, task `r` gets from `r` without its lowest bit, and gives to `r` with a lower bit added.
 pub(super) fn by_tree(plan: &mut impl Plan, data: &RecvData, root: u32) -> Result<()> {
-    let size = u64::from(plan.size());
-    let from_root = (u64::from(plan.rank()) + size - u64::from(root)) % size;
-    let lowest = if from_root == 0 { size.next_power_of_two() } else { 1 << from_root.trailing_zeros() };
-    if from_root != 0 {
-        plan.pull(data, behind_root(plan, from_root - lowest, root))?;
+    let place = Tree::new(&plan.selection(), (plan.rank(), plan.size()), root, data.packed_len());
+    if let Some(parent) = place.parent() {
+        plan.pull(data, parent)?;
     }
-    let mut bit = lowest / 2;
-    while bit > 0 {
-        if from_root + bit < size {
-            plan.push(&data.as_send(), behind_root(plan, from_root + bit, root))?;
-        }
-        bit /= 2;
-    }
-    Ok(())
+    // The child with the largest tree below it first.
+    place.children().rev().try_for_each(|child| plan.push(&data.as_send(), child))
 }
 
 fn by_chain(plan: &mut impl Plan, bytes: &RecvData, root: u32) -> Result<()> {

@@ -241,23 +241,6 @@ impl Collective {
         }
     }
 
-    /// The longest data that a task sends another one, in bytes, if every task knows that number and none is left out.
-    pub(super) fn longest_bytes(&self) -> Option<u64> {
-        match self {
-            Self::Barrier => Some(0),
-            Self::Broadcast { data, .. } => Some(data.packed_len()),
-            Self::Allgather { recv: Parts::Equal { all, .. }, .. } => Some(all.packed_len()),
-            Self::Reduce { send, recv, .. } => match (send, recv) {
-                (Some(send), _) => Some(send.packed_len()),
-                (None, recv) => recv.as_ref().map(RecvData::packed_len),
-            },
-            Self::Allreduce { recv, .. } | Self::Scan { recv, .. } | Self::ExclusiveScan { recv, .. } => {
-                Some(recv.packed_len())
-            }
-            _ => None,
-        }
-    }
-
     /// Refuses arguments that are wrong whatever the others say.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
-use super::{Plan, Selection};
+use super::Plan;
 use crate::blocking;
 use crate::buffer::{RecvData, Scratch, SendData, with_slice};
 use crate::communicator::Communicator;
@@ -15,6 +15,7 @@ use crate::policy::LockPolicy;
 use crate::progress::{check_len, end};
 use crate::protocol;
 use crate::request_id::RequestId;
+use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
 /// Scratch memory up to this length is kept for the next reduction: fresh memory costs more than the reduction itself.
@@ -22,7 +23,7 @@ const SPARE_BYTES_MAX: usize = 4 << 20;
 
 /// The tag of all messages of collectives that wait: those of a pair do not overtake each other, every task calls them in the same
 /// order, and their caller makes no other before this one is over.
-const TAG: i32 = 0;
+pub(super) const TAG: i32 = 0;
 
 /// A collective that is carried out while its caller waits. When it is dropped nothing uses the caller's memory any more.
 pub(super) struct Direct<'a, F: Fabric, L: LockPolicy> {
@@ -37,11 +38,6 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
     pub(super) fn new(communicator: &'a Communicator<F, L>, op: Option<&'a dyn Combine>) -> Result<Self> {
         let selection = communicator.state()?.selection;
         Ok(Self { communicator, op, selection, pending: SmallVec::new(), scratch: SmallVec::new() })
-    }
-
-    /// Whose collective it is.
-    pub(super) fn communicator(&self) -> &'a Communicator<F, L> {
-        self.communicator
     }
 
     /// Ends what a failure has left under way.
@@ -172,7 +168,8 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     #[inline]
     fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
         let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
-        let status = blocking::receive_data(&mut self.communicator.state()?, pattern, data)?;
+        let source = self.communicator.task_now(from);
+        let status = blocking::receive_data(&mut self.communicator.state()?, source, pattern, data)?;
         check_len(status, Some(data.packed_len()))
     }
 
@@ -181,7 +178,8 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
         let route = self.communicator.route(Space::Collective, to, TAG)?;
         let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
         let mut state = self.communicator.state()?;
-        let status = blocking::send_receive_data(&mut state, &route, out, pattern, data)?;
+        let from = (self.communicator.task_now(from), pattern);
+        let status = blocking::send_receive_data(&mut state, &route, out, from, data)?;
         check_len(status, Some(data.packed_len()))
     }
 }

@@ -1,10 +1,8 @@
-//! Collectives over point-to-point messages or puts, one algorithm a file (MPI 5.0 chapter 6).
+//! Collectives over point-to-point messages, one algorithm a file (MPI 5.0 chapter 6).
 //!
 //! All tasks of a communicator call them in the same order. Their messages have a context id of their own, so that no receive of
 //! the program takes one. An algorithm is written once, over a `Plan`: a call that waits carries it out at once
-//! (`direct`, or `by_puts` where that is faster), one that does not wait writes it down (`recorder`) as a schedule that
-//! every progress call moves on. Schedules go by messages: puts are asked for in the order in which they come, and schedules that
-//! are under way together take their steps in another order in each task.
+//! (`direct`), one that does not wait writes it down (`recorder`) as a schedule that every progress call moves on.
 
 mod agreement;
 mod allgather;
@@ -12,13 +10,11 @@ mod allreduce;
 mod alltoall;
 mod barrier;
 mod broadcast;
-mod by_puts;
 mod call;
 mod chunks;
 mod direct;
 mod gather;
 mod inter;
-mod lanes;
 mod layouts;
 mod neighbour;
 mod plan;
@@ -27,7 +23,9 @@ mod recorder;
 mod reduce;
 mod reduce_scatter;
 mod scan;
+mod short;
 mod slices;
+mod tree;
 mod typed;
 mod words;
 
@@ -48,12 +46,10 @@ use crate::policy::LockPolicy;
 use crate::progress::start_schedule;
 use crate::request_id::RequestId;
 use crate::request_table::Recipe;
-use crate::settings::{Check, Selection};
-use by_puts::ByPuts;
+use crate::settings::Check;
 pub use call::{Collective, Neighbours, Parts};
 use direct::Direct;
 pub use layouts::LayoutPart;
-use mpi_datatype::Predefined;
 use plan::Plan;
 pub use prepared::{Buffer, KeptOperator, Make, NoOperator, Nothing, Operator, Place, Prepared};
 use recorder::{Recorder, Series};
@@ -94,20 +90,6 @@ impl Collective {
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Takes part in an exchange between all tasks as one that has nothing to say, and does not wait for it.
-    fn exchange_nothing(&self, bytes_each: u64) -> Result<()> {
-        let mut recorder = Recorder::new(self, None, Series::Lanes)?;
-        let (count, bytes) = (u64::from(self.size()) * bytes_each, Predefined::Byte.into());
-        let (out, into) = (recorder.scratch(count, &bytes)?, recorder.scratch(count, &bytes)?);
-        let send = Some(Parts::Equal { all: out.as_send(), count: bytes_each });
-        let recv = Parts::Equal { all: into, count: bytes_each };
-        self.perform(&Collective::Alltoall { send, recv }, &mut recorder)?;
-        let mut state = self.state()?;
-        let request = start_schedule(&mut state, Arc::new(recorder.into_schedule()), 0);
-        state.handlers().requests.detach(request);
-        Ok(())
-    }
-
     /// Starts a collective in a scope (0: none).
     fn start_collective(&self, collective: &Collective, series: Series, scope: u32) -> Result<RequestId> {
         let schedule = Arc::new(self.record(collective, series)?);
@@ -118,7 +100,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         // The number is taken in any case, so that a task whose arguments are wrong stays in step with the others.
         let mut recorder = Recorder::new(self, collective.op().cloned(), series)?;
         self.check(collective)?;
-        if recorder.selection().check == Check::On && series != Series::Lanes {
+        if recorder.selection().check == Check::On {
             agreement::agree(&mut recorder, collective, collective.op().map(|op| op as &dyn Combine))?;
         }
         self.perform(collective, &mut recorder)?;
@@ -144,38 +126,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         events::record(kind, words, || record::tell(&event()));
     }
 
-    /// Carries it out, by puts or by messages.
     fn carry_out_unwatched(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {
         let mut direct = Direct::new(self, op)?;
-        let selection = direct.selection();
-        let puts_bytes_max = if selection.check == Check::On {
-            self.check(collective)?;
+        self.check(collective)?;
+        if direct.selection().check == Check::On {
             agreement::agree(&mut direct, collective, op)?;
-            self.puts_bytes_max(collective, &selection)?
-        } else {
-            // Before the check, so that a task whose arguments are wrong stays in step with the others.
-            let max = self.puts_bytes_max(collective, &selection)?;
-            self.check(collective)?;
-            max
-        };
-        match (puts_bytes_max, collective.longest_bytes()) {
-            (Some(max), Some(longest)) if longest <= max => collective.perform(&mut ByPuts::new(direct)),
-            _ => self.perform(collective, &mut direct),
         }
-    }
-
-    /// The longest data, in bytes, of which this collective goes by puts; `None` if none does.
-    fn puts_bytes_max(&self, collective: &Collective, selection: &Selection) -> Result<Option<u64>> {
-        let max = match collective {
-            Collective::Barrier => 0,
-            Collective::Broadcast { .. } => match selection.broadcast_put_bytes(self.size()) {
-                0 => return Ok(None),
-                max => max,
-            },
-            _ if selection.puts_bytes_max == 0 => return Ok(None),
-            _ => selection.puts_bytes_max,
-        };
-        Ok(self.prepare_lanes()?.then_some(max))
+        self.perform(collective, &mut direct)
     }
 
     fn check(&self, collective: &Collective) -> Result<()> {

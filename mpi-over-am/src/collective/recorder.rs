@@ -2,7 +2,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::{Plan, Selection};
+use super::Plan;
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::op::Op;
 use crate::policy::LockPolicy;
 use crate::request_table::{Schedule, Step};
+use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
 /// Which calls of the other tasks a schedule belongs to.
@@ -19,9 +20,6 @@ pub(super) enum Series {
     Started,
     /// Persistent ones, which keep their tags from start to start.
     Persistent,
-    /// What tasks tell each other of their lanes in one of those that wait: once for each communicator. It is not one of those that
-    /// the program starts, which may lie before it in one task and after it in another.
-    Lanes,
 }
 
 /// A schedule in the making.
@@ -60,9 +58,8 @@ fn number_of(collective: u32) -> i32 {
 
 fn next_tag<F: Fabric, L: LockPolicy>(communicator: &Communicator<F, L>, series: Series) -> Result<i32> {
     Ok(match series {
-        Series::Lanes => PERSISTENT,
         Series::Started => 1 + number_of(communicator.next_collective()?),
-        Series::Persistent => PERSISTENT + 1 + number_of(communicator.next_collective()?),
+        Series::Persistent => PERSISTENT + number_of(communicator.next_collective()?),
     })
 }
 

@@ -4,6 +4,7 @@
 //! rank 0, which then passes the result on. Of long vectors each task reduces a chunk, and the root collects the chunks.
 
 use super::chunks::{Chunks, Pieces};
+use super::tree::Tree;
 use super::{Plan, reduce_scatter};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
@@ -27,7 +28,8 @@ pub(super) fn reduce(
     }
 }
 
-fn by_tree(
+/// As [`reduce`], along a tree.
+pub(super) fn by_tree(
     plan: &mut impl Plan,
     own: &SendData,
     into: Option<&RecvData>,
@@ -35,32 +37,24 @@ fn by_tree(
 ) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let top = if plan.is_commutative() { root } else { 0 };
-    // 64 bits: a distance from the top and a bit more may be more than a rank.
-    let distance = (u64::from(rank) + u64::from(size) - u64::from(top)) % u64::from(size);
-    let rank_at = |distance: u64| {
-        u32::try_from((u64::from(top) + distance) % u64::from(size)).expect("a remainder of a u32 is one")
-    };
+    let place = Tree::new(&plan.selection(), (rank, size), top, own.packed_len());
+    let place = if plan.is_commutative() { place } else { place.in_order() };
     let (mut reduced, mut is_own) = (own.clone(), true);
     let mut rooms: [Option<RecvData>; 2] = [None, None];
-    let mut bit = 1;
-    while bit < u64::from(size) && distance & bit == 0 {
-        let child = distance | bit;
-        if child < u64::from(size) {
-            // The result of a round lies where the later half came in; the next half goes to the other room.
-            rooms.swap(0, 1);
-            let room = match &rooms[0] {
-                Some(room) => room.clone(),
-                None => plan.scratch(own.count(), own.datatype())?,
-            };
-            rooms[0] = Some(room.clone());
-            plan.pull(&room, rank_at(child))?;
-            plan.combine(&reduced, &room)?;
-            (reduced, is_own) = (room.as_send(), false);
-        }
-        bit <<= 1;
+    for child in place.children() {
+        // The result of a round lies where the later half came in; the next half goes to the other room.
+        rooms.swap(0, 1);
+        let room = match &rooms[0] {
+            Some(room) => room.clone(),
+            None => plan.scratch(own.count(), own.datatype())?,
+        };
+        rooms[0] = Some(room.clone());
+        plan.pull(&room, child)?;
+        plan.combine(&reduced, &room)?;
+        (reduced, is_own) = (room.as_send(), false);
     }
-    if distance != 0 {
-        plan.push(&reduced, rank_at(distance & (distance - 1)))?;
+    if let Some(parent) = place.parent() {
+        plan.push(&reduced, parent)?;
     } else if rank != root {
         plan.push(&reduced, root)?;
     }

@@ -164,7 +164,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             Ok(pattern) => pattern,
             Err(error) => return from_nobody(source, tag, error),
         };
-        blocking::receive_data(&mut self.state()?, pattern, data)
+        blocking::receive_data(&mut self.state()?, self.source_task(source), pattern, data)
     }
 
     /// As [`sendrecv`](Self::sendrecv).
@@ -190,7 +190,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 return self.send_data(Mode::Standard, out, dest, send_tag).map(|()| status);
             }
         };
-        blocking::send_receive_data(&mut self.state()?, &route, out, pattern, data)
+        let from = (self.source_task(source), pattern);
+        blocking::send_receive_data(&mut self.state()?, &route, out, from, data)
     }
 
     /// Sends the elements and receives others in their place (`MPI_Sendrecv_replace`).

@@ -88,7 +88,7 @@ fn an_allreduce_keeps_the_order_of_ranks_where_it_matters() {
         [a, second[0].wrapping_mul(first[1]).wrapping_add(second[1])]
     };
     let of = |rank: u32, i: usize| [rank * 2 + 3, u32::try_from(i).expect("few elements") + rank];
-    with_1_to_9_tasks(|_, world| {
+    let task = |_: &Environment, world: &Communicator| {
         for count in COUNTS {
             let own: Vec<[u32; 2]> = (0..count).map(|i| of(world.rank(), i)).collect();
             let mut result = vec![[0; 2]; count];
@@ -98,7 +98,10 @@ fn an_allreduce_keeps_the_order_of_ranks_where_it_matters() {
                 assert_eq!(Some(got), maps.reduce(|a, b| after(&a, &b)), "element {i} of {count}");
             }
         }
-    });
+    };
+    with_1_to_9_tasks(task);
+    // A task that has children below the top of a flat tree.
+    job(Config::hostile(20, 4), Settings::default(), task);
 }
 
 #[test]
@@ -170,12 +173,9 @@ fn an_operator_may_not_communicate_into_the_middle_of_a_call_but_between_calls()
     });
 }
 
-/// Settings with which tasks compare their collectives, for messages and for puts.
-fn checking() -> [Settings; 2] {
-    [0, 16 << 10].map(|puts_bytes_max| Settings {
-        collectives: Selection { check: Check::On, puts_bytes_max, ..Selection::default() },
-        ..Settings::default()
-    })
+/// Settings with which tasks compare their collectives.
+fn checking() -> Settings {
+    Settings { collectives: Selection { check: Check::On, ..Selection::default() }, ..Settings::default() }
 }
 
 type Call = fn(&Communicator) -> Result<(), Error>;
@@ -197,9 +197,9 @@ const CALLS: [Call; 9] = [
 
 #[test]
 fn tasks_in_different_collectives_are_all_told_and_stay_in_step() {
-    for (tasks, settings) in (2..5).flat_map(|tasks| checking().map(|settings| (tasks, settings))) {
+    for tasks in 2..5 {
         for config in networks(tasks) {
-            job(config, settings, |_, world| {
+            job(config, checking(), |_, world| {
                 let pairs = (0..CALLS.len()).flat_map(|one| (0..CALLS.len()).map(move |other| (one, other)));
                 for (odd, (of_odd, of_others)) in
                     (0..tasks).flat_map(|odd| pairs.clone().map(move |pair| (odd, pair)))
@@ -273,24 +273,22 @@ fn roots_operators_types_and_lengths_that_differ_are_seen() {
             "MPI_Reduce_scatter",
         ),
     ];
-    for settings in checking() {
-        job(Config::new(3), settings, |_, world| {
-            for (of_first, of_others, class, text) in cases {
-                let error = (if world.rank() == 0 { of_first } else { of_others })(world).unwrap_err();
-                assert_eq!(error.class(), class, "{error}");
-                assert_eq!(error.fault(), Fault::Caller);
-                assert!(error.to_string().contains(text), "{error}");
-                // All get the error, so all go on together.
-                word(world).unwrap();
-            }
-        });
-    }
+    job(Config::new(3), checking(), |_, world| {
+        for (of_first, of_others, class, text) in cases {
+            let error = (if world.rank() == 0 { of_first } else { of_others })(world).unwrap_err();
+            assert_eq!(error.class(), class, "{error}");
+            assert_eq!(error.fault(), Fault::Caller);
+            assert!(error.to_string().contains(text), "{error}");
+            // All get the error, so all go on together.
+            word(world).unwrap();
+        }
+    });
 }
 
 #[test]
 fn started_and_kept_collectives_are_compared_when_they_begin() {
     for config in networks(3) {
-        job(config, checking()[0], |_, world| {
+        job(config, checking(), |_, world| {
             let mut sums = [1u64; 2];
             let error = world
                 .scope(|s| match world.rank() {

@@ -13,11 +13,7 @@ const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
 fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
         check: Check::On,
-        puts_tasks_max: 0,
-        puts_bytes_max: 0,
-        broadcast_puts_bytes_max: 0,
-        broadcast_puts_tasks_min: 0,
-        barrier_rounds_tasks_max: 0,
+        rounds_tasks_max: 0,
         broadcast_tree_bytes_max: 0,
         broadcast_piece_bytes: 1000,
         reduce_tree_bytes_max: 0,
@@ -25,20 +21,15 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
         allreduce_doubling_bytes_max: 0,
         allgather_linear_tasks_max: 0,
         allgather_rounds_bytes_max: u64::MAX,
+        alltoall_linear_tasks_max: 0,
+        alltoall_rounds_bytes_max: u64::MAX,
     };
     for tasks in 1..10 {
         job(Config::new(tasks), Settings::default(), &task);
         let settings = Settings { collectives: long, ..Settings::default() };
         job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
     }
-    // By puts of every length, with lengths that lie on both sides of what is put at once.
-    let puts = Selection { puts_tasks_max: 9, puts_bytes_max: 50_000, ..Selection::default() };
-    for tasks in [2, 3, 8, 9] {
-        let settings = Settings { collectives: puts, ..Settings::default() };
-        job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
-        let staged = Config { reach: Reach::Staged, ..Config::hostile(tasks, 3) };
-        job(staged, settings, &task);
-    }
+    job(Config { reach: Reach::Staged, ..Config::hostile(8, 3) }, Settings::default(), &task);
     let mean = Settings { eager_limit_bytes: 100, early_arrival_bytes_max: 3000, ..Settings::default() };
     job(Config::hostile(5, 77), mean, &task);
 }

@@ -1,0 +1,178 @@
+//! Short rooted collectives of the C interface: the messages of the algorithms beside this file, without a value made of the call, and without
+//! a request. A task that takes this way and one that takes the other meet in the same collective.
+
+use am_core::buffer::{RawBuffer, RawBytes};
+use am_core::fabric::Fabric;
+use mpi_datatype::op::Combine;
+
+use super::direct::TAG;
+use super::tree::Tree;
+use crate::blocking;
+use crate::buffer::{combine_bytes, lend_to_receive, with_slice};
+use crate::communicator::{Brief, Communicator};
+use crate::context_id::Space;
+use crate::error::Result;
+use crate::events;
+use crate::matching::Pattern;
+use crate::message::Mode;
+use crate::policy::LockPolicy;
+use crate::progress::check_len;
+use crate::protocol::{self, Borrowed};
+use crate::settings::{Check, Selection};
+use crate::state::State;
+
+/// The longest data of a task, in bytes, that go this way. It is below every limit of the algorithms that it follows.
+const SHORT_BYTES_MAX: usize = 128;
+const SHORT_WORDS: usize = SHORT_BYTES_MAX / size_of::<u64>();
+
+/// `None` of these calls: nothing has happened, and [`Collective::run`](super::Collective::run) carries the collective out, or finds the error.
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
+    /// `MPI_Bcast` of bytes.
+    #[inline]
+    pub fn try_broadcast_bytes(&self, buffer: RawBuffer, root: u32) -> Option<Result<()>> {
+        let mut state =
+            self.state_for_short(buffer.len(), root, |selection| selection.broadcast_tree_bytes_max)?;
+        let place = self.place_in_tree(&state, root, buffer.len());
+        Some((|| {
+            if let Some(parent) = place.parent() {
+                self.pull_short(&mut state, buffer, parent)?;
+            }
+            place.children().rev().try_for_each(|child| self.push_short(&mut state, buffer.as_bytes(), child))
+        })())
+    }
+
+    /// `MPI_Reduce` of the elements in `own`, with an operation that commutes; at the root they lie in `into` where `own` is `None`.
+    #[inline]
+    pub fn try_reduce_bytes(
+        &self,
+        own: Option<RawBytes>,
+        into: Option<RawBuffer>,
+        combine: Combine,
+        root: u32,
+    ) -> Option<Result<()>> {
+        let into = into.filter(|_| self.rank() == root);
+        let first = own.or(into.map(|into| into.as_bytes()))?;
+        let len = first.len();
+        let mut state = self.state_for_short(len, root, |selection| selection.reduce_tree_bytes_max)?;
+        if into.is_none() && self.rank() == root || into.is_some_and(|into| into.len() != len) {
+            return None;
+        }
+        let place = self.place_in_tree(&state, root, len);
+        let mut rooms = [[0u64; SHORT_WORDS]; 2];
+        let [one, other] = &mut rooms;
+        Some(lend_to_receive(one, |one| {
+            lend_to_receive(other, |other| {
+                let (Some(one), Some(other)) = (one.part(0, len), other.part(0, len)) else { return Ok(()) };
+                // What the first child sends is combined where the result belongs, if the own elements lie apart from there.
+                let (mut later, mut free) = match into {
+                    Some(into) if lie_apart(first, into.as_bytes()) => (into, one),
+                    _ => (one, other),
+                };
+                let mut reduced = first;
+                for child in place.children() {
+                    self.pull_short(&mut state, later, child)?;
+                    combine_bytes(reduced, later, combine);
+                    reduced = later.as_bytes();
+                    std::mem::swap(&mut later, &mut free);
+                }
+                match (place.parent(), into) {
+                    (Some(parent), _) => self.push_short(&mut state, reduced, parent)?,
+                    (None, Some(into)) if into.at() != reduced.at() => reduced.copy_to_buffer(into),
+                    _ => {}
+                }
+                Ok(())
+            })
+        }))
+    }
+
+    /// `MPI_Gather` of bytes: `own` of each task to `into` at the root.
+    #[inline]
+    pub fn try_gather_bytes(&self, own: RawBytes, into: Option<RawBuffer>, root: u32) -> Option<Result<()>> {
+        let len = own.len();
+        let mut state = self.state_for_short(len, root, |_| u64::MAX)?;
+        if self.rank() != root {
+            return Some(self.push_short(&mut state, own, root));
+        }
+        let into = into.filter(|into| into.len() == len * self.size() as usize)?;
+        own.copy_to_buffer(into.part(root as usize * len, len)?);
+        Some(self.others(root).try_for_each(|from| match into.part(from as usize * len, len) {
+            Some(part) => self.pull_short(&mut state, part, from),
+            None => Ok(()),
+        }))
+    }
+
+    /// `MPI_Scatter` of bytes: the parts of `from` at the root to `into` of each task.
+    #[inline]
+    pub fn try_scatter_bytes(
+        &self,
+        from: Option<RawBytes>,
+        into: RawBuffer,
+        root: u32,
+    ) -> Option<Result<()>> {
+        let len = into.len();
+        let mut state = self.state_for_short(len, root, |_| u64::MAX)?;
+        if self.rank() != root {
+            return Some(self.pull_short(&mut state, into, root));
+        }
+        let from = from.filter(|from| from.len() == len * self.size() as usize)?;
+        let own = from.part(root as usize * len, len)?;
+        let sent = self.others(root).try_for_each(|to| match from.part(to as usize * len, len) {
+            Some(part) => self.push_short(&mut state, part, to),
+            None => Ok(()),
+        });
+        own.copy_to_buffer(into);
+        Some(sent)
+    }
+
+    #[inline(always)]
+    fn place_in_tree(&self, state: &State<F>, root: u32, len: usize) -> Tree {
+        Tree::new(&state.selection, (self.rank(), self.size()), root, len as u64)
+    }
+
+    fn others(&self, root: u32) -> impl Iterator<Item = u32> + use<F, L> {
+        (0..self.size()).filter(move |&rank| rank != root)
+    }
+
+    /// The state for a collective of `len` bytes a task, if it can go this way: no other thread takes turns, nothing else is under way that
+    /// would have to go on while this waits, and nobody watches or checks collectives.
+    #[inline(always)]
+    fn state_for_short(
+        &self,
+        len: usize,
+        root: u32,
+        limit: impl FnOnce(&Selection) -> u64,
+    ) -> Option<Brief<'_, F, L>> {
+        let is_short = len <= SHORT_BYTES_MAX && root < self.size();
+        if !is_short || L::takes_turns() || self.is_inter() || events::is_watching() {
+            return None;
+        }
+        let state = self.state_briefly()?;
+        let selection = &state.selection;
+        let follows = len as u64 <= limit(selection) && selection.check != Check::On;
+        if follows && state.schedules.is_empty() { Some(state) } else { None }
+    }
+
+    #[inline(always)]
+    fn push_short(&self, state: &mut State<F>, bytes: RawBytes, to: u32) -> Result<()> {
+        let route = self.route(Space::Collective, to, TAG)?;
+        with_slice(bytes, |bytes| {
+            if protocol::try_send(state, &route, bytes) {
+                return Ok(());
+            }
+            protocol::send(state, Mode::Standard, &route, Borrowed(bytes)).map(drop)
+        })
+    }
+
+    #[inline(always)]
+    fn pull_short(&self, state: &mut State<F>, into: RawBuffer, from: u32) -> Result<()> {
+        let pattern = Pattern::exact(self.context_id_of(Space::Collective), from, TAG);
+        let received = blocking::receive_in_one_turn(state, self.task_now(from), pattern, into);
+        check_len(received.map_err(|error| *error)?, Some(into.len() as u64))
+    }
+}
+
+/// Whether two ranges of the same length have no byte in common.
+#[inline(always)]
+fn lie_apart(one: RawBytes, other: RawBytes) -> bool {
+    one.at().addr().get().abs_diff(other.at().addr().get()) >= one.len()
+}

@@ -1,0 +1,109 @@
+//! The tree of a rooted collective, seen from its top: the task `d` ranks behind the top is number `d`.
+//!
+//! Long data go along a binomial tree, where the parent of number `d` is `d` without its lowest bit. Short data of more than a few tasks go
+//! along a flat one, where a task has up to [`CHILDREN`] children: passing them on costs less than a further hop, and where tasks
+//! share processors, which is what it costs then, all but the inner tasks are woken once.
+
+use crate::settings::Selection;
+
+/// Children of a task in a flat tree.
+const CHILDREN: u64 = 16;
+/// The longest data, in bytes, that go along a flat tree.
+const FLAT_BYTES_MAX: u64 = 1024;
+
+/// A task's place in the tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tree {
+    // 64 bits: a number and a bit more may be more than a rank.
+    number: u64,
+    size: u64,
+    top: u32,
+    is_flat: bool,
+}
+
+impl Tree {
+    /// The place of `rank` among `size` tasks, in the tree for data of `len` bytes whose top is rank `top`.
+    #[inline(always)]
+    pub(super) fn new(selection: &Selection, (rank, size): (u32, u32), top: u32, len: u64) -> Self {
+        let is_flat = size > selection.rounds_tasks_max && len <= FLAT_BYTES_MAX;
+        let (rank, size) = (u64::from(rank), u64::from(size));
+        let before = rank + size - u64::from(top);
+        Self { number: if before >= size { before - size } else { before }, size, top, is_flat }
+    }
+
+    /// The same with each task's subtree behind it, without a gap, and the subtrees of later children later: what operands that keep their
+    /// places need. The top is rank 0.
+    pub(super) fn in_order(self) -> Self {
+        Self { is_flat: self.is_flat && self.size <= CHILDREN + 1, ..self }
+    }
+
+    /// The task one step nearer to the top; none at the top.
+    #[inline(always)]
+    pub(super) fn parent(self) -> Option<u32> {
+        let number = self.number.checked_sub(1)?;
+        Some(self.rank_of(if self.is_flat { number / CHILDREN } else { self.number & number }))
+    }
+
+    /// The tasks one step further. In a binomial tree the one with the smallest tree below it is the first.
+    #[inline(always)]
+    pub(super) fn children(self) -> impl DoubleEndedIterator<Item = u32> {
+        let Self { number, size, is_flat, .. } = self;
+        let count = match (is_flat, number) {
+            (true, _) => CHILDREN,
+            (false, 0) => u64::from(u64::BITS - (size - 1).leading_zeros()),
+            (false, _) => u64::from(number.trailing_zeros()),
+        };
+        let child = move |at: u64| if is_flat { number * CHILDREN + 1 + at } else { number | 1 << at };
+        (0..count).map(child).filter(move |&child| child < size).map(move |child| self.rank_of(child))
+    }
+
+    #[inline(always)]
+    fn rank_of(self, number: u64) -> u32 {
+        let rank = u64::from(self.top) + number;
+        let rank = if rank >= self.size { rank - self.size } else { rank };
+        u32::try_from(rank).expect("a rank is below the size")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tree;
+    use crate::settings::Selection;
+
+    /// Short and long data.
+    const LENS: [u64; 2] = [8, 1 << 20];
+
+    #[test]
+    fn every_task_but_the_top_is_the_child_of_its_parent_and_of_no_other() {
+        let selection = Selection::default();
+        for (len, size) in LENS.into_iter().flat_map(|len| (1..40).map(move |size| (len, size))) {
+            for top in 0..size {
+                let mut parents = vec![0; size as usize];
+                for rank in 0..size {
+                    let place = Tree::new(&selection, (rank, size), top, len);
+                    assert_eq!(place.parent().is_none(), rank == top);
+                    for child in place.children() {
+                        let parent = Tree::new(&selection, (child, size), top, len).parent();
+                        assert_eq!(parent, Some(rank), "{child} of {size}, top {top}, {len} bytes");
+                        parents[child as usize] += 1;
+                    }
+                }
+                let expected: Vec<_> = (0..size).map(|rank| u32::from(rank != top)).collect();
+                assert_eq!(parents, expected, "{size} tasks, top {top}, {len} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn subtrees_in_order_follow_each_other() {
+        /// The ranks below one, as a reduction combines them.
+        fn ranks(rank: u32, size: u32, len: u64) -> Vec<u32> {
+            let place = Tree::new(&Selection::default(), (rank, size), 0, len).in_order();
+            let below = place.children().flat_map(|child| ranks(child, size, len));
+            std::iter::once(rank).chain(below).collect()
+        }
+        for (len, size) in LENS.into_iter().flat_map(|len| (1..40).map(move |size| (len, size))) {
+            assert_eq!(ranks(0, size, len), (0..size).collect::<Vec<_>>(), "{len} bytes");
+        }
+    }
+}
