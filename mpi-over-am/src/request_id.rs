@@ -2,7 +2,7 @@
 
 use crate::status::Status;
 
-/// Names an operation that is under way. Good for the environment that gave it, until it has been waited for.
+/// Names an operation that is under way. Valid in the environment that returned it, until the operation has been waited for.
 ///
 /// ```text
 /// bits  0..24   slot
@@ -10,7 +10,7 @@ use crate::status::Status;
 /// bit  30       set
 /// ```
 ///
-/// The number is above those that the C interface has predefined, and below 2^31: it is C's handle.
+/// The number is also the C handle: it is larger than all predefined handles, and smaller than 2^31.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub(crate) u32);
 
@@ -21,22 +21,21 @@ pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
 const GENERATION: u32 = 1 << SLOT_BITS;
 /// The bit of [`LIVE`] in a generation.
 pub(crate) const LIVE_BIT: u8 = (LIVE >> SLOT_BITS) as u8;
-/// Slots that the calls of a program leave to what the library starts by itself.
+/// Slots that are reserved for operations that the library starts itself.
 pub(crate) const SLOTS_KEPT: usize = 1 << 16;
 
 impl RequestId {
-    /// The receive of a blocking call. There is one at a time, and its slot is never given out.
+    /// The receive of a blocking call. There is at most one at a time, and its slot is never allocated.
     pub(crate) const BLOCKING_RECEIVE: Self = Self(LIVE);
-    /// Every send that ended in the call that started it. It names no record, and can be waited for, copied and freed any number of
-    /// times.
+    /// Every send that ended in the call that started it. It has no record, and can be waited for, copied and freed any number of times.
     pub const ENDED_SEND: Self = Self(LIVE | 2);
-    /// Every receive from [`PROC_NULL`](crate::PROC_NULL), which ends in its call. As [`ENDED_SEND`](Self::ENDED_SEND).
+    /// Every receive from [`PROC_NULL`](crate::PROC_NULL), which ends in its call. See [`ENDED_SEND`](Self::ENDED_SEND).
     pub const RECEIVED_FROM_NOBODY: Self = Self(LIVE | 3);
     pub(crate) const RESERVED: u32 = 4;
-    /// Operations that a program can have under way.
+    /// The greatest number of operations that a program can have under way.
     pub(crate) const MAX: i64 = (SLOTS_MAX - SLOTS_KEPT) as i64;
 
-    /// The request of a C handle. A number that is no request's finds none.
+    /// The request of a C handle. A number that names no request is found invalid at its use.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "what is cut is compared before")]
@@ -51,13 +50,13 @@ impl RequestId {
         self.0 as usize
     }
 
-    /// The number under which am-core knows the request.
+    /// The number by which am-core knows the request.
     #[inline(always)]
     pub(crate) fn number(self) -> u64 {
         u64::from(self.0)
     }
 
-    /// The request that am-core knows under this number.
+    /// The request that am-core knows by this number.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "am-core gives back what it got")]
     pub(crate) fn from_number(number: u64) -> Self {
@@ -85,7 +84,7 @@ impl RequestId {
         Self(u32::from(generation) << SLOT_BITS | slot)
     }
 
-    /// The status of an operation that ended in its call; `None` for the number of one that has a record.
+    /// The status of an operation that ended in its call; `None` for the number of one with a record.
     #[inline(always)]
     pub(crate) const fn ended_status(self) -> Option<Status> {
         match self {
@@ -96,14 +95,14 @@ impl RequestId {
     }
 }
 
-/// What a layer above may ask about a request.
+/// What a layer above may find out about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestFacts {
-    /// A wait leaves the request, to be started again.
+    /// A wait does not free the request, which can be started again.
     pub is_persistent: bool,
     /// The program carries the operation out (`MPI_Grequest_start`).
     pub is_generalized: bool,
-    /// A context id of the communicator that the operation belongs to; `None` if it belongs to no one.
+    /// A context id of the communicator that the operation belongs to; `None` if it belongs to none.
     pub context_id: Option<u32>,
 }

@@ -1,8 +1,8 @@
 //! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; seed paper section 3 and 5.3).
 //!
-//! A header handler runs at the target when the first packet of a message is in, and answers where the data go and what is
-//! to be done when they are there. It gets nothing that can communicate, and a communicating call inside a handler is
-//! refused: the engine is not re-entrant, and a handler that waited could wait for itself.
+//! A header handler runs at the target when the first packet of a message is in, and returns where to place the data and what to do when
+//! they have arrived. It has no access to anything that communicates, and a communicating call inside a handler is rejected: the engine is
+//! not re-entrant, and a handler that waited could wait for itself.
 
 mod scatter;
 
@@ -25,11 +25,11 @@ pub use scatter::Scatter;
 pub struct HandlerId(pub u16);
 
 impl HandlerId {
-    /// Handlers at once, at most: what the label of a packet can name, less the last one, which stands for a put.
+    /// The greatest number of handlers: as many as the label of a packet can name, except the last number, which stands for a put.
     pub const COUNT_MAX: usize = 4095;
 }
 
-/// What a header handler is given: the five facts of LAPI's `lapi_return_info_t`, as values.
+/// The arguments of a header handler: the five facts of LAPI's `lapi_return_info_t`, as values.
 #[derive(Debug)]
 pub struct Message<'a> {
     /// Who sent it.
@@ -38,22 +38,23 @@ pub struct Message<'a> {
     pub uhdr: &'a [u8],
     /// Bytes of user data in the whole message.
     pub len: u64,
-    /// The whole user data, if they came with the header (LAPI's one-packet pointer): the handler may consume them here.
+    /// The whole user data, if they arrived with the header (LAPI's one-packet pointer): the handler may consume them here.
     pub here: Option<Arrived<'a>>,
     /// The name under which the message can be accepted later, if the handler answers [`Place::Later`].
     pub ticket: Ticket,
 }
 
-/// A message whose place is not known yet (see [`Place::Later`]). One use: accepting or refusing it. The number is a claim: one that names no such message is refused.
+/// A message whose destination is not known yet (see [`Place::Later`]). It can be accepted or refused once. The number is only a claim: one
+/// that names no such message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 
-/// What a header handler answers.
+/// What a header handler returns.
 #[derive(Debug)]
 pub enum Answer {
-    /// A place and a completion that own nothing, as most short messages have.
+    /// A destination and a completion that own nothing, as for most short messages.
     Plain(PlainAnswer),
-    /// Any other place and completion.
+    /// Any other destination and completion.
     Full(Place, Completion),
 }
 
@@ -62,7 +63,7 @@ pub enum Answer {
 pub struct PlainAnswer {
     /// Where the data go.
     pub place: PlainPlace,
-    /// What is done after the last byte is there.
+    /// What to do when the last byte has arrived.
     pub completion: PlainCompletion,
 }
 
@@ -89,11 +90,11 @@ pub enum PlainCompletion {
 }
 
 impl Answer {
-    /// The data go to `place`; then `completion`.
+    /// Places the data at `place`; then does `completion`.
     #[inline(always)]
     #[must_use]
     pub fn new(place: Place, completion: Completion) -> Self {
-        // Each variant is taken apart, so that the compiler sees that plain ones leave nothing to drop.
+        // Each variant is converted on its own, so that the compiler sees that plain ones leave nothing to drop.
         let place = match place {
             Place::Nowhere => PlainPlace::Nowhere,
             Place::Raw(to) => PlainPlace::Raw(to),
@@ -117,7 +118,7 @@ impl Answer {
         Self::Plain(PlainAnswer { place, completion })
     }
 
-    /// Place and completion.
+    /// The destination and the completion.
     pub(crate) fn into_parts(self) -> (Place, Completion) {
         match self {
             Self::Plain(PlainAnswer { place, completion }) => (place.into(), completion.into()),
@@ -125,40 +126,40 @@ impl Answer {
         }
     }
 
-    /// The data, if any, are dropped, and nothing follows (LAPI's `LAPI_BURY_MSG`).
+    /// Drops the data, if any; nothing follows (LAPI's `LAPI_BURY_MSG`).
     #[must_use]
     pub fn discard() -> Self {
         Self::Plain(PlainAnswer { place: PlainPlace::Nowhere, completion: PlainCompletion::None })
     }
 
-    /// The data, if any, are dropped or were consumed by the handler itself; then `completion`.
+    /// Drops the data, if any, or the handler has consumed them itself; then does `completion`.
     #[inline(always)]
     #[must_use]
     pub fn consumed(completion: Completion) -> Self {
         Self::new(Place::Nowhere, completion)
     }
 
-    /// The data go to a part of exposed memory; then `completion`.
+    /// Places the data in a part of exposed memory; then does `completion`.
     #[inline(always)]
     #[must_use]
     pub fn exposed(range: ExposedRange, completion: Completion) -> Self {
         Self::new(Place::Exposed(range), completion)
     }
 
-    /// The data go into `buffer`, which the completion gets; data beyond its end are dropped.
+    /// Places the data in `buffer`, which the completion gets; data beyond its end are dropped.
     #[inline(always)]
     #[must_use]
     pub fn owned(buffer: JobBuffer, completion: Completion) -> Self {
         Self::Full(Place::Owned(buffer), completion)
     }
 
-    /// The data go to several places; then `completion`.
+    /// Scatters the data; then does `completion`.
     #[must_use]
     pub fn scatter(scatter: Scatter, completion: Completion) -> Self {
         Self::Full(Place::Scatter(Box::new(scatter)), completion)
     }
 
-    /// The place will be named later, by `Context::accept` with the message's ticket.
+    /// Leaves the destination open, until `Context::accept` is called with the message's ticket.
     #[inline(always)]
     #[must_use]
     pub fn later() -> Self {
@@ -188,50 +189,49 @@ impl From<PlainCompletion> for Completion {
     }
 }
 
-/// Where the data of a message go. What does not fit is dropped (LAPI's truncation), and [`Delivered`] tells.
+/// The destination of a message's data. Data that do not fit are dropped (LAPI's truncation), and [`Delivered`] tells.
 #[derive(Debug)]
 pub enum Place {
-    /// Nowhere: they are dropped, or the handler has consumed them.
+    /// None: the data are dropped, or the handler has consumed them.
     Nowhere,
-    /// To memory that somebody lent for the purpose (the constructor of [`RawBuffer`] is `unsafe`).
+    /// Memory that was lent for the purpose (the constructor of [`RawBuffer`] is `unsafe`).
     Raw(RawBuffer),
-    /// To a part of this task's exposed memory.
+    /// A part of this task's exposed memory.
     Exposed(ExposedRange),
-    /// Into a buffer that the completion gets.
+    /// A buffer that the completion gets.
     Owned(JobBuffer),
-    /// Through a sink, straight from the NIC's buffer (LAPI's DGSP).
+    /// A sink, which gets the data straight from the NIC's buffer (LAPI's DGSP).
     Sink(Box<dyn Sink>),
-    /// To several places: see [`Scatter`].
+    /// Several pieces of memory: see [`Scatter`].
     Scatter(Box<Scatter>),
-    /// Not known yet: the message waits until its ticket is accepted. If its data are already here, they are kept.
+    /// Not known yet: the message waits until its ticket is accepted. Data that have already arrived are kept.
     Later,
 }
 
-/// Takes the bytes of a message as they come, at their place in the message: LAPI's scatter by datatype program.
+/// Consumes the bytes of a message in any order: LAPI's scatter by datatype program.
 pub trait Sink: fmt::Debug + Send {
-    /// Takes `bytes`, which begin at byte `offset` of the message's user data. Each byte comes once; pieces may come in any
-    /// order.
+    /// Consumes `bytes`, which start at byte `offset` of the message's user data. Each byte is passed once; pieces may come in any order.
     fn take(&mut self, offset: u64, bytes: Arrived<'_>);
 }
 
-/// What is done when the data are in place. The choice is made per message; that is the point of the seed paper's
-/// section 5.3. All but the last run in the context that polls.
+/// What to do when the data are in place. The choice is made per message; that is the point of the seed paper's section 5.3. All but the
+/// last run in the context that polls.
 pub enum Completion {
     /// Nothing.
     None,
-    /// Predefined: adds 1 to a counter here.
+    /// Predefined: adds 1 to a counter of this task.
     Bump(Counter),
-    /// Predefined: adds 1 to a counter at the message's source. Only for a message that may be answered.
+    /// Predefined: adds 1 to a counter at the message's source. Only for messages that may be answered.
     BumpAtSource(CounterName),
     /// Predefined: sets a flag.
     SetFlag(Arc<AtomicBool>),
     /// Predefined: marks a request complete ([`HandlerSet::complete_request`]).
     MarkRequest(u64),
-    /// Predefined: answers the source with a short message. Only for a message that may be answered.
+    /// Predefined: sends a short message to the source. Only for messages that may be answered.
     Reply(Reply),
-    /// A closure over local state, in the polling context. It gets nothing that can communicate.
+    /// A closure over local state, in the polling context. It has no access to anything that communicates.
     Call(Box<dyn FnOnce(Delivered) + Send>),
-    /// A closure on the handler thread, which may communicate through what it is given. Costs a thread switch.
+    /// A closure on the handler thread, which may communicate through its argument. Costs a thread switch.
     Thread(ThreadHandler),
 }
 
@@ -263,7 +263,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Bytes of a reply's user header, at most.
+    /// The longest user header of a reply, in bytes.
     pub const BYTES_MAX: usize = 32;
 
     /// A reply whose user header is `uhdr`; `None` if it is longer than [`BYTES_MAX`](Self::BYTES_MAX).
@@ -281,7 +281,7 @@ impl Reply {
     }
 }
 
-/// What a completion handler is told.
+/// The argument of a completion handler.
 #[derive(Debug)]
 pub struct Delivered {
     /// Who sent the message.
@@ -292,12 +292,11 @@ pub struct Delivered {
     pub placed: u64,
     /// The buffer of [`Place::Owned`], filled.
     pub buffer: Option<JobBuffer>,
-    /// Whether the data came whole; otherwise why not (a peer that died, for instance).
+    /// Whether all data have arrived; otherwise why not (a peer that died, for instance).
     pub outcome: Result<(), Box<Error>>,
 }
 
-/// What a completion handler on the handler thread may do: its calls are carried out by the context's owner at its next
-/// progress, in order.
+/// What a completion handler on the handler thread may do: the context's owner carries its calls out at its next progress, in order.
 pub trait Deferred {
     /// Sends a message; `udata` is owned by the message.
     fn amsend(&mut self, target: Endpoint, handler: HandlerId, uhdr: &[u8], udata: Vec<u8>);
@@ -306,7 +305,7 @@ pub trait Deferred {
     fn bump(&mut self, counter: Counter);
 }
 
-/// The name under which a trace or a statistic shows a message.
+/// The name of a message in traces and statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageName {
     /// The protocol that carries it: "eager", "rendezvous", "amsend".
@@ -322,41 +321,41 @@ impl MessageName {
     pub const OF_HANDLER: u32 = u32::MAX;
 }
 
-/// The handlers of a context, known when it is compiled, or registered one by one as in am-core's `HandlerTable`.
+/// The handlers of a context, either known at compile time, or registered one by one as in am-core's `HandlerTable`.
 pub trait HandlerSet {
-    /// Whether [`header`](Self::header) runs code of the program, during which communicating calls must be refused. A set
-    /// that is part of a library, and keeps the rule by itself, spares the mark.
+    /// Whether [`header`](Self::header) runs code of the program, during which communicating calls must be rejected. If it is false the
+    /// engine need not mark when a handler runs; a set that is part of a library must then keep the rule itself.
     const RUNS_USER_CODE: bool;
 
     /// Runs header handler `id`; `None` if there is no such handler.
     fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer>;
 
-    /// Consumes a message whose data are all `here`, before [`header`](Self::header) is asked: places the data, and does what follows
-    /// (LAPI's header handlers do so by `LAPI_BURY_MSG`). Returns whether it did; if not, nothing has changed. Only for sets that run no
+    /// Consumes a message whose data are all `here`, before [`header`](Self::header) is called: places the data, and does what follows
+    /// (LAPI's header handlers do so with `LAPI_BURY_MSG`). Returns whether it did; if not, nothing has changed. Only for sets that run no
     /// code of the program.
     #[inline(always)]
     fn consume(&mut self, _id: HandlerId, _source: Endpoint, _uhdr: &[u8], _here: Arrived<'_>) -> bool {
         false
     }
 
-    /// A request that [`Completion::MarkRequest`] named is complete.
+    /// Reports that the request named by [`Completion::MarkRequest`] is complete.
     fn complete_request(&mut self, request: u64, delivered: Delivered);
 
-    /// The same for a message that came whole and had no buffer of its own, which is the frequent case: a set that handles
-    /// many small messages says here what it does with the bare numbers.
+    /// The same for a message whose data all fitted and that had no buffer of its own, which is the frequent case: a set that handles many
+    /// small messages can do without a [`Delivered`] here.
     #[inline(always)]
     fn complete_plain_request(&mut self, request: u64, source: Endpoint, len: u64, placed: u64) {
         self.complete_request(request, Delivered { source, len, placed, buffer: None, outcome: Ok(()) });
     }
 
-    /// Whether the origin may withdraw the announcement that was answered with [`Place::Later`] and has not been accepted. If so,
-    /// the ticket is void when this returns, and the set forgets the message.
+    /// Whether the origin may withdraw an announcement that was answered with [`Place::Later`] and has not been accepted. If so, the ticket
+    /// is invalid when this returns, and the set forgets the message.
     fn withdraw(&mut self, _ticket: Ticket) -> bool {
         true
     }
 
-    /// Nothing will come from a task any more, which has died or has closed its context: a set that waits for messages of its own from
-    /// there ends that, with the error that `why` makes.
+    /// Reports that nothing more will come from a task, which has died or closed its context: a set that waits for messages from it ends
+    /// that, with the error that `why` makes.
     fn peer_is_gone(&mut self, _task: TaskId, _why: &dyn Fn() -> Error) {}
 
     /// The name of a message to header handler `id` in traces and statistics. Called only while the process has a recorder.
@@ -367,6 +366,7 @@ pub trait HandlerSet {
     /// How many handlers there are, for error messages.
     fn count(&self) -> usize;
 
-    /// The task waits, and nothing has come for a while: a set that is part of a library adds what the wait is about, for a person.
+    /// Called when the task has waited for a while and nothing has come: a set that is part of a library adds a description of the wait,
+    /// for people to read.
     fn add_to_facts(&self, _facts: &mut WaitFacts) {}
 }

@@ -7,7 +7,7 @@ use crate::handler::HandlerSet;
 use crate::protocol::{Engine, Front, Packet};
 use crate::user_code::UserCode;
 
-/// Handles the next event, if there is one; whether there was.
+/// Handles the next event; returns whether there was one.
 ///
 /// # Errors
 /// What the event reports.
@@ -22,7 +22,7 @@ pub fn step<U: UserCode, F: Fabric, H: HandlerSet>(
     handle(fabric, engine, handlers, (inline, front), event)
 }
 
-/// Like [`step`], and drops what belongs to operations that a purge has ended.
+/// Like [`step`], but drops events of operations that a purge has ended.
 ///
 /// # Errors
 /// Those of [`step`].
@@ -58,7 +58,7 @@ fn handle<U: UserCode, F: Fabric, H: HandlerSet>(
     (inline, front): (&mut InlineBytes, &mut Front),
     event: Event,
 ) -> Result<bool> {
-    // A comparison for the frequent event, where a match of all would be a jump table.
+    // One comparison for the frequent event; matching all would be a jump table.
     let Event::Arrival(arrival) = event else { return handle_rare(fabric, engine, handlers, event) };
     match arrival.payload {
         Payload::Inline => handle_inline(fabric, engine, handlers, arrival, inline)?,
@@ -76,7 +76,7 @@ fn handle_rare<U: UserCode, F: Fabric, H: HandlerSet>(
     event: Event,
 ) -> Result<bool> {
     match event {
-        // That there was an event makes the waiting caller look again.
+        // The caller waits for events, so it looks again after this one.
         Event::Arrival(_) | Event::Rung => {}
         Event::Completed { op, result } => {
             let result = result.map_err(|error| *error);
@@ -91,7 +91,7 @@ fn handle_rare<U: UserCode, F: Fabric, H: HandlerSet>(
     Ok(true)
 }
 
-/// A packet inside its entry: its place went back in the poll, and its bytes are in private memory.
+/// Handles a packet inside its entry: the poll has released its place in the queue, and its bytes are in private memory.
 #[inline(always)]
 fn handle_inline<U: UserCode, F: Fabric, H: HandlerSet>(
     fabric: &mut F,
@@ -106,7 +106,7 @@ fn handle_inline<U: UserCode, F: Fabric, H: HandlerSet>(
     engine.carry_out(due, fabric, handlers)
 }
 
-/// A packet in the NIC's buffer: its place goes back when it has been handled. Its head came inside the entry, unless it is too long.
+/// Handles a packet in the NIC's buffer, which is released afterwards. Its head came inside the entry, unless it is too long.
 #[inline(always)]
 fn handle_buffered<U: UserCode, F: Fabric, H: HandlerSet>(
     fabric: &mut F,

@@ -1,4 +1,4 @@
-//! Who takes part: tasks, and the contexts a task has opened.
+//! Tasks, and the contexts that a task has opened.
 
 use core::fmt;
 
@@ -43,10 +43,10 @@ impl Endpoint {
     }
 }
 
-/// What a message can be sent to: a context by its name, or a task. A bare task means its context of the same number as the
-/// sender's, since all tasks open their contexts in the same order.
+/// The target of a message: a context by its name, or a task. A bare task means its context with the same number as the sender's, since all
+/// tasks open their contexts in the same order.
 pub trait Target: Copy {
-    /// The context meant, for a sender whose own context is `own`.
+    /// The context that is meant, if the sender's own context is `own`.
     fn seen_from(self, own: ContextNumber) -> Endpoint;
 }
 

@@ -1,4 +1,4 @@
-//! Layouts of data that are not in one piece (LAPI's `lapi_vec_t`): a list of blocks, or blocks at a stride.
+//! Layouts of data that are not contiguous (LAPI's `lapi_vec_t`): a list of blocks, or blocks at a stride.
 
 use crate::error::{Error, LayoutFault, Result};
 use alloc::boxed::Box;
@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 pub struct Block {
     /// Bytes from the start of that memory.
     pub offset: u64,
-    /// Bytes.
+    /// Its length in bytes.
     pub len: u64,
 }
 
-/// Where the bytes of a stream lie in some memory: its own, a peer's exposed region, or a buffer. Checked when it is made; what it
-/// is laid over is checked at each use.
+/// Where the bytes of a stream lie in some memory: the task's own, a peer's exposed region, or a buffer. The layout is checked when it is
+/// made; that it lies inside the memory is checked at each use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     form: Form,
@@ -23,7 +23,7 @@ pub struct Layout {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Form {
-    /// Blocks, and where in the stream each ends.
+    /// Blocks, each with the position in the stream at which it ends.
     List {
         blocks: Box<[Block]>,
         ends: Box<[u64]>,
@@ -44,8 +44,8 @@ impl Layout {
         Self::strided(offset, len, len, 1)
     }
 
-    /// Blocks one after the other (`LAPI_GEN_IOVECTOR`). Empty ones are allowed, and so are any order and overlaps: what two blocks
-    /// of a destination both name holds the bytes of one of them.
+    /// Blocks one after the other (`LAPI_GEN_IOVECTOR`). Empty blocks, any order and overlaps are allowed: bytes in two blocks of a
+    /// destination get the value from either block.
     ///
     /// # Errors
     /// A block, or all together, whose end is beyond 2^64.
@@ -78,19 +78,19 @@ impl Layout {
         }
     }
 
-    /// Bytes in all.
+    /// The length in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there is no byte.
+    /// Whether there are 0 bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What follows byte `position` of the stream in one piece; `None` at the end and beyond.
+    /// The contiguous bytes at byte `position` of the stream; `None` at the end and beyond.
     #[inline]
     #[must_use]
     pub fn block_at(&self, position: u64) -> Option<Block> {
@@ -111,7 +111,7 @@ impl Layout {
         })
     }
 
-    /// Offset, block, stride and count, if it is that.
+    /// Offset, block, stride and count, if it is a strided layout.
     pub(crate) fn as_strided(&self) -> Option<(u64, u64, u64, u64)> {
         match self.form {
             Form::Strided { offset, block, stride } if block > 0 => {
@@ -145,8 +145,8 @@ impl Layout {
         })
     }
 
-    /// Copies the bytes that the layout names in `from` one behind the other (`LAPI_Util`'s `DGSP_PACK`), beginning at
-    /// `*position` of the stream, as many as `to` takes; `*position` moves on. How many that were.
+    /// Copies the bytes of the layout in `from` to `to`, contiguously (`LAPI_Util`'s `DGSP_PACK`), starting at `*position` of the stream,
+    /// until the end of either; returns how many, and advances `*position`.
     ///
     /// # Errors
     /// [`Error::LocalRange`]: a block that does not lie in `from`.
@@ -161,7 +161,7 @@ impl Layout {
         Ok(done)
     }
 
-    /// The way back (`DGSP_UNPACK`): copies `from` to where the layout names, beginning at `*position` of the stream.
+    /// The reverse (`DGSP_UNPACK`): copies `from` to the bytes of the layout in `to`, starting at `*position` of the stream.
     ///
     /// # Errors
     /// [`Error::LocalRange`]: a block that does not lie in `to`.
@@ -183,7 +183,7 @@ impl Layout {
         let outside = |block: &Block| block.offset > region_len || block.len > region_len - block.offset;
         let found = match &self.form {
             Form::List { blocks, .. } => blocks.iter().copied().find(outside),
-            // The last block lies furthest on.
+            // The last block ends furthest on.
             &Form::Strided { block, .. } => {
                 self.len.checked_sub(block).and_then(|last| self.block_at(last)).filter(outside)
             }
@@ -204,7 +204,7 @@ fn local(offset: u64, len: u64, region_len: usize) -> Result<core::ops::Range<us
     }
 }
 
-/// Bytes of this task to send, not in one piece.
+/// Data of this task to send that are not contiguous.
 #[derive(Clone, Copy, Debug)]
 pub enum Pieces<'a> {
     /// Slices, one behind the other.
@@ -213,7 +213,7 @@ pub enum Pieces<'a> {
     Layout(&'a [u8], &'a Layout),
 }
 
-/// Room of this task to receive into, not in one piece.
+/// Memory of this task to receive into that is not contiguous.
 #[derive(Debug)]
 pub enum PiecesMut<'a> {
     /// Slices, one behind the other.

@@ -21,7 +21,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts a send and a receive as one operation (`MPI_Isendrecv`). Its status is that of the receive.
     ///
     /// # Errors
-    /// As [`isend_data`](Self::isend_data) and [`irecv_data`](Self::irecv_data): nothing is under way then.
+    /// Those of [`isend_data`](Self::isend_data) and [`irecv_data`](Self::irecv_data); neither half is then under way.
     pub fn isendrecv_data(
         &self,
         (out, dest, send_tag): (&SendData, u32, i32),
@@ -33,7 +33,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let mut state = self.state()?;
         let send = send.inspect_err(|_| {
             end(&mut state, receive);
-            // The error of the send is the one to be told.
+            // The caller gets the error of the send.
             let _ = state.handlers().requests.take(receive);
         })?;
         Ok(join(&mut state, vec![receive, send]))
@@ -59,16 +59,16 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.state()?.handlers().requests.keep(send, KeptVec::new(out));
         let receive = self.irecv_data(data, source, recv_tag);
         let mut state = self.state()?;
-        // The message has gone: it is the receiver's, whatever becomes of this task's receive.
+        // The message has been sent: it belongs to the receiver, whatever happens to this task's receive.
         let receive = receive.inspect_err(|_| state.handlers().requests.detach(send))?;
         Ok(join(&mut state, vec![receive, send]))
     }
 
-    /// Checks the arguments of a send and a receive that are to be started together, before either half starts: a receive takes a
-    /// message that is here already at once, and could not give it back.
+    /// Checks the arguments of a send and a receive that are to be started together, before either half starts: a receive at once takes a
+    /// message that has already arrived, and could not give it back.
     ///
     /// # Errors
-    /// As [`isend_data`](Self::isend_data) and [`irecv_data`](Self::irecv_data) for a rank or a tag that does not exist.
+    /// Those of [`isend_data`](Self::isend_data) and [`irecv_data`](Self::irecv_data) for an unknown rank or a tag out of range.
     pub fn check_exchange(
         &self,
         (dest, send_tag): (u32, i32),

@@ -1,4 +1,4 @@
-//! Requests as futures: an executor that makes MPI's progress, and the requests that it waits for.
+//! Requests as futures: an executor that makes MPI progress, and the requests that it waits for.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -20,11 +20,11 @@ use crate::request_id::RequestId;
 use crate::status::Status;
 
 thread_local! {
-    /// The environment whose progress this thread makes between polls, by the address of its state; 0: none.
+    /// The environment whose progress this thread makes between polls, by the address of its state; 0 if there is none.
     static DRIVEN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Says which environment's progress this thread makes, until it is dropped.
+/// Records which environment's progress this thread makes, until it is dropped.
 struct Driven {
     before: usize,
 }
@@ -41,7 +41,7 @@ impl Drop for Driven {
     }
 }
 
-/// Notes that a future is to be polled, and ends the sleep of the thread that polls it.
+/// Records that a future has to be polled, and wakes the thread that polls it.
 struct Woken {
     is_woken: AtomicBool,
     end_sleep: fabric::Waker,
@@ -102,14 +102,14 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// Takes the wakers of requests that are over.
+/// Removes the wakers of requests that are complete.
 fn take_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, over: &mut Vec<task::Waker>) {
     let mut wakers = std::mem::take(&mut context.handlers_mut().wakers);
     over.extend(wakers.0.extract_if(|&request, _| is_over(context, request)).map(|(_, waker)| waker));
     context.handlers_mut().wakers = wakers;
 }
 
-/// Ready when the operation is over: what [`wait`](OwnedRequest::wait) returns.
+/// Ready when the operation is complete, with what [`wait`](OwnedRequest::wait) returns.
 impl<T: Send + 'static, F: Fabric, L: LockPolicy> Future for OwnedRequest<T, F, L> {
     type Output = std::result::Result<(Vec<T>, Status), Returned<T>>;
 
@@ -131,7 +131,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Future for OwnedRequest<T, F, 
             }
             Self::take(&mut turn, id)
         };
-        // Its slot belongs to another request from now on.
+        // From now on its slot may belong to another request.
         self.id = RequestId::ENDED_SEND;
         Poll::Ready(ended)
     }

@@ -10,11 +10,11 @@ use crate::request_table::Phase;
 use crate::status::Status;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A request for an operation of the program's own (`MPI_Grequest_start`): it is over when
-    /// [`generalized_complete`](Self::generalized_complete) says so, and waited for as all others.
+    /// A request for an operation that the program carries out (`MPI_Grequest_start`). It is complete after
+    /// [`generalized_complete`](Self::generalized_complete), and is waited for like any other.
     ///
     /// # Errors
-    /// As any call.
+    /// Those of every call.
     pub fn generalized_start(&self) -> Result<RequestId> {
         let mut state = self.state()?;
         let request = state.handlers().requests.insert(false);
@@ -22,10 +22,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(request)
     }
 
-    /// The operation of the program's own is over, and this is what a wait for it tells (`MPI_Grequest_complete`).
+    /// Completes an operation that the program carries out (`MPI_Grequest_complete`). A wait for it returns `status`.
     ///
     /// # Errors
-    /// A request that does not exist, is none of the program's own, or is over already.
+    /// The request does not exist, is not a generalized one, or is complete already.
     pub fn generalized_complete(&self, request: RequestId, status: Status) -> Result<()> {
         let mut state = self.state()?;
         let requests = &mut state.handlers().requests;
@@ -40,7 +40,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(())
     }
 
-    /// Whether an operation that is over was withdrawn before ([`cancel`](Self::cancel)).
+    /// Whether an operation was cancelled before it was complete ([`cancel`](Self::cancel)).
     ///
     /// # Errors
     /// A request that does not exist.

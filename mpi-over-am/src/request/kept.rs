@@ -1,4 +1,4 @@
-//! Persistent operations that own their buffer: what [`Communicator::start`] does, in safe Rust.
+//! Persistent operations that own their buffer: [`Communicator::start`] in safe Rust.
 
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -14,8 +14,8 @@ use crate::request_id::RequestId;
 use crate::status::Status;
 use crate::tag::Tag;
 
-/// A persistent operation and its buffer (MPI 5.0 section 3.9). It is started, and waited for, as often as wanted; in between the
-/// buffer is the program's. Dropped while it is under way, it goes on by itself.
+/// A persistent operation and its buffer (MPI 5.0 section 3.9). It can be started and waited for any number of times; in between, the
+/// program has access to the buffer. If it is dropped while it is under way, the operation still completes.
 ///
 /// A borrow of the buffer ends before the next start:
 ///
@@ -68,7 +68,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 }
 
 impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
-    /// A persistent request, which is not started, and the buffer that it works in.
+    /// Wraps a persistent request, which is not started, and its buffer.
     pub(crate) fn of_request(communicator: &Communicator<F, L>, id: RequestId, buffer: Vec<T>) -> Self {
         Self { communicator: communicator.clone(), id, buffer, is_under_way: false }
     }
@@ -76,7 +76,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// Starts the operation (`MPI_Start`).
     ///
     /// # Errors
-    /// [`Error::NotStartable`]: it is under way; as a start of the operation.
+    /// [`Error::NotStartable`]: it is under way; the errors of the operation's start.
     pub fn start(&mut self) -> Result<()> {
         self.communicator.start(self.id)?;
         self.is_under_way = true;
@@ -94,20 +94,20 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
         requests.into_iter().try_for_each(Self::start)
     }
 
-    /// Waits until the operation is over (`MPI_Wait`). At once if it was not started.
+    /// Waits until the operation is complete (`MPI_Wait`). Returns at once if it was not started.
     ///
     /// # Errors
-    /// The operation's own; an error of progress, and then it is still under way.
+    /// The operation's own error; an error of progress, and then it is still under way.
     pub fn wait(&mut self) -> Result<Status> {
         let result = self.communicator.wait(self.id);
         self.is_under_way = self.communicator.is_under_way(self.id);
         result
     }
 
-    /// Waits until all are over (`MPI_Waitall`); their statuses, in their order.
+    /// Waits until all are complete (`MPI_Waitall`); returns their statuses in order.
     ///
     /// # Errors
-    /// The first error of the operations, after all are over; an error of progress.
+    /// The first error of the operations, after all are complete; an error of progress.
     pub fn wait_all<'a>(requests: impl IntoIterator<Item = &'a mut Self>) -> Result<Vec<Status>>
     where
         F: 'a,
@@ -116,7 +116,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
         ended.into_iter().collect()
     }
 
-    /// Makes progress; the status if the operation is over (`MPI_Test`).
+    /// Makes progress, and returns the status if the operation is complete (`MPI_Test`).
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).
@@ -126,7 +126,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
         result
     }
 
-    /// The buffer, between two rounds.
+    /// The buffer, while the operation is not under way.
     ///
     /// # Errors
     /// [`Error::NotStartable`]: the operation is under way.

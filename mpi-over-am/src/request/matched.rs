@@ -1,5 +1,5 @@
 //! Matched probes and receives (MPI 5.0 sections 3.8.2 and 3.8.3): a message is taken out of the queue by one call and received by
-//! another, so that nobody can take it in between.
+//! another, so that no other receive can take it in between.
 
 use am_core::fabric::Fabric;
 

@@ -1,4 +1,4 @@
-//! The end of one operation: waiting, testing, withdrawing, letting go (MPI 5.0 sections 3.7.3 and 3.8.4).
+//! The end of one operation: waiting, testing, cancelling, freeing (MPI 5.0 sections 3.7.3 and 3.8.4).
 
 use am_core::fabric::Fabric;
 
@@ -15,7 +15,7 @@ use crate::status::Status;
 use crate::turn::Turn;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Waits until the operation is over.
+    /// Waits until the operation is complete.
     ///
     /// # Errors
     /// Its own error; a request that does not exist; an error of progress, and then the operation is still under way.
@@ -23,7 +23,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         wait(&mut self.state()?, request)
     }
 
-    /// Makes progress; the status if the operation is over, and then the request is gone.
+    /// Makes progress. If the operation is complete, returns its status and frees the request.
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).
@@ -31,10 +31,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         test(&mut self.state()?, request)
     }
 
-    /// Withdraws an operation that has not met its other half (`MPI_Cancel`): it ends with
-    /// [`Error::Cancelled`](crate::Error::Cancelled). Returns whether it is certain now that it was withdrawn, as of a receive. A
-    /// send whose message has been announced is given up; its wait tells whether its receiver had matched it before, and takes as
-    /// long as the receiver takes to look at what has arrived. A collective or partitioned operation goes on.
+    /// Cancels an operation that has not been matched (`MPI_Cancel`): it ends with [`Error::Cancelled`](crate::Error::Cancelled). Returns
+    /// whether it is certain now that it was cancelled, as it is for a receive. For a send whose message has been announced only its wait
+    /// tells whether the receiver had matched it before; that takes until the receiver looks at what has arrived. A collective or
+    /// partitioned operation goes on.
     ///
     /// # Errors
     /// A request that does not exist.
@@ -42,8 +42,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         cancel(&mut *self.state()?, request)
     }
 
-    /// Ends an operation that no request names any more, whatever its state: what has met no other half is withdrawn, and bytes in
-    /// motion are waited for. Nothing uses its memory when this returns. Nothing happens if it is over and its result was taken.
+    /// Ends an operation for which no request remains, whatever its state: if it has not been matched it is withdrawn, and transfers under
+    /// way are waited for. Nothing uses its memory when this returns. Does nothing if the operation is complete and its result was taken.
     pub fn abandon(&self, request: RequestId) {
         let Some(mut state) = self.state_to_end() else { return };
         if state.handlers().requests.check(request).is_err() {
@@ -54,19 +54,19 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             _ => {
                 state.wait_for_operator(request);
                 end(&mut state, request);
-                // The caller has the error for which it gives the operation up.
+                // The caller has the error that made it give the operation up.
                 let _ = state.handlers().requests.take(request);
             }
         }
     }
 
-    /// Whether the operation may be under way: a persistent request is not before its start and after its wait.
+    /// Whether the operation may be under way: a persistent request is not before its start, nor after its wait.
     pub(crate) fn is_under_way(&self, request: RequestId) -> bool {
         self.state_to_end().is_none_or(|mut state| state.handlers().requests.is_active(request))
     }
 
-    /// Lets go of a persistent request and of the memory of its operation, which keeps that while it is under way. Inside another
-    /// call of the environment the memory is given up, since the operation may be under way.
+    /// Frees a persistent request and the memory of its operation, which keeps the memory while it is under way. Inside another call of the
+    /// environment the memory is leaked, since the operation may be under way.
     pub(crate) fn free_with(&self, request: RequestId, memory: KeptVec) {
         match self.state_to_end() {
             Some(mut state) => {
@@ -77,7 +77,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Lets the operation go on without a wait (`MPI_Request_free`).
+    /// Frees the request; the operation completes without a wait (`MPI_Request_free`).
     ///
     /// # Errors
     /// A request that does not exist.
@@ -89,7 +89,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// See [`Communicator::wait`]. The result is taken in the turn in which the operation is over.
+/// See [`Communicator::wait`]. The result is taken under the same lock under which the operation was found complete.
 ///
 /// # Errors
 /// As there.
@@ -149,7 +149,7 @@ pub(super) fn cancel<F: Fabric>(state: &mut State<F>, request: RequestId) -> Res
     Ok(state.handlers().requests.was_cancelled(request))
 }
 
-/// Lets an operation go on without a wait.
+/// Lets an operation complete without a wait.
 pub(super) fn free<F: Fabric>(state: &mut State<F>, request: RequestId) {
     match state.handlers().requests.phase(request) {
         Phase::Inactive => abandon(state, request),

@@ -1,4 +1,4 @@
-//! Non-blocking operations that own their buffer and give it back.
+//! Non-blocking operations that own their buffer and return it at the end.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::status::Status;
 use crate::tag::Tag;
 use crate::turn::Turn;
 
-/// An operation that owns its buffer: to be waited for, or awaited ([`Communicator::block_on`]). Dropped without that, it goes on, and the
-/// buffer is freed when it is over.
+/// An operation that owns its buffer. Wait for it, or await it ([`Communicator::block_on`]). If it is dropped instead, the operation still
+/// completes, and the buffer is freed then.
 #[must_use = "the buffer comes back by a wait"]
 #[derive(Debug)]
 pub struct OwnedRequest<T: Send + 'static, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
@@ -33,9 +33,9 @@ pub struct OwnedRequest<T: Send + 'static, F: Fabric = JobFabric, L: LockPolicy 
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Returned<T> {
-    /// How the operation or the wait for it failed.
+    /// Why the operation or the wait for it failed.
     pub error: Error,
-    /// The buffer, with what has arrived, if the operation is over; `None` if it is still under way.
+    /// The buffer, with what has arrived, if the operation is complete; `None` if it is still under way.
     pub buffer: Option<Vec<T>>,
 }
 
@@ -52,7 +52,7 @@ impl<T> From<Returned<T>> for Error {
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Starts a send of `data` in standard mode, which comes back with the wait (`MPI_Isend`).
+    /// Starts a send of `data` in standard mode (`MPI_Isend`). The wait returns `data`.
     ///
     /// # Errors
     /// An unknown rank, a tag out of range, a dead receiver.
@@ -65,11 +65,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.isend_owned_in_mode(Mode::Standard, data, dest, tag)
     }
 
-    /// Starts a send in any mode (`MPI_Issend`, `MPI_Irsend`, `MPI_Ibsend`); as [`isend_owned`](Self::isend_owned). In buffered mode it
-    /// is over at once.
+    /// Starts a send in any mode (`MPI_Issend`, `MPI_Irsend`, `MPI_Ibsend`); see [`isend_owned`](Self::isend_owned). In buffered mode it is
+    /// complete at once.
     ///
     /// # Errors
-    /// Those of [`isend_owned`](Self::isend_owned), and as for the send of that mode.
+    /// Those of [`isend_owned`](Self::isend_owned), and of a blocking send in that mode.
     pub fn isend_owned_in_mode<T: Equivalence + Send + 'static>(
         &self,
         mode: Mode,
@@ -82,7 +82,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.keep(id, data)
     }
 
-    /// Starts a receive into the elements of `buffer`, which comes back with the wait (`MPI_Irecv`).
+    /// Starts a receive into the elements of `buffer` (`MPI_Irecv`). The wait returns `buffer`.
     ///
     /// # Errors
     /// An unknown rank, a tag out of range.
@@ -112,7 +112,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 Ok(OwnedRequest { shared: self.handle_on_state(), id, _buffer: PhantomData })
             }
             Err(error) => {
-                // The operation has begun, and nobody can end it: the memory must stay.
+                // The operation has begun and cannot be ended here: the memory must stay.
                 std::mem::forget(memory);
                 Err(error)
             }
@@ -127,7 +127,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
         Ok(turn)
     }
 
-    /// Which environment it belongs to.
+    /// The environment that it belongs to.
     pub(super) fn state_address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
@@ -148,20 +148,20 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
         }
     }
 
-    /// Waits until the operation is over: its buffer and its status.
+    /// Waits until the operation is complete, and returns its buffer and its status.
     ///
     /// # Errors
-    /// The operation's own, with the buffer; an error of progress, and the operation then goes on as if this value had been dropped.
+    /// The operation's own error, with the buffer; an error of progress, and the operation then goes on as if this value had been dropped.
     pub fn wait(self) -> std::result::Result<(Vec<T>, Status), Returned<T>> {
         let mut turn = self.turn()?;
         turn.wait_over(self.id)?;
         Self::take(&mut turn, self.id)
     }
 
-    /// Waits until all are over (`MPI_Waitall`): what each [`wait`](Self::wait) gives, in their order.
+    /// Waits until all are complete (`MPI_Waitall`), and returns what each [`wait`](Self::wait) would, in order.
     ///
     /// # Errors
-    /// The first one's, after all are over.
+    /// The first error of the operations, after all are complete.
     pub fn wait_all(
         requests: impl IntoIterator<Item = Self>,
     ) -> std::result::Result<Vec<(Vec<T>, Status)>, Returned<T>> {
@@ -169,8 +169,8 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
         ended.into_iter().collect()
     }
 
-    /// Waits until one of the operations is over, all of one [`Environment`](crate::Environment) (`MPI_Waitany`): its place in the
-    /// list, for a [`wait`](Self::wait) that waits no more. `None`: the list is empty.
+    /// Waits until one of the operations is complete (`MPI_Waitany`), and returns its index; [`wait`](Self::wait) for it then returns at
+    /// once. All must belong to one [`Environment`](crate::Environment). `None`: the list is empty.
     ///
     /// # Errors
     /// An error of progress.
@@ -179,17 +179,16 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
         wait_any_over(&mut first.turn()?, requests.iter().map(|request| request.id)).map(Some)
     }
 
-    /// Withdraws an operation that has not met its other half (`MPI_Cancel`): the wait then gives
-    /// [`Error::Cancelled`](crate::Error::Cancelled). Returns whether it is certain now that it was withdrawn; of a send the wait
-    /// tells. See [`Communicator::cancel`].
+    /// Cancels an operation that has not been matched (`MPI_Cancel`): the wait then returns [`Error::Cancelled`](crate::Error::Cancelled).
+    /// Returns whether it is certain now that it was cancelled; for a send the wait tells. See [`Communicator::cancel`].
     ///
     /// # Errors
-    /// An error that an earlier call has left.
+    /// The error that an earlier call left behind.
     pub fn cancel(&self) -> Result<bool> {
         super::one::cancel(&mut *self.turn()?, self.id)
     }
 
-    /// Makes progress, and says whether the operation is over.
+    /// Makes progress, and returns whether the operation is complete.
     ///
     /// # Errors
     /// An error of progress.

@@ -1,4 +1,4 @@
-//! Persistent requests (MPI 5.0 section 3.9): the arguments of an operation, kept to be started again and again.
+//! Persistent requests (MPI 5.0 section 3.9): the arguments of an operation, kept so that it can be started again and again.
 
 use am_core::fabric::Fabric;
 
@@ -20,10 +20,10 @@ use crate::status::Status;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A persistent send in any mode (`MPI_Send_init` and the like). The memory must keep its promise for every start.
+    /// A persistent send in any mode (`MPI_Send_init` and the like). What `data` promises about its memory must hold during every round.
     ///
     /// # Errors
-    /// As the typed sends.
+    /// Those of the typed sends.
     pub fn send_init_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<RequestId> {
         let recipe = match self.route(Space::PointToPoint, dest, tag) {
             Ok(route) => Recipe::Send { mode, route, data: data.clone() },
@@ -35,10 +35,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(self.state()?.handlers().requests.insert_persistent(false, recipe))
     }
 
-    /// A persistent receive (`MPI_Recv_init`). The memory must keep its promise for every start.
+    /// A persistent receive (`MPI_Recv_init`). What `data` promises about its memory must hold during every round.
     ///
     /// # Errors
-    /// As the typed receives.
+    /// Those of the typed receives.
     pub fn recv_init_data(
         &self,
         data: &RecvData,
@@ -57,7 +57,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// until it is [freed](Self::free).
     ///
     /// # Errors
-    /// A request that is not persistent, or is under way; as the operation's own start. It is not under way then.
+    /// The request is not persistent, or is under way; the errors of the operation's own start, after which it is not under way.
     pub fn start(&self, request: RequestId) -> Result<()> {
         start(&mut *self.state()?, request)
     }

@@ -1,4 +1,4 @@
-//! Non-blocking operations on borrowed buffers, inside a closure that waits: as `std::thread::scope` does.
+//! Non-blocking operations on borrowed buffers, inside a closure that waits for them, like `std::thread::scope`.
 
 use std::marker::PhantomData;
 
@@ -20,9 +20,9 @@ use crate::status::Status;
 use crate::tag::Tag;
 use am_core::fabric::Fabric;
 
-/// Where non-blocking operations live. Made by [`Communicator::scope`].
+/// A scope for non-blocking operations, made by [`Communicator::scope`].
 ///
-/// `'scope` is the life of the operations: it begins before the closure runs and ends after the last operation is over, and a
+/// `'scope` is the lifetime of the operations: it begins before the closure runs and ends after the last operation is complete, and a
 /// buffer must be borrowed for all of it. Both lifetimes are invariant, so that nobody can make `'scope` shorter.
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope, F: Fabric, L: LockPolicy> {
@@ -34,7 +34,7 @@ pub struct Scope<'scope, 'env: 'scope, F: Fabric, L: LockPolicy> {
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-/// An operation of a scope. What becomes of this value does not matter to memory: the scope knows of the operation.
+/// An operation of a scope. Memory safety does not depend on this value: the scope knows of the operation.
 ///
 /// Its lifetime is invariant, so that only the scope that started the operation can wait for it.
 #[must_use = "an operation is over only after a wait, by itself or at the end of its scope"]
@@ -48,9 +48,9 @@ pub struct Request<'scope> {
 #[must_use = "a request that is pending is still to be waited for"]
 #[derive(Debug)]
 pub enum Tested<'scope> {
-    /// The operation is over.
+    /// The operation is complete.
     Done(Status),
-    /// It is not; here is its request again.
+    /// It is not complete; here is its request again.
     Pending(Request<'scope>),
 }
 
@@ -145,7 +145,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// Ends all operations of a scope, however it is left.
+/// Ends all operations of a scope, in whichever way it is left.
 struct Guard<'a, F: Fabric, L: LockPolicy> {
     communicator: &'a Communicator<F, L>,
     number: u32,
@@ -153,7 +153,7 @@ struct Guard<'a, F: Fabric, L: LockPolicy> {
 }
 
 impl<F: Fabric, L: LockPolicy> Guard<'_, F, L> {
-    /// Waits for what has not been waited for. An error leaves the rest to the drop.
+    /// Waits for the operations that have not been waited for. After an error the drop ends the rest.
     fn wait_for_rest(&self) -> Result<()> {
         if self.open.get() == 0 {
             return Ok(());
@@ -175,7 +175,7 @@ impl<F: Fabric, L: LockPolicy> Drop for Guard<'_, F, L> {
         if self.open.get() == 0 {
             return;
         }
-        // If this fails the program ends, as it must: buffers that are borrowed no longer would stay in use.
+        // If this fails the program ends, as it must: otherwise buffers would be used that are no longer borrowed.
         let mut state = self
             .communicator
             .state_to_end()
@@ -193,7 +193,7 @@ impl<F: Fabric, L: LockPolicy> Drop for Guard<'_, F, L> {
     }
 }
 
-/// Its end comes before the end of `'scope`, and waits for every operation that was started through it.
+/// The scope ends before `'scope` does, and waits for every operation that was started through it.
 impl<'a, F: Fabric, L: LockPolicy> Lends<'a> for Scope<'a, '_, F, L> {}
 
 impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
@@ -210,7 +210,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         self.isend_in_mode(Mode::Standard, data, dest, tag)
     }
 
-    /// Starts a send in synchronous mode (`MPI_Issend`): it is over when its receive has started.
+    /// Starts a send in synchronous mode (`MPI_Issend`): it is complete when its receive has started.
     ///
     /// # Errors
     /// Those of [`isend`](Self::isend).
@@ -236,10 +236,10 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         self.isend_in_mode(Mode::Ready, data, dest, tag)
     }
 
-    /// Starts a send in any mode (`MPI_Ibsend` and the others). In buffered mode it is over at once.
+    /// Starts a send in any mode (`MPI_Ibsend` and the others). In buffered mode it is complete at once.
     ///
     /// # Errors
-    /// Those of [`isend`](Self::isend), and as for the send of that mode.
+    /// Those of [`isend`](Self::isend), and of a blocking send in that mode.
     pub fn isend_in_mode<B: Buffer + ?Sized>(
         &'scope self,
         mode: Mode,
@@ -284,7 +284,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         Ok(self.opened(&mut state, id))
     }
 
-    /// Waits until the operation is over (`MPI_Wait`).
+    /// Waits until the operation is complete (`MPI_Wait`).
     ///
     /// # Errors
     /// The operation's own error; an error of progress, and then the end of the scope ends the operation.
@@ -295,7 +295,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         state.handlers().requests.take(request.id)
     }
 
-    /// Makes progress, and says whether the operation is over (`MPI_Test`).
+    /// Makes progress, and returns whether the operation is complete (`MPI_Test`).
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).
@@ -308,10 +308,10 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         state.handlers().requests.take(request.id).map(Tested::Done)
     }
 
-    /// Waits until all are over (`MPI_Waitall`); their statuses, in the order of the requests.
+    /// Waits until all are complete (`MPI_Waitall`); returns their statuses in the order of the requests.
     ///
     /// # Errors
-    /// The first error of the operations, after all are over.
+    /// The first error of the operations, after all are complete.
     pub fn wait_all(&self, requests: impl IntoIterator<Item = Request<'scope>>) -> Result<Vec<Status>> {
         let mut first_error = None;
         let mut statuses = Vec::new();
@@ -326,8 +326,8 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         first_error.map_or(Ok(statuses), Err)
     }
 
-    /// Waits until one of them is over and takes it out (`MPI_Waitany`): its place in the vector, and its status; `None` if
-    /// there is no request.
+    /// Waits until one of them is complete, and removes it (`MPI_Waitany`). Returns its index in the vector before the removal, and its
+    /// status; `None` if the vector is empty.
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).
@@ -342,7 +342,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         state.handlers().requests.take(request.id).map(|status| Some((index, status)))
     }
 
-    /// An operation of which nothing is left to be done.
+    /// An operation that is complete already.
     fn over(&'scope self, status: Status) -> Result<Request<'scope>> {
         let mut state = self.communicator.state()?;
         let requests = &mut state.handlers().requests;
@@ -352,23 +352,23 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         Ok(self.opened(&mut state, id))
     }
 
-    /// Where the operations go.
+    /// The communicator of the operations.
     pub(crate) fn communicator(&self) -> &Communicator<F, L> {
         self.communicator
     }
 
-    /// What the table of requests knows the scope by.
+    /// The number by which the table of requests knows the scope.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// An operation was started for the scope, in the turn that `state` is of.
+    /// Records an operation that was started for the scope, under the lock that `state` belongs to.
     pub(crate) fn opened(&self, state: &mut State<F>, id: RequestId) -> Request<'scope> {
         state.handlers().requests.set_scope(id, self.number);
         self.started(id)
     }
 
-    /// Like [`opened`](Self::opened), for an operation that was started with the number of the scope.
+    /// Like [`opened`](Self::opened), for an operation that was started with the scope's number.
     pub(crate) fn started(&self, id: RequestId) -> Request<'scope> {
         self.open.with(|open| *open += 1);
         Request { id, _scope: PhantomData }

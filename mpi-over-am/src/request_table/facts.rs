@@ -1,4 +1,4 @@
-//! What is known of a request, and what few of them have: memory, a layout, a recipe, parts.
+//! What is known about a request, and what only some requests have: memory, a layout, a recipe, parts.
 
 use am_core::handler::Place;
 
@@ -13,7 +13,7 @@ use crate::request_id::{RequestFacts, RequestId};
 use crate::status::Status;
 
 impl Requests {
-    /// What a layer above may know of a request.
+    /// What a layer above may find out about a request.
     ///
     /// # Errors
     /// [`Error::UnknownRequest`].
@@ -27,19 +27,19 @@ impl Requests {
         })
     }
 
-    /// The operation belongs to a communicator with this context id.
+    /// Records that the operation belongs to a communicator with this context id.
     pub(crate) fn set_context(&mut self, id: RequestId, context: u32) {
         if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
             record.entry.pattern = pattern_of(context, record.status());
         }
     }
 
-    /// Drops a request whose operation was not started.
+    /// Removes a request whose operation was not started.
     pub(crate) fn forget(&mut self, id: RequestId) {
         self.remove(id);
     }
 
-    /// Gives memory to the operation. It is returned with the result. What has ended in its call needs none.
+    /// Gives memory to the operation, which returns it with the result. An operation that ended in its call needs none.
     pub(crate) fn keep(&mut self, id: RequestId, memory: KeptVec) {
         if self.get(id).is_some_and(|record| record.unusual & unusual::RESERVED == 0) {
             self.cold_of(id).kept = Some(memory);
@@ -54,7 +54,7 @@ impl Requests {
         id
     }
 
-    /// What a start of the request does. It is under way from now on.
+    /// Marks the request as under way, and returns what its start has to do.
     ///
     /// # Errors
     /// [`Error::UnknownRequest`]; [`Error::NotStartable`]: not persistent, or under way already.
@@ -70,17 +70,17 @@ impl Requests {
         }
     }
 
-    /// Whether it is a persistent request whose other side is nobody.
+    /// Whether it is a persistent request whose other side is [`PROC_NULL`](crate::PROC_NULL).
     pub(crate) fn is_to_nobody(&self, id: RequestId) -> bool {
         matches!(self.recipe(id), Some(Recipe::Nobody { .. }))
     }
 
-    /// Whether a wait for the request waits for anything: it is there, and not a persistent one that is not started.
+    /// Whether a wait for the request waits for anything: it exists, and is not a persistent one that is not started.
     pub(crate) fn is_active(&self, id: RequestId) -> bool {
         self.get(id).is_some_and(|record| record.phase != Phase::Inactive)
     }
 
-    /// The parts of an operation that has some, to be put [back](Self::put_parts).
+    /// Takes the parts of an operation that has some, to be put [back](Self::put_parts).
     pub(crate) fn take_parts(&mut self, id: RequestId) -> Option<Box<Parts>> {
         self.get(id)?;
         self.cold[id.index()].as_mut()?.parts.take()
@@ -99,20 +99,20 @@ impl Requests {
         self.cold[id.index()].as_ref()?.parts.as_deref()
     }
 
-    /// Like [`parts`](Self::parts), to be changed.
+    /// Like [`parts`](Self::parts), for changes.
     pub(crate) fn parts_mut(&mut self, id: RequestId) -> Option<&mut Parts> {
         self.get(id)?;
         self.cold[id.index()].as_mut()?.parts.as_deref_mut()
     }
 
-    /// The operation has messages of its own.
+    /// Records that the operation has messages of its own.
     pub(crate) fn in_parts(&mut self, id: RequestId) {
         if let Some(record) = self.get_mut(id) {
             record.phase = Phase::Parts;
         }
     }
 
-    /// The program carries the operation out.
+    /// Records that the program carries the operation out.
     pub(crate) fn by_program(&mut self, id: RequestId) {
         if let Some(record) = self.get_mut(id) {
             record.phase = Phase::ByProgram;
@@ -120,25 +120,25 @@ impl Requests {
         }
     }
 
-    /// Whether the operation was withdrawn, and nobody has waited for it since.
+    /// Whether the operation was cancelled, and has not been waited for since.
     pub(crate) fn was_cancelled(&self, id: RequestId) -> bool {
         let cold = self.get(id).and_then(|_| self.cold[id.index()].as_ref());
         matches!(cold.and_then(|cold| cold.failure.as_ref()), Some(Error::Cancelled))
     }
 
-    /// What a wait would tell now, if the operation is over.
+    /// The status that a wait would return now, if the operation is complete.
     pub(crate) fn status(&self, id: RequestId) -> Option<Status> {
         self.get(id).filter(|record| record.is_over()).map(Record::status)
     }
 
-    /// What a wait will tell.
+    /// Sets the status that a wait will return.
     pub(crate) fn set_status(&mut self, id: RequestId, status: Status) {
         if let Some(record) = self.get_mut(id) {
             record.set_status(status);
         }
     }
 
-    /// The message goes where a layout says.
+    /// Records that the message is scattered as a layout says.
     pub(crate) fn set_layout(&mut self, id: RequestId, layout: Scatter) {
         if let Some(record) = self.get_mut(id) {
             record.unusual |= unusual::LAYOUT;
@@ -148,13 +148,13 @@ impl Requests {
         }
     }
 
-    /// Where the message goes.
+    /// The layout of the message's destination.
     pub(crate) fn layout(&self, id: RequestId) -> Option<&Scatter> {
         self.get(id)?;
         self.cold[id.index()].as_ref()?.layout.as_deref()
     }
 
-    /// The place for a message that has met its receive, and its bytes.
+    /// The destination for a message that has met its receive, and its length in bytes.
     #[inline(never)]
     pub(crate) fn take_layout(&mut self, id: RequestId) -> (Place, u64) {
         let cold = if self.get(id).is_some() { self.cold[id.index()].as_mut() } else { None };
@@ -169,7 +169,7 @@ impl Requests {
         self.get(id).is_some_and(|record| record.is_receive)
     }
 
-    /// Nobody will wait for the operation.
+    /// Records that nobody will wait for the operation.
     pub(crate) fn detach(&mut self, id: RequestId) {
         if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
             record.unusual |= unusual::DETACHED;
@@ -179,7 +179,7 @@ impl Requests {
         }
     }
 
-    /// The operation belongs to a scope, which waits for it.
+    /// Records that the operation belongs to a scope, which waits for it.
     pub(crate) fn set_scope(&mut self, id: RequestId, scope: u32) {
         if let Some(record) = self.get_mut(id) {
             record.scope = scope;
@@ -191,7 +191,7 @@ impl Requests {
         self.ids(|record| record.scope == scope)
     }
 
-    /// The operations that are not over.
+    /// The operations that are not complete.
     pub(crate) fn unfinished(&self) -> Vec<RequestId> {
         self.ids(|record| !record.is_over())
     }

@@ -12,7 +12,7 @@ use crate::status::Status;
 pub struct MessageId(u64);
 
 impl MessageId {
-    /// The message from [`PROC_NULL`](crate::PROC_NULL) (`MPI_MESSAGE_NO_PROC`): empty, and there as often as wanted.
+    /// The message from [`PROC_NULL`](crate::PROC_NULL) (`MPI_MESSAGE_NO_PROC`): empty, and can be received any number of times.
     pub const NO_PROC: Self = Self(0);
 }
 

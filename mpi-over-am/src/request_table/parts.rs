@@ -8,7 +8,7 @@ use crate::message::Route;
 use crate::request_id::RequestId;
 use crate::status::Status;
 
-/// Tags of partitions are below 0: those under which the two sides meet, in the same message space, are the program's.
+/// Tags of partitions are negative; in the same message space, the tags with which the two sides meet are the program's own.
 const PARTITION: i32 = i32::MIN;
 
 /// The messages of an operation that has several.
@@ -43,7 +43,7 @@ pub(crate) struct Receiving {
     pub(crate) status: Status,
     pub(crate) data: RecvData,
     pub(crate) partitions: u64,
-    /// The receive of the sender's word, until it is there.
+    /// The receive of the sender's description of its partitions, until it has arrived.
     pub(crate) meeting: Option<RequestId>,
     pub(crate) channel: Option<Channel>,
     /// The sender's partitions of this round; `None` once arrived.
@@ -89,7 +89,7 @@ impl Channel {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) under_way: Vec<RequestId>,
-    /// What the receive has told.
+    /// The status of the receive.
     pub(crate) status: Status,
     pub(crate) failure: Option<Error>,
 }

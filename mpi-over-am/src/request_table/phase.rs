@@ -1,20 +1,20 @@
 //! The phases of an operation.
 
-/// How far an operation is.
+/// The state of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The slot is free.
     Free,
-    /// Persistent, and not started: over, for whoever waits.
+    /// Persistent, and not started: complete, as far as a wait is concerned.
     Inactive,
-    /// Over. The three that a wait does not wait for come first: one comparison finds them.
+    /// Complete. The three states in which a wait returns at once come first: one comparison finds them.
     Done,
     /// A receive that waits for its message.
     Posted,
     /// A send, or a receive that has met its message.
     Moving,
-    /// Partitioned: over when all of its messages are.
+    /// Partitioned: complete when all of its messages are.
     Parts,
-    /// The program carries it out, and says when it is over.
+    /// The program carries it out, and reports when it is complete.
     ByProgram,
 }

@@ -8,14 +8,14 @@ use crate::matching::Pattern;
 use crate::message::{Mode, Route};
 use crate::status::Status;
 
-/// What a start does.
+/// What a start has to do.
 #[derive(Clone, Debug)]
 pub(crate) enum Recipe {
     /// Sends.
     Send { mode: Mode, route: Route, data: SendData },
     /// Receives.
     Receive { pattern: Pattern, data: RecvData },
-    /// Nothing: the other side is nobody.
+    /// Nothing: the other side is [`PROC_NULL`](crate::PROC_NULL).
     Nobody { status: Status },
     /// Starts a round of a partitioned operation.
     Parts,

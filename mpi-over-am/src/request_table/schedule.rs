@@ -14,11 +14,11 @@ use crate::request_id::RequestId;
 pub(crate) enum Step {
     /// Starts a send.
     Send { route: Route, data: SendData },
-    /// Starts a receive of as many bytes as there is room.
+    /// Starts a receive of at most as many bytes as `data` has.
     Receive { pattern: Pattern, data: RecvData },
-    /// All that was started is over.
+    /// Waits until everything that was started is complete.
     Wait,
-    /// Makes each later element what the two come to.
+    /// Replaces each element of `later` by the operator's result on it and that of `earlier`.
     Combine { earlier: SendData, later: RecvData },
     /// Copies elements.
     Copy { from: SendData, to: RecvData },
@@ -31,7 +31,7 @@ pub(crate) enum Step {
 pub(crate) struct Schedule {
     pub(crate) steps: Vec<Step>,
     pub(crate) op: Option<Op>,
-    /// What intermediate results lie in.
+    /// The memory of intermediate results.
     #[expect(dead_code, reason = "the steps have its elements; it only has to live as long as they do")]
     pub(crate) scratch: Vec<Scratch>,
 }
@@ -54,13 +54,13 @@ pub(crate) struct Pending {
     pub(crate) expected: Option<u64>,
 }
 
-/// All schedules under way, and what else goes on in whatever call makes progress.
+/// All schedules under way, and other work that every call that makes progress continues.
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
     pub(crate) running: Vec<Running>,
-    /// Those whose next step is an operator of the program, which runs outside the turn if threads take turns.
+    /// The schedules whose next step is a user-defined operator, which runs outside the lock if several threads make calls.
     pub(crate) at_operators: Vec<Running>,
-    /// The requests of those whose operator a thread runs now, outside of its turn.
+    /// The requests of the schedules whose operator a thread is running now, outside the lock.
     outside: Vec<RequestId>,
     /// Partitioned receives whose round has begun, and which cannot post it before they have heard from the sender.
     pub(crate) to_meet: Vec<RequestId>,
@@ -76,8 +76,8 @@ impl Schedules {
             && self.outside.is_empty()
     }
 
-    /// A partitioned receive has begun its first round: it goes on when it has heard from its sender, whatever the program waits
-    /// for then.
+    /// Adds a partitioned receive that has begun its first round: it goes on when it has heard from its sender, whatever the program then
+    /// waits for.
     pub(crate) fn add_to_meet(&mut self, request: RequestId) {
         self.to_meet.push(request);
     }
@@ -87,19 +87,19 @@ impl Schedules {
         self.to_meet.clear();
     }
 
-    /// Whether a thread runs an operator for this request, outside of its turn.
+    /// Whether a thread is running an operator for this request, outside the lock.
     pub(crate) fn is_outside(&self, request: RequestId) -> bool {
         self.outside.contains(&request)
     }
 
-    /// A schedule whose operator is to be run, and its [`end`](Self::end_operator) told.
+    /// Takes a schedule whose operator is to be run; report its end with [`end_operator`](Self::end_operator).
     pub(crate) fn begin_operator(&mut self) -> Option<AtOperator> {
         let running = self.at_operators.pop()?;
         self.outside.push(running.request);
         Some(AtOperator(running))
     }
 
-    /// An operator has come back with this result; `None` if it has unwound: then it runs again.
+    /// Puts a schedule back whose operator has returned this result; `None` if the operator has unwound: then it will run again.
     pub(crate) fn end_operator(&mut self, AtOperator(mut running): AtOperator, result: Option<Result<()>>) {
         self.outside.retain(|&request| request != running.request);
         match result {
@@ -113,7 +113,7 @@ impl Schedules {
     }
 }
 
-/// A schedule whose next step is an operator of the program.
+/// A schedule whose next step is a user-defined operator.
 #[derive(Debug)]
 pub(crate) struct AtOperator(Running);
 
@@ -132,7 +132,7 @@ impl AtOperator {
 }
 
 impl Drop for Running {
-    /// Peers may still write to the memory of messages that are not over: it is given up, not freed.
+    /// Peers may still write to the memory of messages that are not complete: it is leaked.
     fn drop(&mut self) {
         if !self.pending.is_empty() {
             std::mem::forget(Arc::clone(&self.schedule));

@@ -10,7 +10,7 @@ use crate::request_id::RequestId;
 pub(crate) struct Wakers(pub(crate) HashMap<RequestId, Waker>);
 
 impl Wakers {
-    /// The future of the request waits no more.
+    /// Removes the waker of a request whose future no longer waits.
     pub(crate) fn forget(&mut self, request: RequestId) {
         if !self.0.is_empty() {
             self.0.remove(&request);

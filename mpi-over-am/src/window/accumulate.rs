@@ -1,16 +1,16 @@
 //! Updates of a task's window (MPI 5.0 sections 12.3.4 and 12.3.5).
 //!
-//! Each element is updated in one piece, whichever other tasks update it. Which way that goes depends on the element alone, its type,
-//! its address and whether its memory is mapped, so that all tasks go the same ([`Update::width`]):
+//! Each element is updated atomically with respect to updates by all other tasks. How that is done depends on the element alone, its type,
+//! its address and whether its memory is mapped, so that all tasks choose the same way ([`Update::width`]):
 //!
 //! - elements of 1, 2, 4 and 8 bytes that are one number, truth value, character or byte, at an address that is a multiple of their
-//!   size, in memory that all tasks have mapped: by an atomic operation on the word, which for the rarer operations is tried until no
+//!   size, in memory that all tasks have mapped: by an atomic operation on the word, which for the rarer operations is repeated until no
 //!   other task came between;
-//! - all others: under a word of the target's window that names the task which updates: read, combined here, written back. If that
-//!   task dies meanwhile, the next one takes the word over when the process has ended.
+//! - all others: under a lock word of the target's window, which names the task that updates: read, combined here, written back. If that
+//!   task dies meanwhile, the next one takes the lock over once the process has ended.
 //!
-//! A whole operation is one access to mapped memory, or has the word once. Neither needs anything of the target, unless only the target
-//! can reach its memory.
+//! A whole operation is one access to mapped memory, or takes the lock once. Neither needs the target to do anything, unless only the
+//! target can reach its memory.
 
 use am_core::buffer::{MappedRange, RawBuffer};
 use am_core::fabric::{AtomicOp, Fabric, Width};
@@ -25,7 +25,7 @@ use crate::policy::{Field, LockPolicy};
 use crate::request_id::RequestId;
 use mpi_datatype::{Datatype, Kind, Predefined, Visit};
 
-/// Numbers that typed updates know.
+/// Numbers that typed updates work on.
 pub trait Number: Datum + Send + Sync {
     /// Their datatype.
     const DATATYPE: Predefined;
@@ -48,25 +48,25 @@ struct Update<'a> {
     op: PredefinedOp,
     datatype: &'a Datatype,
     basic: Predefined,
-    /// The packed elements of the origin; none for `NoOp`.
+    /// The packed elements of the origin; empty for `NoOp`.
     values: &'a [u8],
-    /// What must be there for an element to be replaced.
+    /// For compare and swap: the value that an element must have to be replaced.
     expected: Option<&'a [u8]>,
-    /// Where what was there before is wanted, packed; of no byte, if it is not.
+    /// Where to write the values from before the update, packed; 0 bytes if they are not wanted.
     before: RawBuffer,
 }
 
 impl Update<'_> {
-    /// Like [`width_of`], of its elements.
+    /// [`width_of`] for its elements.
     fn width(&self) -> Option<Width> {
         width_of(self.basic)
     }
 
-    /// Like [`operation_on`], of its elements.
+    /// [`operation_on`] for its elements.
     fn on_word(&self) -> Option<AtomicOp> {
         operation_on(self.basic, self.op, 0)
     }
-    /// What elements come to: `later` becomes that.
+    /// Combines the operands from byte `from` on with `later`, which becomes the result.
     fn combine(&self, from: usize, later: &mut [u8]) -> Result<()> {
         match self.expected {
             Some(expected) if later == expected => later.copy_from_slice(self.values),
@@ -80,7 +80,7 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// Updates `len` bytes of mapped words, which are the packed elements from byte `from` on.
+    /// Updates `len` bytes of mapped words, whose operands are the packed elements from byte `from` on.
     fn on_words(
         &self,
         width: Width,
@@ -113,7 +113,7 @@ impl Update<'_> {
                     let swap = AtomicOp::CompareSwap { expected: word::<SIZE>(expected), new: value };
                     range.atomic(offset, width, swap)
                 }
-                // The most frequent one, known to the compiler: an addition is a few instructions then.
+                // The most frequent operation, as a constant for the compiler: an addition is then a few instructions.
                 (None, Some(AtomicOp::FetchAdd(_))) => range.atomic(offset, width, AtomicOp::FetchAdd(value)),
                 (None, Some(operation)) => range.atomic(offset, width, operation.with_operand(value)),
                 (None, None) => self.try_on_word(width, range, offset, from)?,
@@ -128,7 +128,7 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// Updates a word by an operation that the processor does not know; the old value.
+    /// Updates a word by an operation that the processor does not have; returns the old value.
     #[inline(never)]
     fn try_on_word(
         &self,
@@ -152,7 +152,7 @@ impl Update<'_> {
     }
 }
 
-/// The width of the word that an element is, if it is one.
+/// The width of the word, if an element is one word.
 #[inline]
 fn width_of(basic: Predefined) -> Option<Width> {
     match (basic.kind(), basic.size()) {
@@ -165,22 +165,22 @@ fn width_of(basic: Predefined) -> Option<Width> {
     }
 }
 
-/// Whether elements are compared and swapped.
+/// Whether compare and swap is defined for the elements.
 #[inline]
 fn can_compare(basic: Predefined) -> bool {
     matches!(basic.kind(), Kind::Signed | Kind::Unsigned | Kind::Logical | Kind::Bytes | Kind::Character)
 }
 
-/// The operation on a word that does the same.
+/// The atomic operation on a word that has the same effect.
 #[inline]
 fn operation_on(basic: Predefined, op: PredefinedOp, operand: u64) -> Option<AtomicOp> {
     let kind = basic.kind();
-    // Of these the processor knows no operation at all.
+    // The processor has no operations on these.
     let is_half = kind == Kind::Float && basic.size() == 2;
     Some(match (op, kind) {
         (PredefinedOp::Sum | PredefinedOp::Max | PredefinedOp::Min, _) if is_half => return None,
         (PredefinedOp::Replace, _) => AtomicOp::Swap(operand),
-        // Nothing is added, and the old value comes back.
+        // Or with 0 changes nothing, and returns the old value.
         (PredefinedOp::NoOp, _) => AtomicOp::FetchOr(0),
         (PredefinedOp::Sum, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAdd(operand),
         (PredefinedOp::Sum, Kind::Float) => AtomicOp::FetchAddFloat(operand),
@@ -197,7 +197,7 @@ fn operation_on(basic: Predefined, op: PredefinedOp, operand: u64) -> Option<Ato
     })
 }
 
-/// Blocks of mapped memory, updated if they are words: looked at first, since a layout may have both.
+/// Updates blocks of mapped memory if all of them are words: this is checked first, since one layout may have both kinds.
 struct Words<'a, 'r> {
     update: Update<'a>,
     width: Width,
@@ -206,7 +206,7 @@ struct Words<'a, 'r> {
     low: i64,
     /// Packed bytes before the next block.
     from: usize,
-    /// How far it went.
+    /// The outcome so far.
     updated: Result<()>,
 }
 
@@ -236,16 +236,16 @@ impl Visit for Aligned {
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Combines elements of a task's window with others, one by one (`MPI_Accumulate`). All are updated when this returns.
+    /// Combines elements of a task's window with those of `origin`, one by one (`MPI_Accumulate`). All are updated when this returns.
     ///
     /// # Errors
-    /// Those of [`put_data`](Self::put_data); an operation of the program's own, or one that the type does not know; elements of
+    /// Those of [`put_data`](Self::put_data); a user-defined operation, or one that is not defined for the type; elements of
     /// another basic type than the target's.
     pub fn accumulate_data(&self, origin: &SendData, target: TargetData<'_>, op: &Op) -> Result<()> {
         self.update("Window::accumulate", Some(origin), None, target, op)
     }
 
-    /// Like [`accumulate_data`](Self::accumulate_data), and gives what was there before (`MPI_Get_accumulate`). Without an origin
+    /// Like [`accumulate_data`](Self::accumulate_data), and returns the values from before (`MPI_Get_accumulate`). Without an origin
     /// the operation is [`PredefinedOp::NoOp`].
     ///
     /// # Errors
@@ -260,7 +260,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.update("Window::get_accumulate", origin, Some(result), target, op)
     }
 
-    /// Like [`accumulate_data`](Self::accumulate_data), as a request, which is over (`MPI_Raccumulate`).
+    /// Like [`accumulate_data`](Self::accumulate_data), as a request, which is complete at once (`MPI_Raccumulate`).
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data).
@@ -269,7 +269,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.request_that_is_over()
     }
 
-    /// Like [`get_accumulate_data`](Self::get_accumulate_data), as a request, which is over (`MPI_Rget_accumulate`).
+    /// Like [`get_accumulate_data`](Self::get_accumulate_data), as a request, which is complete at once (`MPI_Rget_accumulate`).
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data).
@@ -299,11 +299,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         crate::buffer::lend_elements(memory, elements, |data| self.accumulate_data(&data, target, op))
     }
 
-    /// Replaces one element if it is the expected one, and gives what was there (`MPI_Compare_and_swap`). All are one element of
+    /// Replaces one element if it has the expected value, and returns its old value (`MPI_Compare_and_swap`). All three are one element of
     /// `target.datatype`.
     ///
     /// # Errors
-    /// Those of [`accumulate_data`](Self::accumulate_data); a type that is neither a whole number nor a truth value nor a byte.
+    /// Those of [`accumulate_data`](Self::accumulate_data); a type that is not an integer, a truth value, a character or a byte.
     pub fn compare_and_swap_data(
         &self,
         new: &SendData,
@@ -343,8 +343,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// The shortest way of [`get_accumulate_data`](Self::get_accumulate_data): one element that is a word of mapped memory. `value` and the
-    /// value before, which is returned, are its bytes, the lowest first. `None`: nothing was done, and the call goes another way.
+    /// The fast path of [`get_accumulate_data`](Self::get_accumulate_data): one element that is a word of mapped memory. `value` and the
+    /// returned old value are its bytes, lowest first. `None`: nothing was done, and the caller has to take the general path.
     #[inline(never)]
     pub fn try_update(
         &self,
@@ -379,7 +379,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ) -> Option<u64> {
         let at = self.locate(rank, displacement, width.bytes())?;
         let mut state = self.communicator.state_briefly()?;
-        // What was put before is not overtaken.
+        // Puts that were started before must not be overtaken.
         if !self.puts.with(|puts| puts.are_none()) || !state.may_skip_progress() {
             return None;
         }
@@ -430,7 +430,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Updates, and gives what was there before in `result`.
+    /// Updates, and stores the old values in `result`.
     fn carry_out(
         &self,
         call: &'static str,
@@ -438,7 +438,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         target: TargetData<'_>,
         result: Option<&RecvData>,
     ) -> Result<()> {
-        // What was put before is not overtaken.
+        // Puts that were started before must not be overtaken.
         self.flush_puts()?;
         let Some(result) = result else { return self.carry_out_into(call, update, target) };
         if let Some(before) = result.as_buffer() {
@@ -473,8 +473,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Updates elements that are not all mapped words in one piece of memory: those that are as such, the others under the word of the
-    /// target, all at once.
+    /// Updates elements that are not all mapped words in one piece of memory: the words by atomic operations, all others together under the
+    /// target's lock word.
     #[inline(never)]
     fn update_pieces(
         &self,
@@ -540,17 +540,17 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.flush_puts()
     }
 
-    /// Becomes the task that updates at a rank.
+    /// Takes the lock word of a rank.
     fn take_updating(&self, rank: u32) -> Result<()> {
         let own = u64::from(self.rank()) + 1;
         let mut expected = 0;
-        // The task that updates needs no other one for it, and rings nobody when it is done.
+        // The task that updates needs no other task for that, and rings nobody when it is done.
         self.communicator.try_until(|| {
             let found = self.on_control(rank, UPDATING, AtomicOp::CompareSwap { expected, new: own })?;
             if found == expected {
                 return Ok(Some(()));
             }
-            // The word is a claim; one that names no task is as good as free.
+            // The word may hold anything that another task wrote; one that names no task counts as free.
             let holder =
                 found.checked_sub(1).and_then(|holder| self.endpoints.get(usize::try_from(holder).ok()?));
             let has_ended = match holder {
@@ -563,7 +563,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Combines numbers of a task's window with others, from a displacement in its units on.
+    /// Combines numbers of a task's window with `from`, starting at a displacement in the target's units.
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data).
@@ -579,7 +579,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         lend(values, |data| self.accumulate_data(&data, target, &op.into()))
     }
 
-    /// Combines numbers of a task's window with others; what was there before.
+    /// Combines numbers of a task's window with others; returns the old values.
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data).
@@ -610,7 +610,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Combines one number of a task's window with another; what was there before (`MPI_Fetch_and_op`).
+    /// Combines one number of a task's window with another; returns the old value (`MPI_Fetch_and_op`).
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data).
@@ -630,7 +630,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(old[0])
     }
 
-    /// Replaces one number of a task's window if it is the expected one; what was there before.
+    /// Replaces one number of a task's window if it has the expected value; returns the old value.
     ///
     /// # Errors
     /// Those of [`compare_and_swap_data`](Self::compare_and_swap_data).
@@ -668,7 +668,7 @@ fn lend_mut<T: Number, R>(room: &mut [T], receive: impl FnOnce(RecvData) -> Resu
     crate::buffer::lend_elements_mut(room, (count, &datatype), receive)
 }
 
-/// The packed bytes of an origin, for a call that uses them up; none, if there is none.
+/// Calls `use_up` with the packed bytes of the origin; with no bytes if there is none.
 fn with_packed<R>(origin: Option<&SendData>, use_up: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
     match origin.map(|origin| (origin, origin.as_bytes())) {
         None => use_up(&[]),
@@ -685,7 +685,7 @@ fn word<const SIZE: usize>(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// The bytes of a number, as the lowest ones of a word.
+/// The bytes of a number as the lowest bytes of a word.
 fn word_of<T: Number>(value: &T) -> u64 {
     let mut word = [0; 8];
     let bytes = buffer::bytes_of(std::slice::from_ref(value));

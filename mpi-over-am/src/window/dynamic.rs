@@ -1,8 +1,8 @@
 //! Windows whose memory comes and goes (MPI 5.0 section 12.2.4): each task keeps a directory of what it has attached in memory
 //! that the others read.
 //!
-//! The directory has a version, odd while it changes. A task that uses the window reads the version of the target, and the
-//! directory again if that is a new one.
+//! The directory has a version number, odd while it changes. A task that uses the window reads the target's version, and reads the
+//! directory again if the version is new.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -22,7 +22,7 @@ const VERSION: u64 = 16;
 const COUNT: u64 = 24;
 const HEAD_BYTES: usize = 32;
 const ENTRIES: u64 = HEAD_BYTES as u64;
-/// Address, bytes, region and generation, nothing.
+/// Address, bytes, region and generation, and one unused word.
 const ENTRY_WORDS: usize = 4;
 const ENTRY_BYTES: usize = ENTRY_WORDS * 8;
 
@@ -37,7 +37,7 @@ pub(super) struct Attached {
     pub(super) memory: Exposed,
 }
 
-/// What is known of another task's directory.
+/// What this task knows of another task's directory.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     version: u64,
@@ -46,7 +46,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// The piece that has the byte at an address.
+    /// The piece that contains an address.
     fn piece_at(&self, at: u64) -> Option<Entry> {
         let behind = self.entries.partition_point(|entry| entry.at <= at);
         let entry = *self.entries.get(behind.checked_sub(1)?)?;
@@ -62,10 +62,10 @@ struct Entry {
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Opens memory to the others (`MPI_Win_attach`): its address, which they use as displacement.
+    /// Attaches memory, so that the others can reach it (`MPI_Win_attach`). Returns its address, which they use as displacement.
     ///
     /// # Errors
-    /// The window is not dynamic; no byte; too many pieces.
+    /// The window is not dynamic; the memory has 0 bytes; too many pieces are attached.
     pub fn attach(&self, memory: impl Into<WindowMemory>) -> Result<u64> {
         const CALL: &str = "Window::attach";
         self.check_dynamic(CALL)?;
@@ -95,10 +95,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Closes memory that begins at this address, and gives it back (`MPI_Win_detach`).
+    /// Detaches the memory that begins at this address, and gives it back (`MPI_Win_detach`).
     ///
     /// # Errors
-    /// The window is not dynamic, or no piece begins there.
+    /// The window is not dynamic, or no attached piece begins there.
     pub fn detach(&self, at: u64) -> Result<am_core::buffer::JobBuffer> {
         const CALL: &str = "Window::detach";
         self.check_dynamic(CALL)?;
@@ -124,7 +124,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Err(Error::refused(ErrorClass::RmaFlavor, call, what, size))
     }
 
-    /// Writes the directory anew.
+    /// Rewrites the directory.
     fn publish(&self, attached: &[Attached]) -> Result<()> {
         let control = &self.control;
         let version = control.atomic_u64(VERSION)?;
@@ -143,11 +143,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Where bytes of a task are, by their address there: in one attached piece, or in several that touch each other. `each` hears of
-    /// them in order, with their numbers of bytes.
+    /// Finds the bytes at an address of another task: in one attached piece, or in several adjacent ones. `each` is called for the pieces
+    /// in order, with their numbers of bytes.
     ///
     /// # Errors
-    /// A byte that no attached piece has.
+    /// A byte that is in no attached piece.
     pub(super) fn find(
         &self,
         rank: u32,
@@ -165,7 +165,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut at = u64::try_from(address).map_err(|_| outside())?;
         let end = at.checked_add(len).ok_or_else(outside)?;
         loop {
-            // Nothing is anywhere behind what is attached, too.
+            // A range of 0 bytes may lie outside of what is attached.
             let Some(entry) = known(at) else {
                 return if len == 0 { Ok(()) } else { Err(outside()) };
             };
@@ -179,7 +179,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Where bytes of a task are, if one attached piece has all of them.
+    /// Where the bytes of a task are, if one attached piece contains all of them.
     pub(super) fn find_one(&self, rank: u32, at: u64, len: u64) -> Result<Option<RemoteAddress>> {
         self.refresh(rank)?;
         let entry = self.directories.with(|known| known[rank as usize].piece_at(at));
@@ -221,7 +221,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut state = self.communicator.state()?;
         let read = state.context.with_mapped(to, bytes.len() as u64, |range| range.read(0, bytes))?;
         drop(state);
-        // Ordering: the version is read before the entries, and once more behind them.
+        // Ordering: the version is read before the entries, and again after them.
         fence(Ordering::Acquire);
         if read == Some(true) {
             return Ok(());

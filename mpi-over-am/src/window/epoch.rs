@@ -1,4 +1,4 @@
-//! Epochs: when a window may be used, and when what was done is done (MPI 5.0 section 12.5).
+//! Epochs: when a window may be used, and when its operations are complete (MPI 5.0 section 12.5).
 
 use am_core::fabric::Fabric;
 
@@ -15,7 +15,7 @@ pub struct Assertion(u32);
 impl Assertion {
     /// None.
     pub const NONE: Self = Self(0);
-    /// Nobody holds a lock that conflicts, or: the matching call of the other side has been made (`MPI_MODE_NOCHECK`).
+    /// No conflicting lock is held; or the matching call of the other side has been made (`MPI_MODE_NOCHECK`).
     pub const NO_CHECK: Self = Self(1);
     /// This task has not stored into its part (`MPI_MODE_NOSTORE`).
     pub const NO_STORE: Self = Self(2);
@@ -26,13 +26,13 @@ impl Assertion {
     /// The fence begins no epoch (`MPI_MODE_NOSUCCEED`).
     pub const NO_SUCCEED: Self = Self(16);
 
-    /// Whether all of `other` are promised.
+    /// Whether all promises of `other` are given.
     #[must_use]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Refuses promises that a call does not know.
+    /// Rejects promises that do not apply to a call.
     pub(super) fn only(self, call: &'static str, known: Self) -> Result<()> {
         if self.0 & !known.0 == 0 { Ok(()) } else { Err(unknown(call, i64::from(self.0))) }
     }
@@ -55,27 +55,27 @@ fn unknown(call: &'static str, bits: i64) -> Error {
 pub(super) struct Epochs {
     /// Between two fences.
     fenced: bool,
-    /// The ranks of [`Window::start`].
+    /// The ranks given to [`Window::start`].
     started: Option<Vec<u32>>,
-    /// The ranks of [`Window::post`] that have not completed.
+    /// The ranks given to [`Window::post`] that have not completed.
     posted: Option<Vec<u32>>,
     /// A thread waits in [`Window::start`].
     is_starting: bool,
     /// The locks of single ranks, by rank.
     locks: Box<[Option<Held>]>,
-    /// How many of these there are.
+    /// How many of the locks are held or awaited.
     locked: u32,
     pub(super) locked_all: Option<Held>,
 }
 
-/// How far a lock is.
+/// The state of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     /// A thread waits for it.
     Awaited,
     /// The program has promised that none is needed.
     Promised,
-    /// It was taken.
+    /// It is held.
     Taken,
 }
 
@@ -85,14 +85,14 @@ impl Held {
     }
 }
 
-/// Whether a lock is here.
+/// Whether a lock is held or promised.
 #[inline(always)]
 fn is_here(held: Option<Held>) -> bool {
     held.is_some_and(Held::is_here)
 }
 
 impl Epochs {
-    /// None, in a window of so many tasks.
+    /// No epochs, for a window of this many tasks.
     pub(super) fn new(tasks: usize) -> Self {
         Self {
             fenced: false,
@@ -105,7 +105,7 @@ impl Epochs {
         }
     }
 
-    /// The lock of a rank that the window has.
+    /// The lock on a rank, which the window must have.
     pub(super) fn lock_of(&self, rank: u32) -> Option<Held> {
         self.locks[rank as usize]
     }
@@ -120,7 +120,7 @@ impl Epochs {
         self.locked > 0
     }
 
-    /// Whether this task may use the window of `rank`, which it has.
+    /// Whether this task may access the window of `rank`, which the window must have.
     #[inline(always)]
     pub(super) fn is_open(&self, rank: u32) -> bool {
         self.fenced || self.is_locked(rank) || self.is_started(rank)
@@ -131,7 +131,7 @@ impl Epochs {
         self.started.as_ref().is_some_and(|started| started.contains(&rank))
     }
 
-    /// Refuses what [`is_open`](Self::is_open) does not allow.
+    /// Rejects an access that [`is_open`](Self::is_open) does not allow.
     pub(super) fn check_access(&self, call: &'static str, rank: u32) -> Result<()> {
         if self.is_open(rank) {
             return Ok(());
@@ -158,7 +158,7 @@ impl Epochs {
         Err(refused(call, what, i64::try_from(value).unwrap_or(i64::MAX)))
     }
 
-    /// A lock begins where no other kind of epoch is; a fence's is over when nothing else needs it.
+    /// A lock may begin only when no other kind of epoch is open; it ends an epoch of fences.
     pub(super) fn begin_lock(&mut self, call: &'static str, rank: Option<u32>) -> Result<()> {
         let is_open = self.started.is_some()
             || self.is_starting
@@ -172,7 +172,7 @@ impl Epochs {
         Ok(())
     }
 
-    /// Whether a flush is possible: under a lock only.
+    /// Rejects a flush outside a lock.
     #[inline]
     pub(super) fn check_locked(&self, call: &'static str, rank: Option<u32>) -> Result<()> {
         let is_locked = match rank {
@@ -191,7 +191,7 @@ pub(super) fn refused(call: &'static str, what: &'static str, value: i64) -> Err
 
 /// A note that a task has exposed its window.
 const POSTED: i32 = -2;
-/// A note that a task has done all it wanted.
+/// A note that a task has completed its accesses.
 const COMPLETED: i32 = -3;
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
@@ -207,7 +207,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// What [`fence`](Self::fence) refuses.
+    /// The checks of [`fence`](Self::fence).
     pub(crate) fn check_fence(&self, promise: Assertion) -> Result<()> {
         let known = Assertion::NO_STORE | Assertion::NO_PUT | Assertion::NO_PRECEDE | Assertion::NO_SUCCEED;
         promise.only("Window::fence", known)?;
@@ -219,10 +219,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.epochs.with(|epochs| epochs.fenced = !promise.has(Assertion::NO_SUCCEED));
     }
 
-    /// Opens this task's part to the tasks of a group, until [`wait`](Self::wait) (`MPI_Win_post`).
+    /// Exposes this task's part to the tasks of a group, until [`wait`](Self::wait) (`MPI_Win_post`).
     ///
     /// # Errors
-    /// It is open; a task that the window does not have; an unknown promise.
+    /// It is exposed already; a task that is not in the window; an unknown promise.
     pub fn post(&self, group: &Group, promise: Assertion) -> Result<()> {
         promise.only("Window::post", Assertion::NO_CHECK | Assertion::NO_STORE | Assertion::NO_PUT)?;
         let ranks = self.ranks_of("Window::post", group)?;
@@ -236,10 +236,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Begins to use the windows of the tasks of a group, when they have opened them (`MPI_Win_start`).
+    /// Begins to access the windows of the tasks of a group, once they have exposed them (`MPI_Win_start`).
     ///
     /// # Errors
-    /// Another epoch is open; a task that the window does not have; an unknown promise; the death of a task.
+    /// Another epoch is open; a task that is not in the window; an unknown promise; the death of a task.
     pub fn start(&self, group: &Group, promise: Assertion) -> Result<()> {
         let (ranks, notes) = self.begin_start(group, promise)?;
         let posted = self.receive_notes(notes);
@@ -247,7 +247,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         posted
     }
 
-    /// The beginning of [`start`](Self::start): the ranks, and the notes that are to be waited for.
+    /// The beginning of [`start`](Self::start): the ranks, and the notes to wait for.
     pub(crate) fn begin_start(&self, group: &Group, promise: Assertion) -> Result<(Vec<u32>, Vec<Key>)> {
         promise.only("Window::start", Assertion::NO_CHECK)?;
         let ranks = self.ranks_of("Window::start", group)?;
@@ -266,7 +266,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok((ranks, notes))
     }
 
-    /// The end of [`start`](Self::start); without ranks, it has failed.
+    /// The end of [`start`](Self::start); with `None`, it has failed.
     pub(crate) fn end_start(&self, ranks: Option<Vec<u32>>) {
         self.epochs.with(|epochs| {
             epochs.is_starting = false;
@@ -275,7 +275,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         });
     }
 
-    /// Ends what [`start`](Self::start) began: all is in place at the targets (`MPI_Win_complete`).
+    /// Ends the epoch of [`start`](Self::start): all operations are then complete at the targets (`MPI_Win_complete`).
     ///
     /// # Errors
     /// Nothing was started; the death of a task.
@@ -291,21 +291,21 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         started.ok_or_else(|| refused("Window::complete", "nothing was started", i64::from(self.rank())))
     }
 
-    /// The end of [`complete`](Self::complete), when all is in place.
+    /// The end of [`complete`](Self::complete), when all operations are complete.
     pub(crate) fn end_complete(&self, ranks: &[u32]) -> Result<()> {
         self.send_notes(COMPLETED, ranks)
     }
 
-    /// Closes this task's part, when all tasks of the group have completed (`MPI_Win_wait`).
+    /// Waits until all tasks of the group have completed, and ends the exposure of this task's part (`MPI_Win_wait`).
     ///
     /// # Errors
-    /// It is not open; the death of a task.
+    /// It is not exposed; the death of a task.
     pub fn wait(&self) -> Result<()> {
         let notes = self.begin_wait()?;
         self.receive_notes(notes)
     }
 
-    /// The beginning of [`wait`](Self::wait): the notes that are to be waited for.
+    /// The beginning of [`wait`](Self::wait): the notes to wait for.
     pub(crate) fn begin_wait(&self) -> Result<Vec<Key>> {
         let posted = self.epochs.with(|epochs| epochs.posted.take());
         let ranks =
@@ -313,10 +313,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.keys(COMPLETED, &ranks)
     }
 
-    /// Like [`wait`](Self::wait), if it can be done at once: whether it was (`MPI_Win_test`). Makes progress.
+    /// Like [`wait`](Self::wait), but does not wait: returns whether the exposure has ended (`MPI_Win_test`). Makes progress.
     ///
     /// # Errors
-    /// It is not open; an error of progress.
+    /// It is not exposed; an error of progress.
     pub fn test(&self) -> Result<bool> {
         let Some(mut ranks) = self.epochs.with(|epochs| epochs.posted.take()) else {
             return Err(refused("Window::test", "nothing was posted", i64::from(self.rank())));
@@ -328,7 +328,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         looked
     }
 
-    /// Makes progress, and takes the ranks out whose note has come; whether all have.
+    /// Makes progress, and removes the ranks whose note has come; returns whether all have.
     fn look_for_notes(&self, tag: i32, ranks: &mut Vec<u32>) -> Result<bool> {
         let is_over = self.communicator.state()?.look(|state| {
             let mut known = Ok(());
@@ -344,7 +344,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(is_over.is_some())
     }
 
-    /// The ranks in the window of a group's tasks.
+    /// The ranks in the window of the tasks of a group.
     fn ranks_of(&self, call: &'static str, group: &Group) -> Result<Vec<u32>> {
         let all: Vec<u32> = (0..group.size()).collect();
         let ranks = group.translate_ranks(&all, &self.communicator.group())?;
@@ -378,7 +378,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Waits until all puts are in place that were begun before. Makes progress now and then: a program may look for news in memory only.
+    /// Waits until all puts that were started before are in place. Makes progress now and then even without any, since a program may poll
+    /// memory only.
     #[inline]
     pub(super) fn flush_puts(&self) -> Result<()> {
         let mut state = self.communicator.state()?;
@@ -395,7 +396,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.communicator.wait_until(|context| batches.iter().all(|batch| batch.is_placed(context)))
     }
 
-    /// The puts that a flush waits for, in turns with threads that go on to put.
+    /// The puts that a flush waits for, where other threads may start more meanwhile.
     ///
     /// # Errors
     /// Too many counters.

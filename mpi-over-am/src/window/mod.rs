@@ -1,8 +1,8 @@
 //! One-sided communication (MPI 5.0 chapter 12): windows on the memory of other tasks, over am-core's put, get and rmw.
 //!
-//! A put or get has left or reached the origin's memory when its call returns; where peers map or copy each other's memory that
-//! is all there is to do, and no call of the target is needed. A flush waits for what had to be sent as messages.
-//! Updates ([`Window::accumulate_data`] and the like) are done when they return.
+//! When a put or get returns, it no longer uses the origin's memory; where peers map or copy each other's memory it is then complete, and
+//! the target need not make any call. A flush waits for puts that had to be sent as messages. Updates ([`Window::accumulate_data`] and the
+//! like) are done when they return.
 
 mod accumulate;
 mod common_memory;
@@ -73,11 +73,11 @@ pub struct Window<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     memory: Option<Exposed>,
     /// The memory of all parts, if this task has mapped it.
     common: Option<CommonMemory>,
-    /// Where the memory begins, for the layer above.
+    /// Where the memory begins, as the layer above sees it.
     base: AtomicPtr<u8>,
     control: Exposed,
     peers: Vec<Peer>,
-    /// Its tasks, by rank.
+    /// The tasks of the window, by rank.
     endpoints: Arc<[Endpoint]>,
     puts: L::Field<Puts>,
     epochs: L::Field<Epochs>,
@@ -86,28 +86,28 @@ pub struct Window<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     properties: Properties<L>,
 }
 
-/// What is known of a task's part of the window.
+/// What this task knows of another task's part of the window.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     data: RemoteAddress,
     control: RemoteAddress,
     size: u64,
     unit: u64,
-    /// The address of the memory in its task, modulo 8: whether words lie where atomic operations can reach them.
+    /// The address of the memory in its task, modulo 8, which tells where words are aligned for atomic operations.
     skew: u64,
 }
 
 /// The words of a window's control memory, by offset. Behind those of its flavor come the words of its lock ([`LockQueue`]).
 ///
-/// Held by the task that updates elements that are no words: its rank and 1; 0 if there is none.
+/// The lock for updates of elements that are not words: the rank of the task that holds it, plus 1; 0 if it is free.
 const UPDATING: u64 = 0;
 const CONTROL_BYTES: usize = 16;
 
-/// Memory for an allocated part, even for one of no byte.
+/// Bytes that are allocated for a part, even for one of 0 bytes.
 const MEMORY_BYTES_MIN: usize = 8;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A window on memory that each task gives (`MPI_Win_create`), with displacements in units of `unit` bytes. Collective. The
+    /// A window on memory that each task provides (`MPI_Win_create`), with displacements in units of `unit` bytes. Collective. The
     /// memory comes back with [`Window::free`].
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Window::new(self, Flavor::Created, |_| Ok(Some(memory)), unit, info)
     }
 
-    /// A window on `bytes` bytes of new, zeroed memory of each task, where peers reach it the fastest way there is
+    /// A window on `bytes` bytes of new, zeroed memory of each task, allocated such that peers reach it as fast as possible
     /// (`MPI_Win_allocate`). Collective.
     ///
     /// # Errors
@@ -144,9 +144,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 /// A task's part of a window.
 #[derive(Debug)]
 pub(crate) enum Sized {
-    /// Memory of its own, of which fewer bytes may be the window's.
+    /// Memory of its own, of which the window may use fewer bytes.
     Own { memory: JobBuffer, bytes: usize },
-    /// The part of this task in memory that all have mapped.
+    /// This task's part of memory that all tasks have mapped.
     Common(CommonMemory),
 }
 
@@ -171,7 +171,7 @@ impl From<WindowMemory> for Sized {
     }
 }
 
-/// Refuses what no window can have.
+/// Rejects arguments that no window may have.
 pub(crate) fn check_new<F: Fabric, L: LockPolicy>(parent: &Communicator<F, L>, unit: u32) -> Result<()> {
     let (class, what) = if unit == 0 {
         (ErrorClass::Displacement, "the unit of displacements is 1 byte or more")
@@ -183,7 +183,7 @@ pub(crate) fn check_new<F: Fabric, L: LockPolicy>(parent: &Communicator<F, L>, u
     Err(Error::refused(class, "a new window", what, i64::from(unit)))
 }
 
-/// A window that does not know the parts of the other tasks yet.
+/// A window that does not yet know the parts of the other tasks.
 #[derive(Debug)]
 pub(crate) struct NewWindow<F: Fabric, L: LockPolicy> {
     communicator: Communicator<F, L>,
@@ -194,12 +194,12 @@ pub(crate) struct NewWindow<F: Fabric, L: LockPolicy> {
     control: Exposed,
     placed: Counter,
     info: Info,
-    /// What the others have to know of this task's part.
+    /// What the other tasks have to know about this task's part.
     own: Vec<u64>,
 }
 
 impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
-    /// This task's part, on a communicator of the window's own.
+    /// Creates this task's part, on a communicator of the window's own.
     ///
     /// # Errors
     /// The job's memory is used up; too many regions.
@@ -216,7 +216,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
             Some(Sized::Own { memory, bytes }) => {
                 let mut memory =
                     if memory.is_empty() { state.context.alloc(MEMORY_BYTES_MIN)? } else { memory };
-                // Of nothing the program has no address: the memory is there for those alone that reach for it.
+                // To the program a part of 0 bytes has no address: its memory serves only the tasks that access it.
                 let base = if bytes == 0 { std::ptr::null_mut() } else { memory.as_mut_ptr() };
                 let exposed = state.context.expose(memory, Access::READ_WRITE)?;
                 (Some(exposed), base, bytes as u64, None)
@@ -275,7 +275,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
     }
 }
 
-/// Bytes of the control memory before the lock.
+/// Bytes of the control memory before the words of the lock.
 fn control_bytes(flavor: Flavor) -> usize {
     if flavor == Flavor::Dynamic { dynamic::CONTROL_BYTES } else { CONTROL_BYTES }
 }
@@ -296,46 +296,46 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(new.end(words.iter().map(Vec::as_slice)))
     }
 
-    /// Its tasks, by rank (`MPI_Win_get_group`).
+    /// The tasks of the window, by rank (`MPI_Win_get_group`).
     #[must_use]
     pub fn group(&self) -> Group {
         self.communicator.group()
     }
 
-    /// This task's rank in it.
+    /// This task's rank in the window.
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.communicator.rank()
     }
 
-    /// How its memory came to be (`MPI_WIN_CREATE_FLAVOR`).
+    /// How the window's memory came to be (`MPI_WIN_CREATE_FLAVOR`).
     #[must_use]
     pub fn flavor(&self) -> Flavor {
         self.flavor
     }
 
-    /// Bytes of this task's part (`MPI_WIN_SIZE`).
+    /// The size of this task's part in bytes (`MPI_WIN_SIZE`).
     #[must_use]
     pub fn size(&self) -> u64 {
         self.own().size
     }
 
-    /// Bytes of one displacement into this task's part (`MPI_WIN_DISP_UNIT`).
+    /// The unit of displacements into this task's part, in bytes (`MPI_WIN_DISP_UNIT`).
     #[must_use]
     pub fn unit(&self) -> u64 {
         self.own().unit
     }
 
-    /// Where this task's part begins (`MPI_WIN_BASE`), for layers that have promises of their own; null for a dynamic window, and
-    /// for a part of no byte.
+    /// The address of this task's part (`MPI_WIN_BASE`), for layers that have safety rules of their own; null for a dynamic window, and for
+    /// a part of 0 bytes.
     #[must_use]
     pub fn base(&self) -> *mut u8 {
-        // Ordering: it is never changed. It is an atomic since pointers are no numbers that threads share.
+        // Ordering: the value never changes. It is an atomic because raw pointers are not `Sync`.
         self.base.load(Ordering::Relaxed)
     }
 
-    /// Where this task has mapped the part of a rank, how many bytes that has, and its unit; `None` if this task cannot load and store
-    /// there (`MPI_Win_shared_query`). Its own part it always can. For layers that have promises of their own.
+    /// The address at which this task has mapped the part of a rank, its size in bytes, and its unit; `None` if this task cannot load and
+    /// store there (`MPI_Win_shared_query`). It always can in its own part. For layers that have safety rules of their own.
     ///
     /// # Errors
     /// An unknown rank.
@@ -354,20 +354,20 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.peers[self.communicator.rank() as usize]
     }
 
-    /// Copies from this task's part: `to.len()` elements from byte `offset` on.
+    /// Copies from this task's part: `to.len()` elements, starting at byte `offset`.
     ///
     /// # Errors
-    /// Outside the part, or the window has none.
+    /// The elements lie outside the part, or the window has no part here.
     pub fn read<T: NoUninit + AnyBitPattern>(&self, offset: u64, to: &mut [T]) -> Result<()> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(to);
         let memory = self.check_own(offset, bytes.len())?;
         Ok(memory.read(offset, bytes)?)
     }
 
-    /// Copies into this task's part, from byte `offset` on.
+    /// Copies into this task's part, starting at byte `offset`.
     ///
     /// # Errors
-    /// Outside the part, or the window has none.
+    /// The elements lie outside the part, or the window has no part here.
     pub fn write<T: NoUninit>(&self, offset: u64, from: &[T]) -> Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(from);
         let memory = self.check_own(offset, bytes.len())?;
@@ -385,11 +385,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Ends the window (`MPI_Win_free`). Collective: waits until all tasks have come, and gives the program's or the library's
-    /// memory back. The delete callbacks of its attributes run before.
+    /// Frees the window (`MPI_Win_free`). Collective: waits until all tasks have called it, and gives the memory back. The delete callbacks
+    /// of its attributes run first.
     ///
     /// # Errors
-    /// An epoch is open; the death of a task; a callback's own.
+    /// An epoch is open; the death of a task; the error of a callback.
     pub fn free(self) -> Result<Option<JobBuffer>> {
         let deleted = self.begin_free();
         self.check_free()?;
@@ -399,13 +399,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         deleted.map(|()| memory)
     }
 
-    /// Refuses to end the window while an epoch is open.
+    /// Rejects the end of the window while an epoch is open.
     pub(crate) fn check_free(&self) -> Result<()> {
         let handle = self.properties.handle.get();
         self.epochs.with(|epochs| epochs.check_closed("Window::free", handle))
     }
 
-    /// The last step of [`free`](Self::free), when all tasks have come.
+    /// The last step of [`free`](Self::free), when all tasks have called it.
     pub(crate) fn end_free(self) -> Result<Option<JobBuffer>> {
         let mut state = self.communicator.state()?;
         state.context.unexpose(self.control)?;
@@ -419,45 +419,45 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(None)
     }
 
-    /// What [`free`](Self::free) does first: refuses while an epoch is open, and deletes the attributes. For a layer above whose
-    /// callbacks still have to find the window by its number.
+    /// The first step of [`free`](Self::free): fails while an epoch is open, and deletes the attributes. For layers above whose callbacks
+    /// still have to find the window by its handle.
     ///
     /// # Errors
-    /// An epoch is open; a callback's own, which does not keep the other attributes from going.
+    /// An epoch is open; the error of a callback; the other attributes are deleted nonetheless.
     pub fn begin_free(&self) -> Result<()> {
         self.check_free()?;
         self.properties.delete_attributes()
     }
 
-    /// Its name; empty if it has none (`MPI_Win_get_name`).
+    /// The window's name; empty if it has none (`MPI_Win_get_name`).
     #[must_use]
     pub fn name(&self) -> String {
         self.properties.name()
     }
 
-    /// Gives it a name, for people to read (`MPI_Win_set_name`). What is beyond [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes is cut.
+    /// Names the window, for people to read (`MPI_Win_set_name`). A name is cut at [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes.
     pub fn set_name(&self, name: &str) {
         self.properties.set_name(name);
     }
 
-    /// The hints that it has (`MPI_Win_get_info`).
+    /// The window's hints (`MPI_Win_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
         self.properties.info.get()
     }
 
-    /// Gives hints (`MPI_Win_set_info`): they are kept, and nothing depends on them so far.
+    /// Sets hints (`MPI_Win_set_info`). They are kept, but nothing depends on them so far.
     pub fn set_info(&self, info: &Info) {
         self.properties.info.set(info.clone());
     }
 
-    /// The number under which the layer above knows it: callbacks get it. 0 at first.
+    /// The number by which the layer above knows the window; callbacks get it. Initially 0.
     #[must_use]
     pub fn handle(&self) -> u64 {
         self.properties.handle.get()
     }
 
-    /// Tells the number under which the layer above knows it.
+    /// Sets the number by which the layer above knows the window.
     pub fn set_handle(&self, handle: u64) {
         self.properties.handle.set(handle);
     }
@@ -489,10 +489,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.properties.attribute(keyval)
     }
 
-    /// Gives an attribute a value (`MPI_Win_set_attr`); the delete callback runs for an older one.
+    /// Sets the value of an attribute (`MPI_Win_set_attr`); the delete callback runs for a previous value.
     ///
     /// # Errors
-    /// A keyval that was freed, or is for another kind of object; the callback's own, and then nothing has changed.
+    /// A keyval that was freed, or is for another kind of object; the error of the callback, and then nothing has changed.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
         self.properties.set_attribute(keyval, value)
     }
@@ -500,7 +500,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Deletes an attribute, after its callback (`MPI_Win_delete_attr`).
     ///
     /// # Errors
-    /// There is no such attribute; the callback's own, and then it stays.
+    /// There is no such attribute; the error of the callback, and then the attribute stays.
     pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
         self.properties.delete_attribute(keyval)
     }

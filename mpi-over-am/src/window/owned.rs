@@ -1,4 +1,4 @@
-//! Operations on windows that own their buffer, and give it back with a wait (MPI 5.0 section 12.3.5).
+//! Operations on windows that own their buffer, and return it from a wait (MPI 5.0 section 12.3.5).
 
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -13,7 +13,8 @@ use crate::request::OwnedRequest;
 use mpi_datatype::{Datatype, Predefined};
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Starts a put of elements, which come back with the wait (`MPI_Rput`). They are in place after the epoch, or a flush.
+    /// Starts a put of elements, which the wait returns (`MPI_Rput`). They are in place at the target at the end of the epoch, or after a
+    /// flush.
     ///
     /// # Errors
     /// Those of [`put`](Self::put).
@@ -29,7 +30,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_with(from, |started| self.start_put(bytes, target, started))
     }
 
-    /// Starts a get into the elements of `to`, which come back with the wait (`MPI_Rget`).
+    /// Starts a get into the elements of `to`, which the wait returns (`MPI_Rget`).
     ///
     /// # Errors
     /// Those of [`get`](Self::get).
@@ -45,7 +46,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_with(to, |started| self.start_get(room, target, started))
     }
 
-    /// Like [`accumulate`](Self::accumulate), as a request, which is over (`MPI_Raccumulate`).
+    /// Like [`accumulate`](Self::accumulate), as a request, which is complete at once (`MPI_Raccumulate`).
     ///
     /// # Errors
     /// Those of [`accumulate`](Self::accumulate).
@@ -60,8 +61,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_with(values, |_| Ok(()))
     }
 
-    /// Like [`get_accumulate`](Self::get_accumulate), as a request, which is over (`MPI_Rget_accumulate`): what was there before comes
-    /// with the wait.
+    /// Like [`get_accumulate`](Self::get_accumulate), as a request, which is complete at once (`MPI_Rget_accumulate`): the wait returns the
+    /// old values.
     ///
     /// # Errors
     /// Those of [`get_accumulate`](Self::get_accumulate).
@@ -76,7 +77,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_with(before, |_| Ok(()))
     }
 
-    /// Starts a transfer of one piece at most, whose request keeps its memory.
+    /// Starts a transfer of at most one piece, whose request keeps its memory.
     fn start_with<T: Send + 'static>(
         &self,
         memory: Vec<T>,

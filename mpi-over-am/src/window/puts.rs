@@ -1,4 +1,4 @@
-//! Which puts of a window are in place.
+//! Which puts to a window are in place.
 
 use am_core::Context;
 use am_core::counter::Counter;
@@ -10,25 +10,25 @@ use crate::error::Result;
 /// Puts that are counted together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
-    /// Bumped when the bytes of a put are in place.
+    /// Incremented when the bytes of a put are in place.
     placed: Counter,
     puts: u64,
 }
 
 impl Batch {
-    /// Whether all are in place. A counter that is gone was that of a batch that was.
+    /// Whether all of them are in place. A counter that no longer exists belonged to a batch that was complete.
     pub(crate) fn is_placed<F: Fabric, H: HandlerSet>(&self, context: &Context<F, H>) -> bool {
         context.counter_value(self.placed).map_or(true, |placed| placed >= self.puts)
     }
 }
 
-/// The puts of a window so far. One batch is enough for a thread that waits for all; where other threads go on to put, who waits closes
-/// the batch, so that it does not wait for what comes later, nor takes that for what it waits for.
+/// The unfinished puts to a window. One batch is enough for a thread that waits for all of them; where other threads may go on to put, the
+/// waiting thread closes the batch, so that puts started later neither make it wait longer nor count as those it waits for.
 #[derive(Debug)]
 pub(super) struct Puts {
-    /// The batch of those that come.
+    /// The batch for new puts.
     open: Batch,
-    /// Those that a thread has waited for, or still waits for.
+    /// Batches that a thread has waited for, or still waits for.
     closed: Vec<Batch>,
 }
 
@@ -37,32 +37,32 @@ impl Puts {
         Self { open: Batch { placed, puts: 0 }, closed: Vec::new() }
     }
 
-    /// What the next put bumps.
+    /// The counter that the next put is to increment.
     #[inline]
     pub(super) fn counter(&self) -> Counter {
         self.open.placed
     }
 
-    /// A put was begun.
+    /// Counts a put that was started.
     #[inline]
     pub(super) fn add(&mut self) {
         self.open.puts += 1;
     }
 
-    /// Whether no put was counted since the last flush. Those to mapped memory are in place at once, and are not counted.
+    /// Whether no put was counted since the last flush. Puts to mapped memory are in place at once, and are not counted.
     #[inline(always)]
     pub(super) fn are_none(&self) -> bool {
         self.open.puts == 0 && self.closed.is_empty()
     }
 
-    /// Whether all are in place.
+    /// Whether all puts are in place.
     #[inline]
     pub(super) fn are_placed<F: Fabric, H: HandlerSet>(&self, context: &Context<F, H>) -> bool {
         (self.open.puts == 0 || self.open.is_placed(context))
             && self.closed.iter().all(|batch| batch.is_placed(context))
     }
 
-    /// Those that are not in place, in batches that get no more.
+    /// Closes the open batch, and returns the batches that are not complete.
     ///
     /// # Errors
     /// Too many counters.

@@ -1,8 +1,8 @@
-//! Shared windows (`MPI_Win_allocate_shared`): memory of all tasks in one file that each has mapped ([`CommonMemory`]); and the same as
-//! arrays of elements, one for each task, where every task loads and stores in all.
+//! Shared windows (`MPI_Win_allocate_shared`): the parts of all tasks lie in one file, which each task has mapped ([`CommonMemory`]). Also
+//! the same as arrays of elements, one per task, in which every task loads and stores.
 //!
-//! Other tasks write this memory at any time, so it is never behind `&` or `&mut`: each access copies. That is one copy by the task
-//! that asks, with no call of the other one. Where tasks cannot map each other's memory, the same calls go by messages.
+//! Other tasks may write this memory at any time, so no `&` or `&mut` ever points to it: each access is one copy by the calling task, and
+//! the other task takes no part. Where tasks cannot map each other's memory, the same calls send messages.
 
 use std::marker::PhantomData;
 
@@ -17,11 +17,11 @@ use crate::job::JobFabric;
 use crate::op::PredefinedOp;
 use crate::policy::{LockPolicy, OneThread};
 
-/// Elements of each task of a communicator that all of them load and store (`MPI_Win_allocate_shared`).
+/// One array of elements per task of a communicator, in which all tasks load and store (`MPI_Win_allocate_shared`).
 ///
-/// A task sees what another one has stored when they have [synchronized](Self::barrier), or when it has been told so after a
-/// [`sync`](Self::sync) on both sides. Two tasks that store to one element at the same time leave either's bytes, or a mixture of
-/// them; [updates](Self::update) of one element come one after the other.
+/// A task sees what another one has stored when they have [synchronized](Self::barrier), or when it has learnt of the store in another way,
+/// with a [`sync`](Self::sync) on both sides. If two tasks store to one element at the same time, it has the bytes of either, or a mixture;
+/// [updates](Self::update) of an element are atomic.
 #[derive(Debug)]
 pub struct SharedWindow<T, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     window: Window<F, L>,
@@ -29,11 +29,11 @@ pub struct SharedWindow<T, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A window on `count` new elements of this task, each of them zero bytes. Tasks may have different numbers of elements.
+    /// A window with `count` new elements of this task, whose bytes are all zero. Tasks may have different numbers of elements.
     /// Collective.
     ///
     /// # Errors
-    /// Elements of no byte; an inter-communicator; the job's memory is used up; the death of a task.
+    /// A type of size 0; an inter-communicator; the job's memory is used up; the death of a task.
     pub fn allocate_shared_window<T: Datum>(
         &self,
         count: usize,
@@ -65,7 +65,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Refuses elements of different sizes.
+    /// Rejects elements of different sizes.
     pub(crate) fn check_units(&self) -> Result<()> {
         let unit = self.unit();
         let Some(other) = self.peers.iter().position(|peer| peer.unit != unit) else { return Ok(()) };
@@ -74,7 +74,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Err(Error::refused(ErrorClass::Displacement, "allocate_shared_window", what, rank))
     }
 
-    /// Units of a rank's part.
+    /// The length of a rank's part in units.
     ///
     /// # Errors
     /// An unknown rank.
@@ -86,7 +86,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 }
 
 impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
-    /// Elements of a rank (`MPI_Win_shared_query`).
+    /// The number of elements of a rank (`MPI_Win_shared_query`).
     ///
     /// # Errors
     /// An unknown rank.
@@ -94,16 +94,17 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.units(rank)
     }
 
-    /// The window, for its group, name, attributes and the calls of untyped windows: it is locked for all (`MPI_Win_lock_all`).
+    /// The underlying window, for its group, name, attributes and the calls on untyped windows. It is locked for all tasks
+    /// (`MPI_Win_lock_all`).
     #[must_use]
     pub fn window(&self) -> &Window<F, L> {
         &self.window
     }
 
-    /// Copies `to.len()` elements of a rank, from `index` on.
+    /// Copies `to.len()` elements of a rank, starting at `index`.
     ///
     /// # Errors
-    /// An unknown rank, elements that it does not have, the death of a task.
+    /// An unknown rank, an index out of range, the death of a task.
     pub fn read(&self, rank: u32, index: u64, to: &mut [T]) -> Result<()> {
         if rank == self.window.rank() {
             return self.window.read(self.offset(index)?, to);
@@ -111,7 +112,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.get(to, rank, self.displacement(index)?)
     }
 
-    /// Copies elements to a rank's, from `index` on. They are in place after a [`sync`](Self::sync).
+    /// Copies elements to those of a rank, starting at `index`. They are in place after a [`sync`](Self::sync).
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
@@ -122,7 +123,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.put(from, rank, self.displacement(index)?)
     }
 
-    /// One element of a rank.
+    /// Loads one element of a rank.
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
@@ -140,7 +141,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.write(rank, index, &[element])
     }
 
-    /// What this task has stored is in place, and what it loads from now on is new (`MPI_Win_sync`).
+    /// Completes this task's stores, and lets later loads see those of others (`MPI_Win_sync`).
     ///
     /// # Errors
     /// The death of a task.
@@ -149,7 +150,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.sync()
     }
 
-    /// Waits until all tasks have come here; each then sees what the others had stored.
+    /// Waits until all tasks have called it; each then sees what the others had stored.
     ///
     /// # Errors
     /// The death of a task.
@@ -159,7 +160,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.sync()
     }
 
-    /// Ends the window (`MPI_Win_free`). Collective.
+    /// Frees the window (`MPI_Win_free`). Collective.
     ///
     /// # Errors
     /// The death of a task; a callback's own.
@@ -178,7 +179,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
 }
 
 impl<T: Number, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
-    /// Makes an element what it and `operand` come to, and returns what it was (`MPI_Fetch_and_op`). No other update comes between.
+    /// Replaces an element by the result of `op` on it and `operand`, atomically, and returns the old value (`MPI_Fetch_and_op`).
     ///
     /// # Errors
     /// An operation that is not defined for the type; those of [`read`](Self::read).

@@ -19,32 +19,33 @@ use crate::request_id::RequestId;
 use crate::state::State;
 use mpi_datatype::{Datatype, Predefined, Visit};
 
-/// Elements in a task's window: `count` of a datatype, counted from a displacement.
+/// Elements in a task's window: `count` elements of a datatype, starting at a displacement.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetData<'a> {
-    /// Whose window.
+    /// The rank whose window it is.
     pub rank: u32,
-    /// In the target's units; in a dynamic window, an address.
+    /// The displacement, in the target's units; in a dynamic window, an address.
     pub displacement: i64,
-    /// How many.
+    /// The number of elements.
     pub count: u64,
-    /// Of what type. It has the layout that it has here: all tasks have one architecture.
+    /// The type of the elements. Its layout is the same at the target: all tasks have one architecture.
     pub datatype: &'a Datatype,
 }
 
-/// Bytes of a task's window that are in one piece.
+/// Bytes of a task's window that are contiguous.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) to: RemoteAddress,
     pub(super) len: usize,
-    /// The address in its task, modulo 8; [`NO_WORD`] for a part of an element, whose other part lies in another piece.
+    /// The address in its task, modulo 8; [`NO_WORD`] if it contains only a part of an element.
     pub(super) address: u64,
 }
 
 /// An address at which no word of more than a byte lies.
 const NO_WORD: u64 = 1;
 
-/// Bytes of a run from byte `before` of its elements on: the rest of an element, whole elements, the beginning of one.
+/// Splits a run of `len` bytes that starts `before` bytes into its elements: the rest of an element, whole elements, the beginning of an
+/// element.
 fn parts(before: u64, len: u64, element: u64) -> [u64; 3] {
     let rest = ((element - before % element) % element).min(len);
     let beginning = (len - rest) % element;
@@ -53,7 +54,7 @@ fn parts(before: u64, len: u64, element: u64) -> [u64; 3] {
 
 pub(super) type Pieces = SmallVec<[Piece; 4]>;
 
-/// Pieces that are put or got at once: a round of progress looks at each that is under way.
+/// The greatest number of pieces that are put or got at once: each round of progress looks at all that are under way.
 const UNDER_WAY_MAX: usize = 64;
 
 /// The pieces of a layout.
@@ -67,12 +68,12 @@ impl Visit for Collected {
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Copies elements to a task's window (`MPI_Put`). The origin's memory is free when this returns; the elements are in place
-    /// after the epoch, or a flush.
+    /// Copies elements to a task's window (`MPI_Put`). The origin's memory may be used again when this returns; the elements are in place
+    /// at the target at the end of the epoch, or after a flush.
     ///
     /// # Errors
-    /// No epoch is open for the rank, which may be unknown; elements outside the window; another number of bytes than the
-    /// target's elements have; the death of a task.
+    /// No epoch is open for the rank, which may be unknown; elements outside the window; the origin and the target differ in their number
+    /// of bytes; the death of a task.
     pub fn put_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<()> {
         if !self.check_target("Window::put", origin.packed_len(), target)? {
             return Ok(());
@@ -83,8 +84,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// The shortest way of [`put_data`](Self::put_data), from bytes to as many bytes of memory that this task has mapped; whether it was
-    /// done. If not, `put_data` finds the way, or what is wrong.
+    /// The fast path of [`put_data`](Self::put_data): bytes to as many bytes of memory that this task has mapped. Returns whether it was
+    /// done; if not, `put_data` takes another path, or finds the error.
     #[inline(always)]
     pub fn try_put(&self, from: RawBytes, rank: u32, displacement: i64) -> bool {
         let Some(to) = self.locate(rank, displacement, from.len() as u64) else { return false };
@@ -100,11 +101,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         buffer::get_mapped(&mut state.context, from, to)
     }
 
-    /// Where `len` bytes of the window of `rank` are, if this task may use them now. In dynamic windows, nowhere.
+    /// Where `len` bytes of the window of `rank` are, if this task may access them now. `None` for dynamic windows.
     #[inline(always)]
     pub(super) fn locate(&self, rank: u32, displacement: i64, len: u64) -> Option<RemoteAddress> {
         let peer = self.peers.get(rank as usize)?;
-        // Below 0 it is larger than any window.
+        // As an unsigned number, a negative offset is larger than any window.
         let offset = displacement.checked_mul(peer.unit.cast_signed())?.cast_unsigned();
         let is_inside = offset <= peer.size && len <= peer.size - offset;
         (is_inside && self.epochs.with(|epochs| epochs.is_open(rank))).then(|| peer.data.plus(offset))
@@ -119,7 +120,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Copies elements from a task's window (`MPI_Get`). They are here when this returns.
+    /// Copies elements from a task's window (`MPI_Get`). They have arrived when this returns.
     ///
     /// # Errors
     /// Those of [`put_data`](Self::put_data).
@@ -146,7 +147,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Like [`put_data`](Self::put_data), as a request, which is over (`MPI_Rput`).
+    /// Like [`put_data`](Self::put_data), as a request, which is complete at once (`MPI_Rput`).
     ///
     /// # Errors
     /// Those of [`put_data`](Self::put_data).
@@ -155,7 +156,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.request_that_is_over()
     }
 
-    /// Like [`get_data`](Self::get_data), as a request, which is over (`MPI_Rget`).
+    /// Like [`get_data`](Self::get_data), as a request, which is complete at once (`MPI_Rget`).
     ///
     /// # Errors
     /// Those of [`get_data`](Self::get_data).
@@ -198,7 +199,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(request)
     }
 
-    /// Copies elements to a task's window, from a displacement in its units on.
+    /// Copies elements to a task's window, starting at a displacement in the target's units.
     ///
     /// # Errors
     /// Those of [`put_data`](Self::put_data).
@@ -211,7 +212,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Copies elements from a task's window, from a displacement in its units on.
+    /// Copies elements from a task's window, starting at a displacement in the target's units.
     ///
     /// # Errors
     /// Those of [`put_data`](Self::put_data).
@@ -224,8 +225,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Starts a [put](Self::put_data) of bytes in one piece, and does not wait: what is under way then, also after an error, is in
-    /// `started`.
+    /// Starts a [put](Self::put_data) of contiguous bytes, and does not wait: transfers that are then under way, also after an error, are
+    /// in `started`.
     ///
     /// # Errors
     /// Those of [`put_data`](Self::put_data).
@@ -241,7 +242,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_puts(bytes, &self.pieces("Window::put", target)?, started)
     }
 
-    /// Starts puts of bytes to pieces that have as many.
+    /// Starts puts of bytes to pieces that together have as many.
     fn start_puts(&self, bytes: RawBytes, pieces: &[Piece], started: &mut Vec<Started>) -> Result<()> {
         let mut state = self.communicator.state()?;
         let mut offset = 0;
@@ -261,7 +262,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Starts a [get](Self::get_data) into memory in one piece; as [`start_put`](Self::start_put).
+    /// Starts a [get](Self::get_data) into contiguous memory; like [`start_put`](Self::start_put).
     ///
     /// # Errors
     /// Those of [`get_data`](Self::get_data).
@@ -277,7 +278,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_gets(into, &self.pieces("Window::get", target)?, started)
     }
 
-    /// Starts gets from pieces into memory of as many bytes.
+    /// Starts gets from pieces into memory of as many bytes as they have.
     fn start_gets(&self, into: RawBuffer, pieces: &[Piece], started: &mut Vec<Started>) -> Result<()> {
         let mut state = self.communicator.state()?;
         let mut offset = 0;
@@ -293,8 +294,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Copies bytes to pieces that have as many; threads that take turns have theirs meanwhile. When this returns, nothing uses the
-    /// bytes any more.
+    /// Copies bytes to pieces that together have as many; other threads may make calls meanwhile. When this returns, nothing uses the bytes
+    /// any more.
     fn put_pieces(&self, bytes: RawBytes, pieces: &[Piece]) -> Result<()> {
         let mut offset = 0;
         pieces.chunks(UNDER_WAY_MAX).try_for_each(|pieces| {
@@ -312,7 +313,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Copies pieces into memory that has as many bytes; as [`put_pieces`](Self::put_pieces).
+    /// Copies pieces into memory of as many bytes as they have; like [`put_pieces`](Self::put_pieces).
     fn get_pieces(&self, into: RawBuffer, pieces: &[Piece]) -> Result<()> {
         let mut offset = 0;
         pieces.chunks(UNDER_WAY_MAX).try_for_each(|pieces| {
@@ -328,12 +329,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         buffer::lend_to_receive(into, |into| self.get_pieces(into, pieces))
     }
 
-    /// Starts puts or gets and waits for them; nothing uses their memory any more when this returns, or unwinds.
+    /// Starts puts or gets and waits for them; nothing uses their memory any more when this returns or unwinds.
     fn transfer(&self, start: impl FnOnce(&mut Vec<Started>) -> Result<()>) -> Result<()> {
         let mut under_way = UnderWay { communicator: &self.communicator, started: Vec::new() };
         start(&mut under_way.started)?;
         while let Some(&next) = under_way.started.last() {
-            // Not by `state`: what another call has left must not keep this one from its result.
+            // Not by `state`: the error of an earlier call must not hide the result of this one.
             let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
             state.wait_over(next.request)?;
             under_way.started.pop();
@@ -342,10 +343,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Whether a call has anything to do, after all checks but that of the place.
+    /// Makes all checks except of the range; returns whether there is anything to do.
     ///
     /// # Errors
-    /// An unknown rank; no epoch is open for it; another number of bytes than the target's elements have.
+    /// An unknown rank; no epoch is open for it; the origin and the target differ in their number of bytes.
     pub(super) fn check_target(&self, call: &'static str, len: u64, target: TargetData<'_>) -> Result<bool> {
         if !self.check_access(call, target.rank)? {
             return Ok(false);
@@ -358,7 +359,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(len > 0 || target.count > 0)
     }
 
-    /// Whether a rank, which the window may be used of, is that of a task.
+    /// Whether a rank, whose window this task may access, is not [`PROC_NULL`].
     ///
     /// # Errors
     /// An unknown rank; no epoch is open for it.
@@ -370,7 +371,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.epochs.with(|epochs| epochs.check_access(call, rank)).map(|()| true)
     }
 
-    /// Lends `call` the elements of a window, if this task has mapped them in one piece: the one check of the whole operation.
+    /// Lends `call` the elements of a window, if this task has mapped them in one piece: one check for the whole operation.
     fn with_mapped_elements<R>(
         &self,
         target: TargetData<'_>,
@@ -381,7 +382,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Like [`with_mapped_elements`](Self::with_mapped_elements), the range with the displacement of its first byte.
+    /// Like [`with_mapped_elements`](Self::with_mapped_elements), but lends the range and the displacement of its first byte.
     pub(super) fn with_mapped<R>(
         &self,
         target: TargetData<'_>,
@@ -394,7 +395,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             _ => target.datatype.span(target.count)?,
         };
         let len = high.wrapping_sub(low).cast_unsigned();
-        // What lies outside is for the slower way to say.
+        // The general path reports what lies outside.
         let Some(at) = self.in_one_piece(target.rank, target.displacement, low, len)? else {
             return Ok(None);
         };
@@ -402,7 +403,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(state.context.with_mapped(at, len, |range| call(range, low))?)
     }
 
-    /// Where `len` bytes of a window begin, if they lie inside it, in one piece.
+    /// Where `len` bytes of a window begin, if they lie inside it and are contiguous.
     pub(super) fn in_one_piece(
         &self,
         rank: u32,
@@ -420,7 +421,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(is_inside.then(|| peer.data.plus(offset)))
     }
 
-    /// The pieces that elements of a window are.
+    /// The contiguous pieces that elements of a window consist of.
     ///
     /// # Errors
     /// Elements outside the window.
@@ -433,7 +434,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         for (at, block) in blocks.0 {
             let mut before = 0;
             self.place(target.rank, target.displacement, at, block, |to, len, address| {
-                // In one piece of memory, as nearly always; or elements, and parts of such that lie in the next piece too.
+                // Contiguous, as nearly always; or whole elements, and parts of elements that continue in the next piece.
                 let parts = if len == block { [0, len, 0] } else { parts(before, len, element) };
                 let mut offset = 0;
                 for (part, is_whole) in parts.into_iter().zip([false, true, false]) {
@@ -451,7 +452,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(pieces)
     }
 
-    /// Where bytes of a task's window are: `each` hears of those in one piece, with their number and their address there, modulo 8.
+    /// Finds bytes of a task's window: `each` is called for each contiguous piece, with its number of bytes and its address in that task,
+    /// modulo 8.
     fn place(
         &self,
         rank: u32,
@@ -480,13 +482,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 }
 
-/// Bytes of a window.
+/// Describes bytes of a window.
 fn bytes_at(rank: u32, displacement: i64, len: usize) -> TargetData<'static> {
     static BYTE: Datatype = Datatype::predefined(Predefined::Byte);
     TargetData { rank, displacement, count: len as u64, datatype: &BYTE }
 }
 
-/// The bytes of elements that are not in one piece.
+/// The bytes of elements that are not contiguous, packed.
 pub(crate) fn packed(data: &SendData) -> Result<Vec<u8>> {
     let len = usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "a put" })?;
     let mut bytes = vec![0; len];
@@ -498,31 +500,31 @@ pub(crate) fn packed(data: &SendData) -> Result<Vec<u8>> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Started {
     pub(crate) request: RequestId,
-    /// What would be bumped by its success, if it is a put.
+    /// For a put: the counter that its success will increment.
     placed: Option<Counter>,
 }
 
-/// Puts and gets that are under way in the caller's memory.
+/// Puts and gets under way that use the caller's memory.
 struct UnderWay<'a, F: Fabric, L: LockPolicy> {
     communicator: &'a Communicator<F, L>,
     started: Vec<Started>,
 }
 
 impl<F: Fabric, L: LockPolicy> Drop for UnderWay<'_, F, L> {
-    /// After a failure: nothing may use the memory when the call returns.
+    /// After a failure: nothing may use the memory any more when the call returns.
     fn drop(&mut self) {
         for started in self.started.drain(..) {
-            // If this fails the program ends, as it must: memory that is lent no longer would stay in use.
+            // If this fails the program ends, as it must: otherwise memory would be used that is no longer lent.
             let state = self.communicator.state_to_end();
             let mut state = state.expect("no call of this environment is under way where one ends");
             crate::progress::end(&mut state, started.request);
-            // The caller gets the error that came first.
+            // The caller gets the first error.
             let _ = end_started(&mut state, started);
         }
     }
 }
 
-/// Starts a put or get as a request, which is in `started` unless it is over.
+/// Starts a put or get as a request, which is added to `started` unless it is complete.
 fn start<F: Fabric>(
     state: &mut State<F>,
     started: &mut Vec<Started>,
@@ -538,10 +540,10 @@ fn start<F: Fabric>(
     Ok(begun.map(|_| ())?)
 }
 
-/// Takes the result of a put or get that is over.
+/// Takes the result of a put or get that is complete.
 ///
 /// # Errors
-/// Its own. No flush waits for a put that has failed.
+/// The error of the transfer. No flush waits for a put that has failed.
 pub(crate) fn end_started<F: Fabric>(
     state: &mut State<F>,
     Started { request, placed }: Started,

@@ -9,7 +9,7 @@ use am_copies as copies;
 
 use super::raw::{RawBuffer, RawBytes};
 
-/// Bytes that travel inside one completion entry, at most.
+/// The greatest number of bytes that travel inside one completion entry.
 pub const INLINE_BYTES_MAX: usize = 40;
 
 /// A few bytes in words: the payload of one completion entry, in private memory.
@@ -28,14 +28,14 @@ impl InlineBytes {
         Self { words: [0; INLINE_BYTES_MAX / 8], len: 0 }
     }
 
-    /// The payload of an entry that claims `len` bytes. A claim beyond [`INLINE_BYTES_MAX`] is cut to it.
+    /// The payload of an entry that claims to have `len` bytes; at most [`INLINE_BYTES_MAX`] are used.
     #[inline(always)]
     #[must_use]
     pub fn from_words(words: [u64; INLINE_BYTES_MAX / 8], len: usize) -> Self {
         Self { words, len: len.min(INLINE_BYTES_MAX) }
     }
 
-    /// Cuts the bytes in use to a claimed length.
+    /// Sets the number of bytes in use to a claimed length.
     #[inline(always)]
     pub fn set_len(&mut self, len: usize) {
         self.len = len.min(INLINE_BYTES_MAX);
@@ -47,7 +47,7 @@ impl InlineBytes {
         &mut self.words
     }
 
-    /// The words to be sent, zeroes behind the length.
+    /// The words to be sent, with zeroes after the bytes in use.
     #[inline(always)]
     #[must_use]
     pub fn words(&self) -> &[u64; INLINE_BYTES_MAX / 8] {
@@ -61,14 +61,14 @@ impl InlineBytes {
         self.len
     }
 
-    /// Whether no byte is in use.
+    /// Whether no bytes are in use.
     #[inline(always)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Appends bytes; whether they fitted. If not, nothing changed.
+    /// Appends bytes; returns whether they fitted. If not, nothing changes.
     #[inline(always)]
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
@@ -112,7 +112,7 @@ impl InlineBytes {
         true
     }
 
-    /// Appends a word of 8 bytes; whether it fitted.
+    /// Appends a word of 8 bytes; returns whether it fitted.
     #[inline(always)]
     #[must_use]
     pub fn push_word(&mut self, word: u64) -> bool {
@@ -162,8 +162,8 @@ unsafe fn word_at(from: *const u8, len: usize, offset: usize) -> u64 {
     }
 }
 
-/// Bytes of a message that are here. The sender can still reach them where they lie in the NIC's buffer, so they are
-/// copied, never borrowed.
+/// Bytes of a message that have arrived. Where they lie in the NIC's buffer the sender can still reach them, so they are copied, never
+/// borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'a> {
     at: NonNull<u8>,
@@ -190,14 +190,14 @@ impl<'a> Arrived<'a> {
         Self { at, len, _lives: PhantomData }
     }
 
-    /// Bytes here.
+    /// The number of bytes.
     #[inline(always)]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no byte is here.
+    /// Whether there are no bytes.
     #[inline(always)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -220,7 +220,7 @@ impl<'a> Arrived<'a> {
         Self { len: len.min(self.len), ..*self }
     }
 
-    /// Copies the first bytes into `to`, as many as both have; how many that were.
+    /// Copies the first bytes into `to`, as many as both have; returns how many.
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let len = to.len().min(self.len);
@@ -229,7 +229,7 @@ impl<'a> Arrived<'a> {
         len
     }
 
-    /// Copies the first bytes into a range that its owner has handed over, as many as both have; how many that were.
+    /// Copies the first bytes into a range that its owner has handed over, as many as both have; returns how many.
     #[inline(always)]
     pub fn copy_to_buffer(&self, to: RawBuffer) -> usize {
         let len = to.len().min(self.len);

@@ -16,17 +16,17 @@ use super::shared::SharedPart;
 use crate::error::{Error, Result};
 use crate::task::{ContextNumber, Endpoint, TaskId};
 
-/// Who takes a block back when its last user drops it.
+/// The owner of blocks, which takes a block back when its last user drops it.
 pub trait BlockOwner: Send + Sync + fmt::Debug {
     /// Takes back the block at `at`. Called once for each block, by [`JobBuffer`]'s drop.
     ///
     /// # Safety
-    /// The block is one that this owner was given to [`JobBuffer::new`] with; it is not used any more, and was not taken back before.
+    /// The block was passed to [`JobBuffer::new`] together with this owner; it is no longer used, and was not taken back before.
     unsafe fn take_back(&self, at: NonNull<u8>, len: usize);
 }
 
-/// A block of memory, by preference in job memory, where peers reach it with plain copies. Private to the program: it
-/// dereferences to `[u8]`, zeroed at first.
+/// A block of memory, preferably in job memory, which peers reach with plain copies. It is private to the program and dereferences to
+/// `[u8]`; initially all bytes are 0.
 #[derive(Debug)]
 pub struct JobBuffer {
     at: NonNull<u8>,
@@ -129,16 +129,16 @@ impl DerefMut for JobBuffer {
 /// What peers may do with a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Read it (get).
+    /// Whether they may read it (get).
     pub read: bool,
-    /// Write it (put, rmw).
+    /// Whether they may write it (put, rmw).
     pub write: bool,
-    /// The right is given to one operation of the engine, not to programs: see [`Grant::is_for_operation`].
+    /// Whether the right belongs to one operation of the engine, not to programs: see [`Grant::is_for_operation`].
     pub for_operation: bool,
 }
 
 impl Access {
-    /// None: what the owner asks for when it reaches its own memory.
+    /// None: the access that the owner requests for its own memory.
     pub const OWNER: Self = Self { read: false, write: false, for_operation: false };
     /// Reading only.
     pub const READ: Self = Self { read: true, write: false, for_operation: false };
@@ -166,7 +166,7 @@ impl Access {
 pub struct Grant {
     /// The slot.
     pub region: u32,
-    /// How often the slot was given out: a claim with an older number is refused.
+    /// How often the slot was used: a claim with an older number is rejected.
     pub generation: u32,
 }
 
@@ -174,9 +174,9 @@ impl Grant {
     /// The bit of `region` that marks a grant for one operation.
     pub const OPERATION_BIT: u32 = 1 << 31;
 
-    /// Whether the grant was given for one operation of the engine. Programs can't name such a grant in a put, get or rmw:
-    /// the verbs refuse it. So its only user is the peer that the operation is with, which has finished when it says so, and
-    /// revoking it needs no look at what everybody else is copying.
+    /// Whether the grant was made for one operation of the engine. Programs cannot name such a grant in a put, get or rmw: the calls reject
+    /// it. So its only user is the peer of that operation, which reports when it has finished, and revoking the grant need not consider
+    /// what others are copying.
     #[inline(always)]
     #[must_use]
     pub fn is_for_operation(self) -> bool {
@@ -184,28 +184,27 @@ impl Grant {
     }
 }
 
-/// Who carries out rmws and accumulations on the words of a region. Fixed when it is exposed; its addresses say it, so that all tasks
-/// go the same way.
+/// Who carries out rmws and accumulations on the words of a region. Fixed when it is exposed, and part of its addresses, so that all tasks
+/// choose the same way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Executor {
-    /// Whoever can reach the words, and the owner for those who can't: the least delay.
+    /// Whichever task can reach the words, and the owner for tasks that cannot: the lowest latency.
     #[default]
     Anyone,
-    /// The owner, at its next progress, from messages: words that are updated often stay in its cache, and a whole array comes in
-    /// one message.
+    /// The owner, at its next progress, from messages: words that are updated often stay in its cache, and a whole array takes one message.
     Owner,
 }
 
-/// A place in another task's exposed memory: what `LAPI_Address_init` exchanges.
+/// An address in another task's exposed memory: what `LAPI_Address_init` exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteAddress {
-    /// Whose memory.
+    /// The task whose memory it is.
     pub task: TaskId,
-    /// Which of its contexts has exposed it: that one serves what must be asked for, and has the counters of puts and gets.
+    /// Which of its contexts has exposed it: that context serves requests for it, and has the counters of puts and gets.
     pub context: ContextNumber,
     /// Who carries out atomic operations on it.
     pub executor: Executor,
-    /// Which region of it.
+    /// The region.
     pub grant: Grant,
     /// Bytes from the region's start.
     pub offset: u64,
@@ -234,7 +233,7 @@ impl RemoteAddress {
         Endpoint::new(self.task, self.context)
     }
 
-    /// The encoded form, to be sent. A task number takes 24 bits of it.
+    /// The encoded form, for sending. It has 24 bits for the task number.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -247,7 +246,7 @@ impl RemoteAddress {
         bytes
     }
 
-    /// The address in encoded form. A claim: it is checked at each use.
+    /// Decodes an address. It is only a claim: it is checked at each use.
     #[must_use]
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -261,18 +260,18 @@ impl RemoteAddress {
     }
 }
 
-/// A part of this task's own exposed memory, as a place for arriving data. Copy it freely; it is checked at each use.
+/// A part of this task's own exposed memory, as a destination for data. It can be copied freely; it is checked at each use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExposedRange {
     /// The region.
     pub grant: Grant,
     /// Bytes from the region's start.
     pub offset: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub len: u64,
 }
 
-/// A buffer under exposure: peers may read or write it at any time, so its owner too only copies, or uses atomics.
+/// An exposed buffer: peers may read or write it at any time, so its owner, too, only copies or uses atomics.
 ///
 /// Take the buffer back with `Context::unexpose`. One that is dropped instead stays exposed, and its memory is not used
 /// again, until the context ends.
@@ -282,22 +281,22 @@ pub struct Exposed {
     owner: Owner,
     executor: Executor,
     grant: Grant,
-    /// Whether other tasks have mapped the memory as their own: then it is never given back as a buffer.
+    /// Whether other tasks have mapped the memory as their own: then it is never returned as a buffer.
     is_shared: bool,
 }
 
-/// The context that has exposed a region. Its endpoint does not name it: an endpoint is used again by a later context, and by
+/// The context that has exposed a region. Its endpoint alone does not identify it: an endpoint is used again by a later context, and by
 /// contexts of other networks in the same process, whose grants have the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Its name.
+    /// Its endpoint.
     pub endpoint: Endpoint,
     /// Different for each context that the process has ever had.
     pub identity: u64,
 }
 
 impl Exposed {
-    /// `buffer`, which the fabric of `owner` has just granted as `grant`.
+    /// `buffer`, for which the fabric of `owner` has just made `grant`.
     #[must_use]
     pub fn new(buffer: JobBuffer, owner: Owner, executor: Executor, grant: Grant) -> Self {
         let buffer = core::mem::ManuallyDrop::new(buffer);
@@ -337,13 +336,13 @@ impl Exposed {
         self.grant
     }
 
-    /// Bytes in the region.
+    /// The length of the region in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.buffer.len as u64
     }
 
-    /// Whether the region has no byte.
+    /// Whether the region has 0 bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buffer.len == 0
@@ -356,7 +355,7 @@ impl Exposed {
         RemoteAddress { task, context, executor: self.executor, grant: self.grant, offset }
     }
 
-    /// The part `offset..offset + len` as a place for arriving data.
+    /// The part `offset..offset + len` as a destination for data.
     ///
     /// # Errors
     /// [`Error::LocalRange`] if it does not lie inside.

@@ -1,11 +1,11 @@
-//! User memory that is not in one piece, without a lifetime.
+//! User memory that is not contiguous, without a lifetime.
 
 use super::raw::{RawBuffer, RawBytes, Room};
 use crate::error::Result;
 use crate::vector::Layout;
 use alloc::vec::Vec;
 
-/// A range of which a part can be named.
+/// A range whose parts can be taken.
 pub trait Range: Copy {
     /// Bytes in the range.
     fn len(&self) -> u64;
@@ -33,12 +33,12 @@ impl Range for RawBuffer {
     }
 }
 
-/// A stream of bytes over several ranges, each alive and left alone as the ranges' own type promises.
+/// A stream of bytes over several ranges. Each keeps the promises of its type about lifetime and access.
 #[derive(Debug)]
 pub enum RawPieces<R> {
-    /// Ranges, and where in the stream each ends.
+    /// Ranges, each with the position in the stream at which it ends.
     List(Vec<(R, u64)>),
-    /// Parts of one range, inside of which the layout was checked to lie.
+    /// Parts of one range. It was checked that the layout lies inside.
     Layout(R, Layout),
 }
 
@@ -60,7 +60,7 @@ impl<R: Range> RawPieces<R> {
             .map(Self::List)
     }
 
-    /// Bytes in all.
+    /// The length in bytes.
     pub fn len(&self) -> u64 {
         match self {
             Self::List(ranges) => ranges.last().map_or(0, |&(_, end)| end),
@@ -68,13 +68,13 @@ impl<R: Range> RawPieces<R> {
         }
     }
 
-    /// Whether there is no byte.
+    /// Whether there are 0 bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What follows byte `position` in one piece, at most `len` bytes; `None` at the end.
+    /// The contiguous bytes at `position`, at most `len`; `None` at the end.
     pub(crate) fn part_at(&self, position: u64, len: u64) -> Option<R> {
         match self {
             Self::List(ranges) => {
@@ -102,7 +102,7 @@ impl From<RawPieces<RawBuffer>> for RawPieces<RawBytes> {
 }
 
 impl RawPieces<RawBytes> {
-    /// Writes the `len` bytes from `offset` on into `room`.
+    /// Writes the `len` bytes from `offset` on to `room`.
     pub(crate) fn gather_from(&self, offset: u64, len: usize, room: &mut Room<'_>) {
         let mut done = 0;
         while let Some(part) = self.part_at(offset + done, len as u64 - done).filter(|part| !part.is_empty())

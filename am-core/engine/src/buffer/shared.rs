@@ -8,15 +8,15 @@ use super::exposed::{BlockOwner, JobBuffer};
 use super::raw::RawBuffer;
 use crate::error::{Error, Result};
 
-/// Names shared memory to the tasks that open it: made by the fabric of the task that made the memory, and sent to them. A claim:
-/// opening checks it.
+/// Names shared memory to the tasks that open it: made by the fabric of the task that made the memory, and sent to them. It is only a
+/// claim, which opening checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SharedName(pub [u64; 4]);
 
-/// Zeroed memory that this task and others have mapped, each at an address of its own. All of them load and store there at any time,
-/// so it is never behind `&` or `&mut`.
+/// Zeroed memory that this task and others have mapped, each at an address of its own. All of them load and store there at any time, so no
+/// `&` or `&mut` ever points to it.
 ///
-/// Ends with `Context::unshare`. One that is dropped instead stays mapped until the context ends.
+/// It is unmapped by `Context::unshare`. One that is dropped instead stays mapped until the context ends.
 #[derive(Debug)]
 pub struct SharedMemory {
     at: NonNull<u8>,
@@ -52,19 +52,19 @@ impl SharedMemory {
         self.name
     }
 
-    /// Bytes.
+    /// The length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no byte.
+    /// Whether it has 0 bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where this task has mapped it, for layers that have promises of their own.
+    /// The address at which this task has mapped it, for layers that have safety rules of their own.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.at.as_ptr()
@@ -101,7 +101,7 @@ impl SharedPart {
         self.memory
     }
 
-    /// The same in the form of a buffer, for [`Exposed`](super::Exposed), which never hands it out.
+    /// The part in the form of a buffer, for [`Exposed`](super::Exposed), which never hands it out.
     pub(super) fn into_buffer(self) -> JobBuffer {
         #[derive(Debug)]
         struct Mapped {

@@ -1,11 +1,11 @@
-//! Where the data of a message go if not to one place (what LAPI's `vhdr_hndlr_t` returns).
+//! Scattered destinations of a message's data (what LAPI's `vhdr_hndlr_t` returns).
 
 use crate::buffer::{Arrived, ExposedRange, Grant, JobBuffer, RawBuffer};
 use crate::error::{Error, Result};
 use crate::transfer::{AtomicOp, Width};
 use crate::vector::{Block, Layout};
 
-/// Several places for the data of one message, filled in the order of a [`Layout`].
+/// A destination of several blocks for the data of one message, filled in the order of a [`Layout`].
 #[derive(Debug)]
 pub struct Scatter {
     layout: Layout,
@@ -21,7 +21,7 @@ enum Base {
 }
 
 impl Scatter {
-    /// Into blocks of this task's exposed memory: the layout's offsets count from the start of `range`.
+    /// Places the data in blocks of this task's exposed memory: the layout's offsets count from the start of `range`.
     ///
     /// # Errors
     /// [`Error::LocalRange`]: a block beyond the end of `range`.
@@ -30,7 +30,7 @@ impl Scatter {
         Ok(Self { layout, base: Base::Exposed(range) })
     }
 
-    /// Into blocks of `buffer`, which the completion gets.
+    /// Places the data in blocks of `buffer`, which the completion gets.
     ///
     /// # Errors
     /// [`Error::LocalRange`]: a block beyond its end.
@@ -48,13 +48,13 @@ impl Scatter {
         Ok(Self { layout, base: Base::Words(range, width, operation) })
     }
 
-    /// Bytes that there is room for.
+    /// The length of the destination in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.layout.len()
     }
 
-    /// Whether there is no room.
+    /// Whether the destination has 0 bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layout.is_empty()
@@ -67,7 +67,7 @@ impl Scatter {
         }
     }
 
-    /// Whether it is a part of this grant.
+    /// Whether the destination is in the memory of this grant.
     pub(crate) fn is_into(&self, own: Grant) -> bool {
         match &self.base {
             Base::Exposed(range) | Base::Words(range, ..) => range.grant == own,
@@ -75,8 +75,8 @@ impl Scatter {
         }
     }
 
-    /// Takes `bytes`, which begin at `offset` of the message. `granted` makes a range of a place in this task's own exposed
-    /// memory: grant, offset, length.
+    /// Places `bytes`, which start at `offset` of the message. `granted` returns a range of this task's own exposed memory, given grant,
+    /// offset and length.
     ///
     /// # Errors
     /// The memory is not exposed any more; a word that is cut, or not aligned.
