@@ -48,7 +48,7 @@ pub trait StateCell<T>: Debug {
     where
         Self: 'a;
 
-    /// A state that no call uses yet. `waker` ends the sleep of a thread that waits in its turn.
+    /// A state that no call uses yet. `waker` wakes a thread that sleeps in a wait.
     fn new(state: T, waker: Waker) -> Self;
 
     /// The calling thread's turn, as soon as no other thread has one; `None` if it has one already.

@@ -341,7 +341,7 @@ pub trait HandlerSet {
     /// Reports that the request named by [`Completion::MarkRequest`] is complete.
     fn complete_request(&mut self, request: u64, delivered: Delivered);
 
-    /// The same for a message whose data all fitted and that had no buffer of its own, which is the frequent case: a set that handles many
+    /// The same for a message that arrived whole and had no buffer of its own, which is the frequent case: a set that handles many
     /// small messages can do without a [`Delivered`] here.
     #[inline(always)]
     fn complete_plain_request(&mut self, request: u64, source: Endpoint, len: u64, placed: u64) {

@@ -19,8 +19,8 @@ impl<S> Local<S> {
         Self { value: Arc::new(Mutex::new(value)) }
     }
 
-    /// Runs `call` with the value. Communicating calls are refused meanwhile ([`Error::InHandler`](crate::error::Error::InHandler)): a
-    /// function that came in during one could want the value, too. So threads wait for each other here, and never for ever.
+    /// Runs `call` with the value. Communicating calls are rejected meanwhile ([`Error::InHandler`](crate::error::Error::InHandler)): a
+    /// function that runs during one could need the value, too. So threads may wait for each other here, but cannot deadlock.
     ///
     /// # Panics
     /// `call` uses the same value a second time.

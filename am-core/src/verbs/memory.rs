@@ -69,8 +69,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.unshare(memory);
     }
 
-    /// Opens a part of shared memory to the puts, gets and rmws of peers, as [`expose`](Self::expose). Those that have mapped it carry
-    /// them out themselves. [`unexpose`](Self::unexpose) gives an empty buffer for it, since the memory is never this task's alone.
+    /// Exposes a part of shared memory to the puts, gets and rmws of peers, like [`expose`](Self::expose). Tasks that have mapped it carry
+    /// them out themselves. [`unexpose`](Self::unexpose) returns an empty buffer for it, since the memory is never this task's alone.
     ///
     /// # Errors
     /// A part that does not lie inside; those of [`expose`](Self::expose).

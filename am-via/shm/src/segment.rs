@@ -136,7 +136,7 @@ impl Mapping {
         }
     }
 
-    /// How far into the mapping `len` bytes from `at` on lie; `None` if they do not lie inside.
+    /// The offset in the mapping of the `len` bytes at `at`; `None` if they do not lie inside.
     #[must_use]
     pub(crate) fn offset_of(&self, at: NonNull<u8>, len: usize) -> Option<usize> {
         let offset = at.addr().get().checked_sub(self.base().addr().get())?;

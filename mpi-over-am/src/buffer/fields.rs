@@ -191,7 +191,7 @@ impl<'a> FieldListMut<'a> {
 /// What was listed.
 #[derive(Debug)]
 enum Places {
-    /// Runs of numbers: where they begin, what they are, how many.
+    /// Runs of numbers: the address, the type and the number of each.
     Runs(Vec<Run>),
     /// The range of bytes that contains exactly the listed fields, one after the other; `None` if there is no such range. Finding this out
     /// allocates nothing, and for a derived type the compiler knows it. The beginning is stored because a list could be swapped with that

@@ -1,4 +1,4 @@
-//! Memory that the library owns while operations work in it, and elements in the hands of a reduction.
+//! Memory that the library owns while operations work in it, and access to elements for reductions.
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
@@ -10,12 +10,12 @@ use mpi_datatype::Datatype;
 /// Memory for intermediate results. Its owner keeps it until the operations that work in it have ended, or leaks it.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// Aligned as any predefined type needs it.
+    /// Aligned for every predefined type.
     memory: Vec<u128>,
 }
 
 impl Scratch {
-    /// Room for `count` elements, and the elements in it. They are zero if the memory is fresh, and anything if it is `reused`.
+    /// Memory for `count` elements, and the elements in it. They are zero if the memory is new, and arbitrary if it is `reused`.
     ///
     /// # Errors
     /// More than 2^63 bytes.
@@ -39,13 +39,13 @@ impl Scratch {
         Ok((scratch, elements))
     }
 
-    /// Bytes that it has room for.
+    /// Its length in bytes.
     pub(crate) fn len(&self) -> usize {
         size_of_val(self.memory.as_slice())
     }
 }
 
-/// Elements of a slice, for an operation of the keeper's: as many of the type as the slice has.
+/// The elements of a slice, for an operation that keeps the slice: as many of the type as the slice has.
 pub(crate) fn elements_to_keep<T: NoUninit>(
     _keeper: &impl Keeps,
     data: &[T],
@@ -55,7 +55,7 @@ pub(crate) fn elements_to_keep<T: NoUninit>(
     unsafe { SendData::new(data.as_ptr().cast(), data.len() as u64, datatype) }
 }
 
-/// As [`elements_to_keep`], to be received into.
+/// Like [`elements_to_keep`], to receive into.
 pub(crate) fn room_to_keep<T: AnyBitPattern>(
     _keeper: &impl Keeps,
     data: &mut [T],
@@ -65,7 +65,7 @@ pub(crate) fn room_to_keep<T: AnyBitPattern>(
     unsafe { RecvData::new(data.as_mut_ptr().cast(), data.len() as u64, datatype) }
 }
 
-/// As [`elements_to_keep`], of elements that a datatype picks from the slice, counted from a byte of it.
+/// Like [`elements_to_keep`], for the elements that a datatype picks from the slice, starting at a byte of it.
 ///
 /// # Errors
 /// [`Error::Outside`].
@@ -82,7 +82,7 @@ pub(crate) fn layout_to_keep<T: NoUninit>(
     Ok(unsafe { SendData::new(at, count, datatype) })
 }
 
-/// As [`layout_to_keep`], to be received into.
+/// Like [`layout_to_keep`], to receive into.
 ///
 /// # Errors
 /// [`Error::Outside`].
@@ -107,7 +107,7 @@ fn check_inside_from(len: usize, displacement: usize, (count, datatype): (u64, &
     if is_inside || count == 0 { Ok(()) } else { Err(Error::Outside { count, from, to, len }) }
 }
 
-/// Lets `combine` have as many bytes as both ranges have. They do not overlap.
+/// Calls `combine` with as many bytes as both ranges have. The ranges do not overlap.
 #[inline(always)]
 pub(crate) fn combine_bytes(earlier: RawBytes, later: RawBuffer, combine: impl FnOnce(&[u8], &mut [u8])) {
     let len = earlier.len().min(later.len());
@@ -122,7 +122,7 @@ pub(crate) fn combine_bytes(earlier: RawBytes, later: RawBuffer, combine: impl F
     combine(earlier, later);
 }
 
-/// Lets `combine` have the bytes of the elements, packed. Both are of the same number and type, and do not overlap.
+/// Calls `combine` with the packed bytes of the elements. Both are of the same number and type, and do not overlap.
 pub(crate) fn with_packed(
     earlier: &SendData,
     later: &RecvData,
@@ -139,7 +139,7 @@ pub(crate) fn with_packed(
     Ok(())
 }
 
-/// As [`with_packed`], as elements of a Rust type.
+/// Like [`with_packed`], with elements of a Rust type.
 pub(crate) fn with_elements<T: NoUninit + AnyBitPattern>(
     earlier: &SendData,
     later: &RecvData,

@@ -1,4 +1,4 @@
-//! The memory of windows, from a program or for the bytes of peers.
+//! The memory of windows: provided by the program, or mapped from peers.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl WindowMemory {
     }
 }
 
-/// Memory of the program that is lent for buffered sends (`MPI_Buffer_attach`).
+/// Memory that the program lends for buffered sends (`MPI_Buffer_attach`).
 #[derive(Debug)]
 pub struct LentMemory(pub(crate) RawBuffer);
 
@@ -59,7 +59,7 @@ impl From<Vec<u8>> for WindowMemory {
     }
 }
 
-/// [`Context::start_raw`] of a put, for ranges, which carry the promise that it asks for.
+/// [`Context::start_raw`] of a put, for ranges, whose constructors have made the promise that it requires.
 ///
 /// # Errors
 /// Those of [`Context::start_raw`].
@@ -75,7 +75,7 @@ pub(crate) fn put<F: Fabric, H: HandlerSet>(
     unsafe { context.start_raw(Put { to, options }, bytes, Some(request)) }
 }
 
-/// [`Context::start_raw`] of a get, for ranges, which carry the promise that it asks for.
+/// [`Context::start_raw`] of a get, for ranges, whose constructors have made the promise that it requires.
 ///
 /// # Errors
 /// Those of [`Context::start_raw`].
@@ -90,8 +90,8 @@ pub(crate) fn get<F: Fabric, H: HandlerSet>(
     unsafe { context.start_raw(Get { from, options: GetOptions::default() }, to, Some(request)) }
 }
 
-/// Lends `call` the elements of which `range` holds all bytes: `count` of a datatype, of which `low` is the displacement of the first
-/// byte. `call` keeps no copy of them.
+/// Calls `call` with the elements whose bytes `range` holds: `count` of a datatype, where `low` is the displacement of the first byte.
+/// `call` keeps no copy of them.
 #[inline(always)]
 pub(crate) fn with_mapped_elements<R>(
     range: &MappedRange<'_>,
@@ -123,7 +123,7 @@ pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
     copied.is_some()
 }
 
-/// Like [`put_mapped`], from there.
+/// Like [`put_mapped`], but copies from the peer's memory.
 #[inline(always)]
 pub(crate) fn get_mapped<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,

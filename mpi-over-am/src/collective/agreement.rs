@@ -1,10 +1,11 @@
 //! Checks that all tasks of a communicator are about to carry out the same collective (the setting `check_collectives`).
 //!
-//! Each task says what it is about to do, in an exchange that is the same for every collective, and compares what all have said.
-//! Every task compares the same table, so either all go on or all return the same error. What may differ in a right program is not
-//! compared: lengths of the calls that give each rank its own, types of the same basic elements, and bytes beside any type.
+//! The tasks describe to each other what they are about to do, in an exchange that is the same for every collective, and compare the
+//! descriptions. All compare the same table, so either all go on or all return the same error. What may differ in a correct program is not
+//! compared: lengths in calls where each rank has its own, types with the same basic elements, and bytes with any type.
 //!
-//! The exchange makes every collective wait for all tasks. A program that needs one not to wait is wrong (MPI 5.0 section 6.14).
+//! The exchange makes every collective wait for all tasks. A program that relies on a collective that does not wait is wrong (MPI 5.0
+//! section 6.14).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,25 +19,25 @@ use crate::buffer::{RecvData, SendData};
 use crate::error::{Difference, Error, Result};
 use crate::op::Combine;
 
-/// What a task says of its collective.
+/// A task's description of its collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
-    /// Number of the collective's name in [`NAMES`].
+    /// The index of the collective's name in [`NAMES`].
     call: u64,
     root: u64,
-    /// Place in [`PredefinedOp::ALL`], [`USER`] or [`USER_ORDERED`].
+    /// The index in [`PredefinedOp::ALL`], or [`USER`] or [`USER_ORDERED`].
     operator: u64,
-    /// Of the elements that all tasks have alike.
+    /// The number of bytes, if all tasks must have the same.
     bytes: u64,
-    /// Number of the only basic type of these.
+    /// The number of their basic type, if there is only one.
     basic: u64,
 }
 
-/// Nothing is said, and nothing compared.
+/// Not described, and not compared.
 const ANY: u64 = u64::MAX;
-/// An operator of the program's own.
+/// A user-defined operation that commutes.
 const USER: u64 = 100;
-/// The same, whose operands keep their places.
+/// A user-defined operation that does not commute.
 const USER_ORDERED: u64 = 101;
 const BYTES: usize = size_of::<[u64; 5]>();
 
@@ -57,7 +58,7 @@ const NAMES: [&str; 14] = [
     "MPI_Neighbor_alltoall, MPI_Neighbor_alltoallv or MPI_Neighbor_alltoallw",
 ];
 
-/// The name of a collective in a record of what a task does: a call of the C interface stands around it, by its own name.
+/// The name of a collective in a record of what a task does. If the C interface made the call, it stands inside a call with its own name.
 #[cold]
 pub(super) fn name_in_record(collective: &Collective) -> &'static str {
     let call = usize::try_from(Entry::of(collective, None, false).call).unwrap_or(NAMES.len());
@@ -68,7 +69,7 @@ pub(super) fn name_in_record(collective: &Collective) -> &'static str {
 /// Exchanges what the tasks of this side are about to do, and compares it.
 ///
 /// # Errors
-/// [`Error::Mismatched`]; what carrying the exchange out reports.
+/// [`Error::Mismatched`]; the errors of the exchange.
 pub(super) fn agree<P: Plan>(plan: &mut P, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {
     let entry = Entry::of(collective, op, plan.is_inter());
     plan.among_own(|plan: &mut P| {
@@ -114,7 +115,7 @@ impl Entry {
         };
         let operator = op.map_or(ANY, number_of);
         if is_inter {
-            // On the root's side the others name nobody, and only one side may have the data.
+            // On the root's side the other tasks name no root, and only one side may have the data.
             return Self { call, root: ANY, operator, bytes: ANY, basic: ANY };
         }
         Self { call, root, operator, bytes, basic }
@@ -135,7 +136,7 @@ impl Entry {
         Self { call, root, operator, bytes, basic }
     }
 
-    /// What the task is in, for a person.
+    /// What the task is doing, for people to read.
     fn describe(self) -> String {
         let name = |names: &[&'static str], number: u64| {
             usize::try_from(number).ok().and_then(|number| names.get(number).copied()).unwrap_or("unknown")
@@ -169,7 +170,7 @@ fn number_of(op: &dyn Combine) -> u64 {
     known.map_or(if op.is_commutative() { USER } else { USER_ORDERED }, |number| number as u64)
 }
 
-/// Bytes go beside any type: their tasks know what they do.
+/// Bytes match any type: their tasks know what they do.
 fn number_of_basic(basic: Predefined) -> u64 {
     match basic {
         Predefined::Byte | Predefined::Packed => ANY,
@@ -196,7 +197,7 @@ fn of_block(parts: &Parts<RecvData>) -> (u64, u64) {
     }
 }
 
-/// Compares what the tasks have said.
+/// Compares the descriptions of all tasks.
 ///
 /// # Errors
 /// [`Error::Mismatched`].
@@ -215,9 +216,9 @@ fn compare(table: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Which tasks are in which collective.
+/// Describes which tasks are in which collective.
 fn describe(entries: &[Entry]) -> String {
-    /// Ranks that are named of each.
+    /// The number of ranks that are named for each collective.
     const RANKS_MAX: usize = 8;
     let mut ranks: BTreeMap<Entry, Vec<usize>> = BTreeMap::new();
     for (rank, entry) in entries.iter().enumerate() {
@@ -277,7 +278,7 @@ mod tests {
     fn what_a_task_does_not_say_is_not_compared() {
         let silent = Entry { bytes: ANY, basic: ANY, ..ALLREDUCE };
         assert_eq!(compared([ALLREDUCE, silent, ALLREDUCE]), None);
-        // Two others that differ are seen all the same.
+        // If two other tasks differ, that is still detected.
         assert!(compared([ALLREDUCE, silent, Entry { bytes: 8, ..ALLREDUCE }]).is_some());
     }
 

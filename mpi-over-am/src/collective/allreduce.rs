@@ -1,22 +1,22 @@
-//! The reduction whose result everybody gets.
+//! The reduction whose result all tasks get.
 //!
-//! Short vectors of a few tasks: recursive doubling. In each round a task exchanges all it has with a partner and combines, and after log n
-//! rounds everybody has everything. Ranks are combined in their order, which also suits operations that do not commute.
+//! Short vectors of a few tasks: recursive doubling. In each round a task exchanges its partial result with a partner and combines the two;
+//! after log n rounds all tasks have the result. Ranks are combined in order, so this also serves operations that do not commute.
 //!
-//! Short vectors of more tasks: a reduction to rank 0, and a broadcast. A task waits once instead of log n times.
+//! Short vectors of more tasks: a reduction to rank 0, and a broadcast. Each task waits once instead of log n times.
 //!
-//! Long vectors: each task gets everybody's part of one chunk, reduces it in the order of the ranks, and gives the result to
-//! everybody. Each element is sent about twice, however many tasks there are; a ring sends as many, but each of its 2n - 2
-//! steps waits for a neighbour.
+//! Long vectors: each task receives one chunk of all vectors, reduces it in the order of the ranks, and sends the result to all. Each
+//! element is sent about twice, regardless of the number of tasks; so it is in a ring, but there each of 2n - 2 steps waits for a
+//! neighbour.
 //!
-//! All combine in an order that does not depend on who arrives when, and everybody ends with the same bits.
+//! In all cases the order of combination does not depend on when tasks arrive, and all tasks get the same bits.
 
 use super::chunks::{Chunks, Pieces};
 use super::{Plan, broadcast, reduce, reduce_scatter};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Combines every task's `own` into everybody's `into`. `own` is `None` where `into` holds it.
+/// Combines the `own` of all tasks into `into` of each. `own` is `None` where `into` holds it.
 pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     if into.packed_len() > plan.selection().allreduce_doubling_bytes_max
         && into.count() >= u64::from(plan.size())
@@ -75,7 +75,7 @@ fn by_doubling(plan: &mut impl Plan, into: &RecvData) -> Result<()> {
     if rank < 2 * folded { plan.push(&into.as_send(), rank - 1) } else { Ok(()) }
 }
 
-/// Piece by piece, so that what the others send stays in the cache.
+/// Piece by piece, so that what the other tasks send stays in the cache.
 fn by_chunks(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let pieces = Pieces::of(plan, into.count(), into.datatype());

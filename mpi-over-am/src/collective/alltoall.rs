@@ -1,8 +1,8 @@
-//! Everybody sends everybody a block of its own.
+//! Each task sends a different block to each task.
 //!
-//! Long blocks go to their tasks directly; each task begins with its next neighbour, so that not all send to the same one. Many tasks with
-//! short blocks of the same length go in rounds, of which each carries half of the blocks a power of two of ranks further (Bruck et al.
-//! 1997): a task sends log n messages instead of n, and needs as few connections.
+//! Long blocks go to their tasks directly; each task begins with its next neighbour, so that not all send to the same task at once. Many
+//! tasks with short blocks of the same length work in rounds, each of which moves half of the blocks by a power of two of ranks (Bruck et
+//! al. 1997): a task sends log n messages instead of n, and needs as few connections.
 
 use super::call::Parts;
 use super::{Plan, exchange};
@@ -10,8 +10,8 @@ use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
 
-/// Sends part `r` of `parts` to rank `r`, and receives part `r` of `into` from there. `parts` is `None` where `into` holds
-/// them.
+/// Sends part `r` of `parts` to rank `r`, and receives part `r` of `into` from there. `parts` is `None` where `into` also holds the data to
+/// send.
 pub(super) fn alltoall(
     plan: &mut impl Plan,
     parts: Option<&Parts<SendData>>,
@@ -32,14 +32,15 @@ pub(super) fn alltoall(
     exchange(plan, part_for, |from| into.of(from))
 }
 
-/// Block `i` of the scratch memory is on its way to the task `i` ranks further on; at last it is the one that has come from `i` ranks before.
+/// Block `i` of the scratch memory is on its way to the task `i` ranks further on; in the end it is the block from the task `i` ranks
+/// before.
 fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Parts<RecvData>) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let after = |distance: u32| {
         if rank < size - distance { rank + distance } else { rank - (size - distance) }
     };
     let block = into.of(rank).packed_len();
-    // Behind the blocks lie those that a round sends, and those that it receives: half of them at most.
+    // After the blocks follow those that a round sends, and those that it receives: at most half of the blocks each.
     let (out, incoming) = (size, size + size / 2);
     let all = u64::from(size + size / 2 * 2) * block;
     let scratch = plan.scratch(all, &Datatype::predefined(Predefined::Byte))?;
@@ -51,7 +52,7 @@ fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Pa
     }
     let mut bit = 1;
     while bit < size {
-        // Of each `2 * bit` blocks the latter half.
+        // Of each `2 * bit` blocks, the second half.
         let runs = (bit..size).step_by(2 * bit as usize).map(|first| (first, bit.min(size - first)));
         let mut moved = 0;
         for (first, count) in runs.clone() {
@@ -73,7 +74,7 @@ fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Pa
     Ok(())
 }
 
-/// What is sent is copied first, since it lies where the rest comes in.
+/// The data to send are copied first, since they lie where the incoming data go.
 fn in_place(plan: &mut impl Plan, into: &Parts<RecvData>) -> Result<()> {
     let size = plan.size();
     let lens: Vec<u64> = (0..size).map(|rank| into.of(rank).packed_len()).collect();

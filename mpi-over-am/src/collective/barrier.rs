@@ -1,15 +1,15 @@
 //! The barrier.
 //!
-//! A few tasks notify each other in rounds (dissemination; Hensgen, Finkel, Manber 1988): the shortest way where each has a
-//! processor. More tasks use a flat tree: fewer messages (2n - 2 instead of n log n), and all but the inner tasks are woken once,
-//! which is what counts where tasks share processors. Of 16 tasks on 2 cores, sixteen children took half
-//! the time of four children, or of rounds (27 us against 60 to 80, medians), and 3 to 8 tasks lost nothing by it.
+//! A few tasks notify each other in rounds (dissemination; Hensgen, Finkel, Manber 1988): the fastest way where each has a processor. More
+//! tasks use a flat tree: it needs fewer messages (2n - 2 instead of n log n), and wakes all but the inner tasks only once, which dominates
+//! where tasks share processors. Of 16 tasks on 2 cores, sixteen children took half the time of four children, or of rounds (27 us against
+//! 60 to 80, medians), and 3 to 8 tasks lost nothing by it.
 
 use super::tree::Tree;
 use super::{Plan, nothing};
 use crate::error::Result;
 
-/// Everybody has come when this is over.
+/// All tasks have called it when it is complete.
 pub(super) fn barrier(plan: &mut impl Plan) -> Result<()> {
     if plan.size() <= plan.selection().rounds_tasks_max { in_rounds(plan) } else { by_tree(plan) }
 }
@@ -19,7 +19,7 @@ fn in_rounds(plan: &mut impl Plan) -> Result<()> {
     let (out, room) = nothing();
     let mut distance = 1;
     while distance < size {
-        // Both at once: where notices are announced, a circle of tasks that notify first would wait for ever.
+        // Both at once: where notices are announced, a circle of tasks that all notify first would wait for ever.
         let (next, last) = ((rank + distance) % size, (rank + size - distance) % size);
         plan.across((&out, next), (&room, last))?;
         distance *= 2;

@@ -9,7 +9,7 @@ use crate::buffer::RecvData;
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
 
-/// Makes everybody's elements what they are at rank `root`.
+/// Copies the elements of rank `root` to all other tasks.
 pub(super) fn broadcast(plan: &mut impl Plan, data: &RecvData, root: u32) -> Result<()> {
     if plan.size() == 1 {
         return Ok(());
@@ -17,7 +17,7 @@ pub(super) fn broadcast(plan: &mut impl Plan, data: &RecvData, root: u32) -> Res
     if data.packed_len() <= plan.selection().broadcast_tree_bytes_max {
         return by_tree(plan, data, root);
     }
-    // The tasks agree about the bytes, and perhaps not about the types: pieces are pieces of the bytes.
+    // The tasks agree on the number of bytes, but perhaps not on the types: so the pieces are pieces of the bytes.
     if let Some(bytes) = as_bytes(data) {
         return by_chain(plan, &bytes, root);
     }
@@ -66,7 +66,7 @@ fn by_chain(plan: &mut impl Plan, bytes: &RecvData, root: u32) -> Result<()> {
     }
 }
 
-/// The rank that is `distance` behind the root, around the end.
+/// The rank `distance` ranks after the root, wrapping around.
 fn behind_root(plan: &impl Plan, distance: u64, root: u32) -> u32 {
     let rank = (u64::from(root) + distance) % u64::from(plan.size());
     u32::try_from(rank).expect("a remainder of a u32 is one")

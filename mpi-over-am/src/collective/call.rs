@@ -1,4 +1,4 @@
-//! Collectives as values: what a call is about, whether it waits, does not wait, or is kept to be started again.
+//! Collectives as values: the arguments of a call, independent of whether it waits, does not wait, or is persistent.
 
 use crate::buffer::{RecvData, SendData};
 use crate::error::{Error, Result};
@@ -14,18 +14,18 @@ use super::{reduce, reduce_scatter, scan};
 /// Memory in parts, one for each rank.
 #[derive(Clone, Debug)]
 pub enum Parts<D> {
-    /// Equal parts, one behind the other (`MPI_Gather` and its like).
+    /// Equal parts, one after the other (`MPI_Gather` and the like).
     Equal {
         /// All parts.
         all: D,
-        /// Elements of each.
+        /// The number of elements of each part.
         count: u64,
     },
-    /// Each by itself (the calls with v and w in their names).
+    /// Each part on its own (the calls with v and w in their names).
     Listed(Vec<D>),
 }
 
-/// Memory of which parts can be taken.
+/// Memory that can be divided into parts.
 pub(super) trait Divisible: Clone {
     fn elements(&self) -> u64;
     fn taken(&self, first: i64, count: u64) -> Self;
@@ -61,7 +61,7 @@ impl<D: Divisible> Parts<D> {
         }
     }
 
-    /// Refuses another number of parts than there are ranks.
+    /// Rejects a number of parts other than the number of ranks.
     fn check(&self, call: &'static str, ranks: usize) -> Result<()> {
         let (given, expected) = match self {
             Self::Equal { all, count } => (all.elements(), count.checked_mul(ranks as u64)),
@@ -79,15 +79,15 @@ fn same_count(call: &'static str, given: u64, expected: u64) -> Result<()> {
     Err(Error::Count { call, given, expected })
 }
 
-/// Whom a task has its data from, and to whom it gives them, in a neighbourhood. `None` is nobody.
+/// The tasks of a neighbourhood from which a task receives, and to which it sends. `None` is [`PROC_NULL`](crate::PROC_NULL).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Neighbours {
-    /// Where messages come from.
+    /// The ranks from which messages come.
     pub sources: Vec<Option<u32>>,
-    /// Where messages go to.
+    /// The ranks to which messages go.
     pub destinations: Vec<Option<u32>>,
-    /// They are the two neighbours in each dimension of a grid: what is sent down arrives from above, also where both are the
-    /// same task (MPI 5.0 section 8.6).
+    /// Whether they are the two neighbours in each dimension of a grid: a message in the downward direction then arrives from above, even
+    /// if both neighbours are the same task (MPI 5.0 section 8.6).
     pub is_grid: bool,
 }
 
@@ -110,119 +110,119 @@ pub enum Collective {
     Barrier,
     /// `MPI_Bcast`
     Broadcast {
-        /// What the root gives and the others get.
+        /// At the root the data to send, at the others memory for them.
         data: RecvData,
-        /// Who gives.
+        /// The root.
         root: u32,
     },
     /// `MPI_Gather`, `MPI_Gatherv`
     Gather {
         /// This task's part.
         send: Option<SendData>,
-        /// At the root: everybody's.
+        /// At the root: the parts of all tasks.
         recv: Option<Parts<RecvData>>,
-        /// Who gets them.
+        /// The root.
         root: u32,
     },
     /// `MPI_Scatter`, `MPI_Scatterv`
     Scatter {
-        /// At the root: everybody's parts.
+        /// At the root: the parts of all tasks.
         send: Option<Parts<SendData>>,
-        /// This task's. `None` at the root: it stays where it is.
+        /// This task's part. `None` at the root: the part stays where it is.
         recv: Option<RecvData>,
-        /// Who gives them.
+        /// The root.
         root: u32,
     },
     /// `MPI_Allgather`, `MPI_Allgatherv`
     Allgather {
         /// This task's part.
         send: Option<SendData>,
-        /// Everybody's.
+        /// The parts of all tasks.
         recv: Parts<RecvData>,
     },
     /// `MPI_Alltoall`, `MPI_Alltoallv`, `MPI_Alltoallw`
     Alltoall {
-        /// What each rank gets from this task.
+        /// The part for each rank.
         send: Option<Parts<SendData>>,
-        /// What this task gets from each.
+        /// The part from each rank.
         recv: Parts<RecvData>,
     },
     /// `MPI_Reduce`
     Reduce {
         /// This task's vector.
         send: Option<SendData>,
-        /// At the root: what all come to.
+        /// At the root: the result.
         recv: Option<RecvData>,
-        /// How two are combined.
+        /// The operation.
         op: Op,
-        /// Who gets the result.
+        /// The root.
         root: u32,
     },
     /// `MPI_Allreduce`
     Allreduce {
         /// This task's vector.
         send: Option<SendData>,
-        /// What all come to.
+        /// The result.
         recv: RecvData,
-        /// How two are combined.
+        /// The operation.
         op: Op,
     },
     /// `MPI_Reduce_scatter_block`
     ReduceScatterBlock {
         /// This task's vector: as many blocks as there are tasks.
         send: Option<SendData>,
-        /// This task's block of the result; if nothing is sent, it begins with the whole vector.
+        /// This task's block of the result. If `send` is `None`, it initially holds the whole vector.
         recv: RecvData,
-        /// Elements of a block.
+        /// The number of elements of a block.
         count: u64,
-        /// How two are combined.
+        /// The operation.
         op: Op,
     },
     /// `MPI_Reduce_scatter`
     ReduceScatter {
         /// This task's vector.
         send: Option<SendData>,
-        /// As for the blocks.
+        /// This task's part of the result. If `send` is `None`, it initially holds the whole vector.
         recv: RecvData,
-        /// Elements of each task's part.
+        /// The number of elements of each task's part.
         counts: Vec<u64>,
-        /// How two are combined.
+        /// The operation.
         op: Op,
     },
     /// `MPI_Scan`
     Scan {
         /// This task's vector.
         send: Option<SendData>,
-        /// What the ranks up to this one come to.
+        /// The result for the ranks up to this one.
         recv: RecvData,
-        /// How two are combined.
+        /// The operation.
         op: Op,
     },
     /// `MPI_Exscan`
     ExclusiveScan {
         /// This task's vector.
         send: Option<SendData>,
-        /// What the ranks before this one come to; untouched at rank 0.
+        /// The result for the ranks before this one; untouched at rank 0.
         recv: RecvData,
-        /// How two are combined.
+        /// The operation.
         op: Op,
     },
     /// `MPI_Neighbor_allgather`, `MPI_Neighbor_allgatherv`
     NeighbourAllgather {
-        /// What each destination gets.
+        /// The data for every destination.
         send: SendData,
-        /// What comes from each source.
+        /// The data from each source.
         recv: Parts<RecvData>,
-        /// Who they are.
+        /// The neighbours.
         neighbours: Neighbours,
     },
     /// `MPI_Neighbor_alltoall`, `MPI_Neighbor_alltoallv`, `MPI_Neighbor_alltoallw`
     NeighbourAlltoall {
-        /// What each destination gets.
+        /// The data for each destination.
         send: Parts<SendData>,
-        /// What comes from each source.
+        /// The data from each source.
         recv: Parts<RecvData>,
-        /// Who they are.
+        /// The neighbours.
         neighbours: Neighbours,
     },
 }
@@ -241,10 +241,10 @@ impl Collective {
         }
     }
 
-    /// Refuses arguments that are wrong whatever the others say.
+    /// Rejects arguments that are wrong whatever the other tasks pass.
     ///
     /// # Errors
-    /// An unknown root, memory in place or missing where it may not be, lengths that do not fit, an operation that is not
+    /// An unknown root, memory in place or missing where it may not be, lengths that do not match, an operation that is not
     /// defined for the type.
     pub(super) fn check(&self, rank: u32, size: u32) -> Result<()> {
         let ranks = size as usize;
@@ -324,10 +324,10 @@ impl Collective {
         }
     }
 
-    /// As [`check`](Self::check), for this side of an inter-communicator and the other one's size.
+    /// [`check`](Self::check) for this side of an inter-communicator, given the size of the other side.
     ///
     /// # Errors
-    /// As for [`check`](Self::check).
+    /// Those of [`check`](Self::check).
     pub(super) fn check_inter(&self, size: u32, remote: u32) -> Result<()> {
         let ranks = remote as usize;
         let knows_root = |root: u32| {
@@ -382,15 +382,15 @@ impl Collective {
                 same_count("reduce_scatter: the counts", counts.len() as u64, u64::from(size))?;
                 given(send, op, counts.iter().try_fold(0u64, |all, &count| all.checked_add(count)))
             }
-            // The others are refused where they would be carried out.
+            // The others are rejected where they would be carried out.
             _ => Ok(()),
         }
     }
 
-    /// Says what this task does.
+    /// Carries out this task's part.
     ///
     /// # Errors
-    /// What carrying it out reports.
+    /// Those of the plan.
     pub(super) fn perform(&self, plan: &mut impl Plan) -> Result<()> {
         match self {
             Self::Barrier => barrier::barrier(plan),
@@ -433,12 +433,12 @@ fn missing(what: &'static str) -> Error {
     Error::Missing { what }
 }
 
-/// What a task gives to itself is as long as the room for it.
+/// What a task sends to itself is as long as the memory for it.
 fn own_part(call: &'static str, send: Option<&SendData>, recv: &RecvData) -> Result<()> {
     send.map_or(Ok(()), |send| same_count(call, send.packed_len(), recv.packed_len()))
 }
 
-/// The operations of windows are none of collectives.
+/// Operations that only windows have are not allowed in collectives.
 fn check_op(op: &Op, datatype: &Datatype) -> Result<()> {
     match op.as_predefined() {
         Some(op @ (PredefinedOp::Replace | PredefinedOp::NoOp)) => {
@@ -448,7 +448,7 @@ fn check_op(op: &Op, datatype: &Datatype) -> Result<()> {
     }
 }
 
-/// Vectors have `count` elements, of a type that the operation knows.
+/// Checks that vectors have `count` elements, of a type for which the operation is defined.
 fn reducible(
     call: &'static str,
     send: Option<&SendData>,

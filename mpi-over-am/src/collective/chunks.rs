@@ -6,16 +6,16 @@ use mpi_datatype::Datatype;
 /// Which elements belong to which task.
 #[derive(Clone, Debug)]
 pub(super) enum Chunks {
-    /// As evenly as it goes.
+    /// As evenly as possible.
     Even { count: u64, size: u32 },
-    /// So many each.
+    /// This many elements each.
     Equal { count: u64 },
-    /// As told: where each begins, and the end.
+    /// As listed: the beginning of each chunk, and the end.
     Listed(Vec<u64>),
 }
 
 impl Chunks {
-    /// From the counts of each task.
+    /// Chunks with these numbers of elements.
     pub(super) fn listed(counts: &[u64]) -> Self {
         let ends = counts.iter().scan(0u64, |end, count| {
             *end = end.saturating_add(*count);
@@ -24,7 +24,7 @@ impl Chunks {
         Self::Listed(std::iter::once(0).chain(ends).collect())
     }
 
-    /// The first element of a task's chunk, and how many it has.
+    /// The first element of a task's chunk, and the number of its elements.
     pub(super) fn of(&self, rank: u32) -> (i64, u64) {
         let (first, count) = match self {
             Self::Even { count, size } => {
@@ -43,7 +43,7 @@ impl Chunks {
     }
 }
 
-/// A long vector in pieces, one after the other: where each begins, and its elements.
+/// A long vector in pieces, one after the other: the beginning of each, and its elements.
 #[derive(Clone, Debug)]
 pub(super) struct Pieces {
     at: u64,
@@ -52,13 +52,13 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// As long as the selection says; each task's chunk of a piece has an element, but perhaps in the last one.
+    /// Pieces as long as the selection says; in each except perhaps the last, every task's chunk has at least one element.
     pub(super) fn of(plan: &impl Plan, count: u64, datatype: &Datatype) -> Self {
         let piece = plan.selection().reduce_piece_bytes / datatype.size().max(1);
         Self { at: 0, count, piece: piece.max(u64::from(plan.size())) }
     }
 
-    /// Elements of the longest chunk of a piece.
+    /// The number of elements of the longest chunk of a piece.
     pub(super) fn longest_chunk(&self, tasks: u32) -> u64 {
         self.piece.min(self.count).div_ceil(u64::from(tasks))
     }

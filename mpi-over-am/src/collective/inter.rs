@@ -1,6 +1,6 @@
-//! Collectives between the two sides of an inter-communicator (MPI 5.0 section 6.2.3): what one side has, the other one gets.
+//! Collectives between the two sides of an inter-communicator (MPI 5.0 section 6.2.3): each side gets the data of the other one.
 //!
-//! What a side has to arrange by itself goes among its own tasks; the first ranks of both carry it across.
+//! Each side first works among its own tasks; then the first ranks of both sides exchange the data.
 
 use super::barrier::{self};
 use super::broadcast::{self};
@@ -12,10 +12,10 @@ use crate::collective::call::Parts;
 use crate::error::{Error, ErrorClass, Result};
 use crate::rank::{PROC_NULL, ROOT};
 
-/// Says what this task does.
+/// Carries out this task's part.
 ///
 /// # Errors
-/// What carrying it out reports; a collective that inter-communicators do not have.
+/// Those of the plan; a collective that inter-communicators do not have.
 pub(super) fn perform(collective: &Collective, plan: &mut impl Plan) -> Result<()> {
     match collective {
         Collective::Barrier => barrier(plan),
@@ -100,7 +100,7 @@ fn exchange(plan: &mut impl Plan, part: impl Fn(u32) -> SendData, recv: &Parts<R
     plan.wait()
 }
 
-/// What this side comes to, at its first rank.
+/// The result of this side, at its first rank.
 fn reduced(plan: &mut impl Plan, own: &SendData) -> Result<Option<RecvData>> {
     let into = if plan.rank() == 0 { Some(plan.scratch(own.count(), own.datatype())?) } else { None };
     plan.among_own(|plan| reduce::reduce(plan, Some(own), into.as_ref(), 0))?;

@@ -1,5 +1,4 @@
-//! The collectives whose parts have places and types of their own, for slices: those with w in their names, and those of neighbours
-//! with v.
+//! Collectives of slices in which each part has its own position and type: those with w in their names, and those of neighbours with v.
 
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -11,23 +10,23 @@ use crate::error::Result;
 use crate::policy::LockPolicy;
 use mpi_datatype::Datatype;
 
-/// One part of a slice: elements that a datatype picks, counted from a byte of it.
+/// One part of a slice: elements that a datatype picks, starting at a byte of it.
 #[derive(Clone, Copy, Debug)]
 pub struct LayoutPart<'a> {
     /// Bytes from the beginning of the slice.
     pub displacement_bytes: usize,
-    /// How many elements.
+    /// The number of elements.
     pub count: u64,
-    /// Of what type.
+    /// The type of the elements.
     pub datatype: &'a Datatype,
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Sends the `r`th part of `send` to rank `r`, and receives its part for this task at the `r`th of `recv`, each with a type of
-    /// its own (`MPI_Alltoallw`). The parts of `recv` do not overlap.
+    /// Sends the `r`th part of `send` to rank `r`, and receives the `r`th part of `recv` from there, each with a type of its own
+    /// (`MPI_Alltoallw`). The parts of `recv` do not overlap.
     ///
     /// # Errors
-    /// Parts outside the slices, or as many as there are no ranks; lengths that do not fit, the death of a task.
+    /// Parts outside the slices; a number of parts other than the number of ranks; lengths that do not match; the death of a task.
     pub fn alltoallw<T: NoUninit, U: AnyBitPattern>(
         &self,
         (send, from): (&[T], &[LayoutPart<'_>]),
@@ -36,7 +35,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::alltoallw((send, from), (recv, to)).run(self)
     }
 
-    /// Like [`neighbor_allgather`](Self::neighbor_allgather), with parts of any length and place (`MPI_Neighbor_allgatherv`).
+    /// Like [`neighbor_allgather`](Self::neighbor_allgather), with parts of any length and position (`MPI_Neighbor_allgatherv`).
     ///
     /// # Errors
     /// Those of [`neighbor_allgather`](Self::neighbor_allgather).
@@ -49,7 +48,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::neighbor_allgatherv(send, (recv, placement), neighbours).run(self)
     }
 
-    /// Like [`neighbor_alltoall`](Self::neighbor_alltoall), with parts of any length and place (`MPI_Neighbor_alltoallv`).
+    /// Like [`neighbor_alltoall`](Self::neighbor_alltoall), with parts of any length and position (`MPI_Neighbor_alltoallv`).
     ///
     /// # Errors
     /// Those of [`neighbor_allgather`](Self::neighbor_allgather).

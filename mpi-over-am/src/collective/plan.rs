@@ -1,31 +1,31 @@
-//! What an algorithm says, and who carries it out.
+//! The interface between algorithms and what carries them out.
 //!
-//! An algorithm is a function over a [`Plan`]: this task sends that, receives this, combines these. [`Direct`](super::Direct)
-//! does it at once, for calls that wait; [`Recorder`](super::Recorder) writes it down as a schedule, for those that don't.
+//! An algorithm is a function that calls the methods of a [`Plan`]: send, receive, combine. [`Direct`](super::Direct)
+//! does it at once, for calls that wait; [`Recorder`](super::Recorder) records it as a schedule, for those that do not.
 
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// One task's part in a collective. Ranks are those that messages go to: of an inter-communicator, the other side's.
+/// One task's part in a collective. Ranks are those of the tasks that messages go to: in an inter-communicator, those of the other side.
 pub(super) trait Plan: Sized {
     /// This task's rank.
     fn rank(&self) -> u32;
 
-    /// Tasks on this side.
+    /// The number of tasks on this side.
     fn size(&self) -> u32;
 
-    /// Ranks that messages can go to.
+    /// The number of ranks that messages can go to.
     fn peers(&self) -> u32;
 
     /// Whether messages go to another group than this task's.
     fn is_inter(&self) -> bool;
 
-    /// Whether operands of the reduction may change places.
+    /// Whether the operation of the reduction commutes.
     fn is_commutative(&self) -> bool;
 
-    /// From where on which algorithm is used.
+    /// Where to switch from one algorithm to the next.
     fn selection(&self) -> Selection;
 
     /// Starts a send.
@@ -34,22 +34,22 @@ pub(super) trait Plan: Sized {
     /// Starts a receive of exactly these elements.
     fn receive(&mut self, data: &RecvData, from: u32) -> Result<()>;
 
-    /// All that was started is over.
+    /// Waits until everything that was started is complete.
     fn wait(&mut self) -> Result<()>;
 
-    /// Makes each later element what the two come to.
+    /// Replaces each element of `later` by the operation's result on it and that of `earlier`.
     fn combine(&mut self, earlier: &SendData, later: &RecvData) -> Result<()>;
 
     /// Copies elements, which do not overlap.
     fn copy(&mut self, from: &SendData, to: &RecvData) -> Result<()>;
 
-    /// Looks at bytes, which are in one piece, when all that was started is over.
+    /// Calls `look` with contiguous bytes once everything that was started is complete.
     fn examine(&mut self, bytes: &SendData, look: fn(&[u8]) -> Result<()>) -> Result<()>;
 
-    /// Elements in memory of the operation's own, until its end.
+    /// Elements in memory that the operation owns until its end.
     fn scratch(&mut self, count: u64, datatype: &Datatype) -> Result<RecvData>;
 
-    /// Carries a part out among the tasks of this side.
+    /// Carries out a part among the tasks of this side.
     fn among_own(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()>;
 
     /// Sends, and waits.

@@ -1,4 +1,4 @@
-//! Writes an algorithm down as a schedule.
+//! Records an algorithm as a schedule.
 
 use am_core::fabric::Fabric;
 
@@ -13,16 +13,16 @@ use crate::request_table::{Schedule, Step};
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// Which calls of the other tasks a schedule belongs to.
+/// The series of collectives to which a schedule belongs: all tasks start those of a series in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Series {
-    /// Those that do not wait (`MPI_Ibarrier` and its like).
+    /// Those that do not wait (`MPI_Ibarrier` and the like).
     Started,
     /// Persistent ones, which keep their tags from start to start.
     Persistent,
 }
 
-/// A schedule in the making.
+/// A schedule that is being recorded.
 pub(super) struct Recorder<'a, F: Fabric, L: LockPolicy> {
     communicator: &'a Communicator<F, L>,
     tag: i32,
@@ -34,8 +34,8 @@ pub(super) struct Recorder<'a, F: Fabric, L: LockPolicy> {
 }
 
 impl<'a, F: Fabric, L: LockPolicy> Recorder<'a, F, L> {
-    /// An empty schedule. If its caller does not wait, its messages have a tag of their own: all tasks start their collectives in
-    /// the same order, so they agree about it.
+    /// An empty schedule. If its caller does not wait, its messages have a tag of their own: all tasks start their collectives in the same
+    /// order, so they agree on it.
     pub(super) fn new(communicator: &'a Communicator<F, L>, op: Option<Op>, series: Series) -> Result<Self> {
         let tag = next_tag(communicator, series)?;
         let selection = communicator.state()?.selection;
@@ -48,10 +48,11 @@ impl<'a, F: Fabric, L: LockPolicy> Recorder<'a, F, L> {
     }
 }
 
-/// What the tags of persistent collectives begin with; those below are of the other ones that do not wait, and 0 of those that do.
+/// The bit that marks tags of persistent collectives; the tags below it belong to other collectives that do not wait, and 0 to those that
+/// wait.
 const PERSISTENT: i32 = 1 << 29;
 
-/// A number that the tasks agree about, as part of a tag.
+/// A number on which the tasks agree, as part of a tag.
 fn number_of(collective: u32) -> i32 {
     (collective % (PERSISTENT.cast_unsigned() - 1)).cast_signed()
 }

@@ -1,7 +1,7 @@
 //! The reduction to one task.
 //!
-//! Short vectors go up a binomial tree, whose root is the task that wants the result; where operands must keep their places it is
-//! rank 0, which then passes the result on. Of long vectors each task reduces a chunk, and the root collects the chunks.
+//! Short vectors go up a binomial tree, whose root is the task that gets the result; if the operation does not commute it is rank 0, which
+//! then passes the result on. For long vectors each task reduces a chunk, and the root collects the chunks.
 
 use super::chunks::{Chunks, Pieces};
 use super::tree::Tree;
@@ -28,7 +28,7 @@ pub(super) fn reduce(
     }
 }
 
-/// As [`reduce`], along a tree.
+/// Like [`reduce`], along a tree.
 pub(super) fn by_tree(
     plan: &mut impl Plan,
     own: &SendData,
@@ -42,7 +42,7 @@ pub(super) fn by_tree(
     let (mut reduced, mut is_own) = (own.clone(), true);
     let mut rooms: [Option<RecvData>; 2] = [None, None];
     for child in place.children() {
-        // The result of a round lies where the later half came in; the next half goes to the other room.
+        // The result of a round lies where the later half was received; the next half is received in the other buffer.
         rooms.swap(0, 1);
         let room = match &rooms[0] {
             Some(room) => room.clone(),
@@ -75,7 +75,7 @@ fn by_chunks(
     let into = into.filter(|_| rank == root);
     let pieces = Pieces::of(plan, own.count(), own.datatype());
     let longest = pieces.longest_chunk(size);
-    // The root's chunk of the result is reduced where it belongs.
+    // The root reduces its chunk directly into the result.
     let room = match into {
         Some(into) => into.clone(),
         None => plan.scratch(longest, own.datatype())?,

@@ -1,4 +1,4 @@
-//! Prefix reductions: recursive doubling. After round k a task has what the 2^k ranks up to its own come to.
+//! Prefix reductions by recursive doubling. After round k a task has the result for the 2^k ranks up to its own.
 
 use super::Plan;
 use crate::buffer::{RecvData, SendData};
@@ -16,7 +16,7 @@ pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     rounds(plan, &into.clone(), &earlier, |_, _| Ok(()))
 }
 
-/// Combines ranks 0 up to the one before this into `into`, which rank 0 leaves alone.
+/// Combines ranks 0 up to the one before this into `into`, which rank 0 leaves unchanged.
 pub(super) fn exclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     if plan.size() == 1 {
         return Ok(());
@@ -31,7 +31,7 @@ pub(super) fn exclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     })
 }
 
-/// Makes `reduced` what all ranks up to this one come to; `each` sees what comes from earlier ranks.
+/// Replaces `reduced` by the result for all ranks up to this one; `each` gets the partial results of earlier ranks.
 fn rounds<P: Plan>(
     plan: &mut P,
     reduced: &RecvData,

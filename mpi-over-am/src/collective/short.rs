@@ -1,5 +1,6 @@
-//! Short rooted collectives of the C interface: the messages of the algorithms beside this file, without a value made of the call, and without
-//! a request. A task that takes this way and one that takes the other meet in the same collective.
+//! Short rooted collectives of the C interface. They exchange the same messages as the algorithms in the neighbouring files, but without
+//! building a [`Collective`](super::Collective) and without a request. So some tasks of a collective may take this path and others the
+//! general one.
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
@@ -21,11 +22,12 @@ use crate::protocol::{self, Borrowed};
 use crate::settings::{Check, Selection};
 use crate::state::State;
 
-/// The longest data of a task, in bytes, that go this way. It is below every limit of the algorithms that it follows.
+/// The longest data of a task, in bytes, that take this path. It is below every limit at which those algorithms change.
 const SHORT_BYTES_MAX: usize = 128;
 const SHORT_WORDS: usize = SHORT_BYTES_MAX / size_of::<u64>();
 
-/// `None` of these calls: nothing has happened, and [`Collective::run`](super::Collective::run) carries the collective out, or finds the error.
+/// Where one of these calls returns `None`, nothing has happened, and [`Collective::run`](super::Collective::run) carries the collective
+/// out, or finds the error.
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// `MPI_Bcast` of bytes.
     #[inline]
@@ -41,7 +43,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })())
     }
 
-    /// `MPI_Reduce` of the elements in `own`, with an operation that commutes; at the root they lie in `into` where `own` is `None`.
+    /// `MPI_Reduce` of the elements in `own`, with an operation that commutes. At the root, `own` may be `None`: the elements are then in
+    /// `into`.
     #[inline]
     pub fn try_reduce_bytes(
         &self,
@@ -63,7 +66,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Some(lend_to_receive(one, |one| {
             lend_to_receive(other, |other| {
                 let (Some(one), Some(other)) = (one.part(0, len), other.part(0, len)) else { return Ok(()) };
-                // What the first child sends is combined where the result belongs, if the own elements lie apart from there.
+                // What the first child sends is combined in the memory of the result, if this task's elements lie elsewhere.
                 let (mut later, mut free) = match into {
                     Some(into) if lie_apart(first, into.as_bytes()) => (into, one),
                     _ => (one, other),
@@ -85,7 +88,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }))
     }
 
-    /// `MPI_Gather` of bytes: `own` of each task to `into` at the root.
+    /// `MPI_Gather` of bytes: from `own` of each task to `into` at the root.
     #[inline]
     pub fn try_gather_bytes(&self, own: RawBytes, into: Option<RawBuffer>, root: u32) -> Option<Result<()>> {
         let len = own.len();
@@ -133,8 +136,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (0..self.size()).filter(move |&rank| rank != root)
     }
 
-    /// The state for a collective of `len` bytes a task, if it can go this way: no other thread takes turns, nothing else is under way that
-    /// would have to go on while this waits, and nobody watches or checks collectives.
+    /// The state for a collective of `len` bytes per task, if it can take this path: no other thread makes calls, nothing else is under way
+    /// that would have to continue while this waits, and no tool observes or checks collectives.
     #[inline(always)]
     fn state_for_short(
         &self,

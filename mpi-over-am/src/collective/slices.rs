@@ -413,8 +413,8 @@ fn room<T: Equivalence>(place: Place, values: &mut [T]) -> Result<RecvData> {
     incoming_to_keep(&place, values)
 }
 
-/// `ranks` parts of `count` values, to be sent. All tasks choose the same algorithm, so it is the type that decides whether the parts
-/// are parts of one piece: where the fields of structs lie may differ from value to value, and each part of them is listed by itself.
+/// `ranks` parts of `count` values, to be sent. All tasks have to choose the same algorithm, so the type decides whether the parts belong
+/// to one contiguous piece: the fields of structs may lie elsewhere from value to value, and each part of them is then listed separately.
 fn parts<T: Equivalence>(
     place: Place,
     call: &'static str,

@@ -1,8 +1,8 @@
 //! The tree of a rooted collective, seen from its top: the task `d` ranks behind the top is number `d`.
 //!
 //! Long data go along a binomial tree, where the parent of number `d` is `d` without its lowest bit. Short data of more than a few tasks go
-//! along a flat one, where a task has up to [`CHILDREN`] children: passing them on costs less than a further hop, and where tasks
-//! share processors, which is what it costs then, all but the inner tasks are woken once.
+//! along a flat one, where a task has up to [`CHILDREN`] children: sending to several costs less than a further hop, and all but the inner
+//! tasks are woken only once, which dominates the cost where tasks share processors.
 
 use crate::settings::Selection;
 
@@ -14,7 +14,7 @@ const FLAT_BYTES_MAX: u64 = 1024;
 /// A task's place in the tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tree {
-    // 64 bits: a number and a bit more may be more than a rank.
+    // 64 bits: a number plus a bit may be larger than any rank.
     number: u64,
     size: u64,
     top: u32,
@@ -31,8 +31,8 @@ impl Tree {
         Self { number: if before >= size { before - size } else { before }, size, top, is_flat }
     }
 
-    /// The same with each task's subtree behind it, without a gap, and the subtrees of later children later: what operands that keep their
-    /// places need. The top is rank 0.
+    /// A tree in which each task's subtree consists of consecutive numbers after it, and later children have later subtrees, as operations
+    /// that do not commute need it. The top is rank 0.
     pub(super) fn in_order(self) -> Self {
         Self { is_flat: self.is_flat && self.size <= CHILDREN + 1, ..self }
     }
@@ -44,7 +44,7 @@ impl Tree {
         Some(self.rank_of(if self.is_flat { number / CHILDREN } else { self.number & number }))
     }
 
-    /// The tasks one step further. In a binomial tree the one with the smallest tree below it is the first.
+    /// The tasks one step further from the top. In a binomial tree the one with the smallest subtree is the first.
     #[inline(always)]
     pub(super) fn children(self) -> impl DoubleEndedIterator<Item = u32> {
         let Self { number, size, is_flat, .. } = self;
@@ -70,7 +70,7 @@ mod tests {
     use super::Tree;
     use crate::settings::Selection;
 
-    /// Short and long data.
+    /// Lengths of short and long data.
     const LENS: [u64; 2] = [8, 1 << 20];
 
     #[test]
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn subtrees_in_order_follow_each_other() {
-        /// The ranks below one, as a reduction combines them.
+        /// The ranks of a subtree, in the order in which a reduction combines them.
         fn ranks(rank: u32, size: u32, len: u64) -> Vec<u32> {
             let place = Tree::new(&Selection::default(), (rank, size), 0, len).in_order();
             let below = place.children().flat_map(|child| ranks(child, size, len));

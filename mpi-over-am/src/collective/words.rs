@@ -1,5 +1,5 @@
-//! What the tasks of a communicator arrange among themselves: by collectives that are started and waited for, since only some tasks may
-//! have several threads.
+//! Internal agreements among the tasks of a communicator. They use collectives that are started and then waited for, since only some tasks
+//! may have several threads.
 
 use am_core::fabric::Fabric;
 
@@ -10,14 +10,14 @@ use crate::op;
 use crate::policy::LockPolicy;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Each word becomes all of its bits that any task has set.
+    /// Combines the words of all tasks by bitwise or.
     pub(crate) fn combine_words(&self, words: &mut [u64]) -> Result<()> {
         let own = words.to_vec();
         self.scope(|s| s.wait(slices::allreduce(&own, words, op::BitwiseOr).start(s)?))?;
         Ok(())
     }
 
-    /// What one task has, everybody has.
+    /// Gives the words of one task to all.
     pub(crate) fn broadcast_words(&self, words: &mut [u64], root: u32) -> Result<()> {
         self.scope(|s| s.wait(slices::broadcast(words, root).start(s)?))?;
         Ok(())
