@@ -42,7 +42,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// As [`recv`](Self::recv), of bytes, for the C interface: the shortest way where the threads of the task take no turns. `None` where
+    /// Like [`recv`](Self::recv), of bytes, for the C interface: the shortest way where the threads of the task take no turns. `None` where
     /// `recv_data` takes another way, or finds an error: nothing has happened then.
     #[inline(always)]
     pub fn try_recv_bytes(

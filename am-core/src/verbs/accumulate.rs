@@ -12,22 +12,22 @@ use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
 use crate::in_handler;
 
-/// How two elements are combined.
+/// The operation that combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accumulation {
-    /// The sum; of integers, modulo their size.
+    /// The sum; for integers, modulo their range.
     Add,
-    /// The smaller one.
+    /// The smaller value.
     Min,
-    /// The larger one.
+    /// The larger value.
     Max,
-    /// The bits that both have. Integers only.
+    /// Bitwise and. Integers only.
     And,
-    /// The bits that any has. Integers only.
+    /// Bitwise or. Integers only.
     Or,
-    /// The bits that one has. Integers only.
+    /// Bitwise exclusive or. Integers only.
     Xor,
-    /// The new one.
+    /// The new value.
     Replace,
 }
 
@@ -100,7 +100,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// updated.
     ///
     /// # Errors
-    /// An operation on bits of floating-point numbers, memory that is not exposed for writing or not at a multiple of the element's
+    /// A bitwise operation on floating-point numbers, memory that is not exposed for writing or not at a multiple of the element's
     /// size, a dead target, a call inside a handler.
     pub fn accumulate<T: Element>(
         &mut self,
@@ -115,7 +115,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.wait_notice_sent(to.owner())
     }
 
-    /// Begins an update; returns the number of the operation, if it goes on.
+    /// Starts an update; returns the number of the operation, if it is not complete at once.
     fn begin_accumulate<T: Element>(
         &mut self,
         to: RemoteAddress,
@@ -137,7 +137,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let begun =
             self.engine.accumulate(&mut self.fabric, to, operands, (T::WIDTH, operation), notify, end)?;
         let Begun::Ongoing(key) = begun else { return Ok(None) };
-        // The operands belong to the operation, however this call ends.
+        // The operation owns the operands, however this call ends.
         self.engine.ops.keep(key, kept);
         Ok(Some(key))
     }

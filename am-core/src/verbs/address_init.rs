@@ -14,7 +14,7 @@ use crate::task::{Endpoint, TaskId};
 use crate::wait::Errors;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Collective: the address that each task gives, by task (`LAPI_Address_init`).
+    /// Collective: returns the address that each task passed, in the order of the tasks (`LAPI_Address_init`).
     ///
     /// # Errors
     /// The failure of a task, a call inside a handler, a task that contributed something else than an address.
@@ -32,9 +32,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             .collect()
     }
 
-    /// Collective: the bytes that each task gives, by task; at most
-    /// [`CONTRIBUTION_BYTES_MAX`](crate::Limits::contribution_bytes_max) a task. Every task calls its collectives in the same
-    /// order.
+    /// Collective: returns the bytes that each task passed, in the order of the tasks; at most
+    /// [`CONTRIBUTION_BYTES_MAX`](crate::Limits::contribution_bytes_max) per task. Every task calls its collectives in the same order.
     ///
     /// # Errors
     /// Too many bytes, the failure of a task, a call inside a handler.

@@ -1,4 +1,4 @@
-//! Counters beyond waiting: the state of each destination (`LAPI_Setcntr_wstatus`).
+//! Calls on counters other than waiting: the state of each destination (`LAPI_Setcntr_wstatus`).
 
 use crate::context::Context;
 use crate::counter::{Counter, CounterName, DestinationStatus};
@@ -12,7 +12,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// completion counter (`LAPI_Setcntr_wstatus`).
     ///
     /// # Errors
-    /// A removed counter, or a task that the job does not have.
+    /// A removed counter, or an unknown task.
     pub fn set_counter_watched(&mut self, counter: Counter, destinations: &[TaskId]) -> Result<()> {
         destinations.iter().try_for_each(|&task| self.engine.check_exists(self.engine.endpoint_of(task)))?;
         self.engine.counters.watch(counter, destinations)

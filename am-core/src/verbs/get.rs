@@ -15,10 +15,9 @@ use crate::vector::Layout;
 /// The counters of a get, each optional.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GetOptions {
-    /// Bumped here when the bytes are here (`org_cntr`).
+    /// Incremented in this task when the bytes have arrived (`org_cntr`).
     pub origin: Option<Counter>,
-    /// Bumped at the target when the bytes have left (`tgt_cntr`). It belongs to the context that has exposed
-    /// the memory.
+    /// Incremented at the target when the bytes have been read (`tgt_cntr`). It belongs to the context that has exposed the memory.
     pub target: Option<CounterName>,
 }
 
@@ -33,7 +32,7 @@ impl GetOptions {
 /// [`PiecesMut`](crate::vector::PiecesMut), or a buffer with a layout of its own (`LAPI_Getv`).
 ///
 /// # Errors
-/// When it is begun: a range that is not exposed for reading, a dead target, sides of different length.
+/// When it is started: a range that is not exposed for reading, a dead target, sides of different length.
 #[derive(Clone, Copy, Debug)]
 pub struct Get<T = RemoteAddress> {
     /// Where the bytes come from: an address, or an address and a layout that counts from there.
@@ -43,8 +42,8 @@ pub struct Get<T = RemoteAddress> {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Reads `to.len()` bytes at `from` (`LAPI_Get`). Returns when they are here. Makes progress, so that a flag may be waited
-    /// for by reading it again.
+    /// Reads `to.len()` bytes at `from` (`LAPI_Get`). Returns when they have arrived. Makes progress, so that a program may wait for a flag
+    /// by reading it repeatedly.
     ///
     /// # Errors
     /// A range that is not exposed for reading, a dead target, a call inside a handler. What `to` holds then is undefined.

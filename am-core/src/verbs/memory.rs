@@ -1,4 +1,4 @@
-//! Memory: allocated where peers reach it fastest, exposed to them, taken back.
+//! Memory: allocation where peers reach it fastest, exposure to peers, and its end.
 
 use crate::buffer::{
     self, Access, Executor, Exposed, JobBuffer, MappedRange, RemoteAddress, SharedMemory, SharedName,
@@ -11,7 +11,7 @@ use crate::in_handler;
 use crate::wait::Errors;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// `len` zeroed bytes where peers reach them the fastest way there is.
+    /// Allocates `len` zeroed bytes where peers reach them fastest.
     ///
     /// # Errors
     /// The job's memory is used up, or the system's limits.
@@ -20,7 +20,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.alloc(len)
     }
 
-    /// Opens `buffer` to the puts, gets and rmws of peers, until [`unexpose`](Self::unexpose) (`VipRegisterMem`). Peers reach memory of
+    /// Exposes `buffer` to the puts, gets and rmws of peers, until [`unexpose`](Self::unexpose) (`VipRegisterMem`). Peers reach memory of
     /// [`alloc`](Self::alloc) by plain copies, and a `Vec` of the program by the kernel's copy or by packets.
     ///
     /// # Errors
@@ -49,8 +49,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.share(len)
     }
 
-    /// Maps the memory that another task has made by [`share`](Self::share), and has not said of that
-    /// [all have opened it](Self::all_have_opened).
+    /// Maps the memory that another task has made by [`share`](Self::share), unless that task has already called
+    /// [`all_have_opened`](Self::all_have_opened).
     ///
     /// # Errors
     /// There is no such memory, or the system's limits.
@@ -59,7 +59,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.open_shared(name)
     }
 
-    /// No further task will open what this task has made by [`share`](Self::share).
+    /// Promises that no further task will open the memory that this task has made by [`share`](Self::share).
     pub fn all_have_opened(&mut self, memory: &SharedMemory) {
         self.fabric.all_have_opened(memory.name());
     }
@@ -87,7 +87,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Lends `call` exposed memory of a task, which this task has mapped: one check for any number of copies and atomic operations.
-    /// `None`, without `call`: it is not mapped here. Of one region that is so for all tasks, or for none. Makes no progress.
+    /// Returns `None` without running `call` if it is not mapped here. A region is mapped by all tasks or by none. Makes no progress.
     ///
     /// # Errors
     /// A range that is not exposed for reading and writing, a dead target, a call inside a handler.
@@ -103,8 +103,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(if is_mapped { self.fabric.lend_mapped(at, len, call) } else { None })
     }
 
-    /// The shortest way of [`with_mapped`](Self::with_mapped), for a region that it has found before. `None`, without `call`, where that is not
-    /// possible: `with_mapped` finds out why.
+    /// The fast path of [`with_mapped`](Self::with_mapped), for a region that it has found before. Returns `None` without running `call`
+    /// where that is not possible: `with_mapped` then finds the reason.
     #[inline(always)]
     pub fn try_with_mapped<R>(
         &mut self,
@@ -117,11 +117,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if is_allowed { self.fabric.lend_mapped(at, len, call) } else { None }
     }
 
-    /// Closes a region: from now on its address is refused. Waits, with progress, until nobody is copying.
+    /// Ends the exposure of a region: from now on its address is rejected. Makes progress until no task is copying from or to it.
     ///
     /// # Errors
-    /// A call inside a handler, or [`Error::ForeignRegion`](crate::Error::ForeignRegion): a region that another context has exposed, also one that had this one's
-    /// number before. The region then stays exposed, and its memory is not used again.
+    /// A call inside a handler, or [`Error::ForeignRegion`](crate::Error::ForeignRegion): a region that was exposed by another context,
+    /// even one that had this context's number before. The region then stays exposed, and its memory is not used again.
     pub fn unexpose(&mut self, region: Exposed) -> Result<JobBuffer> {
         in_handler::check("unexpose")?;
         let owner = self.owner();

@@ -35,7 +35,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             if self.probe()? {
                 let ended = self.statistics().operations_ended > ended_before;
                 let reason = if ended { PollReason::SendComplete } else { PollReason::ReceiveComplete };
-                // What else is there comes with it, if it does so at once.
+                // Progress also takes what else has arrived by now.
                 let more = self.probe()?;
                 return Ok(if ended && more { PollReason::Both } else { reason });
             }

@@ -13,7 +13,7 @@ use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
 use crate::task::{Endpoint, TaskId};
 
-/// Tasks that a message is sent to together. A list of this task's own: nobody else learns of it, and dropping it frees it.
+/// Tasks to which a message is sent together. The list belongs to this task: no other task learns of it, and dropping it frees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     members: Box<[Endpoint]>,
@@ -28,11 +28,11 @@ impl Group {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// A group of `tasks`, by their contexts of this one's number (`LAPI_Group_create`). A task that is named twice is in it once;
-    /// this task may be in it.
+    /// A group of `tasks`, that is, of their contexts with the same number as this one (`LAPI_Group_create`). A task that is named twice is
+    /// in it once; this task may be in it.
     ///
     /// # Errors
-    /// A task that the job does not have.
+    /// An unknown task.
     pub fn group(&self, tasks: &[TaskId]) -> Result<Group> {
         let mut members: Vec<_> =
             tasks.iter().map(|&task| Endpoint::new(task, self.endpoint().context)).collect();
@@ -42,12 +42,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(Group { members: members.into() })
     }
 
-    /// Sends one message to every member of `group` (`LAPI_MC_XFER`); returns when `udata` may be changed again. The origin counter
-    /// is bumped once, the completion counter once for each member. The members are served from here, one after the other,
-    /// without waiting for one before the next.
+    /// Sends one message to every member of `group` (`LAPI_MC_XFER`); returns when `udata` may be changed again. The origin counter is
+    /// bumped once, the completion counter once for each member. This task sends to each member in turn, and does not wait in between.
     ///
     /// # Errors
-    /// The first error; the others are served all the same.
+    /// The first error; the message is sent to the other members nonetheless.
     pub fn multicast(
         &mut self,
         group: &Group,

@@ -1,4 +1,4 @@
-//! The drivers of operations: one for each way to lend local memory to an operation and to learn of its end.
+//! The drivers of operations: one for each way to lend local memory to an operation and to learn that it has ended.
 //!
 //! | Driver | Local memory | Ends |
 //! | --- | --- | --- |
@@ -19,8 +19,8 @@ use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
 
-/// What [`Put`](super::Put), [`Get`](super::Get) and [`Amsend`](super::Amsend) have in common: each is a value that says what is to be
-/// done, without the local memory, and can be started any number of times. `M` is local memory without a lifetime, as the engine holds it.
+/// What [`Put`](super::Put), [`Get`](super::Get) and [`Amsend`](super::Amsend) have in common: each is a value that describes an operation
+/// without its local memory, and can be started any number of times. `M` is local memory without a lifetime, as the engine holds it.
 pub trait Operation<M>: sealed::Sealed {
     #[doc(hidden)]
     const CALL: &'static str;
@@ -33,7 +33,7 @@ pub trait Operation<M>: sealed::Sealed {
         end: End,
     ) -> Result<Begun>;
 
-    /// What a call that has waited for the end does before it returns.
+    /// What a call that has waited for the end of the operation does before it returns.
     #[doc(hidden)]
     #[inline(always)]
     fn after<F: Fabric, H: HandlerSet>(&self, _context: &mut Context<F, H>) -> Result<()> {
@@ -45,16 +45,17 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// An operation that keeps its buffer until [`Context::wait_owned`]. One that is dropped keeps it until the context ends.
+/// An operation that keeps its buffer until [`Context::wait_owned`]. If the handle is dropped, the operation keeps the buffer until the
+/// context ends.
 #[must_use = "the buffer comes back by Context::wait_owned"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnedHandle(u32);
 
-/// An operation that could not begin, and its buffer.
+/// An operation that could not be started, and its buffer.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Returned {
-    /// Why it could not.
+    /// Why it could not be started.
     #[source]
     pub error: Error,
     /// The buffer, unchanged.
@@ -80,8 +81,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         operation.after(self)
     }
 
-    /// Begins an operation that owns its local memory until it has ended: a [`JobBuffer`], or a [`Layout`](crate::vector::Layout) of
-    /// one. Waits for nothing.
+    /// Starts an operation that owns its local memory until it has ended: a [`JobBuffer`], or a [`Layout`](crate::vector::Layout) of
+    /// one. Does not wait.
     ///
     /// # Errors
     /// Those of the operation; the buffer comes back with the error.
@@ -109,7 +110,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Begins an operation on memory that the caller keeps. [`Outcome::Done`]: it has ended, and nothing will be reported;
+    /// Starts an operation on memory that the caller keeps. [`Outcome::Done`]: it has ended, and nothing will be reported;
     /// [`Outcome::Posted`]: it ends later, and `request` is reported to [`HandlerSet::complete_request`] then.
     ///
     /// # Safety
@@ -131,7 +132,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         operation.begin(self, memory, End { request, ..End::default() }).map(Begun::outcome)
     }
 
-    /// The buffer of an operation that has ended, and how it ended; or its handle again. Makes no progress.
+    /// Returns the buffer and the result of an operation that has ended; otherwise its handle. Makes no progress.
     ///
     /// # Errors
     /// A handle of another context.
@@ -149,7 +150,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Waits for an operation with a buffer of its own: the buffer, and how the operation ended.
+    /// Waits for an operation that owns its buffer; returns the buffer and the result of the operation.
     ///
     /// # Errors
     /// A handle of another context, a call inside a handler.
@@ -164,12 +165,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Waits for what a call has begun, if that was not over at once.
+    /// Waits for what a call has started, unless it was complete at once.
     pub(super) fn wait_begun(&mut self, op: Option<u32>) -> Result<()> {
         op.map_or(Ok(()), |op| self.wait_op(op).0.map(|_| ()))
     }
 
-    /// Waits until the notice for a target counter, which may wait for a credit, has left for the owner of memory.
+    /// Waits until the notice for a target counter, which may wait for a credit, has been sent to the owner of the memory.
     pub(super) fn wait_notice_sent(&mut self, owner: crate::task::Endpoint) -> Result<()> {
         let owner = self.fabric.peer(owner)?;
         self.wait_sent(owner)

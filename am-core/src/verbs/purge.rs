@@ -1,4 +1,4 @@
-//! `LAPI_Purge_totask` and `LAPI_Resume_totask`: giving up all operations with a peer, and beginning anew.
+//! `LAPI_Purge_totask` and `LAPI_Resume_totask`: giving up all operations with a peer, and starting again.
 
 use crate::context::Context;
 use crate::error::Result;
@@ -8,13 +8,13 @@ use crate::in_handler;
 use crate::task::Target;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Ends all operations with `target` (a task's context of this one's number, or the one that is named), and refuses new ones until
-    /// [`resume_totask`](Self::resume_totask). Does not wait. The target ends its side of them when it hears of it; those that it
-    /// began itself end with the same error.
+    /// Ends all operations with `target` (an endpoint, or a task's context with the same number as this one), and rejects new ones until
+    /// [`resume_totask`](Self::resume_totask). Does not wait. The target ends its side of them when it learns of it; operations that it
+    /// started itself end with the same error.
     ///
-    /// What an operation has done is not undone. An owned or borrowed buffer comes back when nobody copies from it any more: at
-    /// once in most cases, and where the target is stopped in the middle of a copy, when it goes on or dies. Messages of the target
-    /// that wait for their place here, with their data, stay acceptable. Not to be used while a collective call is under way.
+    /// What an operation has done is not undone. An owned or borrowed buffer comes back when nobody copies from it any more: at once in
+    /// most cases, and where the target is stopped in the middle of a copy, when it goes on or dies. Messages of the target whose data have
+    /// arrived, and which wait for their destination here, can still be accepted. Not to be used while a collective call is under way.
     ///
     /// # Errors
     /// A target that the job does not have, a call inside a handler.
@@ -26,11 +26,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         engine.purge(target, fabric, handlers)
     }
 
-    /// Allows operations with `target` again. They are seen by the target after it has ended its side of the old ones; nothing of
-    /// those comes up any more.
+    /// Allows operations with `target` again. The target sees them after it has ended its side of the old ones, of which nothing is
+    /// reported any more.
     ///
     /// # Errors
-    /// A target that the job does not have, a call inside a handler.
+    /// An unknown target, a call inside a handler.
     pub fn resume_totask(&mut self, target: impl Target) -> Result<()> {
         in_handler::check("resume_totask")?;
         let target = target.seen_from(self.endpoint().context);

@@ -8,7 +8,7 @@ use crate::fabric::{Fabric, Traffic};
 use crate::handler::HandlerSet;
 use crate::task::Endpoint;
 
-/// What can be asked of a context, and for some of it, set.
+/// What a program can ask of a context, and in some cases set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Query {
@@ -32,21 +32,21 @@ pub enum Query {
     MaxPacketsOut,
     /// Whether calls are checked (`ERROR_CHK`): always 1.
     ErrorCheck,
-    /// Seconds after which a wait for a counter in which nothing at all arrives ends with
-    /// [`Error::TimedOut`] (`TIMEOUT`); 0, the default: never. May be set.
+    /// Seconds after which a wait for a counter ends with [`Error::TimedOut`] if nothing at all arrives (`TIMEOUT`); 0, the default, means
+    /// never. May be set.
     Timeout,
     /// The least time-out (`MIN_TIMEOUT`).
     MinTimeout,
     /// The greatest time-out (`MAX_TIMEOUT`).
     MaxTimeout,
-    /// Packets after which credits go back by themselves (`ACK_THRESHOLD`).
+    /// The number of packets after which credits are returned without a message (`ACK_THRESHOLD`).
     AckThreshold,
 }
 
-/// Seconds of the longest time-out that can be set.
+/// The longest time-out that can be set, in seconds.
 const TIMEOUT_MAX: u64 = 86_400;
 
-/// What [`Context::query`] answers.
+/// The queries that [`Context::query`] answers.
 const ALL: [Query; 14] = [
     Query::TaskId,
     Query::NumTasks,
@@ -64,7 +64,7 @@ const ALL: [Query; 14] = [
     Query::AckThreshold,
 ];
 
-/// LAPI's names that are answered elsewhere, or that ask for what is not there.
+/// LAPI's names that are answered elsewhere, or not at all.
 const ELSEWHERE: [(&str, &str); 26] = [
     ("INTERRUPT_SET", "ask SharedContext::has_interrupts, and set SharedContext::set_interrupts"),
     ("QUERY_STATISTICS", "ask Context::statistics, or peer_statistics for one peer"),
@@ -95,7 +95,7 @@ const ELSEWHERE: [(&str, &str); 26] = [
 ];
 
 impl Query {
-    /// The query of this name, which is LAPI's, as the environment or an old program has it (`TASK_ID`).
+    /// The query with this name of LAPI's, as it is used in the environment or in an old program (`TASK_ID`).
     ///
     /// # Errors
     /// A name of LAPI's that is answered elsewhere, or not at all, with the place or the reason; any other name.
@@ -108,7 +108,7 @@ impl Query {
         Err(Error::UnknownQuery { name: name.to_owned(), why })
     }
 
-    /// LAPI's name for it.
+    /// LAPI's name of the query.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -130,7 +130,7 @@ impl Query {
     }
 }
 
-/// What passed between this context and one other (`QUERY_STATISTICS`, for one peer).
+/// The traffic between this context and one other (`QUERY_STATISTICS`, for one peer).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerStatistics {
@@ -138,11 +138,11 @@ pub struct PeerStatistics {
     pub packets_sent: u64,
     /// Packets that came from it and were handled.
     pub packets_received: u64,
-    /// Whether operations with it have not ended.
+    /// Whether operations with it are under way.
     pub operations_under_way: bool,
-    /// Whether packets to it wait for room.
+    /// Whether packets to it wait for credits.
     pub packets_waiting: bool,
-    /// Messages of it that are not whole yet, or have no place yet.
+    /// Messages from it that are not complete, or have no destination yet.
     pub messages_unfinished: u64,
 }
 
@@ -172,7 +172,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Changes a setting (`LAPI_Senv`).
     ///
     /// # Errors
-    /// Something that is a fact, or a value that the setting can't have.
+    /// A query that cannot be set, or a value out of range.
     pub fn set(&mut self, setting: Query, value: u64) -> Result<()> {
         let why = match setting {
             Query::Timeout if value <= TIMEOUT_MAX => {
@@ -190,10 +190,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Err(Error::Setting { name: setting.name(), value, why })
     }
 
-    /// What passed between this context and `peer` so far.
+    /// The traffic between this context and `peer` so far.
     ///
     /// # Errors
-    /// An endpoint that the job does not have.
+    /// An unknown endpoint.
     pub fn peer_statistics(&mut self, peer: Endpoint) -> Result<PeerStatistics> {
         let peer = self.fabric.peer(peer)?;
         let Traffic { packets_sent, packets_received } = self.fabric.traffic(peer.index);

@@ -11,15 +11,15 @@ use crate::handler::HandlerSet;
 use crate::in_handler;
 use crate::record::{self, Span};
 
-/// An rmw that was begun: its result is to be taken once.
+/// An rmw that was started: its result can be taken once.
 #[must_use = "the result waits until it is taken"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct RmwHandle(pub(super) u32);
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Carries out `operation` on the word at `at`; the old value (`LAPI_Rmw`, whose `COMPARE_AND_SWAP` tells only whether it
-    /// replaced the value: that is whether the old value is the expected one). Of a 32-bit word, the low halves count. Makes
-    /// progress, so that a lock may be waited for by trying again.
+    /// Carries out `operation` on the word at `at` and returns the old value (`LAPI_Rmw`, whose `COMPARE_AND_SWAP` only tells whether it
+    /// replaced the value, that is, whether the old value is the expected one). For 32-bit words, the low halves of the operands are used.
+    /// Makes progress, so that a program may wait for a lock by trying repeatedly.
     ///
     /// # Errors
     /// A word that is not exposed for writing, or not at a multiple of its size; a dead target; a call inside a handler.
@@ -31,8 +31,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.wait_op(op).0
     }
 
-    /// Begins `operation` on the word at `at`, and does not wait. `origin` is bumped when it is done; then
-    /// [`rmw_result`](Self::rmw_result) gives the old value.
+    /// Starts `operation` on the word at `at`, and does not wait. `origin` is incremented when it is done; then
+    /// [`rmw_result`](Self::rmw_result) returns the old value.
     ///
     /// # Errors
     /// Those of [`rmw`](Self::rmw).
@@ -47,8 +47,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.begin_rmw(at, width, operation, origin)
     }
 
-    /// Like [`rmw`](Self::rmw), and nobody asks for the old value: nothing is to be taken, and nothing waited for. `origin` is bumped
-    /// when it is done.
+    /// Like [`rmw`](Self::rmw), but does not return the old value, and does not wait. `origin` is incremented when it is done.
     ///
     /// # Errors
     /// Those of [`rmw`](Self::rmw). What the owner refuses is reported by the next call that waits or probes.
@@ -76,15 +75,15 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let end = End { origin, ..End::held() };
         match self.engine.atomic(&mut self.fabric, at, width, operation, end)? {
             Begun::Ongoing(op) => Ok(RmwHandle(op)),
-            // Its result is held, so that it has a number in every case.
+            // Its result is kept, so it always has a number.
             Begun::Done => Err(Error::UnknownHandle { handle: 0 }),
         }
     }
 
-    /// The old value of an rmw that is done, or its handle again. Makes no progress.
+    /// The old value of an rmw that is done; otherwise its handle. Makes no progress.
     ///
     /// # Errors
-    /// What the rmw ended with; a handle of another context.
+    /// The error of the rmw; a handle of another context.
     pub fn rmw_result(&mut self, handle: RmwHandle) -> Result<Result<u64, RmwHandle>> {
         if let Some(ended) = self.engine.ops.take_ended(handle.0) {
             return ended.result.map(Ok).map_err(|error| *error);

@@ -1,4 +1,4 @@
-//! Non-blocking operations on borrowed memory, inside a scope that waits for them (as `std::thread::scope` does for threads).
+//! Non-blocking operations on borrowed memory, inside a scope that waits for them (like `std::thread::scope` for threads).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,8 +14,8 @@ use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
 use crate::in_handler;
 
-/// Inside [`Context::scope`]: operations on memory that is borrowed until the scope's end. It stands for the context
-/// meanwhile; the context itself is out of reach, since the scope must wait on the one that it began with.
+/// Operations inside [`Context::scope`], on memory that is borrowed until the scope's end. The scope stands for the context meanwhile; the
+/// context itself is inaccessible, since the scope must wait on the context on which it began.
 #[derive(Debug)]
 pub struct Scope<'a, 'env, F: Fabric, H: HandlerSet> {
     context: &'a mut Context<F, H>,
@@ -26,8 +26,8 @@ pub struct Scope<'a, 'env, F: Fabric, H: HandlerSet> {
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Runs `body`, which may begin operations on memory borrowed for `'env`, and waits until all of them have ended.
     ///
-    /// If `body` unwinds, what nobody has accepted is withdrawn, what peers are copying is waited for, and the task is marked
-    /// as failed so that its peers see it.
+    /// If `body` unwinds, operations that no peer has accepted are withdrawn, copies by peers are waited for, and the task is marked as
+    /// failed so that its peers see it.
     ///
     /// # Errors
     /// A call inside a handler; the first error of an operation (all have ended then).
@@ -43,7 +43,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             self,
             |context, loans| body(&mut Scope { context, loans, ops: &ops }),
             |context, unwinds| {
-                // A copy of the task leaves a scope that the task began: nothing of it is the copy's.
+                // A forked copy of the task may unwind out of a scope that the task began: the operations are not the copy's.
                 let unwinds = unwinds && !in_handler::is_copy();
                 if unwinds {
                     for &op in &*ops.borrow() {

@@ -1,4 +1,4 @@
-//! What the origin of an operation hears back from the target: fetched, accepted, refused, told.
+//! Answers of a target to the origin of an operation: fetched, accepted, refused, done.
 
 use super::outstanding::State;
 use super::packet::{self, FIRST, Kind, pack};
@@ -14,7 +14,7 @@ use crate::user_code::UserCode;
 use alloc::boxed::Box;
 
 impl<U: UserCode> Engine<U> {
-    /// Counters that the target has bumped here.
+    /// Counters that the target has incremented in this task.
     pub(crate) fn handle_acks(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let Some(first) = fields.u32() else {
@@ -27,7 +27,7 @@ impl<U: UserCode> Engine<U> {
         bumped
     }
 
-    /// An announced message is whole at the target.
+    /// The target has received the whole of an announced message.
     pub(crate) fn handle_fetched(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(first), Some(second)) = (fields.u32(), fields.u32(), fields.u32()) else {
@@ -41,13 +41,13 @@ impl<U: UserCode> Engine<U> {
         let bumped = self.bump_claimed(first).and(self.bump_claimed(second));
         self.later(match bumped {
             Ok(()) => Cold::EndOp { op, result: Ok(0) },
-            // The message is whole, whatever became of its counters.
+            // The message is complete, whatever became of its counters.
             Err(error) => Cold::EndOpWith { op, met: Box::new(error) },
         });
         Ok(())
     }
 
-    /// The target wants the data of an announced message as pieces.
+    /// The target requests the data of an announced message in pieces.
     pub(crate) fn handle_accepted(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(incoming), Some(len)) = (fields.u32(), fields.u32(), fields.u64()) else {
@@ -72,7 +72,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// A get or rmw that the owner has done.
+    /// The end of a get or rmw that the owner has carried out.
     pub(crate) fn handle_told(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(value)) = (fields.u32(), fields.u64()) else {
@@ -117,7 +117,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// The target refused.
+    /// The target refused a packet.
     pub(crate) fn handle_refused(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(reason)) = (fields.u32(), fields.u32()) else {
@@ -156,7 +156,7 @@ impl<U: UserCode> Engine<U> {
         self.send_control(fabric, origin, class, packet::label(Kind::Refused, FIRST), refusal(op, why))
     }
 
-    /// A request met `error` here: its origin is to be told, and this task's caller gets the error itself.
+    /// A request failed here with `error`: its origin is to be told, and this task's caller gets the error itself.
     #[cold]
     #[inline(never)]
     pub(crate) fn refuse_later(&mut self, origin: Peer, class: Class, op: u32, error: Error) {

@@ -1,4 +1,4 @@
-//! Gets and rmws that only the owner of the memory can carry out: what the owner does.
+//! Gets and rmws that only the owner of the memory can carry out: the owner's part.
 
 use super::packet::{self, FIRST, Fields, Kind, pack};
 use super::segment::{From, Stream};
@@ -9,9 +9,9 @@ use crate::fabric::Fabric;
 use crate::transfer::{AtomicOp, Class, Width};
 use crate::user_code::UserCode;
 
-/// Codes of operations for each width.
+/// The number of operation codes for each width.
 const OPERATIONS: u16 = 16;
-/// In the order in which the code of an rmw counts them.
+/// In the order of the codes of an rmw.
 const WIDTHS: [Width; 4] = [Width::Bits32, Width::Bits64, Width::Bits16, Width::Bits8];
 
 /// The handler field of an Ask for an rmw, and the code of an accumulation.
@@ -40,7 +40,7 @@ pub(crate) fn atomic_code(width: Width, operation: AtomicOp) -> u16 {
     1 + operation + OPERATIONS * width
 }
 
-/// The operands as they travel.
+/// The operands in their form on the wire.
 pub(crate) fn operands(operation: AtomicOp) -> (u64, u64) {
     match operation {
         AtomicOp::FetchAdd(value)
@@ -81,7 +81,7 @@ pub(super) fn atomic_of(code: u16, first: u64, second: u64) -> Option<(Width, At
     has_operation(width, operation).then_some((width, operation))
 }
 
-/// Whether there is such an operation on words of this width.
+/// Whether the operation exists for words of this width.
 pub(super) fn has_operation(width: Width, operation: AtomicOp) -> bool {
     width.bytes() >= 4 || !operation.is_float()
 }

@@ -1,7 +1,7 @@
-//! What tasks do together: fences, barriers, and the exchange of addresses.
+//! Collective operations: fences, barriers, and the exchange of addresses.
 //!
-//! The barrier is the dissemination barrier (Hensgen, Finkel, Manber 1988): in round r each task tells the one 2^r further
-//! on, and waits for the one 2^r before it. The exchange is Bruck's all-gather in the same steps, the other way round.
+//! The barrier is the dissemination barrier (Hensgen, Finkel, Manber 1988): in round r each task notifies the task 2^r further on, and
+//! waits for the one 2^r before it. The exchange is Bruck's all-gather with the same steps in the opposite direction.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -18,10 +18,10 @@ use crate::task::TaskId;
 use crate::transfer::Class;
 use crate::user_code::UserCode;
 
-/// Rounds of a barrier, at most: as many as a task number has bits.
+/// The greatest number of rounds of a barrier: as many as a task number has bits.
 const ROUNDS_MAX: usize = 32;
 
-/// Bytes that each task contributes to an exchange, at most.
+/// The greatest number of bytes that a task contributes to an exchange.
 pub const CONTRIBUTION_BYTES_MAX: usize = 32;
 
 /// Bytes of one contribution on the wire: task, length, bytes.
@@ -39,9 +39,9 @@ pub enum FenceKind {
 /// Barriers of one context.
 #[derive(Debug, Default)]
 pub(crate) struct Barriers {
-    /// How many this task has entered.
+    /// The number of barriers that this task has entered.
     entered: u64,
-    /// How many notices have come, for each round.
+    /// The number of notices that have come, for each round.
     noticed: [u64; ROUNDS_MAX],
 }
 
@@ -55,13 +55,13 @@ pub(crate) struct Contribution {
 /// Exchanges of one context.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges {
-    /// How many this task has entered.
+    /// The number of exchanges that this task has entered.
     entered: u32,
-    /// What has come, for the exchange under way and for the next one, which others may have entered already.
+    /// The contributions that have come, for the exchange under way and for the next one, which others may have entered already.
     tables: BTreeMap<u32, Vec<Option<Contribution>>>,
 }
 
-/// A fence that waits here until what its origin has sent is finished.
+/// A fence that waits until everything is finished that its origin has sent before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FenceWaiting {
     origin: Peer,
@@ -69,15 +69,15 @@ pub(crate) struct FenceWaiting {
 }
 
 impl FenceWaiting {
-    /// Who waits.
+    /// The task that waits.
     pub(crate) fn origin(self) -> Peer {
         self.origin
     }
 }
 
 impl<U: UserCode> Engine<U> {
-    /// Is all that `packet.from` sent before done? Packets come in order, so its data are in place; its messages may still
-    /// be on their way in, and its handlers on the thread.
+    /// Handles the question whether everything that `packet.from` sent before is done. Packets come in order, so its data are in place; its
+    /// messages may still be arriving, and its handlers may be on the handler thread.
     pub(crate) fn handle_fence(&mut self, packet: Packet<'_>) -> Result<()> {
         let op = packet.fields()?.u32();
         let Some(op) = op.filter(|_| packet.class == Class::Request) else {
@@ -96,10 +96,11 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// Refuses one more get or fence of a peer that has as many here as it may have unanswered. A peer that keeps to its limit never has.
+    /// Rejects a get or fence of a peer that already has as many here as it may have unanswered. A peer that keeps to its limit never
+    /// exceeds it.
     ///
     /// # Errors
-    /// As said.
+    /// The peer has too many.
     #[inline]
     pub(super) fn check_asks(&self, origin: Peer) -> Result<()> {
         if self.asked_by.of(origin) < self.limits.requests_max {
@@ -108,7 +109,7 @@ impl<U: UserCode> Engine<U> {
         Err(malformed(origin, "more gets and fences than it may have unanswered"))
     }
 
-    /// A one-way message of `origin` was refused: nothing is sent for it, and the next fence tells.
+    /// A one-way message of `origin` was refused. Nothing is sent for it; the answer to the next fence reports it.
     pub(super) fn tell_by_fence(&mut self, origin: Peer, why: Refusal) {
         if !self.untold.iter().any(|&(peer, _)| peer == origin) {
             self.untold.push((origin, why));
@@ -122,10 +123,10 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Answers the fences whose origin has nothing unfinished here any more; whether any.
+    /// Answers the fences for which nothing of the origin is unfinished here; returns whether there were any.
     ///
     /// # Errors
-    /// An origin that is dead.
+    /// The origin is dead.
     pub(crate) fn work_on_fences<F: Fabric>(&mut self, fabric: &mut F) -> Result<bool> {
         let waiting = core::mem::take(&mut self.fences);
         let before = waiting.len();
@@ -142,7 +143,7 @@ impl<U: UserCode> Engine<U> {
         Ok(self.fences.len() < before)
     }
 
-    /// All that was sent before is done.
+    /// The answer to a fence: everything that was sent before is done.
     pub(crate) fn handle_fenced(&mut self, packet: Packet<'_>) -> Result<()> {
         let op = packet.fields()?.u32();
         let record = op.and_then(|op| self.ops.with_peer(op, packet.from));
@@ -155,7 +156,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Asks `target` whether all that was sent before is done: the number of the operation, which is held.
+    /// Asks `target` whether everything that was sent before is done. Returns the number of the operation, whose result is kept.
     ///
     /// # Errors
     /// A dead target, too many operations.
@@ -175,18 +176,18 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Whether something to `target` has not been sent, or not been ended by it.
+    /// Whether something for `target` has not been sent, or the target has not finished it.
     pub fn is_busy_with(&self, target: Peer) -> bool {
         self.pending.has(target) || self.ops.is_busy(target)
     }
 
-    /// Enters a barrier: its number.
+    /// Enters a barrier; returns its number.
     pub fn enter_barrier(&mut self) -> u64 {
         self.barriers.entered += 1;
         self.barriers.entered
     }
 
-    /// Tells `target` that this task has come to `round` of its barrier.
+    /// Notifies `target` that this task has reached `round` of its barrier.
     ///
     /// # Errors
     /// A dead target.
@@ -200,7 +201,7 @@ impl<U: UserCode> Engine<U> {
         self.barriers.noticed.get(round as usize).is_some_and(|&noticed| noticed >= number)
     }
 
-    /// A task has come to a round of its barrier. A round has one sender, so counting is enough.
+    /// A task has reached a round of its barrier. A round has one sender, so counting is enough.
     pub(crate) fn handle_barrier(&mut self, packet: Packet<'_>) -> Result<()> {
         let round = packet.fields()?.u32();
         match round.and_then(|round| self.barriers.noticed.get_mut(round as usize)) {
@@ -212,7 +213,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Enters an exchange with this task's bytes (at most [`CONTRIBUTION_BYTES_MAX`]): its number.
+    /// Enters an exchange with this task's bytes (at most [`CONTRIBUTION_BYTES_MAX`]); returns its number.
     pub fn enter_exchange(&mut self, own: TaskId, contributed: &[u8]) -> u32 {
         let epoch = self.exchanges.entered;
         self.exchanges.entered = epoch.wrapping_add(1);
@@ -229,7 +230,7 @@ impl<U: UserCode> Engine<U> {
         tasks.all(|task| table.is_some_and(|table| table[task.index()].is_some()))
     }
 
-    /// Tells `target` what this task knows of `tasks`.
+    /// Sends `target` what this task knows of `tasks`.
     ///
     /// # Errors
     /// A dead target.
@@ -264,7 +265,7 @@ impl<U: UserCode> Engine<U> {
             .collect()
     }
 
-    /// Leaves an exchange: what each task has contributed.
+    /// Leaves an exchange; returns what each task has contributed.
     pub fn leave_exchange(&mut self, epoch: u32) -> Vec<Vec<u8>> {
         let table = self.exchanges.tables.remove(&epoch).unwrap_or_default();
         table
@@ -277,7 +278,7 @@ impl<U: UserCode> Engine<U> {
     pub(crate) fn handle_exchange(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let epoch = fields.u32();
-        // Who has entered the next exchange has seen this task enter the present one, so nobody is further ahead.
+        // A task that has entered the next exchange has seen this task enter the present one, so no task is further ahead.
         let ahead = epoch.map(|epoch| epoch.wrapping_sub(self.exchanges.entered).wrapping_add(1));
         let Some(epoch) = epoch.filter(|_| ahead.is_some_and(|ahead| ahead <= 1)) else {
             return Err(malformed(packet.from, "a contribution to an exchange that is not under way"));

@@ -1,7 +1,7 @@
-//! Completions: what is done when the bytes of a message are in place, and what its origin hears of it.
+//! Completions: what to do when the data of a message are in place, and what to tell its origin.
 //!
-//! Predefined completions run here. A closure for the handler thread is handed out to the context, which owns the thread;
-//! the engine keeps what remains to be done when it has run.
+//! Predefined completions run here. A closure for the handler thread is passed to the context, which owns the thread; the engine keeps what
+//! remains to be done after it has run.
 
 use core::sync::atomic::Ordering;
 
@@ -18,11 +18,11 @@ use crate::user_code::{self, UserCode};
 
 /// A completion handler for the handler thread.
 pub struct ThreadJob {
-    /// To be given back with [`Engine::thread_done`].
+    /// To be passed to [`Engine::thread_done`].
     pub key: u32,
     /// The handler.
     pub handler: ThreadHandler,
-    /// What the handler is told.
+    /// The handler's argument.
     pub delivered: Delivered,
 }
 
@@ -32,14 +32,14 @@ impl core::fmt::Debug for ThreadJob {
     }
 }
 
-/// What remains to be done after a handler has run on the thread.
+/// What remains to be done after a handler has run on the handler thread.
 #[derive(Debug)]
 pub(crate) struct AfterThread {
     source: Peer,
     tail: Tail,
 }
 
-/// What a completion sends to the source, beside what is owed anyway.
+/// What a completion sends to the source, in addition to the answer that the source is owed anyway.
 enum Told {
     Nothing,
     Counter(CounterName),
@@ -50,8 +50,7 @@ impl<U: UserCode> Engine<U> {
     /// The end of a message: its completion, then its counters and the answer to its origin.
     ///
     /// # Errors
-    /// What the message ended with, if the completion does not take it; a completion that may not be used; a counter that
-    /// does not exist.
+    /// The error of the message, if the completion does not take it; a completion that is not allowed here; a counter that does not exist.
     #[cold]
     #[inline(never)]
     pub(crate) fn deliver<F: Fabric, H: HandlerSet>(
@@ -70,7 +69,7 @@ impl<U: UserCode> Engine<U> {
             Completion::MarkRequest(request) => handlers.complete_request(request, delivered),
             Completion::Call(call) => {
                 result = user_code::run(self.user, source.endpoint, "completion", || call(delivered));
-                // Nobody is to count a message as handled whose handler panicked.
+                // A message whose handler panicked must not be counted as handled.
                 refusal = refusal.or(result.as_ref().err().map(Refusal::of));
             }
             Completion::Thread(handler) => {
@@ -102,7 +101,7 @@ impl<U: UserCode> Engine<U> {
         result.and(ended)
     }
 
-    /// The origin's memory is free again at once; its completion counter waits for the handler.
+    /// The origin's memory may be used again at once; its completion counter waits for the handler.
     fn hand_to_thread<F: Fabric>(
         &mut self,
         handler: ThreadHandler,
@@ -136,7 +135,7 @@ impl<U: UserCode> Engine<U> {
         result
     }
 
-    /// A handler has run on the thread, or panicked: what was owed for its message is done now.
+    /// A handler has run on the handler thread, or panicked: sends what its message's origin is owed.
     ///
     /// # Errors
     /// A counter that does not exist, or an origin that is dead.
@@ -150,7 +149,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// What is owed to `peer` for handlers on the thread is owed no more, but its reserved places.
+    /// Forgets what `peer` is owed for handlers on the handler thread, except its reserved places.
     pub(super) fn forget_owed(&mut self, peer: Peer) {
         for after in self.after_thread.values_mut().filter(|after| after.source == peer) {
             let Tail { reserved, .. } = after.tail;
@@ -158,7 +157,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Counters and the answer of a message that went well.
+    /// The counters and the answer of a message that was handled without an error.
     fn finish<F: Fabric>(&mut self, source: Peer, tail: &mut Tail, told: Told, fabric: &mut F) -> Result<()> {
         let bumped = self.bump_claimed(tail.target_counter);
         if self.is_gone(source.endpoint) {
@@ -193,7 +192,7 @@ impl<U: UserCode> Engine<U> {
         bumped.and(sent)
     }
 
-    /// The answer of a message that did not go well.
+    /// The answer of a message that ended with an error.
     fn finish_refused<F: Fabric>(
         &mut self,
         source: Peer,
@@ -202,7 +201,7 @@ impl<U: UserCode> Engine<U> {
         fabric: &mut F,
     ) -> Result<()> {
         if tail.op == 0 && tail.completion_counter == 0 && !tail.answerable {
-            // A purge has taken back what was owed for the other ones.
+            // For the others, a purge has cancelled what was owed.
             if matches!(why, Refusal::HandlerPanicked) {
                 self.tell_by_fence(source, why);
             }
@@ -212,8 +211,8 @@ impl<U: UserCode> Engine<U> {
         self.refuse(fabric, source, class, tail.op, why)
     }
 
-    /// A reply is a whole message in the place of an answer; its target counter is the completion counter that the source
-    /// waits for.
+    /// A reply is a whole message that takes the place of an answer; its target counter is the completion counter that the source waits
+    /// for.
     fn send_reply<F: Fabric>(
         &mut self,
         source: Peer,
@@ -231,7 +230,7 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// The first packet to the origin takes the place that it has reserved, if it has.
+/// The first packet to the origin uses the place that the origin has reserved, if it has.
 fn answer_class(tail: &mut Tail) -> Class {
     if core::mem::take(&mut tail.reserved) { Class::Answer } else { Class::OneWay }
 }

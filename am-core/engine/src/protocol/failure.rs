@@ -1,5 +1,5 @@
-//! The death of a task, or the closing of a context by a task that lives on: all that was under way to it or from it ends, each
-//! with an error that names it.
+//! The death of a task, or the closing of a context by a task that lives on: all operations under way with it end, each with an error that
+//! names it.
 
 use super::Engine;
 use super::outstanding::State;
@@ -16,10 +16,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 impl<U: UserCode> Engine<U> {
-    /// Ends everything with `task`. What a fabric still holds ends with its completion event.
+    /// Ends all operations with `task`. Those that the fabric still holds end with their completion event.
     ///
     /// # Errors
-    /// The first error of an operation that reports it nowhere else.
+    /// The first error of an operation that is reported nowhere else.
     #[cold]
     pub(crate) fn handle_failure<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -40,7 +40,7 @@ impl<U: UserCode> Engine<U> {
         result
     }
 
-    /// Ends everything with a context that its task has closed. It had sent all that it will ever send.
+    /// Ends all operations with a context that its task has closed. It sends nothing more.
     ///
     /// # Errors
     /// Those of [`handle_failure`](Self::handle_failure).
@@ -82,7 +82,7 @@ impl<U: UserCode> Engine<U> {
         let incoming: Vec<(u32, Peer)> = self
             .incoming
             .iter()
-            // Data that are here stay acceptable, whatever became of their sender.
+            // Data that have arrived can still be accepted, whatever became of their sender.
             .filter(|(_, message)| {
                 is_gone(message.source.endpoint) && !matches!(message.stage, Stage::Waiting { kept: Some(_) })
             })
@@ -108,12 +108,12 @@ impl<U: UserCode> Engine<U> {
         let error = Box::new(error);
         let Some(incoming) = self.incoming.get_mut(key) else { return Ok(()) };
         match incoming.stage {
-            // Nobody has accepted it: its ticket ends quietly.
+            // It was not accepted: its ticket becomes invalid without an error.
             Stage::Waiting { .. } => {
                 drop(self.take_incoming(key));
                 Ok(())
             }
-            // The reads under way still touch its place; the last one ends it.
+            // The reads under way still use its destination; the last one ends it.
             Stage::Fetching { in_flight: 1.., .. } => {
                 incoming.failed.get_or_insert(error);
                 Ok(())
@@ -135,7 +135,7 @@ impl<U: UserCode> Engine<U> {
         self.is_dead(endpoint.task) || self.closed.contains(&endpoint)
     }
 
-    /// Whether operations with every endpoint of the job are possible, as far as is known.
+    /// Whether, as far as is known, operations are possible with every endpoint of the job.
     #[inline(always)]
     pub(super) fn has_lost_nobody(&self) -> bool {
         self.failed.is_empty() && self.closed.is_empty() && self.purges.refuses_nobody()

@@ -1,4 +1,4 @@
-//! A message that is received in line: its receiver looks at it where it lies, and takes it past the queues.
+//! Receiving a message in line: its receiver looks at it where it lies, and takes it without the queues.
 
 use super::Engine;
 use super::packet::{self, Kind, MessageHead};
@@ -9,7 +9,7 @@ use crate::task::Endpoint;
 use crate::user_code::UserCode;
 
 impl<U: UserCode> Engine<U> {
-    /// Waits a moment for the next packet of `source`, and looks at it if it is a one-way message for `handler`. `front` gets what lies in
+    /// Waits briefly for the next packet of `source`, and looks at it if it is a one-way message for `handler`. `front` gets what lies in
     /// its entry. The packet stays in the ring until the caller has the fabric take it; otherwise the next poll returns it. `None`: the
     /// caller has to make progress first.
     #[inline(always)]
@@ -20,7 +20,7 @@ impl<U: UserCode> Engine<U> {
         handler: HandlerId,
         front: &mut InlineBytes,
     ) -> Option<Next> {
-        // What waits to be done, a failure, and a purge that drops messages need rounds of progress.
+        // Pending work, a failure, and a purge that drops messages need rounds of progress.
         if self.busy || self.attention {
             return None;
         }
@@ -29,7 +29,7 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// User header and data of a message that was looked at. `None`: it names a counter, or its head does not lie in `front`, or not only that.
+/// The user header and data of a message that was looked at. `None`: it names a counter, or its head is not all of what lies in `front`.
 #[inline(always)]
 pub fn parts_of<'a, F: Fabric>(
     fabric: &'a F,

@@ -1,6 +1,6 @@
-//! Messages that are on their way in: fetched from the origin's memory, or sent by it in pieces.
+//! Messages that are arriving: either fetched from the origin's memory, or sent by it in pieces.
 //!
-//! Pieces of one message may come in any order; each byte comes once. A message that waits for its place has a ticket.
+//! Pieces of one message may come in any order; each byte comes once. A message that waits for its destination has a ticket.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,10 +24,10 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// Gaps that are kept track of, at most: more than any fabric's packets under way can leave.
+    /// The greatest number of gaps that are kept track of: more than the packets that any fabric has under way can leave.
     const GAPS_MAX: usize = 4096;
 
-    /// Adds `start..start + len`; whether that was new throughout, and could be kept track of. If not, nothing changed.
+    /// Adds `start..start + len`; returns whether all of it was new and could be kept track of. If not, nothing changes.
     #[must_use]
     pub(crate) fn insert(&mut self, start: u64, len: u64) -> bool {
         let Some(end) = start.checked_add(len) else { return false };
@@ -57,14 +57,14 @@ impl Ranges {
         true
     }
 
-    /// Bytes that have come.
+    /// The number of bytes that have come.
     #[must_use]
     pub(crate) fn covered(&self) -> u64 {
         self.covered
     }
 }
 
-/// How far an incoming message is.
+/// The state of an incoming message.
 #[derive(Debug)]
 pub(crate) enum Stage {
     /// It waits for its ticket to be accepted. Data that came with it are kept.
@@ -75,13 +75,13 @@ pub(crate) enum Stage {
     Pieces { received: Ranges },
 }
 
-/// A message that is not whole yet, or has no place yet.
+/// A message that is not complete, or has no destination yet.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) source: Peer,
-    /// Bytes of user data that the origin has.
+    /// The number of bytes of user data that the origin has.
     pub(crate) len: u64,
-    /// Bytes of them that have room here.
+    /// The number of them that fit into the destination.
     pub(crate) room: u64,
     pub(crate) place: Place,
     pub(crate) completion: Completion,
@@ -91,11 +91,11 @@ pub(crate) struct Incoming {
     /// The bounce buffer between a direct read and a sink.
     pub(crate) bounce: Option<JobBuffer>,
     pub(crate) tail: Tail,
-    /// Why it will not become whole.
+    /// Why it will not be completed.
     pub(crate) failed: Option<Box<Error>>,
 }
 
-/// What the origin of a message is owed when it is done.
+/// What the origin of a message is owed when the message is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail {
     /// Counter to bump here.
@@ -104,14 +104,14 @@ pub(crate) struct Tail {
     pub(crate) completion_counter: u32,
     /// The origin's operation that is to be ended; 0: the message came whole.
     pub(crate) op: u32,
-    /// Completions may answer.
+    /// Whether completions may answer.
     pub(crate) answerable: bool,
-    /// The origin holds a place for an answer.
+    /// Whether the origin has reserved a place for an answer.
     pub(crate) reserved: bool,
 }
 
 impl Tail {
-    /// What is owed for a message that came whole.
+    /// What is owed for a message that arrived whole.
     pub(crate) fn of_whole(class: Class, head: MessageHead) -> Self {
         let answerable = class == Class::Request;
         Self {
@@ -123,16 +123,16 @@ impl Tail {
         }
     }
 
-    /// Nothing more.
+    /// Nothing more is owed.
     pub(crate) const NOTHING: Self =
         Self { target_counter: 0, completion_counter: 0, op: 0, answerable: false, reserved: false };
 }
 
 impl Incoming {
-    /// Puts bytes that are here into their place.
+    /// Copies bytes that have arrived to their destination.
     ///
     /// # Errors
-    /// The place is not exposed any more.
+    /// The destination is no longer exposed.
     pub(crate) fn put<F: Fabric>(
         &mut self,
         user: impl UserCode,
@@ -176,7 +176,7 @@ impl Incoming {
     /// Where a direct read of `len` bytes from `offset` on may write. For a sink that is the bounce buffer.
     ///
     /// # Errors
-    /// The place is not exposed any more.
+    /// The destination is no longer exposed.
     pub(crate) fn part<F: Fabric>(&self, fabric: &F, offset: u64, len: u64) -> Result<Option<RawBuffer>> {
         Ok(match &self.place {
             Place::Nowhere | Place::Later => None,
@@ -191,7 +191,7 @@ impl Incoming {
         })
     }
 
-    /// Gives up the memory that a read under way writes to.
+    /// Leaks the memory that a read under way writes to.
     pub(crate) fn leak_if_read_into(&mut self) {
         if let Stage::Fetching { in_flight: 1.., .. } = self.stage {
             core::mem::forget(core::mem::replace(&mut self.place, Place::Nowhere));
@@ -199,7 +199,7 @@ impl Incoming {
         }
     }
 
-    /// Whether its place is a part of this grant.
+    /// Whether its destination is in the memory of this grant.
     pub(crate) fn is_into(&self, own: Grant) -> bool {
         match &self.place {
             Place::Exposed(range) => range.grant == own,
@@ -209,7 +209,7 @@ impl Incoming {
     }
 }
 
-/// Bytes of a message of `len` bytes that have room in a place.
+/// How many bytes of a message of `len` bytes fit into a destination.
 pub(crate) fn room_of(place: &Place, len: u64) -> u64 {
     match place {
         Place::Nowhere => 0,
@@ -239,7 +239,7 @@ mod tests {
     }
 
     proptest! {
-        /// Oracle: one flag a byte.
+        /// Compared with an oracle: one flag per byte.
         #[test]
         fn ranges_agree_with_a_flag_for_each_byte(pieces in prop::collection::vec((0u64..60, 0u64..12), 0..40)) {
             let mut ranges = Ranges::default();

@@ -1,4 +1,4 @@
-//! What arrives: one way for every packet, in two steps, so that nothing borrows the NIC's buffer while something is sent.
+//! How packets are handled: in two steps, so that nothing borrows the NIC's buffer while something is sent.
 //!
 //! 1. [`Engine::receive`] consumes a packet where it lies: it runs the header handler, places the bytes, and returns what is
 //!    [`Due`].
@@ -24,7 +24,7 @@ use alloc::boxed::Box;
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     pub(crate) from: Peer,
-    /// Which room it took: whether it may be answered.
+    /// Which class of places it took: whether it may be answered.
     pub(crate) class: Class,
     /// Kind and handler.
     pub(crate) label: u16,
@@ -35,14 +35,14 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// What functions beside the shortest path get: a packet that is passed to one that is not inlined would be in memory on the
-    /// shortest path, too.
+    /// The arguments of functions outside of the fast path: a packet that is passed to a function that is not inlined would be in memory on
+    /// the fast path, too.
     #[inline(always)]
     pub(crate) fn origin(&self) -> Origin {
         Origin { from: self.from, class: self.class, label: self.label }
     }
 
-    /// What follows the first `len` bytes. `None`: the packet is shorter, or its head is not as long as it says.
+    /// What follows the first `len` bytes. `None`: the packet is shorter, or its head is not as long as it claims.
     #[inline(always)]
     pub(crate) fn behind(&self, len: usize) -> Option<Arrived<'a>> {
         if self.rest.is_empty() {
@@ -64,7 +64,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Whom a packet came from, and how: what is needed to refuse it.
+/// The sender of a packet, and how it was sent: what is needed to refuse it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) from: Peer,
@@ -83,7 +83,7 @@ impl Default for Front {
 }
 
 impl Front {
-    /// Copies the head of a packet. Of a message, the part of fixed size says how long it is; it is not read twice.
+    /// Copies the head of a packet. The part of fixed size of a message's head contains its length, and is not read twice.
     #[cold]
     #[inline(never)]
     pub(crate) fn copy(&mut self, label: u16, all: &Arrived<'_>) -> &[u8] {
@@ -104,7 +104,7 @@ impl Front {
 #[must_use]
 pub(crate) enum Due {
     Nothing,
-    /// A message is whole, and its completion is a plain one.
+    /// A message has arrived whole, and its completion is a plain one.
     Plain(PlainEnd),
     /// Something else, which the engine has noted.
     Cold,
@@ -122,7 +122,7 @@ pub(crate) struct PlainEnd {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// Consumes a packet: step 1. Whatever is wrong with it comes up in step 2.
+    /// Step 1: consumes a packet. Errors of the packet are reported in step 2.
     #[inline(always)]
     pub(crate) fn receive<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -130,7 +130,7 @@ impl<U: UserCode> Engine<U> {
         handlers: &mut H,
         packet: Packet<'_>,
     ) -> Due {
-        // Three comparisons, the frequent kinds first: a jump table is hard to predict.
+        // Three comparisons, the frequent kinds first: a jump table would be hard to predict.
         if packet::is(packet.label, Kind::Message) {
             self.receive_message(fabric, handlers, packet)
         } else if packet::is(packet.label, Kind::Put) {
@@ -143,7 +143,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Does what is due: step 2.
+    /// Step 2: carries out what is due.
     ///
     /// # Errors
     /// A counter that does not exist, or an answer that could not be sent.
@@ -214,7 +214,7 @@ impl<U: UserCode> Engine<U> {
         fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
-        // A counter that was named and does not exist is told at the end: the message has arrived all the same.
+        // A counter that was named and does not exist is reported at the end: the message has arrived nonetheless.
         let mut missing = None;
         match end.completion {
             PlainCompletion::None => {}
@@ -296,7 +296,7 @@ impl<U: UserCode> Engine<U> {
         Ok(Cold::Complete { source, completion, delivered, tail })
     }
 
-    /// A tiny put: the target places it, as it makes the progress that the counter needs anyway.
+    /// A tiny put: the target copies its data, in the progress that it makes for the counter anyway.
     #[inline(always)]
     fn receive_put<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Due {
         let mut fields = Fields(packet.front);
@@ -317,7 +317,7 @@ impl<U: UserCode> Engine<U> {
         self.count(packet, counter as u32)
     }
 
-    /// A put or get that its origin has carried out.
+    /// The notice of a put or get that its origin has carried out.
     #[inline(always)]
     fn receive_notice(&mut self, packet: Packet<'_>) -> Due {
         match Fields(packet.front).u32() {
@@ -338,7 +338,8 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Refuses a packet. The functions that are not inlined return nothing, or the rest of [`receive`](Self::receive) would go through memory.
+    /// Refuses a packet. The functions that are not inlined return nothing, since otherwise the rest of [`receive`](Self::receive) would go
+    /// through memory.
     #[inline(always)]
     fn refused(&mut self, packet: Packet<'_>, error: Error) -> Due {
         self.refuse_packet(packet.origin(), error);
@@ -364,7 +365,7 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// Answers a request: bumps the counter that its origin waits on, or says that nobody will answer.
+/// Answers a request: increments the counter that its origin waits on, or reports that there will be no answer.
 #[inline(always)]
 fn acknowledge<F: Fabric>(fabric: &mut F, origin: Peer, completion_counter: u32) -> Result<()> {
     if completion_counter == 0 {
@@ -374,13 +375,13 @@ fn acknowledge<F: Fabric>(fabric: &mut F, origin: Peer, completion_counter: u32)
     let mut packet = InlineBytes::new();
     let fitted = packet.push(&completion_counter.to_le_bytes());
     debug_assert!(fitted, "four bytes fit into an empty packet");
-    // An answer has its room reserved: it is never put off.
+    // An answer has its place reserved: it never waits.
     let label = packet::label(Kind::CounterAck, HandlerId(0));
     let _ = fabric.post_inline(origin.index, Class::Answer, label, &packet)?;
     Ok(())
 }
 
-/// The parts of a message: the head, the user header, and the data. `None`: it is none.
+/// The parts of a message: the head, the user header, and the data. `None`: the packet is not a message.
 #[inline(always)]
 fn parse_message<'a>(packet: Packet<'a>) -> Option<(MessageHead, &'a [u8], Arrived<'a>)> {
     let head = MessageHead::parse(packet.front)?;
@@ -391,7 +392,7 @@ fn parse_message<'a>(packet: Packet<'a>) -> Option<(MessageHead, &'a [u8], Arriv
     Some((head, uhdr, data))
 }
 
-/// Runs the header handler. Its answer goes where the caller looks at it: each layer that returned it would copy it.
+/// Runs the header handler. Its answer is written to where the caller needs it: each layer that returned it would copy it.
 ///
 /// # Errors
 /// The handler panicked.
@@ -405,7 +406,7 @@ pub(super) fn run_header<U: UserCode, H: HandlerSet>(
 ) -> Result<()> {
     let id = packet::handler_of(label);
     if H::RUNS_USER_CODE {
-        // There was none before: nothing to drop, which the compiler does not see.
+        // There was no answer before, so there is nothing to drop, which the compiler does not see.
         let run = || core::mem::forget(core::mem::replace(answer, handlers.header(id, message)));
         user_code::run(user, message.source, "header", run)
     } else {

@@ -1,4 +1,4 @@
-//! Records under numbers that can travel: a slot and how often it was given out, so that an old number finds nothing.
+//! Records with numbers that can be sent: a number contains a slot and how often the slot was used, so that an old number finds nothing.
 
 use crate::error::{Error, Result};
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<Slot<T>>,
-    /// Freed slots; the last one is given out next.
+    /// Freed slots; the last one is used next.
     free: Vec<u32>,
     what: &'static str,
 }
@@ -22,7 +22,7 @@ struct Slot<T> {
 }
 
 impl<T> Slab<T> {
-    /// Records at once, at most.
+    /// The greatest number of records.
     pub(crate) const COUNT_MAX: usize = SLOT_MASK as usize - 1;
 
     /// An empty slab; `what` names the records in errors.
@@ -30,7 +30,7 @@ impl<T> Slab<T> {
         Self { slots: Vec::new(), free: Vec::new(), what }
     }
 
-    /// The number that the next [`insert`](Self::insert) gives; 0 if the slab is full.
+    /// The number that the next [`insert`](Self::insert) returns; 0 if the slab is full.
     #[inline(always)]
     pub(crate) fn next_key(&self) -> u32 {
         match self.free.last() {
@@ -40,7 +40,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The number that the next [`insert`](Self::insert) gives.
+    /// The number that the next [`insert`](Self::insert) returns.
     ///
     /// # Errors
     /// The slab is full.
@@ -56,7 +56,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Keeps `value`; its number.
+    /// Stores `value`; returns its number.
     ///
     /// # Errors
     /// The slab is full.
@@ -79,12 +79,12 @@ impl<T> Slab<T> {
         self.slots.get_mut(index_of(key)).filter(|slot| slot.key == key)?.value.as_mut()
     }
 
-    /// Takes the record that `key` claims out; its number finds nothing from now on.
+    /// Removes the record that `key` claims; its number finds nothing from now on.
     pub(crate) fn remove(&mut self, key: u32) -> Option<T> {
         let index = index_of(key);
         let slot = self.slots.get_mut(index).filter(|slot| slot.key == key)?;
         let value = slot.value.take()?;
-        // The slot part stays, the generation above it moves on (and wraps).
+        // The slot stays the same, and the generation above it increases (and wraps).
         slot.key = key.wrapping_add(1 << SLOT_BITS);
         self.free.push(index as u32);
         Some(value)
@@ -100,13 +100,13 @@ impl<T> Slab<T> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref().map(|value| (slot.key, value)))
     }
 
-    /// All records, to be changed.
+    /// All records, for changes.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
     }
 }
 
-/// A claim with slot part 0 becomes an index that no slab has.
+/// A claim whose slot is 0 becomes an index that no slab has.
 fn index_of(key: u32) -> usize {
     (key & SLOT_MASK).wrapping_sub(1) as usize
 }

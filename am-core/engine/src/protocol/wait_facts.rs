@@ -1,4 +1,4 @@
-//! What the operations under way are, in words: for a person who asks why a job does not go on.
+//! A description of the operations under way, for a person who wonders why a job does not go on.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,11 +9,11 @@ use super::outstanding::{Op, State};
 use crate::fabric::{UnderWay, WaitFacts};
 use crate::user_code::UserCode;
 
-/// Operations that are told one by one.
+/// The greatest number of operations that are listed one by one.
 const TOLD_MAX: usize = 16;
 
 impl Op {
-    /// What it is and what of it is told; `None` if nobody waits for it.
+    /// The kind of operation and its details; `None` if nobody waits for it.
     fn told(&self) -> Option<(&'static str, String)> {
         let bytes = format!("{} bytes", self.len);
         Some(match &self.state {
@@ -33,7 +33,7 @@ impl Op {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// What its task waits for, as far as the engine knows.
+    /// What this task waits for, as far as the engine knows.
     #[must_use]
     pub fn wait_facts(&self) -> WaitFacts {
         let told = |op: &Op| {
