@@ -510,7 +510,7 @@ fn loom_a_piece_is_read_before_its_slot_is_filled_again() {
             assert!(part.copy_from(message.part(from as usize, part.len()).expect("it lies inside")));
             Ok::<_, ()>(Copied::Done)
         };
-        assert_eq!(pipe::read(&word, &heap, (0, to), kernel), Ok(Copied::Done));
+        assert_eq!(pipe::read(&word, &heap, (0, to), kernel, || false), Ok(Copied::Done));
         assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
         assert!(sender.join().unwrap() <= 2);
     });

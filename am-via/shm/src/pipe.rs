@@ -1,8 +1,10 @@
 //! Pipes: one message in private memory, copied by both of its tasks at the same time.
 //!
-//! A pipe is a ring of pieces in the sender's job memory. The sender copies the message into it piece by piece, past its cache; the
-//! receiver copies the pieces out. Sender and receiver each touch only lines that no other cache holds modified, and neither
-//! writes the other's buffer.
+//! A pipe is a ring of pieces in the sender's job memory. The sender copies the message into it piece by piece; the receiver copies the
+//! pieces out, and neither writes the other's buffer. A message begins in the ring where the one before it ended. The sender so writes
+//! lines that have left the receiver's own cache: taking a line out of it takes three times as long. Where the two share no cache at all,
+//! the sender stores past its cache, so that the receiver touches no line that another cache holds modified. Which it is, the time
+//! tells that the receiver's count takes to the sender ([`timed_load`]).
 //!
 //! Sender and receiver never wait for each other. If a piece is not staged in time, the receiver copies it itself, through the kernel, and the
 //! sender goes on with the pieces after it. A piece that both have copied is lost work, and the same bytes.
@@ -21,12 +23,13 @@ use crate::block::HeapBlock;
 use crate::copy::{CheckedRange, Copied};
 use crate::layout::Padded;
 use crate::segment::{Mapping, Shared, SharedAtomics};
+use crate::storing::{Storing, timed_load};
 use am_via_os::atomics::{AtomicU64, Ordering, spin_loop};
 
 /// Bytes of a piece.
 pub const PIECE_BYTES: usize = if cfg!(loom) { 8 } else { 16 << 10 };
-/// Pieces in the ring.
-const PIECES: u64 = if cfg!(loom) { 1 } else { 16 };
+/// Pieces in the ring: together more than a processor's own cache holds.
+const PIECES: u64 = if cfg!(loom) { 1 } else { 128 };
 /// Bytes before the first piece, so that pieces begin in the middle of a page. A program's long buffer begins at the start of one, or soon
 /// after, and a processor takes a load for one of bytes just stored if the lower 12 bits of their addresses agree: such a copy takes twice as long.
 pub(crate) const HEADER_BYTES: usize = 2048 + 64;
@@ -42,6 +45,8 @@ const KERNEL_BYTES_MIN: usize = 4 * PIECE_BYTES;
 pub(crate) const PIPE_MAY_COME: u64 = 2;
 /// In a region's entry, beside the pipe's offset in the owner's heap file: there is one.
 const PIPE_ATTACHED: u64 = 1;
+/// In a region's entry, the lowest bit of the slot with the message's first piece. The offset stands below.
+const FIRST_SHIFT: u32 = 56;
 
 /// The start of a pipe.
 #[repr(C)]
@@ -62,8 +67,13 @@ pub struct PipeWriter {
     header: Shared<PipeHeader>,
     heap: Arc<Mapping>,
     offset: usize,
+    /// The slot of the message's first piece.
+    first: u64,
     /// The next piece to stage.
     next: u64,
+    /// The receiver's count at the last look.
+    taken: u64,
+    storing: Storing,
     /// Keeps the ring. `None` after [`leak`](Self::leak).
     block: Option<HeapBlock>,
 }
@@ -77,24 +87,39 @@ impl PipeWriter {
             header: heap.atomics(offset)?,
             heap: Arc::clone(heap),
             offset,
+            first: 0,
             next: 0,
+            taken: 0,
+            storing: Storing::ThroughCaches,
             block: Some(block),
         })
     }
 
     /// Empties the pipe for another message. No receiver knows it now. Returns the word by which a region's entry names it.
     pub(crate) fn restart(&mut self) -> u64 {
+        self.first = (self.first + self.next) % PIECES;
         self.next = 0;
+        self.look();
+        self.taken = 0;
         // Relaxed: published by the store of the word ("pipe attached").
         self.header.staged.store(0, Ordering::Relaxed);
         self.header.taken.store(0, Ordering::Relaxed);
-        self.offset as u64 | PIPE_ATTACHED
+        self.first << FIRST_SHIFT | self.offset as u64 | PIPE_ATTACHED
+    }
+
+    /// Looks at the receiver's count.
+    fn look(&mut self) {
+        // Acquire: "piece taken": the receiver has read what is overwritten.
+        let (taken, storing) = timed_load(&self.header.taken);
+        if taken != self.taken {
+            (self.taken, self.storing) = (taken, storing);
+        }
     }
 
     /// Stages the next piece of `message` that the receiver needs, if the ring has a free slot; whether it did.
     pub fn stage(&mut self, message: CheckedRange<'_>) -> bool {
-        // Acquire: "piece taken": the receiver has read what is overwritten.
-        let taken = self.header.taken.load(Ordering::Acquire);
+        self.look();
+        let taken = self.taken;
         self.next = self.next.max(taken.min(pieces_of(message.len())));
         // `taken` is a claim, and may be less than it was.
         if self.next.wrapping_sub(taken) >= PIECES {
@@ -103,10 +128,14 @@ impl PipeWriter {
         let at = self.next as usize * PIECE_BYTES;
         let len = PIECE_BYTES.min(message.len().saturating_sub(at));
         let piece = message.part(at, len).filter(|piece| !piece.is_empty());
-        let (Some(piece), Some(slot)) = (piece, slot(&self.heap, self.offset, self.next)) else {
+        let (Some(piece), Some(slot)) = (piece, slot(&self.heap, self.offset, self.first + self.next)) else {
             return false;
         };
-        if !slot.copy_from_past_cache(piece) {
+        let is_copied = match self.storing {
+            Storing::ThroughCaches => slot.copy_from(piece),
+            Storing::PastCaches => slot.copy_from_past_cache(piece),
+        };
+        if !is_copied {
             return false;
         }
         self.next += 1;
@@ -131,9 +160,9 @@ fn pieces_of(len: usize) -> u64 {
     len.div_ceil(PIECE_BYTES) as u64
 }
 
-/// The slot of a piece in the pipe that lies at `offset` of `heap`.
-fn slot(heap: &Mapping, offset: usize, piece: u64) -> Option<CheckedRange<'_>> {
-    heap.checked(offset.checked_add(HEADER_BYTES + (piece % PIECES) as usize * PIECE_BYTES)?, PIECE_BYTES)
+/// A slot of the pipe that lies at `offset` of `heap`.
+fn slot(heap: &Mapping, offset: usize, number: u64) -> Option<CheckedRange<'_>> {
+    heap.checked(offset.checked_add(HEADER_BYTES + (number % PIECES) as usize * PIECE_BYTES)?, PIECE_BYTES)
 }
 
 /// The receiver's end.
@@ -141,14 +170,17 @@ struct PipeReader<'a> {
     header: Shared<PipeHeader>,
     heap: &'a Arc<Mapping>,
     offset: usize,
+    /// The slot of the message's first piece.
+    first: u64,
 }
 
 impl<'a> PipeReader<'a> {
     /// The pipe that `word` names: a claim.
     fn open(heap: &'a Arc<Mapping>, word: u64) -> Option<Self> {
-        let offset = usize::try_from(word & !PIPE_ATTACHED).ok()?;
+        let (first, offset) = (word >> FIRST_SHIFT, word & !(u64::MAX << FIRST_SHIFT) & !PIPE_ATTACHED);
+        let offset = usize::try_from(offset).ok()?;
         heap.range(offset, PIPE_BYTES)?;
-        Some(Self { header: heap.atomics(offset)?, heap, offset })
+        Some(Self { header: heap.atomics(offset)?, heap, offset, first })
     }
 
     /// Copies what is staged of the piece at `at` of the message, from there on, to `to`; the bytes copied.
@@ -160,7 +192,7 @@ impl<'a> PipeReader<'a> {
         }
         let within = (at % PIECE_BYTES as u64) as usize;
         let len = to.len().min(PIECE_BYTES - within);
-        let slot = slot(self.heap, self.offset, piece)?.part(within, len)?;
+        let slot = slot(self.heap, self.offset, self.first.wrapping_add(piece))?.part(within, len)?;
         to.part(0, len)?.copy_from(slot).then_some(len)
     }
 
@@ -173,6 +205,7 @@ impl<'a> PipeReader<'a> {
 
 /// Copies the bytes from `offset` on of a message to `to`: what its sender has staged from the pipe, and the rest by `kernel`, which is
 /// given an offset in the message. `word` is the one in the region's entry, `heap` its owner's. A message is read once, front to back.
+/// While the pipe is empty `idle` is called, and returns whether it has done something: this task may be a sender, too.
 ///
 /// # Errors
 /// What `kernel` reports.
@@ -181,6 +214,7 @@ pub(crate) fn read<E>(
     heap: &Arc<Mapping>,
     (offset, to): (u64, CheckedRange<'_>),
     kernel: impl Fn(u64, CheckedRange<'_>) -> Result<Copied, E>,
+    mut idle: impl FnMut() -> bool,
 ) -> Result<Copied, E> {
     let mut pipe = None;
     let (mut done, mut told, mut looks, mut by_kernel) = (0, 0, 0, KERNEL_BYTES_MIN);
@@ -207,6 +241,9 @@ pub(crate) fn read<E>(
             if let Some(len) = pipe.take(at, rest) {
                 (looks, by_kernel) = (0, KERNEL_BYTES_MIN);
                 done += len;
+                continue;
+            }
+            if idle() {
                 continue;
             }
             looks += 1;
@@ -287,7 +324,7 @@ mod tests {
                 Ok::<_, ()>(Copied::Done)
             };
             let part = to.range().part(3 + offset, call).expect("inside");
-            match read(word, heap, (offset as u64, part), kernel).expect("nothing fails") {
+            match read(word, heap, (offset as u64, part), kernel, || false).expect("nothing fails") {
                 Copied::Done => offset += call,
                 Copied::NotYet => thread::yield_now(),
                 Copied::NoWay => panic!("the kernel refuses only what comes later"),
@@ -309,7 +346,7 @@ mod tests {
             PIECE_BYTES,
             PIECE_BYTES + 1,
             5 * PIECE_BYTES + 7,
-            3 * PIPE_BYTES + 1,
+            PIPE_BYTES + PIECE_BYTES + 1,
         ];
         let (heap, mut pipe) = heap_and_pipe();
         for (number, len) in lens.into_iter().enumerate() {
@@ -351,6 +388,21 @@ mod tests {
             read[..PIECE_BYTES] == bytes[..PIECE_BYTES] && read[PIECE_BYTES..].iter().all(|&byte| byte == 0)
         );
         assert!(!pipe.stage(memory.range()) && pipe.has_staged(memory.range()), "nothing is left to stage");
+        assert_eq!(pipe.restart() >> FIRST_SHIFT, 8, "the next message begins behind this one");
+    }
+
+    #[test]
+    fn a_reader_that_finds_its_pipe_empty_does_other_work_and_takes_what_came_meanwhile() {
+        let (heap, mut pipe) = heap_and_pipe();
+        let (memory, bytes) = message(40 * PIECE_BYTES, 6);
+        let word = AtomicU64::new(pipe.restart());
+        let to = PrivateBytes::new(bytes.len()).expect("memory");
+        let no_kernel = |at: u64, _: CheckedRange<'_>| -> Result<Copied, u64> { Err(at) };
+        let done = read(&word, &heap, (0, to.range()), no_kernel, || pipe.stage(memory.range()));
+        assert_eq!(done, Ok(Copied::Done), "the kernel was asked for nothing");
+        let mut seen = vec![0; bytes.len()];
+        to.range().copy_to_slice(&mut seen);
+        assert!(seen == bytes);
     }
 
     #[test]
@@ -394,7 +446,7 @@ mod tests {
         let header = heap.atomics::<PipeHeader>(APART).expect("inside");
         for seed in 0..60 {
             let mut random = Random(seed);
-            let word = AtomicU64::new(pipe.restart());
+            let word = AtomicU64::new(pipe.restart() ^ random.below(256) << FIRST_SHIFT);
             let is_read = AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(|| {

@@ -474,7 +474,7 @@ impl PeerMemory {
         }
     }
 
-    /// Copies a place in the peer's memory to `to`.
+    /// Copies a place in the peer's memory to `to`. Calls `idle` while a pipe is empty; it returns whether it has done something.
     ///
     /// # Errors
     /// The claim is refused, or the peer is gone.
@@ -484,6 +484,7 @@ impl PeerMemory {
         claimer: &Claimer<'_>,
         claim: Claim,
         to: CheckedRange<'_>,
+        idle: impl FnMut() -> bool,
     ) -> Result<Copied, ClaimFault> {
         let checked = self.claim(claimer, claim, ACCESS_READ)?;
         match &checked.way {
@@ -497,7 +498,7 @@ impl PeerMemory {
                 // Relaxed: who reads it again for a pipe's place does so with Acquire. A task that sends to itself stages nothing meanwhile.
                 let has_pipe = entry.pipe.load(Ordering::Relaxed) != 0 && self.task != claimer.task;
                 if claimer.ways.mapped && has_pipe && self.kernel_copies(*pid, *address) {
-                    pipe::read(&entry.pipe, &self.heap, (claim.offset, to), kernel)
+                    pipe::read(&entry.pipe, &self.heap, (claim.offset, to), kernel, idle)
                 } else {
                     kernel(claim.offset, to)
                 }

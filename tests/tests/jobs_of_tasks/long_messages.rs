@@ -20,8 +20,8 @@ const LENS: [usize; 9] = [
     PIECE_BYTES,
     PIECE_BYTES + 1,
     5 * PIECE_BYTES + 3,
-    16 * PIECE_BYTES,
-    17 * PIECE_BYTES + 65,
+    128 * PIECE_BYTES,
+    129 * PIECE_BYTES + 65,
     (5 << 20) + 7,
 ];
 /// More than there are pipes.
@@ -66,8 +66,17 @@ fn exchange(
 ) -> Result<(), Error> {
     // Fewer of the longest ones: they are made and checked without optimisation.
     let count = if len > 1 << 20 { 2 } else { AT_ONCE };
-    let messages: Vec<_> =
-        (0..count).map(|number| [vec![0; number], content(own, number, len)].concat()).collect();
+    // Every second one in job memory.
+    let message = |number| {
+        let bytes = [vec![0; number], content(own, number, len)].concat();
+        if number % 2 == 0 {
+            return Ok(JobBuffer::from(bytes));
+        }
+        let mut in_job_memory = context.alloc(bytes.len())?;
+        in_job_memory.copy_from_slice(&bytes);
+        Ok(in_job_memory)
+    };
+    let messages: Vec<_> = (0..count).map(message).collect::<Result<_, Error>>()?;
     let options = AmOptions { announce: true, target: Some(came.name()), ..AmOptions::default() };
     context.scope(|scope| {
         for (number, message) in messages.iter().enumerate() {

@@ -596,8 +596,10 @@ impl Device for Shm {
         _id: u64,
     ) -> Result<Transfer, DeviceError> {
         self.files.open_peer(&mut self.peers, from.task)?;
+        let Self { address, ref hazard, barrier, ways, ref shared, ref mut pipes, ref regions, .. } = *self;
+        let claimer = Claimer { task: address.task, hazard, barrier, ways, shared };
         let peer = self.peers.memory(from.task)?;
-        transfer(peer.read(&self.claimer(), claim(from, to.len()), to))
+        transfer(peer.read(&claimer, claim(from, to.len()), to, || pipes.has_work() && pipes.stage(regions)))
     }
 
     fn find_mapped(&mut self, at: RemoteMemory, len: u64) -> Result<bool, DeviceError> {
