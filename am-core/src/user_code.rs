@@ -20,6 +20,17 @@ impl UserCode for Guarded {
     }
 }
 
+/// Does neither: for a library that keeps the rule by itself ([`HandlerSet::RUNS_USER_CODE`](crate::handler::HandlerSet::RUNS_USER_CODE)).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unguarded;
+
+impl UserCode for Unguarded {
+    #[inline(always)]
+    fn run<R>(self, _kind: &'static str, code: impl FnOnce() -> R) -> Result<R, Panicked> {
+        Ok(code())
+    }
+}
+
 /// Runs `code`, and catches its panic.
 ///
 /// # Errors

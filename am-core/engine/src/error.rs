@@ -300,10 +300,10 @@ pub enum Error {
         /// What a person can do about it.
         remedy: &'static str,
     },
-    /// A handler panicked; the operation it served has ended.
+    /// A handler, a sink or a gatherer panicked; the operation it served has ended.
     #[error("the {kind} handler of a message from {origin} panicked: {message}")]
     HandlerPanicked {
-        /// Header or completion.
+        /// Header, completion, sink or gather.
         kind: &'static str,
         /// Whose message it was.
         origin: Endpoint,

@@ -162,6 +162,9 @@ pub trait Post {
 
     /// Sends a packet of `head`, which travels in the entry, and `body`, which lies in the NIC's buffer; together at most
     /// `packet_bytes_max`. The body has been written when the call returns [`Outcome::Done`]; the other outcome is [`Outcome::Retry`].
+    ///
+    /// # Errors
+    /// The body's own, too: nothing was sent then, and no room is taken.
     fn post_packet(
         &mut self,
         to: PeerIndex,

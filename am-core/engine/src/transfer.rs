@@ -4,6 +4,9 @@ use core::fmt;
 
 pub use crate::atomic::{AtomicOp, Width};
 use crate::buffer::{InlineBytes, RawBuffer, RawBytes, RawPieces, Room};
+use crate::error::Result;
+use crate::task::Endpoint;
+use crate::user_code::{self, UserCode};
 
 /// Which room a packet takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +57,10 @@ pub trait Body {
     fn len(&self) -> usize;
 
     /// Writes all of them.
-    fn write(&mut self, room: &mut Room<'_>);
+    ///
+    /// # Errors
+    /// Its own: the packet is not sent then.
+    fn write(&mut self, room: &mut Room<'_>) -> Result<()>;
 
     /// Appends all of them to a packet inside an entry; whether they fitted, and may be copied so.
     fn push_to(&mut self, _packet: &mut InlineBytes) -> bool {
@@ -73,7 +79,8 @@ pub trait Gatherer: fmt::Debug + Send {
     /// Bytes in all.
     fn len(&self) -> u64;
 
-    /// Writes the `len` bytes from `offset` on into `room`. Asked in rising order, each byte once.
+    /// Writes the `len` bytes from `offset` on into `room`. Asked in rising order, each byte once. If it panics, the message ends with
+    /// [`Error::HandlerPanicked`](crate::error::Error::HandlerPanicked), and the packet that was being written is not sent.
     fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>);
 
     /// Whether there is nothing to write.
@@ -82,24 +89,76 @@ pub trait Gatherer: fmt::Debug + Send {
     }
 }
 
-/// A part of what a gatherer has, as the body of a packet. What the gatherer leaves out becomes zeroes: what lay in the NIC's
-/// buffer before belongs to somebody else.
+/// Data of a message that are not in one piece, as the engine keeps them.
+pub trait Parts: fmt::Debug + Send {
+    /// Bytes in all.
+    fn size(&self) -> u64;
+
+    /// Writes the `len` bytes from `offset` on into `room`. Asked in rising order, each byte once.
+    ///
+    /// # Errors
+    /// [`Error::HandlerPanicked`](crate::error::Error::HandlerPanicked).
+    fn write_part(&mut self, offset: u64, len: usize, room: &mut Room<'_>) -> Result<()>;
+}
+
+/// The data of a message that a gatherer writes.
 #[derive(Debug)]
-pub(crate) struct Gathered<'a, G: Gatherer + ?Sized> {
-    pub(crate) gatherer: &'a mut G,
+pub struct Gather<G, U> {
+    gatherer: G,
+    len: u64,
+    user: U,
+    own: Endpoint,
+}
+
+impl<G: Gatherer, U: UserCode> Gather<G, U> {
+    /// What `gatherer` has, for a message that `own` sends. The gatherer runs through `user`, but when it is asked here for its length.
+    #[inline]
+    pub fn new(gatherer: G, user: U, own: Endpoint) -> Self {
+        Self { len: gatherer.len(), gatherer, user, own }
+    }
+}
+
+impl<G: Gatherer, U: UserCode + Send> Parts for Gather<G, U> {
+    fn size(&self) -> u64 {
+        self.len
+    }
+
+    fn write_part(&mut self, offset: u64, len: usize, room: &mut Room<'_>) -> Result<()> {
+        user_code::run(self.user, self.own, "gather", || self.gatherer.gather(offset, len, room))
+    }
+}
+
+/// Some of these data, as the body of a packet. What a gatherer leaves out becomes zeroes: what lay in the NIC's buffer before belongs to
+/// somebody else.
+#[derive(Debug)]
+pub(crate) struct Part<'a, P: ?Sized> {
+    pub(crate) of: &'a mut P,
     pub(crate) offset: u64,
     pub(crate) len: usize,
 }
 
-impl<G: Gatherer + ?Sized> Body for Gathered<'_, G> {
+impl<P: Parts + ?Sized> Body for Part<'_, P> {
     fn len(&self) -> usize {
         self.len
     }
 
-    fn write(&mut self, room: &mut Room<'_>) {
+    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
         let end = room.used() + self.len;
-        self.gatherer.gather(self.offset, self.len, room);
+        self.of.write_part(self.offset, self.len, room)?;
         while room.used() < end && room.put_slice(&[0; 64][..64.min(end - room.used())]) > 0 {}
+        Ok(())
+    }
+}
+
+/// A body of all of them.
+impl<G: Gatherer, U: UserCode + Send> Body for Gather<G, U> {
+    fn len(&self) -> usize {
+        usize::try_from(self.len).unwrap_or(usize::MAX)
+    }
+
+    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
+        let len = Body::len(self);
+        Part { of: self, offset: 0, len }.write(room)
     }
 }
 
@@ -115,8 +174,9 @@ impl Body for &[u8] {
     }
 
     #[inline(always)]
-    fn write(&mut self, room: &mut Room<'_>) {
+    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
         room.put_slice(self);
+        Ok(())
     }
 }
 
@@ -132,8 +192,9 @@ impl Body for RawBytes {
     }
 
     #[inline(always)]
-    fn write(&mut self, room: &mut Room<'_>) {
+    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
         room.put(*self);
+        Ok(())
     }
 }
 
@@ -149,8 +210,9 @@ impl Body for RawBuffer {
     }
 
     #[inline(always)]
-    fn write(&mut self, room: &mut Room<'_>) {
+    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
         room.put(self.as_bytes());
+        Ok(())
     }
 }
 
@@ -159,17 +221,19 @@ impl Body for RawPieces<RawBytes> {
         usize::try_from(RawPieces::len(self)).unwrap_or(usize::MAX)
     }
 
-    fn write(&mut self, room: &mut Room<'_>) {
+    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
         self.gather_from(0, Body::len(self), room);
+        Ok(())
     }
 }
 
-impl Gatherer for RawPieces<RawBytes> {
-    fn len(&self) -> u64 {
+impl Parts for RawPieces<RawBytes> {
+    fn size(&self) -> u64 {
         RawPieces::len(self)
     }
 
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
+    fn write_part(&mut self, offset: u64, len: usize, room: &mut Room<'_>) -> Result<()> {
         self.gather_from(offset, len, room);
+        Ok(())
     }
 }

@@ -6,9 +6,9 @@ use core::fmt;
 use crate::error::{Error, Result};
 use crate::task::Endpoint;
 
-/// Runs header handlers, sinks and completions. An engine has one, as a type of its own: it is given a value, not an object.
+/// Runs header handlers, sinks, gatherers and completions. An engine has one, as a type of its own: it is given a value, not an object.
 pub trait UserCode: Copy + fmt::Debug {
-    /// Runs `code`, a `kind` of user code (`"header"`, `"sink"` or `"completion"`), and tells its panic, if it catches panics. One that
+    /// Runs `code`, a `kind` of user code (`"header"`, `"sink"`, `"gather"` or `"completion"`), and tells its panic, if it catches panics. One that
     /// does not may let `code` unwind through the engine, which is of no use afterwards.
     ///
     /// # Errors

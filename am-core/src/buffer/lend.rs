@@ -236,7 +236,7 @@ mod tests {
 
     use crate::buffer::{Access, JobBuffer, RemoteAddress, Room};
     use crate::error::Outcome;
-    use crate::handler::{Answer, Completion};
+    use crate::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message};
     use crate::testing::loopback::{Config, Loopback, Reach, network};
     use crate::testing::watchdog::Watchdog;
     use crate::transfer::Gatherer;
@@ -259,22 +259,39 @@ mod tests {
         }
     }
 
+    /// A library that keeps the rules by itself: its panics are not caught.
+    #[derive(Debug)]
+    struct Library;
+
+    impl HandlerSet for Library {
+        const RUNS_USER_CODE: bool = false;
+
+        fn header(&mut self, _id: HandlerId, _message: &Message<'_>) -> Option<Answer> {
+            None
+        }
+
+        fn complete_request(&mut self, _request: u64, _delivered: Delivered) {}
+
+        fn count(&self) -> usize {
+            0
+        }
+    }
+
     /// Runs a blocking read into `into`, in whose wait a gatherer panics, uses the memory for something else, and lets all that
     /// is still under way come in.
     fn read_that_unwinds(
-        read: impl FnOnce(&mut Context<Loopback>, RemoteAddress, &mut [u8]),
+        read: impl FnOnce(&mut Context<Loopback, Library>, RemoteAddress, &mut [u8]),
         is_dropped: bool,
     ) {
         let _watchdog = Watchdog::new("a read that unwinds".to_owned(), Duration::from_secs(60));
         let (_network, endpoints) = network(Config { reach: Reach::Staged, ..Config::new(2) });
-        let [mut reader, mut owner]: [_; 2] =
-            endpoints.into_iter().map(Context::new).collect::<Vec<_>>().try_into().unwrap();
-        let handlers = [&mut reader, &mut owner].map(|node| {
-            node.register_handler(|message| {
+        let [reader, owner]: [_; 2] = endpoints.try_into().unwrap();
+        let (mut reader, mut owner) = (Context::with_handlers(reader, Library), Context::new(owner));
+        let handler = owner
+            .register_handler(|message| {
                 Answer::owned(JobBuffer::zeroed(message.len as usize), Completion::None)
             })
-        });
-        let [handler, _] = handlers.map(Result::unwrap);
+            .unwrap();
         let memory = owner.alloc(LEN).unwrap();
         let exposed = owner.expose(memory, Access::READ).unwrap();
         let from = exposed.address(0);

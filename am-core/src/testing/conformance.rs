@@ -14,6 +14,7 @@ mod counters;
 mod errors;
 mod fences;
 mod flow;
+mod gatherers;
 mod later;
 mod memory;
 mod pgas;
@@ -38,6 +39,7 @@ pub fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     checks.extend(collective::checks());
     checks.extend(counters::checks());
     checks.extend(amsend::checks());
+    checks.extend(gatherers::checks());
     checks.extend(announced::checks());
     checks.extend(later::checks());
     checks.extend(completions::checks());

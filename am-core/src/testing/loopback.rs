@@ -151,14 +151,14 @@ impl Loopback {
         PeerIndex(to): PeerIndex,
         class: Class,
         label: u16,
-        bytes: impl FnOnce() -> Bytes,
+        bytes: impl FnOnce() -> Result<Bytes>,
     ) -> Result<Outcome> {
         let to = TaskId(to);
         // The sender has one thread, so the room that it has seen stays.
         if self.network.lock().has_room(self.own, endpoint(to), class)? == Outcome::Retry {
             return Ok(Outcome::Retry);
         }
-        let bytes = bytes();
+        let bytes = bytes()?;
         self.network.lock().post(self.own, to, class, label, bytes);
         self.network.notify(to);
         Ok(Outcome::Done)
@@ -189,7 +189,7 @@ impl Post for Loopback {
         label: u16,
         bytes: &InlineBytes,
     ) -> Result<Outcome> {
-        self.post(to, class, label, || Bytes::Inline(*bytes))
+        self.post(to, class, label, || Ok(Bytes::Inline(*bytes)))
     }
 
     fn post_packet(
@@ -201,7 +201,7 @@ impl Post for Loopback {
         body: &mut impl Body,
     ) -> Result<Outcome> {
         assert!(head.len() + body.len() <= self.config.packet_bytes_max, "a packet longer than the limit");
-        self.post(to, class, label, || Bytes::Buffered(*head, body_to_vec(body).into()))
+        self.post(to, class, label, || Ok(Bytes::Buffered(*head, body_to_vec(body)?.into())))
     }
 
     fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event> {
@@ -412,11 +412,11 @@ fn peer(task: TaskId) -> Peer {
 }
 
 /// All that a body has to write.
-fn body_to_vec(body: &mut impl Body) -> Vec<u8> {
+fn body_to_vec(body: &mut impl Body) -> Result<Vec<u8>> {
     let mut bytes = vec![0; body.len()];
     let mut room = Room::over(&mut bytes);
-    body.write(&mut room);
+    body.write(&mut room)?;
     let used = room.used();
     bytes.truncate(used);
-    bytes
+    Ok(bytes)
 }

@@ -1,6 +1,6 @@
 //! `LAPI_Amsend`: a message whose header handler at the target returns the destination of its data.
 
-use am_core_engine::protocol::{Begun, End, Gather, Outgoing, Posted, Source};
+use am_core_engine::protocol::{Begun, End, Outgoing, Posted, Source};
 
 use super::operation::{Operation, sealed::Sealed};
 use crate::context::Context;
@@ -11,7 +11,8 @@ use crate::handler::{Completion, HandlerId, HandlerSet, Place, Ticket};
 use crate::in_handler;
 use crate::record;
 use crate::task::{Endpoint, Target, TaskId};
-use crate::transfer::Gatherer;
+use crate::transfer::{Gather, Gatherer};
+use crate::user_code::{Guarded, Unguarded};
 
 /// The counters of a message, each optional, and how it is sent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -204,10 +205,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Sends a message whose data a gatherer writes; does not wait, and reports as [`start_raw`](Self::start_raw) does.
+    /// Sends a message whose data a gatherer writes; does not wait, and reports as [`start_raw`](Self::start_raw) does. If the gatherer
+    /// panics later, `request` is reported with [`Error::HandlerPanicked`](crate::Error::HandlerPanicked); without one, the next call that
+    /// makes progress returns it. The context goes on, and the target drops what has come of the message.
     ///
     /// # Errors
-    /// As for [`amsend`](Self::amsend); nothing was sent then.
+    /// As for [`amsend`](Self::amsend), and a gatherer that panics in this call; nothing was sent then.
     pub fn amsend_gather<T: Target, G: Gatherer + 'static>(
         &mut self,
         message: Amsend<'_, T>,
@@ -215,7 +218,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         request: Option<u64>,
     ) -> Result<Outcome> {
         in_handler::check("amsend_gather")?;
-        message.begin(self, Gather(udata), End { request, ..End::default() }).map(Begun::outcome)
+        let (own, end) = (self.endpoint(), End { request, ..End::default() });
+        let begun = if H::RUNS_USER_CODE {
+            message.begin(self, Gather::new(udata, Guarded, own), end)
+        } else {
+            message.begin(self, Gather::new(udata, Unguarded, own), end)
+        };
+        begun.map(Begun::outcome)
     }
 
     /// Gives a message for which a header handler has returned [`Place::Later`] its destination: the data are stored at once if they have

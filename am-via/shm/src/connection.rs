@@ -92,6 +92,8 @@ pub enum Written {
     Full,
     /// The connection is closed.
     Closed,
+    /// There was nothing to write.
+    Nothing,
 }
 
 /// The peer is told what was read after this many lines. A writer counts on the rest of the ring only.
@@ -137,7 +139,8 @@ impl Connection {
     }
 
     /// Lets `fill` write up to `len` bytes into the area slot of the next entry, then writes the entry that `finish` makes
-    /// of what was written. The bytes are seen by who sees the entry ("line published").
+    /// of what was written. The bytes are seen by who sees the entry ("line published"). If `fill` returns `None`, no entry is written, and
+    /// the slot is that of the next one.
     ///
     /// The peer's cache still holds the lines of the next slot, from the message that it read there last. This call prefetches as many of them
     /// as its own message took: otherwise the stores of the next message would wait for each line.
@@ -146,7 +149,7 @@ impl Connection {
         &mut self,
         payload: &Payload,
         len: usize,
-        fill: impl FnOnce(CheckedRange<'_>, Storing) -> usize,
+        fill: impl FnOnce(CheckedRange<'_>, Storing) -> Option<usize>,
         finish: impl FnOnce(usize) -> Entry,
     ) -> Written {
         if !self.has_room() {
@@ -154,7 +157,9 @@ impl Connection {
         }
         let slot = self.writer.written();
         let room = self.theirs.area(slot, len);
-        let filled = self.distance.fill(len, |storing| fill(room, storing));
+        let Some(filled) = self.distance.fill(len, |storing| fill(room, storing)) else {
+            return Written::Nothing;
+        };
         self.write(finish(filled), payload);
         if filled < WRITE_AHEAD_BYTES {
             self.theirs.area(self.writer.written(), filled).prefetch_to_write();

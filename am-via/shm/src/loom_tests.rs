@@ -256,7 +256,7 @@ fn loom_a_slot_is_filled_again_only_after_its_release() {
     fn fill(sender: &mut Connection) -> Written {
         let fill = |slot: CheckedRange<'_>, _| {
             slot.copy_from_slice(&[7; 8]);
-            8
+            Some(8)
         };
         sender.post_area(&Payload::default(), 8, fill, |_| Entry { length: 8, ..Entry::default() })
     }

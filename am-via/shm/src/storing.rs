@@ -51,9 +51,9 @@ impl Distance {
         Self { bytes_min, long_fills: 0, is_far: false }
     }
 
-    /// Calls `fill`, which stores up to `len` bytes and returns how many.
+    /// Calls `fill`, which stores up to `len` bytes and returns how many, or `None` if it has broken off.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, len: usize, fill: impl FnOnce(Storing) -> usize) -> usize {
+    pub(crate) fn fill(&mut self, len: usize, fill: impl FnOnce(Storing) -> Option<usize>) -> Option<usize> {
         if len < self.bytes_min {
             return fill(Storing::ThroughCaches);
         }
@@ -61,11 +61,11 @@ impl Distance {
         let is_timed = self.long_fills % FILLS_A_TIMING == TIMED_FILL;
         let began = if is_timed { time_stamp() } else { 0 };
         let past = self.is_far && !is_timed;
-        let filled = fill(if past { Storing::PastCaches } else { Storing::ThroughCaches });
+        let filled = fill(if past { Storing::PastCaches } else { Storing::ThroughCaches })?;
         if is_timed {
             self.timed(began, filled);
         }
-        filled
+        Some(filled)
     }
 
     #[cold]
@@ -109,7 +109,7 @@ mod tests {
     /// Fills until one was timed, each with `fill`.
     fn past_a_timing(distance: &mut Distance, len: usize, fill: impl Fn() -> usize) {
         for _ in 0..FILLS_A_TIMING {
-            distance.fill(len, |_| fill());
+            distance.fill(len, |_| Some(fill()));
         }
     }
 
@@ -117,7 +117,7 @@ mod tests {
         let mut storing = None;
         distance.fill(len, |how| {
             storing = Some(how);
-            len
+            Some(len)
         });
         storing.expect("the fill was called")
     }
@@ -145,7 +145,7 @@ mod tests {
             distance.fill(64, |how| {
                 through += u32::from(how == Storing::ThroughCaches);
                 // Far, whatever the clock says.
-                0
+                Some(0)
             });
         }
         assert_eq!(through, 1);

@@ -13,6 +13,7 @@ mod peers;
 mod registration_cache;
 mod terms;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -382,15 +383,26 @@ impl<D: Device> Post for ViaFabric<D> {
         let len = body.len();
         debug_assert!(len <= self.slot_bytes, "the engine cuts messages into packets");
         let entry = packet(Operation::Area, label, head.len());
+        let failed = Cell::new(None);
         let mut bytes = InArea(head.words(), len, |room: CheckedRange<'_>, storing| {
             let mut room = memory::room(room, storing);
-            body.write(&mut room);
-            room.used()
+            match body.write(&mut room) {
+                Ok(()) => Some(room.used()),
+                Err(error) => {
+                    failed.set(Some(error));
+                    None
+                }
+            }
         });
         if self.post(to, class, entry, &mut bytes) {
             return Ok(Outcome::Done);
         }
-        self.post_again(to, class, (Operation::Area, label, head.len()), &mut bytes)
+        // A body is not asked again after its error.
+        if let Some(error) = failed.take() {
+            return Err(error);
+        }
+        let posted = self.post_again(to, class, (Operation::Area, label, head.len()), &mut bytes);
+        failed.take().map_or(posted, Err)
     }
 
     #[inline(always)]

@@ -356,11 +356,11 @@ impl<D: Device> Carry<D> for InEntry<'_> {
 }
 
 /// In the entry, and in the peer's receive area: there at most this number of bytes, written by the function, which returns how many it
-/// wrote.
+/// wrote, or `None` if the entry is not to be posted.
 #[derive(Debug)]
 pub struct InArea<'a, F>(pub &'a Payload, pub usize, pub F);
 
-impl<D: Device, F: FnMut(CheckedRange<'_>, Storing) -> usize> Carry<D> for InArea<'_, F> {
+impl<D: Device, F: FnMut(CheckedRange<'_>, Storing) -> Option<usize>> Carry<D> for InArea<'_, F> {
     #[inline(always)]
     fn carry(&mut self, device: &mut D, link: ViNumber, entry: Entry) -> Result<Posted, DeviceError> {
         device.post_area(link, entry, self.0, self.1, |room, storing| (self.2)(room, storing))

@@ -13,11 +13,12 @@ impl Body for Outer {
         64
     }
 
-    fn write(&mut self, room: &mut Room) {
+    fn write(&mut self, room: &mut Room) -> am_core::error::Result<()> {
         let to = Endpoint::new(TaskId(0), ContextNumber(0));
         let to = self.0.peer(to).unwrap().index;
         self.0.post_packet(to, Class::OneWay, 0, &InlineBytes::new(), &mut Inner(&mut |other| std::mem::swap(room, other))).unwrap();
         room.put_slice(&[1; 64]);
+        Ok(())
     }
 }
 
@@ -28,8 +29,9 @@ impl Body for Inner<'_> {
         64
     }
 
-    fn write(&mut self, room: &mut Room) {
+    fn write(&mut self, room: &mut Room) -> am_core::error::Result<()> {
         self.0(room);
+        Ok(())
     }
 }
 

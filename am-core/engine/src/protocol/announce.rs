@@ -370,6 +370,23 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
+    /// The origin of a message has broken its pieces off, and ended its operation.
+    pub(crate) fn handle_broken_off(&mut self, packet: Packet<'_>) -> Result<()> {
+        let found = packet.fields()?.u32().and_then(|key| Some((key, self.incoming.get_mut(key)?)));
+        let is_meant = |incoming: &Incoming| {
+            incoming.source == packet.from && matches!(incoming.stage, Stage::Pieces { .. })
+        };
+        let Some((key, incoming)) = found.filter(|(_, incoming)| is_meant(incoming)) else {
+            return Err(malformed(packet.from, "the end of pieces that this task does not expect"));
+        };
+        let why = Refusal::Withdrawn;
+        incoming.failed.get_or_insert_with(|| Box::new(Error::Refused { target: packet.from.endpoint, why }));
+        // The origin waits for no answer.
+        incoming.tail = Tail::NOTHING;
+        self.later(Cold::Whole(key));
+        Ok(())
+    }
+
     /// Takes a message out of the table.
     pub(crate) fn take_incoming(&mut self, key: u32) -> Option<Incoming> {
         let mut incoming = self.incoming.remove(key)?;

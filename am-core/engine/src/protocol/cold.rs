@@ -75,6 +75,7 @@ impl<U: UserCode> Engine<U> {
             (Kind::Barrier, _) => self.handle_barrier(packet),
             (Kind::Exchange, _) => self.handle_exchange(packet),
             (Kind::Withdraw, packet::SECOND | packet::THIRD) => self.handle_purge(packet),
+            (Kind::Withdraw, packet::FOURTH) => self.handle_broken_off(packet),
             (Kind::Withdraw, _) => match packet.fields()?.u32() {
                 Some(op) if packet.class == Class::Request => {
                     self.later(Cold::Withdraw { origin: packet.from, op });
@@ -164,7 +165,7 @@ impl<U: UserCode> Engine<U> {
         let moved = self.work_on_pending(fabric, handlers)?
             | self.work_on_retries(fabric, handlers)?
             | self.work_on_fetching(fabric, handlers)?
-            | self.work_on_streams(fabric)?
+            | self.work_on_streams(fabric, handlers)?
             | self.work_on_fences(fabric)?
             | self.work_on_closing(fabric, handlers)?;
         self.busy = self.is_eager() || !self.fences.is_empty() || self.has_handlers_on_thread();

@@ -13,7 +13,7 @@ use crate::counter::Counter;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
-use crate::transfer::{Atomic, AtomicOp, Gatherer, OpId, Transfer, Width};
+use crate::transfer::{Atomic, AtomicOp, OpId, Parts, Transfer, Width};
 use crate::user_code::UserCode;
 use crate::vector::Layout;
 
@@ -159,7 +159,7 @@ impl<U: UserCode> Engine<U> {
             let end = End { part_of: Some(group), ..End::default() };
             let mut op = Op { peer, len, end, state: State::Fence };
             let key = self.ops.reserve()?;
-            let part = Data::Gather(Box::new(PiecesOf { from: data.clone(), len }));
+            let part = Data::Parts(Box::new(PiecesOf { from: data.clone(), len }));
             if let Started::Ongoing = self.announce_placed(fabric, key, &mut op, part, &place, (0, 0))? {
                 let op = self.ops.insert(op)?;
                 self.count_part(group, Begun::Ongoing(op));
@@ -305,13 +305,14 @@ struct PiecesOf {
     len: u64,
 }
 
-impl Gatherer for PiecesOf {
-    fn len(&self) -> u64 {
+impl Parts for PiecesOf {
+    fn size(&self) -> u64 {
         self.len
     }
 
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
+    fn write_part(&mut self, offset: u64, len: usize, room: &mut Room<'_>) -> Result<()> {
         self.from.pieces.gather_from(self.from.start + offset, len, room);
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Outcome, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::{Delivered, HandlerSet};
-use crate::transfer::{AtomicOp, Body, Class, Gathered, Gatherer, Width};
+use crate::transfer::{AtomicOp, Body, Class, Part, Parts, Width};
 use crate::user_code::UserCode;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,15 +24,15 @@ use alloc::vec::Vec;
 pub enum Data {
     /// From one range.
     Bytes(RawBytes),
-    /// From a gatherer.
-    Gather(Box<dyn Gatherer>),
+    /// From several places, or from a gatherer.
+    Parts(Box<dyn Parts>),
 }
 
 impl Data {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Gather(gatherer) => gatherer.len(),
+            Self::Parts(parts) => parts.size(),
         }
     }
 
@@ -67,9 +67,8 @@ impl Data {
                 }
                 post_packet(fabric, to, class, label, head, part)
             }
-            Self::Gather(gatherer) => {
-                let part = Gathered { gatherer: &mut **gatherer, offset, len };
-                post_packet(fabric, to, class, label, head, part)
+            Self::Parts(parts) => {
+                post_packet(fabric, to, class, label, head, Part { of: &mut **parts, offset, len })
             }
         }
     }
@@ -103,9 +102,9 @@ impl<B: Body> Body for Headed<'_, B> {
         self.head.len() + self.body.len()
     }
 
-    fn write(&mut self, room: &mut Room<'_>) {
+    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
         room.put_slice(self.head);
-        self.body.write(room);
+        self.body.write(room)
     }
 }
 

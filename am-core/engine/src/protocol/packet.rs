@@ -26,6 +26,7 @@
 //! Withdraw    op(4)                           the origin of an announcement gives up Request
 //!             1: nothing                      this task ends everything with you          Request
 //!             2: nothing                      the answer to that, behind all sent before  Answer
+//!             3: incoming(4)                  no more pieces of that message come        OneWay
 //! Refused     op(4) reason(4) value(8) value(8)                                     Answer, OneWay
 //!
 //! fixed       uhdr length(2) flags(1) spare(1) target counter(4) [completion counter(4) if flag 1]
@@ -265,6 +266,8 @@ pub(crate) const FIRST: HandlerId = HandlerId(0);
 pub(crate) const SECOND: HandlerId = HandlerId(1);
 /// In the handler field of a Withdraw: the answer to a purge, which is [`SECOND`].
 pub(crate) const THIRD: HandlerId = HandlerId(2);
+/// In the handler field of a Withdraw: of a message whose pieces break off.
+pub(crate) const FOURTH: HandlerId = HandlerId(3);
 /// Bytes before the data of a Piece.
 pub(crate) const PIECE_HEAD_BYTES: usize = 12;
 

@@ -9,7 +9,7 @@
 //! when nobody copies by it any more: a peer that is stopped in the middle of a copy keeps the memory until it goes on or dies.
 
 use super::outstanding::State;
-use super::packet::{self, FIRST, Kind, SECOND, THIRD, pack};
+use super::packet::{self, Kind, SECOND, THIRD, pack};
 use super::reassembly::Stage;
 use super::segment::From;
 use super::{Cold, Engine, Packet, malformed};
@@ -113,7 +113,8 @@ impl<U: UserCode> Engine<U> {
 
     /// Whether this packet belongs to operations that are over. Its place goes back; if it is a request, it is waived.
     pub(crate) fn is_stale(&self, from: Peer, label: u16) -> bool {
-        let is_of_purge = Kind::of(label) == Kind::Withdraw && packet::handler_of(label) != FIRST;
+        let is_of_purge =
+            Kind::of(label) == Kind::Withdraw && matches!(packet::handler_of(label), SECOND | THIRD);
         !is_of_purge && self.purges.silenced.iter().any(|&(silenced, _)| silenced == from)
     }
 

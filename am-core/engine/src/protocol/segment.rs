@@ -3,12 +3,13 @@
 use alloc::collections::VecDeque;
 
 use super::outstanding::{Data, State};
-use super::packet::{self, FIRST, Kind, PIECE_HEAD_BYTES, SECOND, pack};
+use super::packet::{self, FIRST, FOURTH, Kind, PIECE_HEAD_BYTES, SECOND, pack};
 use super::statistics::Statistics;
 use super::{Engine, granted};
 use crate::buffer::{Access, Grant};
-use crate::error::{Outcome, Refusal, Result};
+use crate::error::{Error, Outcome, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
+use crate::handler::HandlerSet;
 use crate::transfer::Class;
 use crate::user_code::UserCode;
 
@@ -52,11 +53,15 @@ impl<U: UserCode> Engine<U> {
     ///
     /// # Errors
     /// A stream that can't go on.
-    pub(crate) fn work_on_streams<F: Fabric>(&mut self, fabric: &mut F) -> Result<bool> {
+    pub(crate) fn work_on_streams<F: Fabric, H: HandlerSet>(
+        &mut self,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<bool> {
         let mut moved = false;
         for _ in 0..self.streams.len() {
             let Some(mut stream) = self.streams.pop_front() else { break };
-            let turn = self.post_pieces(fabric, &mut stream);
+            let turn = self.post_pieces(fabric, &mut stream, handlers);
             moved |= matches!(turn, Ok(Turn::Finished | Turn::More));
             match turn {
                 Ok(Turn::More | Turn::NoRoom) => self.streams.push_back(stream),
@@ -68,7 +73,12 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// Posts the next pieces of a stream.
-    fn post_pieces<F: Fabric>(&mut self, fabric: &mut F, stream: &mut Stream) -> Result<Turn> {
+    fn post_pieces<F: Fabric, H: HandlerSet>(
+        &mut self,
+        fabric: &mut F,
+        stream: &mut Stream,
+        handlers: &mut H,
+    ) -> Result<Turn> {
         // Whole words, so that no operand of an accumulation is cut.
         let piece_bytes = (self.limits.packet_bytes_max - PIECE_HEAD_BYTES) as u64 & !7;
         for _ in 0..PACKETS_A_TURN {
@@ -90,7 +100,13 @@ impl<U: UserCode> Engine<U> {
                     // The last piece is a request: the target answers that the message is whole.
                     let class = if len == left { Class::Request } else { Class::OneWay };
                     let label = packet::label(Kind::Piece, FIRST);
-                    data.post_part(fabric, to, class, label, &head, (sent, len as usize))?
+                    match data.post_part(fabric, to, class, label, &head, (sent, len as usize)) {
+                        Err(error) if error.is_panic() => {
+                            self.break_off(fabric, stream, op, error, handlers)?;
+                            return Ok(Turn::Finished);
+                        }
+                        posted => posted?,
+                    }
                 }
                 From::Exposed { grant, offset, .. } => {
                     // Each piece is checked anew: the region may have been taken back meanwhile.
@@ -113,6 +129,22 @@ impl<U: UserCode> Engine<U> {
             Statistics::add(&mut self.statistics.pieces_sent, 1);
         }
         Ok(Turn::More)
+    }
+
+    /// The gatherer of a message has panicked: its operation ends, and the target waits for no more pieces.
+    #[cold]
+    fn break_off<F: Fabric, H: HandlerSet>(
+        &mut self,
+        fabric: &mut F,
+        stream: &Stream,
+        op: u32,
+        error: Error,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let label = packet::label(Kind::Withdraw, FOURTH);
+        let told =
+            self.send_control(fabric, stream.to, Class::OneWay, label, pack([&stream.number.to_le_bytes()]));
+        self.end_op(op, Err(error), fabric, handlers).and(told)
     }
 
     /// All pieces have gone. The target of a message has its last one to answer; a get ends with an answer from here.

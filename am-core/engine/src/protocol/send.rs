@@ -11,14 +11,14 @@ use alloc::boxed::Box;
 use smallvec::SmallVec;
 
 use crate::buffer::{
-    Access, Executor, INLINE_BYTES_MAX, InlineBytes, RawBuffer, RawBytes, RawPieces, RemoteAddress, Room,
+    Access, Executor, INLINE_BYTES_MAX, InlineBytes, RawBuffer, RawBytes, RawPieces, RemoteAddress,
 };
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::{HandlerId, HandlerSet};
 use crate::task::{Endpoint, TaskId};
-use crate::transfer::{Atomic, AtomicOp, Body, Class, Gathered, Gatherer, OpId, Transfer, Width};
+use crate::transfer::{Atomic, AtomicOp, Body, Class, Gather, Gatherer, OpId, Transfer, Width};
 use crate::user_code::UserCode;
 
 /// A message to be sent.
@@ -744,28 +744,13 @@ impl Source for RawBuffer {
 
 impl Source for RawPieces<RawBytes> {
     fn into_data(self) -> Data {
-        Data::Gather(Box::new(self))
+        Data::Parts(Box::new(self))
     }
 }
 
-/// User data that a gatherer writes.
-#[derive(Debug)]
-pub struct Gather<G>(pub G);
-
-impl<G: Gatherer> Body for Gather<G> {
-    fn len(&self) -> usize {
-        usize::try_from(self.0.len()).unwrap_or(usize::MAX)
-    }
-
-    fn write(&mut self, room: &mut Room<'_>) {
-        let len = Body::len(self);
-        Gathered { gatherer: &mut self.0, offset: 0, len }.write(room);
-    }
-}
-
-impl<G: Gatherer + 'static> Source for Gather<G> {
+impl<G: Gatherer + 'static, U: UserCode + Send + 'static> Source for Gather<G, U> {
     fn into_data(self) -> Data {
-        Data::Gather(Box::new(self.0))
+        Data::Parts(Box::new(self))
     }
 }
 

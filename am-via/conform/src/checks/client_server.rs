@@ -68,8 +68,7 @@ fn server_accepts_a_client<D: Device>(pair: &mut Pair<D>) -> Outcome {
     }
     same(pair.state(vi)?, ViState::Connected, "the state")?;
     pair.post_send(vi, Descriptor::send().with_immediate(8))?;
-    same(pair.received_well(vi)?.immediate(), Some(8), "the immediate data")?;
-    pair.sync()
+    same(pair.received_well(vi)?.immediate(), Some(8), "the immediate data")
 }
 
 fn server_rejects_a_client<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -82,7 +81,7 @@ fn server_rejects_a_client<D: Device>(pair: &mut Pair<D>) -> Outcome {
         let request = client(pair)?;
         pair.nic.connect_reject(&request)?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn server_hears_who_asks<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -102,7 +101,7 @@ fn server_hears_who_asks<D: Device>(pair: &mut Pair<D>) -> Outcome {
         same((rdma_write, rdma_read), (false, true), "what it allows")?;
         pair.nic.connect_reject(&request)?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn client_hears_the_servers_attributes<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -116,7 +115,7 @@ fn client_hears_the_servers_attributes<D: Device>(pair: &mut Pair<D>) -> Outcome
         let request = client(pair)?;
         pair.nic.connect_accept(&request, vi)?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn client_without_a_server_has_no_match<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -126,7 +125,7 @@ fn client_without_a_server_has_no_match<D: Device>(pair: &mut Pair<D>) -> Outcom
         same(pair.state(vi)?, ViState::Idle, "the state")?;
     }
     // Side B looks, and waits for nobody.
-    pair.sync()
+    Ok(())
 }
 
 fn client_of_another_discriminator_has_no_match<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -138,7 +137,7 @@ fn client_of_another_discriminator_has_no_match<D: Device>(pair: &mut Pair<D>) -
         let waited = pair.nic.connect_wait(Discriminator::new(b"servic")?, Some(Duration::from_millis(300)));
         refused(waited, VipReturn::Timeout)?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn client_of_a_silent_server_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -155,7 +154,7 @@ fn client_of_a_silent_server_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome
     if !pair.is_a() {
         refused(pair.nic.connect_wait(service()?, SOON), VipReturn::Timeout)?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn client_of_an_unknown_host_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -170,8 +169,7 @@ fn client_of_an_unknown_host_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcom
 fn client_must_be_idle<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.connected(pair.delivery())?;
     refused(ask(pair, vi), VipReturn::InvalidState)?;
-    same(pair.state(vi)?, ViState::Connected, "the state")?;
-    pair.sync()
+    same(pair.state(vi)?, ViState::Connected, "the state")
 }
 
 fn server_without_clients_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -214,8 +212,7 @@ fn server_accepts_with_an_idle_vi_only<D: Device>(pair: &mut Pair<D>) -> Outcome
         let vi = pair.vi(pair.delivery())?;
         pair.nic.connect_accept(&request, vi)?;
     }
-    same(pair.state(busy)?, ViState::Connected, "the state of the other VI")?;
-    pair.sync()
+    same(pair.state(busy)?, ViState::Connected, "the state of the other VI")
 }
 
 fn server_answers_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -232,8 +229,7 @@ fn server_answers_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
         same(pair.state(second)?, ViState::Idle, "the state of the second VI")?;
     }
     pair.sync()?;
-    same(pair.state(vi)?, ViState::Connected, "the state")?;
-    pair.sync()
+    same(pair.state(vi)?, ViState::Connected, "the state")
 }
 
 fn server_answers_at_its_own_nic_only<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -268,7 +264,7 @@ fn discriminator_has_a_limit<D: Device>(pair: &mut Pair<D>) -> Outcome {
         same(request.from.discriminator, longest, "the client's discriminator")?;
         pair.nic.connect_accept(&request, vi)?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn discriminators_differ_by_every_byte<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -339,7 +335,7 @@ fn server_does_not_accept_who_gave_up<D: Device>(pair: &mut Pair<D>) -> Outcome 
             }
         }
     }
-    pair.sync()
+    Ok(())
 }
 
 fn server_serves_many_clients<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -357,5 +353,5 @@ fn server_serves_many_clients<D: Device>(pair: &mut Pair<D>) -> Outcome {
             same(pair.received_well(vi)?.immediate(), Some(round), "the immediate data")?;
         }
     }
-    pair.sync()
+    Ok(())
 }

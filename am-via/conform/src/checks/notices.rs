@@ -51,8 +51,7 @@ fn error_handler_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
         let error = pair.until("a call of the handler", |_| Ok(told.try_recv().ok()))?;
         same((error.code, error.vi), (AsyncCode::ReceiveQueueEmpty, vi), "the error")?;
     }
-    same(pair.nic.next_error(), None, "an error that was told")?;
-    pair.sync()
+    same(pair.nic.next_error(), None, "an error that was told")
 }
 
 fn error_handler_is_told_what_came_before_it<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -66,7 +65,7 @@ fn error_handler_is_told_what_came_before_it<D: Device>(pair: &mut Pair<D>) -> O
         let code = pair.until("a call of the handler", |_| Ok(told.try_recv().ok()))?;
         same(code, AsyncCode::ConnectionLost, "the error")?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn error_handler_is_taken_away<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -77,8 +76,7 @@ fn error_handler_is_taken_away<D: Device>(pair: &mut Pair<D>) -> Outcome {
     pair.sync()?;
     pair.post_send(vi, Descriptor::send())?;
     pair.async_error(AsyncCode::ReceiveQueueEmpty)?;
-    ensure(told.try_recv().is_err(), "a handler was called that was taken away")?;
-    pair.sync()
+    ensure(told.try_recv().is_err(), "a handler was called that was taken away")
 }
 
 fn error_handler_may_use_the_nic<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -98,7 +96,7 @@ fn error_handler_may_use_the_nic<D: Device>(pair: &mut Pair<D>) -> Outcome {
         pair.sync()?;
         same(pair.received_well(vi)?.immediate(), Some(2), "the second message")?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn error_of_a_lost_connection_names_the_vi<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -109,8 +107,7 @@ fn error_of_a_lost_connection_names_the_vi<D: Device>(pair: &mut Pair<D>) -> Out
         let error = pair.async_error(AsyncCode::ConnectionLost)?;
         same((error.vi, error.resource), (second, Resource::Vi), "what it is about")?;
     }
-    same(pair.state(first)?, ViState::Connected, "the other VI")?;
-    pair.sync()
+    same(pair.state(first)?, ViState::Connected, "the other VI")
 }
 
 fn error_of_an_empty_queue_names_the_vi<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -118,8 +115,7 @@ fn error_of_an_empty_queue_names_the_vi<D: Device>(pair: &mut Pair<D>) -> Outcom
     pair.post_recv(first, Descriptor::receive())?;
     pair.sync()?;
     pair.post_send(second, Descriptor::send())?;
-    same(pair.async_error(AsyncCode::ReceiveQueueEmpty)?.vi, second, "the VI")?;
-    pair.sync()
+    same(pair.async_error(AsyncCode::ReceiveQueueEmpty)?.vi, second, "the VI")
 }
 
 fn error_of_a_refused_write_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -136,7 +132,7 @@ fn error_of_a_refused_write_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
         same(pair.async_error(AsyncCode::RdmaWriteProtection)?.vi, vi, "the VI")?;
         pair.async_error(AsyncCode::ConnectionLost)?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn disconnect_by_the_peer_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -148,7 +144,7 @@ fn disconnect_by_the_peer_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
         pair.nic.disconnect(vi)?;
         same(pair.nic.next_error(), None, "an error for who has asked for it")?;
     }
-    pair.sync()
+    Ok(())
 }
 
 type Heard = Arc<Mutex<Vec<(ViHandle, Status, Option<u32>)>>>;
@@ -178,8 +174,7 @@ fn send_notification_comes_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let told = pair.until("a notification", |_| Ok(Some(heard(&list)).filter(|told| !told.is_empty())))?;
     same(told, vec![(vi, success(Status::OP_SEND), Some(1))], "what was told")?;
     same(pair.sent_well(vi)?.immediate(), Some(2), "the second send")?;
-    same(heard(&list), vec![], "a second notification")?;
-    pair.sync()
+    same(heard(&list), vec![], "a second notification")
 }
 
 fn receive_notification_comes_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -196,8 +191,7 @@ fn receive_notification_comes_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let status = success(Status::OP_RECEIVE) | Status::IMMEDIATE;
     same(told, vec![(vi, status, Some(1))], "what was told")?;
     same(pair.received_well(vi)?.immediate(), Some(2), "the second receive")?;
-    same(heard(&list), vec![], "a second notification")?;
-    pair.sync()
+    same(heard(&list), vec![], "a second notification")
 }
 
 /// Counts a message, posts its receive again, and waits for the next.
@@ -229,8 +223,7 @@ fn receive_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outc
             |_| Ok((count.load(Ordering::Relaxed) >= sent).then_some(())),
         )?;
     }
-    same(count.load(Ordering::Relaxed), 100, "messages counted")?;
-    pair.sync()
+    same(count.load(Ordering::Relaxed), 100, "messages counted")
 }
 
 /// Counts a send, and waits for the next.
@@ -254,8 +247,7 @@ fn send_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outcome
         pair.post_send(vi, Descriptor::send())?;
     }
     pair.until("20 notifications", |_| Ok((count.load(Ordering::Relaxed) == 20).then_some(())))?;
-    ensure(pair.nic.send_done(vi)?.is_none(), "a send was told and left in its queue")?;
-    pair.sync()
+    ensure(pair.nic.send_done(vi)?.is_none(), "a send was told and left in its queue")
 }
 
 /// Passes an entry on, and waits for the next.
@@ -291,8 +283,7 @@ fn cq_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
         pair.sent_well(vi)?;
         pair.received_well(vi)?;
     }
-    ensure(told.try_recv().is_err() && pair.nic.cq_done(cq)?.is_none(), "one entry too many")?;
-    pair.sync()
+    ensure(told.try_recv().is_err() && pair.nic.cq_done(cq)?.is_none(), "one entry too many")
 }
 
 fn cq_notification_comes_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -313,8 +304,7 @@ fn cq_notification_comes_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
     pair.received_well(vi)?;
     pair.received_well(vi)?;
     ensure(told.try_recv().is_err(), "a second notification")?;
-    ensure(pair.nic.cq_done(cq)?.is_some(), "the second entry is missing")?;
-    pair.sync()
+    ensure(pair.nic.cq_done(cq)?.is_some(), "the second entry is missing")
 }
 
 fn notification_is_armed_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -348,8 +338,7 @@ fn notification_comes_of_a_flush<D: Device>(pair: &mut Pair<D>) -> Outcome {
         pair.nic.disconnect(vi)?;
     }
     let told = pair.until("a notification", |_| Ok(Some(heard(&list)).filter(|told| !told.is_empty())))?;
-    same(told, vec![(vi, flushed(Status::OP_RECEIVE), None)], "what was told")?;
-    pair.sync()
+    same(told, vec![(vi, flushed(Status::OP_RECEIVE), None)], "what was told")
 }
 
 fn notification_comes_in_own_calls_only<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -367,7 +356,7 @@ fn notification_comes_in_own_calls_only<D: Device>(pair: &mut Pair<D>) -> Outcom
         same(heard(&list), vec![], "a notification without a call")?;
         pair.until("a notification", |_| Ok(Some(heard(&list)).filter(|told| !told.is_empty())))?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn notification_of_a_vi_that_is_gone_does_not_come<D: Device>(pair: &mut Pair<D>) -> Outcome {

@@ -37,16 +37,14 @@ fn ask<D: Device>(pair: &mut Pair<D>, vi: am_via_vipl::ViHandle, local: &[u8], r
 
 fn peers_connect<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.connected(pair.delivery())?;
-    same(pair.state(vi)?, ViState::Connected, "the state")?;
-    pair.sync()
+    same(pair.state(vi)?, ViState::Connected, "the state")
 }
 
 fn peers_connect_by_polling<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     ask(pair, vi, NONE, NONE)?;
     pair.until("the connection", |pair| Ok(pair.nic.connect_peer_done(vi)?))?;
-    ensure(pair.nic.connect_peer_done(vi)?.is_some(), "it is told once only")?;
-    pair.sync()
+    ensure(pair.nic.connect_peer_done(vi)?.is_some(), "it is told once only")
 }
 
 fn peers_ask_in_either_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -89,8 +87,7 @@ fn peers_hear_each_others_attributes<D: Device>(pair: &mut Pair<D>) -> Outcome {
     ask(pair, vi, NONE, NONE)?;
     let theirs = pair.nic.connect_peer_wait(vi)?;
     same((theirs.rdma_read, theirs.rdma_write), (!pair.is_a(), pair.is_a()), "what the peer allows")?;
-    same(theirs.reliability, Some(attributes.reliability), "its level")?;
-    pair.sync()
+    same(theirs.reliability, Some(attributes.reliability), "its level")
 }
 
 fn peers_meet_by_their_discriminators<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -116,7 +113,7 @@ fn peers_meet_by_their_discriminators<D: Device>(pair: &mut Pair<D>) -> Outcome 
         let number = name.iter().map(|&byte| u32::from(byte)).sum();
         same(pair.received_well(vi)?.immediate(), Some(number), "who is at the other end")?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn peers_of_one_discriminator_are_joined_in_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -132,7 +129,7 @@ fn peers_of_one_discriminator_are_joined_in_order<D: Device>(pair: &mut Pair<D>)
         pair.post_send(vi, Descriptor::send().with_immediate(number))?;
         same(pair.received_well(vi)?.immediate(), Some(number), "who is at the other end")?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn peer_alone_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -144,7 +141,7 @@ fn peer_alone_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome {
     same(pair.state(vi)?, ViState::Idle, "the state")?;
     pair.sync()?;
     pair.connect(vi)?;
-    pair.sync()
+    Ok(())
 }
 
 fn peer_that_gave_up_is_not_connected<D: Device>(pair: &mut Pair<D>) -> Outcome {

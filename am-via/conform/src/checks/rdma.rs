@@ -80,7 +80,7 @@ fn write_places_its_bytes_silently<D: Device>(pair: &mut Pair<D>) -> Outcome {
         )?;
         ensure(pair.nic.recv_done(vi)?.is_none(), "a receive was taken")?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn write_with_immediate_data_takes_one_receive<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -102,7 +102,7 @@ fn write_with_immediate_data_takes_one_receive<D: Device>(pair: &mut Pair<D>) ->
         extra.must_be_untouched()?;
         ensure(pair.nic.recv_done(vi)?.is_none(), "a second receive was taken")?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn write_with_immediate_data_needs_no_segment_there<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -112,8 +112,7 @@ fn write_with_immediate_data_needs_no_segment_there<D: Device>(pair: &mut Pair<D
     // Each into the second half of the other's.
     let write = Descriptor::rdma_write(place(theirs, 2500)).with_segment(region.segment(0, 2500));
     pair.post_send(vi, write.with_immediate(1))?;
-    same(pair.received_well(vi)?.length(), 2500, "the length of the write")?;
-    pair.sync()
+    same(pair.received_well(vi)?.length(), 2500, "the length of the write")
 }
 
 fn write_is_in_place_before_its_immediate_data<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -215,8 +214,7 @@ fn write_of_no_bytes_is_done<D: Device>(pair: &mut Pair<D>) -> Outcome {
     pair.sent_well(vi)?;
     let done = pair.received_well(vi)?;
     same((done.immediate(), done.length()), (Some(4), 0), "immediate data and length")?;
-    region.must_be_untouched()?;
-    pair.sync()
+    region.must_be_untouched()
 }
 
 fn write_without_a_receive_for_its_immediate_data_breaks<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -227,8 +225,7 @@ fn write_without_a_receive_for_its_immediate_data_breaks<D: Device>(pair: &mut P
     } else {
         pair.async_error(AsyncCode::ReceiveQueueEmpty)?;
     }
-    pair.until_state(vi, ViState::Error)?;
-    pair.sync()
+    pair.until_state(vi, ViState::Error)
 }
 
 /// Side A's access, made by `access` of the other side's handle, is refused, and side B's memory is untouched.
@@ -365,8 +362,7 @@ fn write_refused_on_an_unreliable_vi_keeps_the_connection<D: Device>(pair: &mut 
         pair.async_error(AsyncCode::RdmaWriteProtection)?;
         region.must_be_untouched()?;
     }
-    same(pair.state(vi)?, ViState::Connected, "the state")?;
-    pair.sync()
+    same(pair.state(vi)?, ViState::Connected, "the state")
 }
 
 fn write_of_an_own_wrong_segment_touches_nothing<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -384,7 +380,7 @@ fn write_of_an_own_wrong_segment_touches_nothing<D: Device>(pair: &mut Pair<D>) 
     if !pair.is_a() {
         region.must_be_untouched()?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn read_fetches_its_bytes_silently<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -404,7 +400,7 @@ fn read_fetches_its_bytes_silently<D: Device>(pair: &mut Pair<D>) -> Outcome {
         pair.sync()?;
         ensure(pair.nic.recv_done(vi)?.is_none(), "a receive was taken")?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn read_of_each_size_arrives<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -451,14 +447,13 @@ fn read_is_scattered<D: Device>(pair: &mut Pair<D>) -> Outcome {
             "what lies around it",
         )?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn read_of_no_bytes_is_done<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let (vi, _, theirs) = set_up(pair, pair.delivery(), 8)?;
     pair.post_send(vi, Descriptor::rdma_read(place(theirs, 0)))?;
-    same(pair.sent_well(vi)?.length(), 0, "the length")?;
-    pair.sync()
+    same(pair.sent_well(vi)?.length(), 0, "the length")
 }
 
 fn read_without_the_right_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -496,15 +491,14 @@ fn read_with_immediate_data_is_a_format_error<D: Device>(pair: &mut Pair<D>) -> 
         pair.post_send(vi, read)?;
         same(pair.sent(vi)?.status().errors(), Status::FORMAT_ERROR, "the error")?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn read_on_an_unreliable_vi_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let (vi, region, theirs) = set_up(pair, pair.unreliable(), 64)?;
     pair.post_send(vi, Descriptor::rdma_read(place(theirs, 0)).with_segment(region.segment(0, 64)))?;
     ensure(!pair.sent(vi)?.status().is_success(), "an unreliable VI has read")?;
-    region.must_be_untouched()?;
-    pair.sync()
+    region.must_be_untouched()
 }
 
 fn fence_waits_for_earlier_reads<D: Device>(pair: &mut Pair<D>) -> Outcome {

@@ -67,7 +67,7 @@ fn delivery_without_a_receive_breaks<D: Device>(pair: &mut Pair<D>) -> Outcome {
         pair.async_error(AsyncCode::ConnectionLost)?;
         same(pair.state(vi)?, ViState::Error, "the state")?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn delivery_keeps_the_order_of_all_operations<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -92,7 +92,7 @@ fn delivery_keeps_the_order_of_all_operations<D: Device>(pair: &mut Pair<D>) -> 
     for number in 0..100 {
         same(pair.received_well(vi)?.immediate(), Some(number), "whose turn it is")?;
     }
-    pair.sync()
+    Ok(())
 }
 
 fn reception_is_done_when_the_data_are_received<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -116,7 +116,7 @@ fn reception_is_done_when_the_data_are_received<D: Device>(pair: &mut Pair<D>) -
             same(pair.received_well(vi)?.immediate(), Some(number), "whose turn it is")?;
         }
     }
-    pair.sync()
+    Ok(())
 }
 
 fn reception_of_a_write_is_done_when_it_is_in_place<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -145,8 +145,7 @@ fn reception_without_a_receive_tells_the_sender<D: Device>(pair: &mut Pair<D>) -
         pair.post_send(vi, Descriptor::send())?;
         same(pair.sent(vi)?.status().errors(), Status::REMOTE_DESC_ERROR, "the error")?;
     }
-    pair.until_state(vi, ViState::Error)?;
-    pair.sync()
+    pair.until_state(vi, ViState::Error)
 }
 
 fn reception_of_too_much_tells_the_sender<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -160,8 +159,7 @@ fn reception_of_too_much_tells_the_sender<D: Device>(pair: &mut Pair<D>) -> Outc
     } else {
         ensure(pair.received(vi)?.status().contains(Status::LENGTH_ERROR), "no length error")?;
     }
-    pair.until_state(vi, ViState::Error)?;
-    pair.sync()
+    pair.until_state(vi, ViState::Error)
 }
 
 fn reception_begins_nothing_after_an_error<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -243,8 +241,7 @@ fn unreliable_survives_a_wrong_descriptor<D: Device>(pair: &mut Pair<D>) -> Outc
         same(pair.sent(vi)?.status().errors(), error, "the error")?;
     }
     same(pair.received_well(vi)?.immediate(), Some(1), "the message after them")?;
-    same(pair.state(vi)?, ViState::Connected, "the state")?;
-    pair.sync()
+    same(pair.state(vi)?, ViState::Connected, "the state")
 }
 
 fn levels_do_not_disturb_each_other<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -269,8 +266,7 @@ fn levels_do_not_disturb_each_other<D: Device>(pair: &mut Pair<D>) -> Outcome {
     pair.sync()?;
     pair.post_send(stays, Descriptor::send().with_immediate(1))?;
     same(pair.received_well(stays)?.immediate(), Some(1), "the message on the last VI")?;
-    same((pair.state(loses)?, pair.state(stays)?), (ViState::Connected, ViState::Connected), "the states")?;
-    pair.sync()
+    same((pair.state(loses)?, pair.state(stays)?), (ViState::Connected, ViState::Connected), "the states")
 }
 
 fn death_of_the_peer_is_an_asynchronous_error<D: Device>(pair: &mut Pair<D>) -> Outcome {

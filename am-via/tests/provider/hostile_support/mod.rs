@@ -149,7 +149,7 @@ impl Attack {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             self.device.post_area(self.vi, entry, &words, 40, |room, _| {
                 room.copy_from_slice(&bytes);
-                40
+                Some(40)
             })
         };
         self.posted += u32::from(matches!(posted, Ok(Posted::Done)));

@@ -35,14 +35,15 @@ pub trait Device: std::fmt::Debug {
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
 
     /// Posts `entry` with `payload`, and with bytes, at most `len`, that `fill` writes into the peer's receive area (or where the device
-    /// gathers them), stored as it is told; it returns how many it wrote, which becomes the entry's length. `fill` is not called for [`Posted::Retry`].
+    /// gathers them), stored as it is told; it returns how many it wrote, which becomes the entry's length. If it returns `None`, nothing is
+    /// posted, and the result is [`Posted::Retry`]; in all other cases of that result `fill` is not called.
     fn post_area(
         &mut self,
         vi: ViNumber,
         entry: Entry,
         payload: &Payload,
         len: usize,
-        fill: impl FnOnce(CheckedRange<'_>, Storing) -> usize,
+        fill: impl FnOnce(CheckedRange<'_>, Storing) -> Option<usize>,
     ) -> Result<Posted, DeviceError>;
 
     /// The next piece of news; the payload of an entry is copied to `payload`. The slot of an entry stays taken only if the entry says

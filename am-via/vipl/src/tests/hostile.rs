@@ -35,7 +35,7 @@ fn attack<D: Device>(attacker: &mut D, vi: ViNumber, random: &mut Random, handle
             let bytes: Vec<u8> =
                 words.iter().cycle().flat_map(|word| word.to_le_bytes()).take(room.len()).collect();
             room.copy_from_slice(&bytes);
-            usize::try_from(random.below(room.len() as u64 + 1)).unwrap()
+            Some(usize::try_from(random.below(room.len() as u64 + 1)).unwrap())
         });
     }
 }

@@ -1,4 +1,4 @@
-//! What VIs ask for until they are connected: the attempts of a NIC, in the order in which they began.
+//! Connection attempts of a NIC's VIs, in the order in which they began.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -12,36 +12,36 @@ use crate::user_agent::channel::{Kind, TO_NIC};
 use crate::user_agent::connection::{PEER_TO_PEER, introduce, put_discriminators};
 use crate::vi::ViState;
 
-/// Which of the two ways.
+/// Whether a server or a peer was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way {
     Client,
     Peer,
 }
 
-/// What a VI has asked for.
+/// A connection that a VI has asked for.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) way: Way,
     pub(crate) local: Discriminator,
     pub(crate) to: NetAddress,
-    /// When it was asked for, and how long that holds; for ever if there is no time.
+    /// When the attempt began, and its time limit; `None`: no limit.
     asked: Instant,
     timeout: Option<Duration>,
-    /// The request is on its way.
+    /// The request has been sent.
     sent: bool,
-    /// Why nothing comes of it.
+    /// Why it failed.
     failed: Option<VipError>,
 }
 
-/// The longest sleep of a program that waits for a connection: its request may end by time.
+/// Longest sleep of a program that waits for a connection: the time limit of its request is looked at after each.
 pub(crate) const CONNECT_STEP: Duration = Duration::from_millis(5);
 
-/// Where an attempt stands after a step.
+/// State of an attempt after a step.
 enum Stand {
-    /// What it needs next is not there yet, and those that asked for the same endpoints later wait behind it.
+    /// It cannot go on now. Later attempts at the same endpoints wait behind it.
     Blocked,
-    /// Connected, or all that it can do is done.
+    /// It is connected, or has failed.
     Through,
 }
 
@@ -75,9 +75,8 @@ impl<D: Device> UserAgent<D> {
         Ok(())
     }
 
-    /// Takes a step for each attempt. VIs that ask for the same endpoints are joined in the order in which they ask: what has
-    /// become possible (a channel, room in it, a caller) is the first one's, and none that asked later gets past one that is
-    /// blocked.
+    /// Takes a step for each attempt. VIs that ask for the same endpoints are connected in the order in which they asked: an attempt that
+    /// is blocked also blocks the later ones at its endpoints.
     pub(crate) fn go_on_with_attempts(&mut self) {
         if self.attempts.is_empty() {
             return;
@@ -103,12 +102,12 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Whether what was asked for is there.
+    /// Whether the connection is there.
     pub(crate) fn connect_outcome(&mut self, vi: ViHandle) -> Result<bool, VipError> {
         let found = self.vi(vi)?;
         let outcome = match found.state() {
             ViState::Connected => return Ok(true),
-            // Connected and lost again meanwhile.
+            // The VI was connected, and the connection has been lost since.
             ViState::Error => Err(self.why_lost(vi)?),
             ViState::ConnectPending => {
                 self.go_on_with_attempts();
@@ -136,14 +135,14 @@ impl<D: Device> UserAgent<D> {
         })
     }
 
-    /// Nothing comes of an attempt; the program hears of it when it asks.
+    /// Ends an attempt with an error, which the program gets when it asks for the outcome.
     pub(crate) fn fail_attempt(&mut self, vi: ViHandle, why: VipError) {
         if let Some(attempt) = self.nic.vis.get_mut(vi.0).and_then(|found| found.work.attempt.as_mut()) {
             attempt.failed.get_or_insert(why);
         }
     }
 
-    /// An attempt ends by time, and with its peer.
+    /// Ends an attempt whose time limit is over, or whose peer is gone.
     fn still_holds(&self, attempt: &Attempt) -> Result<(), VipError> {
         if let Some(timeout) = attempt.timeout.filter(|&timeout| attempt.asked.elapsed() > timeout) {
             return Err(VipError::Timeout(timeout));
@@ -152,7 +151,7 @@ impl<D: Device> UserAgent<D> {
         self.nic.device.failure(task).map_or(Ok(()), |how| Err(VipError::PeerFailed { task, how }))
     }
 
-    /// One step of the attempt that is the first of those that are not through.
+    /// One step of the oldest unfinished attempt at its endpoints.
     fn step_to_connection(
         &mut self,
         vi: ViHandle,
@@ -163,7 +162,7 @@ impl<D: Device> UserAgent<D> {
         if answers && self.answer_waiting_caller(vi, local, to) {
             return Ok(Stand::Through);
         }
-        // Of two peers at one NIC, the first that is heard is answered.
+        // Of two peers at one NIC, the first request that arrives is answered.
         let asks = way == Way::Client || own >= to.host;
         if !asks {
             return Ok(Stand::Blocked);
@@ -193,7 +192,7 @@ impl<D: Device> UserAgent<D> {
         attempt.is_some_and(|attempt| attempt.failed.is_none())
     }
 
-    /// The peer of an attempt is gone.
+    /// Handles the loss of a peer that attempts are waiting for.
     pub(crate) fn lose_attempt(&mut self, vi: ViHandle, peer: NodeAddress) {
         let error = match self.nic.device.failure(peer.task) {
             Some(how) => VipError::PeerFailed { task: peer.task, how },

@@ -21,7 +21,7 @@ use crate::user_agent::work::Vi;
 
 /// Where the number of a connection begins in an operation word.
 const CONNECTION_SHIFT: u32 = 8;
-/// The NIC itself, in place of a connection.
+/// Connection number of the NIC itself.
 pub(crate) const TO_NIC: u32 = u32::MAX >> CONNECTION_SHIFT;
 /// Where the kind begins in an extra word.
 const KIND_SHIFT: u32 = 56;
@@ -34,15 +34,15 @@ pub(crate) enum Kind {
     Message = 0,
     /// A VI asks for a connection.
     Request,
-    /// A VI takes the connection that was asked for.
+    /// A VI accepts the connection.
     Accept,
-    /// No VI takes it.
+    /// The request is rejected.
     Reject,
-    /// It is asked for no more.
+    /// The VI withdraws its request.
     Withdraw,
     /// The VI at the other end has ended the connection.
     Disconnect,
-    /// What the peer waited for has ended, and how.
+    /// Status of an operation that the peer waits for.
     Acknowledge,
     /// The VI at the other end is in error.
     Broken,
@@ -72,7 +72,7 @@ impl Kind {
         Self::ReadPiece,
     ];
 
-    /// The kind that an entry claims.
+    /// The kind of an entry, as its sender claims it.
     pub(crate) fn of(entry: &Entry) -> Option<Self> {
         Self::ALL.get((entry.extra >> KIND_SHIFT) as usize).copied()
     }
@@ -98,8 +98,7 @@ pub(crate) fn split(word: u32) -> (Option<Operation>, u32) {
     (Operation::of(word & ((1 << CONNECTION_SHIFT) - 1)), word >> CONNECTION_SHIFT)
 }
 
-/// Entries that only answer the peer and wait for room. A correct peer never makes us owe it more: each VI waits for one
-/// answer at a time.
+/// Maximum number of queued answers to one peer. A correct peer never needs more: each of its VIs waits for one answer at a time.
 const OWED_MAX: usize = 4096;
 
 /// The device's connection to one other NIC.
@@ -110,7 +109,7 @@ pub(crate) struct Channel {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// The channel to a NIC, made if need be; `None`: not yet.
+    /// The channel to a NIC, which is made if there is none; `None`: not connected yet.
     pub(crate) fn channel_to(&mut self, peer: NodeAddress) -> Result<Option<ViNumber>, VipError> {
         let known = self.channels.iter().find(|(_, channel)| channel.peer == peer);
         if let Some((&number, _)) = known {
@@ -135,7 +134,7 @@ impl<D: Device> UserAgent<D> {
 
     /// A NIC has connected to this one.
     pub(crate) fn handle_connected(&mut self, peer: NodeAddress) {
-        // Of one that breaks down meanwhile, its peer hears.
+        // If connecting fails, the peer sees its own end fail.
         if let Ok(Some(number)) = self.nic.device.connect(self.next_channel, peer)
             && !self.spent.contains(&number)
         {
@@ -155,8 +154,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Owes the NIC at the other end an entry, and posts it if there is room. A peer that lets us owe more than
-    /// any correct one would gets no more.
+    /// Queues an answer to the NIC at the other end, and posts it if the ring has a free line. Drops it if the queue is longer than a
+    /// correct peer can make it.
     pub(crate) fn owe(&mut self, number: ViNumber, entry: Entry, payload: Payload) {
         let Some(channel) = self.channels.get_mut(&number) else { return };
         if channel.owed.len() < OWED_MAX {
@@ -165,12 +164,12 @@ impl<D: Device> UserAgent<D> {
         self.pay(number);
     }
 
-    /// Whether a channel may be owed a request for a connection, whose withdrawal must find room too.
+    /// Whether the queue of answers can take a request for a connection and its withdrawal.
     pub(crate) fn takes_request(&self, number: ViNumber) -> bool {
         self.channels.get(&number).is_some_and(|channel| channel.owed.len() < OWED_MAX / 2)
     }
 
-    /// Owes the VI at the other end an entry without data.
+    /// Queues an answer without data to the VI at the other end.
     pub(crate) fn owe_peer(&mut self, vi: ViHandle, kind: Kind, immediate: u32) {
         let Some(found) = self.nic.vis.get(vi.0) else { return };
         let Some(number) = found.linked() else { return };
@@ -178,7 +177,7 @@ impl<D: Device> UserAgent<D> {
         self.owe(number, entry, Payload::default());
     }
 
-    /// Posts what is owed, as far as there is room; whether nothing is owed any more.
+    /// Posts queued answers until the ring is full; whether the queue is empty.
     pub(crate) fn pay(&mut self, number: ViNumber) -> bool {
         let Some(channel) = self.channels.get_mut(&number) else { return true };
         while let Some((entry, payload)) = channel.owed.front() {
@@ -204,13 +203,13 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// The device's connection has ended, and with it all that went over it.
+    /// Ends all connections of a channel whose connection in the device has ended.
     pub(crate) fn lose_channel(&mut self, number: ViNumber) {
         if self.channels.remove(&number).is_none() {
             return;
         }
         self.spent.insert(number);
-        // It is over for us in any case.
+        // If the device reports an error, the connection is over as well.
         let _ = self.nic.device.disconnect(number);
         self.callers.retain(|caller| caller.number != number);
         for slot in self.requests.all() {

@@ -16,13 +16,13 @@ use crate::vi::ViState;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionRequest {
     slot: Slot,
-    /// Who asks.
+    /// Address of the client.
     pub from: NetAddress,
     /// The attributes of its VI.
     pub attributes: PeerAttributes,
 }
 
-/// A server's endpoint, while it waits there.
+/// Endpoint at which a server waits.
 #[derive(Debug)]
 pub(crate) struct Listener {
     local: Discriminator,
@@ -30,7 +30,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// The client that it has heard asks no more.
+    /// The client has withdrawn its request.
     pub(crate) fn forget(&mut self, is_it: impl Fn(&Caller) -> bool) {
         self.caller = self.caller.filter(|caller| !is_it(caller));
     }
@@ -86,7 +86,7 @@ impl<D: Device> UserAgent<D> {
         Ok(ConnectionRequest { slot, from: caller.from, attributes: caller.attributes })
     }
 
-    /// A client has asked.
+    /// Handles the request of a client.
     pub(crate) fn handle_client(&mut self, caller: &Caller) {
         let free = |listener: &&mut Listener| listener.local == caller.to && listener.caller.is_none();
         match self.listener.as_mut().filter(free) {
@@ -125,7 +125,7 @@ impl<D: Device> UserAgent<D> {
     }
 
     fn request(&mut self, request: &ConnectionRequest) -> Result<&Caller, VipError> {
-        // What was withdrawn meanwhile is known only after a look.
+        // A withdrawal may have arrived: look for it first.
         self.progress();
         self.requests.get(request.slot).ok_or(VipError::UnknownHandle { what: "connection request" })
     }

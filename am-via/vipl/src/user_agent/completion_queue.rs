@@ -10,7 +10,7 @@ use crate::table::{CqHandle, ViHandle};
 use crate::user_agent::UserAgent;
 use crate::user_agent::work_queue::Queue;
 
-/// What a completion queue says: a descriptor is done on this queue of this VI.
+/// Entry of a completion queue: a descriptor is done on this queue of this VI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CqEntry {
     /// The VI.
@@ -43,7 +43,7 @@ impl CompletionQueue {
         self.entries.pop_front()
     }
 
-    /// Forgets what a VI that goes away has left here.
+    /// Removes the entries of a VI that is destroyed.
     pub(crate) fn forget(&mut self, vi: ViHandle) {
         self.entries.retain(|entry| entry.vi != vi);
     }

@@ -1,6 +1,6 @@
 //! Connections: what the two ways of making one have in common, and their end (`VipDisconnect`).
 //!
-//! One side's VI sends a *request*: who asks, for which endpoint, with which attributes. The other side *accepts* it with a VI
+//! One side's VI sends a *request*: its address, the endpoint that it asks for, and its attributes. The other side *accepts* it with a VI
 //! of its own, whose attributes match, or *rejects* it. Client and server ask and answer as their programs say
 //! (`client_server`). Of two peers, both of which ask, the one with the lower address answers (`peer_to_peer`): if both
 //! answered, two pairs of VIs could be joined crosswise.
@@ -13,10 +13,10 @@ use crate::user_agent::UserAgent;
 use crate::user_agent::channel::{Kind, TO_NIC};
 use crate::vi::{NO_LINK, Reliability, ViAttributes, ViState};
 
-/// What a VI knows of the VI at the other end. Claims.
+/// Attributes of the VI at the other end, as it claims them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAttributes {
-    /// Its reliability level; `None`: it claims one that does not exist.
+    /// Its reliability level; `None`: it claims a level that does not exist.
     pub reliability: Option<Reliability>,
     /// Bytes of its largest transfer.
     pub transfer_bytes_max: u32,
@@ -137,29 +137,29 @@ fn get_discriminators(payload: &Payload) -> Option<[Discriminator; 2]> {
 pub(crate) struct Caller {
     pub(crate) number: ViNumber,
     pub(crate) from: NetAddress,
-    /// The endpoint here that it is for.
+    /// The endpoint of this NIC that it asks for.
     pub(crate) to: Discriminator,
     pub(crate) connection: u32,
     pub(crate) attributes: PeerAttributes,
 }
 
-/// Requests of peers that wait for a VI here. More are rejected.
+/// Maximum number of requests of peers that wait for a VI of this NIC. Further ones are rejected.
 const CALLERS_MAX: usize = 1024;
 
 /// Why a request is rejected, in the immediate word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Rejection {
-    /// The program said so.
+    /// The program rejects it.
     Refused = 1,
     /// No program waits at that endpoint.
     NoMatch = 2,
-    /// The attributes do not match: they come with it.
+    /// The attributes do not match. Those of this side come with the rejection.
     Attributes = 3,
 }
 
 impl<D: Device> UserAgent<D> {
-    /// Joins the VI with a peer that has asked for it already; whether there was one.
+    /// Connects the VI to a peer that has asked for it already; whether there was one.
     pub(crate) fn answer_waiting_caller(
         &mut self,
         vi: ViHandle,
@@ -185,7 +185,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Connects a VI to a caller whose attributes match, and tells it.
+    /// Connects a VI to the sender of a request with matching attributes, and sends the acceptance.
     pub(crate) fn accept(&mut self, vi: ViHandle, caller: &Caller) {
         let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
         let mut connection = found.work.connection;
@@ -201,23 +201,23 @@ impl<D: Device> UserAgent<D> {
         found.work.theirs = Some(caller.attributes);
         found.work.attempt = None;
         let entry = introduce(Kind::Accept.entry(caller.connection), &found.attributes, connection);
-        // If it has asked itself, as it does at its own NIC, it asks no more.
+        // A VI of this NIC may be the sender of the request: its own attempt ends here.
         let own = self.nic.device.address();
         self.callers.retain(|other| other.from.host != own || other.connection != connection);
         self.owe(caller.number, entry, Payload::default());
     }
 
-    /// Tells a caller that nothing comes of it; with the attributes of `with`, if they are the reason.
+    /// Rejects a request; with the attributes of `with`, if they are the reason.
     pub(crate) fn reject(&mut self, caller: &Caller, why: Rejection, with: Option<ViHandle>) {
         let attributes = with.and_then(|vi| self.nic.vis.get(vi.0)).map(|found| found.attributes);
         let entry = Kind::Reject.entry(caller.connection);
         let mut entry = attributes.map_or(entry, |attributes| introduce(entry, &attributes, 0));
-        // The place of the sender's connection is free: a rejection has none.
+        // A rejection has no connection of its sender: those bits are free.
         entry.extra |= u64::from(why as u32) << SENDER_SHIFT;
         self.owe(caller.number, entry, Payload::default());
     }
 
-    /// A VI elsewhere asks for a connection.
+    /// Handles a request for a connection.
     pub(crate) fn handle_request(&mut self, number: ViNumber, entry: &Entry, payload: &Payload) {
         let Some(host) = self.channels.get(&number).map(|channel| channel.peer) else { return };
         let Some([from, to]) = get_discriminators(payload) else { return };
@@ -238,7 +238,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// It is answered when all that has come was looked at: it may be withdrawn already.
+    /// Keeps a request until all entries that have arrived are handled: its withdrawal may be among them.
     fn handle_peer(&mut self, caller: &Caller) {
         if self.callers.len() < CALLERS_MAX {
             self.callers.push(*caller);
@@ -253,7 +253,7 @@ impl<D: Device> UserAgent<D> {
             || self.by_connection.get(&caller.connection).is_some_and(|&own| own != vi && self.is_asking(own))
     }
 
-    /// The connection that a VI has asked for is there. `None`: it asks no more, and says so.
+    /// Handles the acceptance of a request. `None`: the VI has withdrawn it, and ends the connection.
     pub(crate) fn handle_accept(&mut self, number: ViNumber, vi: Option<ViHandle>, entry: &Entry) {
         let theirs = PeerAttributes::parse(entry);
         let asking = vi.filter(|&vi| {
@@ -275,12 +275,12 @@ impl<D: Device> UserAgent<D> {
                 found.set_state(ViState::Connected);
                 found.work.attempt = None;
             }
-            // No correct peer accepts what does not match.
+            // A correct peer accepts matching attributes only.
             Err(error) => self.fail_attempt(vi, error),
         }
     }
 
-    /// Nothing comes of what a VI has asked for.
+    /// Handles the rejection of a request.
     pub(crate) fn handle_reject(&mut self, vi: ViHandle, entry: &Entry) {
         let Some(found) = self.nic.vis.get(vi.0).filter(|_| self.is_asking(vi)) else { return };
         let peer = found.peer;
@@ -295,7 +295,7 @@ impl<D: Device> UserAgent<D> {
         self.fail_attempt(vi, error);
     }
 
-    /// A VI elsewhere asks no more.
+    /// Handles the withdrawal of a request.
     pub(crate) fn handle_withdraw(&mut self, number: ViNumber, entry: &Entry) {
         let connection = sender(entry);
         let is_it = |caller: &Caller| caller.number == number && caller.connection == connection;
@@ -308,7 +308,7 @@ impl<D: Device> UserAgent<D> {
                 self.requests.remove(slot);
             }
         }
-        // It may have been accepted just now.
+        // This side may have accepted it just now.
         for slot in self.nic.vis.all() {
             let found = self.nic.vis.get(slot).filter(|found| found.linked() == Some(number));
             if found.is_some_and(|found| found.work.their_connection == connection) {

@@ -13,13 +13,13 @@ pub struct NicAttributes {
     pub name: String,
     /// The version of the emulated hardware.
     pub hardware_version: u32,
-    /// The version of this provider: that of the crate, for people.
+    /// The version of this provider, which is that of the crate.
     pub provider_version: &'static str,
     /// Its own address; all addresses are of this type, so their length (VIA's NicAddressLen) is no number of its own.
     pub address: NodeAddress,
     /// Whether several threads may use it at once. Never: the borrow checker says so.
     pub thread_safe: bool,
-    /// How much of everything it has.
+    /// Its limits.
     pub limits: NicLimits,
     /// The reliability levels that its VIs may have.
     pub reliability_levels: &'static [Reliability],

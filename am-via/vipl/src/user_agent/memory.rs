@@ -30,7 +30,7 @@ impl<D: Device> UserAgent<D> {
         Ok(self.kernel.registrations.destroy_ptag(tag)?)
     }
 
-    /// Allocates `len` zeroed bytes where peers reach them the fastest way; to be registered before anybody may.
+    /// Allocates `len` zeroed bytes where peers reach them the fastest way, once they are registered.
     ///
     /// # Errors
     /// No memory left.
@@ -99,7 +99,7 @@ impl<D: Device> UserAgent<D> {
     }
 }
 
-/// A number of bytes of one transfer, which VIA counts in 32 bits.
+/// Length of one transfer, which VIA counts in 32 bits.
 pub(crate) fn bytes_count(len: usize) -> u32 {
     u32::try_from(len).expect("the segments of a descriptor add up to its 32-bit length")
 }
@@ -137,21 +137,21 @@ impl<'a> Segments<'a> {
         None
     }
 
-    /// Copies the bytes from `from` on to `room`, as many as fit or are there; how many.
+    /// Copies bytes from byte `from` on to `room`, until one of the two ends; returns how many.
     pub(crate) fn gather(&self, from: u32, room: CheckedRange<'_>) -> usize {
         self.each_run(from, room.len(), |at, run| {
             room.part(at, run.len()).is_some_and(|to| to.copy_from(run))
         })
     }
 
-    /// Copies `bytes` to the places from `from` on; how many fitted.
+    /// Copies `bytes` into the ranges from byte `from` on; returns how many fitted.
     pub(crate) fn scatter(&self, from: u32, bytes: CheckedRange<'_>) -> usize {
         self.each_run(from, bytes.len(), |at, run| {
             bytes.part(at, run.len()).is_some_and(|part| run.copy_from(part))
         })
     }
 
-    /// Copies the first `bytes.len()` bytes out, as many as there are; how many.
+    /// Copies the first bytes to `bytes`, until one of the two ends; returns how many.
     pub(crate) fn gather_slice(&self, bytes: &mut [u8]) -> usize {
         self.each_run(0, bytes.len(), |at, run| {
             run.copy_to_slice(&mut bytes[at..at + run.len()]);
@@ -159,7 +159,7 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// Copies `bytes` to the places from `from` on; how many fitted.
+    /// Copies `bytes` into the ranges from byte `from` on; returns how many fitted.
     pub(crate) fn scatter_slice(&self, from: u32, bytes: &[u8]) -> usize {
         self.each_run(from, bytes.len(), |at, run| {
             run.copy_from_slice(&bytes[at..at + run.len()]);

@@ -1,8 +1,8 @@
 //! A NIC as a program written to VIA sees it: the user agent. VIs with explicit descriptors, completion queues, protection
 //! tags and registered memory.
 //!
-//! One thread at a time. The emulated NIC's engine runs in its caller: whatever is asked of a user agent, it first hands out
-//! what is done already, then looks at the device, carries on with the send queues, and looks again.
+//! One thread at a time. The emulated NIC's engine runs in its caller: a call first looks for a descriptor that is done, then handles the
+//! device's news, works on the send queues, and looks again.
 
 mod attempt;
 pub(crate) mod channel;
@@ -48,9 +48,9 @@ pub use management::NicAttributes;
 pub use notify::{CqHandler, DescriptorHandler, ErrorHandler};
 pub use work_queue::Queue;
 
-/// News that one round of progress takes, at most.
+/// Maximum number of news that one round of progress takes.
 const NEWS_PER_ROUND: u32 = 64;
-/// Asynchronous errors that are kept for the program; older ones are forgotten.
+/// Maximum number of asynchronous errors kept for the program; the oldest are dropped.
 const ERRORS_KEPT: usize = 64;
 /// Longest sleep of a sender that finds no free line. The receiver does not ring when it frees lines, so the sender has to look again.
 const HELD_UP_SLEEP_MAX: Duration = Duration::from_micros(20);
@@ -65,26 +65,26 @@ pub struct UserAgent<D: Device> {
     pub(super) cqs: Table<CompletionQueue>,
     /// The device's connections to other NICs.
     pub(super) channels: HashMap<ViNumber, Channel>,
-    /// The number of the next one.
+    /// Number of the next channel.
     next_channel: ViNumber,
-    /// Those that are closed and stay so.
+    /// Channels that are closed and stay so.
     pub(super) spent: HashSet<ViNumber>,
     /// The VI of each connection, by its number here.
     pub(super) by_connection: HashMap<u32, ViHandle>,
     pub(super) last_connection: u32,
-    /// The VIs that ask for a connection, in the order in which they began. Those that are through are taken out at the next look.
+    /// VIs with a connection attempt, in the order in which they began. Finished attempts are removed at the next look.
     pub(super) attempts: Vec<ViHandle>,
-    /// Requests of peers that no VI here has asked for yet.
+    /// Requests of peers for which no VI of this NIC has asked yet.
     pub(super) callers: Vec<Caller>,
-    /// Requests of clients that the program knows and has not answered.
+    /// Requests of clients that the program has been given and has not answered.
     pub(super) requests: Table<Caller>,
     /// Where the program waits for clients.
     pub(super) listener: Option<Listener>,
     pub(super) names: Option<NameService>,
     pub(super) notices: Notices<D>,
-    /// Something could not be posted in the last round of progress, because there was no room.
+    /// A post of the last round of progress found no free line.
     pub(super) held_up: bool,
-    /// Transfers under way: whose, and what local memory they use.
+    /// Transfers in flight: their VIs, and the local memory that they use.
     pub(super) transfers: HashMap<u64, (ViHandle, MemHandle)>,
     pub(super) next_transfer: u64,
     errors: VecDeque<AsyncError>,
@@ -118,7 +118,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// With at most `bytes` registered at once; before, only what can be had is the limit.
+    /// Limits the bytes that are registered at once. Without it, only the system limits them.
     #[must_use]
     pub fn with_registered_bytes_max(mut self, bytes: u64) -> Self {
         self.kernel.limit_registered_bytes(bytes);
@@ -137,10 +137,10 @@ impl<D: Device> UserAgent<D> {
         self.nic.device.address()
     }
 
-    /// Closes the NIC (`VipCloseNic`), as dropping it does: connections end, registrations too, and handles are worth nothing.
+    /// Closes the NIC (`VipCloseNic`), as dropping it does: connections and registrations end, and handles are invalid.
     pub fn close(self) {}
 
-    /// What went wrong without a call, oldest first, unless a handler is told of it
+    /// The oldest asynchronous error, unless a handler gets them
     /// ([`error_callback`](Self::error_callback)).
     pub fn next_error(&mut self) -> Option<AsyncError> {
         self.errors.pop_front()
@@ -152,8 +152,8 @@ impl<D: Device> UserAgent<D> {
         self.nic.device.waker()
     }
 
-    /// One round of progress: looks at the device, carries on with all queues; whether anything came. Never blocks. Every
-    /// call that asks for a completion makes progress by itself.
+    /// One round of progress: handles the device's news and works on all queues; whether there was news. Never blocks. Every call that asks
+    /// for a completion does this, too.
     pub fn progress(&mut self) -> bool {
         let mut payload = Payload::default();
         let mut came = false;
@@ -205,7 +205,7 @@ impl<D: Device> UserAgent<D> {
             Some(Kind::Withdraw) => return self.handle_withdraw(number, &entry),
             _ => {}
         }
-        // Of another channel, a connection is none of the sender's business.
+        // A sender may name connections of its own channel only.
         let (operation, connection) = channel::split(entry.operation);
         let vi = self
             .by_connection
@@ -215,7 +215,7 @@ impl<D: Device> UserAgent<D> {
         if kind == Some(Kind::Accept) {
             return self.handle_accept(number, vi, &entry);
         }
-        // What was on its way when its connection ended.
+        // It was in flight when its connection ended.
         let Some(vi) = vi else { return };
         match (kind, operation) {
             (Some(Kind::Message), Some(Operation::Inline)) => {
@@ -232,7 +232,7 @@ impl<D: Device> UserAgent<D> {
             (Some(Kind::ReadPiece), _) => self.handle_read_piece(vi, number, slot, &entry),
             (Some(Kind::Disconnect), _) => self.lose(vi),
             (Some(Kind::Reject), _) => self.handle_reject(vi, &entry),
-            // What no user agent sends: the peer is none, or damaged.
+            // No user agent sends this: the peer is damaged, or is something else.
             _ => self.break_connection(vi, Status::TRANSPORT_ERROR),
         }
     }
@@ -250,7 +250,7 @@ impl<D: Device> UserAgent<D> {
         for number in of_task.map(|(&number, _)| number).collect::<Vec<_>>() {
             self.lose_channel(number);
         }
-        // Those that ask for a connection have no channel yet.
+        // A VI with a connection attempt may have no channel yet.
         for slot in self.nic.vis.all() {
             let of_task = |vi: &Vi| vi.peer.task == task;
             if self.nic.vis.get(slot).is_some_and(of_task) {
@@ -259,7 +259,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// The connection is gone, and it was not asked for here: what is queued is flushed, and the program is told.
+    /// Handles a connection that the other side or the device has ended: flushes its descriptors, and reports an asynchronous error.
     pub(super) fn lose(&mut self, vi: ViHandle) {
         let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
         match (found.state(), found.peer) {
@@ -273,13 +273,13 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Something on this VI broke the rules of its reliability level: the connection ends for both.
+    /// Breaks the connection, at both ends, after an error that its reliability level does not allow.
     pub(super) fn break_connection(&mut self, vi: ViHandle, for_peer: Status) {
         self.owe_peer(vi, Kind::Broken, for_peer.0);
         self.lose(vi);
     }
 
-    /// Every descriptor that waits ends as flushed, in order.
+    /// Flushes all descriptors that wait, in order.
     pub(super) fn flush(&mut self, vi: ViHandle) {
         self.flush_queue(vi, Queue::Send);
         self.flush_queue(vi, Queue::Receive);
@@ -301,7 +301,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Ends the head of a work queue and tells its completion queue.
+    /// Ends the first descriptor of a work queue, and adds an entry to its completion queue.
     pub(super) fn complete(&mut self, vi: ViHandle, queue: Queue, change: impl FnOnce(&mut Descriptor)) {
         let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
         found.queue_mut(queue).complete(change);
@@ -371,7 +371,7 @@ impl<D: Device> UserAgent<D> {
 impl<D: Device> Drop for UserAgent<D> {
     fn drop(&mut self) {
         for &number in self.channels.keys() {
-            // The peer hears of it if there is room; a NIC that closes can do no more.
+            // If the ring is full the peer is not told: a NIC that closes cannot wait.
             let _ = self.nic.device.disconnect(number);
         }
         self.kernel.registrations.close(&mut self.nic.device);

@@ -1,4 +1,4 @@
-//! What is told instead of asked for: completions (`VipSendNotify`, `VipRecvNotify`, `VipCQNotify`) and asynchronous errors
+//! Handlers for completions (`VipSendNotify`, `VipRecvNotify`, `VipCQNotify`) and for asynchronous errors
 //! (`VipErrorCallback`). The handlers run inside the program's own calls, the ones that make progress; no thread is started.
 
 use std::collections::HashMap;
@@ -12,11 +12,11 @@ use crate::user_agent::UserAgent;
 use crate::user_agent::completion_queue::CqEntry;
 use crate::user_agent::work_queue::Queue;
 
-/// Told once of a descriptor that is done, which it is given. It may post, and arm itself again.
+/// Called once, with a descriptor that is done. It may post, and set a handler again.
 pub type DescriptorHandler<D> = Box<dyn FnOnce(&mut UserAgent<D>, ViHandle, Box<Descriptor>) + Send>;
-/// Told once of a completion queue's entry.
+/// Called once, with an entry of a completion queue.
 pub type CqHandler<D> = Box<dyn FnOnce(&mut UserAgent<D>, CqEntry) + Send>;
-/// Told of every asynchronous error.
+/// Called for every asynchronous error.
 pub type ErrorHandler<D> = Box<dyn FnMut(&mut UserAgent<D>, AsyncError) + Send>;
 
 /// The handlers of a NIC.
@@ -24,7 +24,7 @@ pub(crate) struct Notices<D: Device> {
     queues: HashMap<(ViHandle, Queue), DescriptorHandler<D>>,
     cqs: HashMap<CqHandle, CqHandler<D>>,
     errors: Option<ErrorHandler<D>>,
-    /// A handler runs: those that it gives reason for run after it.
+    /// A handler is running: handlers that become due meanwhile run after it.
     running: bool,
 }
 
@@ -97,7 +97,7 @@ impl<D: Device> UserAgent<D> {
         self.notices.errors = handler;
     }
 
-    /// Runs the handlers that have reason to run.
+    /// Runs the handlers that are due.
     pub(crate) fn run_notices(&mut self) {
         let Notices { queues, cqs, errors, running } = &self.notices;
         if *running || queues.is_empty() && cqs.is_empty() && errors.is_none() {
@@ -132,7 +132,7 @@ impl<D: Device> UserAgent<D> {
                 return;
             };
             handler(self, error);
-            // Unless the handler has put another one in its place.
+            // The handler may have set another one.
             self.notices.errors.get_or_insert(handler);
         }
     }

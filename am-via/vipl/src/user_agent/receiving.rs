@@ -14,22 +14,22 @@ use crate::user_agent::work::{Vi, Work};
 use crate::user_agent::work_queue::Queue;
 use crate::vi::ViState;
 
-/// How far the message that is arriving is.
+/// State of the message that is arriving.
 #[derive(Debug, Default)]
 pub(crate) struct Receiving {
     placed: u32,
     next_piece: u32,
-    /// The rest of this message is thrown away: it had no descriptor, or its descriptor ended with an error.
+    /// The rest of this message is dropped: it had no descriptor, or its descriptor ended with an error.
     discarding: bool,
 }
 
-/// What a piece of a message came to.
+/// Result of a piece of a message.
 enum Piece {
-    /// In place, and more of the message is to come.
+    /// Its bytes are stored, and more pieces follow.
     Placed,
     /// The message is whole.
     Last,
-    /// It belongs to a message that is thrown away.
+    /// It belongs to a message that is dropped.
     Discarded,
     /// No receive is posted.
     NoDescriptor,
@@ -84,7 +84,7 @@ impl<D: Device> UserAgent<D> {
         let Work { receives, receiving, .. } = work;
         let piece = low_word(entry.extra >> PIECE_SHIFT);
         if piece == 0 && !reliable {
-            // What is left of a message whose end was lost is forgotten: its descriptor takes this one.
+            // The end of the message before was lost: its descriptor takes this message.
             *receiving = Receiving::default();
         }
         if piece != receiving.next_piece {
@@ -152,7 +152,7 @@ impl<D: Device> UserAgent<D> {
         });
     }
 
-    /// A message could not be received: a reliable connection ends, an unreliable one forgets the message.
+    /// Handles a message that could not be received: breaks a reliable connection; an unreliable one drops the message.
     fn spoil(&mut self, vi: ViHandle, reliable: bool) {
         if reliable {
             self.break_connection(vi, Status::REMOTE_DESC_ERROR);

@@ -1,4 +1,4 @@
-//! The engine of the send queues: one descriptor after the other, each as far as the device takes it now.
+//! The engine of the send queues: carries out one descriptor after the other, each as far as the device takes it now.
 //!
 //! The queue is carried out strictly in order, an RDMA read is done before the next descriptor is begun, and at the level of
 //! reliable reception so is everything: a queue fence has nothing left to do.
@@ -20,7 +20,7 @@ use crate::user_agent::work_queue::Queue;
 use crate::vi::{Carry, InArea, InEntry, Reliability, ViState};
 use am_via_shm::CheckedRange;
 
-/// How far the head of a send queue is.
+/// State of the first descriptor of a send queue (its head).
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
     /// Bytes moved.
@@ -30,7 +30,7 @@ pub(crate) struct Sending {
     pub(crate) phase: Phase,
 }
 
-/// What it is at.
+/// What the head waits for, or does next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Bytes are to be moved.
@@ -38,33 +38,33 @@ pub(crate) enum Phase {
     Moving,
     /// The device moves `len` of them.
     Transferring { id: u64, len: u32, end: Option<Result<(), ClaimFault>> },
-    /// There is no way into the memory itself: the peer places the pieces.
+    /// The device has no way into the memory: the peer stores the pieces.
     Staging,
-    /// All pieces are sent: the peer will say that they are in place.
+    /// All pieces are sent: waits for the peer's acknowledgement.
     Staged,
-    /// All bytes are in place: the immediate data are to follow.
+    /// All bytes are stored: the immediate data follow.
     Announcing,
-    /// The peer will say that all has been received.
+    /// Waits for the acknowledgement that all has been received.
     AwaitingAcknowledgement,
     /// The peer sends the bytes of a read.
     Reading,
 }
 
 impl Phase {
-    /// Whether the peer owes us a word about the head.
+    /// Whether the head waits for an acknowledgement.
     pub(crate) fn awaits_peer(self) -> bool {
         matches!(self, Self::Staged | Self::AwaitingAcknowledgement | Self::Reading)
     }
 }
 
-/// What a step came to.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing more can be done before something comes.
+    /// The head waits for an entry of the peer.
     Blocked,
-    /// Nothing more can be done before the peer's ring has a free line. The peer does not ring when it has.
+    /// The head waits for a free line of the peer's ring. The peer does not ring when it frees lines.
     HeldUp,
-    /// On to the next step.
+    /// The next step can follow.
     Again,
     /// The head is done, with these errors.
     Ended(Status),
@@ -82,7 +82,7 @@ pub(crate) const WRITTEN: u64 = 8;
 pub(crate) const PIECE_SHIFT: u32 = 8;
 
 impl Vi {
-    /// The device has ended a transfer of the head.
+    /// Handles the end of a transfer of the head.
     pub(crate) fn transfer_ended(&mut self, id: u64, result: Result<u64, ClaimFault>) {
         match &mut self.work.sending.phase {
             Phase::Transferring { id: current, end, .. } if *current == id => *end = Some(result.map(drop)),
@@ -112,7 +112,7 @@ impl Vi {
             device,
             Operation::Area,
             entry,
-            InArea(&Payload::default(), len, |room: CheckedRange<'_>, _| fill(room)),
+            InArea(&Payload::default(), len, |room: CheckedRange<'_>, _| Some(fill(room))),
         )
     }
 
@@ -138,7 +138,7 @@ impl Vi {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// Does whatever can be done now for a VI.
+    /// Carries out the send queue of a VI as far as possible now.
     pub(crate) fn carry_on(&mut self, vi: ViHandle) {
         self.serve(vi);
         loop {
@@ -154,8 +154,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Sends an immediate word and up to 40 bytes without a descriptor: gone when the call returns [`Posted::Done`]. It
-    /// keeps its order with what was posted: [`Posted::Retry`] while the send queue is not idle, or when there is no room.
+    /// Sends an immediate word and up to 40 bytes without a descriptor: sent when the call returns [`Posted::Done`]. Keeps its
+    /// order with what was posted: [`Posted::Retry`] while the send queue is not idle, or when the peer's ring is full.
     ///
     /// # Errors
     /// No such VI, too many bytes, not connected, or the connection is gone.
@@ -208,7 +208,7 @@ impl<D: Device> UserAgent<D> {
         }
         let operation = head.descriptor.control.operation();
         let phase = found.work.sending.phase;
-        // What is owed goes first: an acceptance before the first data.
+        // Queued answers go first: an acceptance before the first data.
         if !self.pay(number) {
             return Step::HeldUp;
         }
@@ -353,7 +353,7 @@ impl<D: Device> UserAgent<D> {
         self.after_post(vi, posted, |sending| sending.after_last(true, flags & WANTS_ACKNOWLEDGEMENT != 0))
     }
 
-    /// A staged write, or all of a message, is in place at the peer.
+    /// Handles an acknowledgement: the peer has stored a staged write, or all of a message.
     pub(crate) fn handle_acknowledge(&mut self, vi: ViHandle) {
         let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
         match found.work.sending.phase {
@@ -370,17 +370,17 @@ impl<D: Device> UserAgent<D> {
                     self.end_send(vi, SUCCESS);
                 }
             }
-            // None was asked for: the peer is damaged.
+            // The head waits for no acknowledgement: the peer is damaged.
             _ => self.break_connection(vi, SUCCESS),
         }
     }
 
-    /// All bytes of a read are here.
+    /// Ends a read whose bytes have all arrived.
     pub(crate) fn end_read(&mut self, vi: ViHandle) {
         self.end_send(vi, SUCCESS);
     }
 
-    /// The peer's VI is in error: because of our head, if it owes us a word about it, or because of our access to its memory.
+    /// Handles the error of the peer's VI: its cause is the head, if that waits for an acknowledgement, or an access to the peer's memory.
     pub(crate) fn handle_broken(&mut self, vi: ViHandle, why: Status) {
         let Some(found) = self.nic.vis.get(vi.0).filter(|found| found.state() == ViState::Connected) else {
             self.lose(vi);
@@ -395,7 +395,7 @@ impl<D: Device> UserAgent<D> {
         self.lose(vi);
     }
 
-    /// The peer's access to our memory was refused, where it was translated.
+    /// Handles an access of the peer to memory of this NIC that was refused.
     pub(crate) fn handle_refused(&mut self, vi: ViHandle, why: Status) {
         if why.contains(Status::RDMA_PROT_ERROR) {
             let is_read = why.operation() == Status::OP_RDMA_READ;
@@ -452,7 +452,7 @@ impl Sending {
     }
 }
 
-/// `moved` bytes into the place that an address segment names; `None` beyond the end of all offsets.
+/// The address segment `moved` bytes further; `None` if the offset overflows.
 pub(crate) fn remote(address: Option<AddressSegment>, moved: u32) -> Option<AddressSegment> {
     let AddressSegment { handle, offset } = address?;
     Some(AddressSegment { handle, offset: offset.checked_add(u64::from(moved))? })

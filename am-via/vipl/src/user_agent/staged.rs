@@ -1,7 +1,7 @@
-//! RDMA where no device has a way into the memory itself: the bytes go through the receive areas, and the VI at the other end
-//! places or fetches them. The only RDMA that needs the target's progress.
+//! RDMA where the device has no way into the memory: the bytes go through the receive areas, and the VI at the other end stores
+//! or sends them. The only RDMA that needs the target's progress.
 //!
-//! A piece of a write begins with where it goes:
+//! A piece of a write begins with its destination:
 //!
 //! ```text
 //! 0   region        8   offset in the registration, in bytes
@@ -63,7 +63,7 @@ impl<D: Device> UserAgent<D> {
             Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
             Ok(Posted::Done) => {
                 found.work.sending.moved += piece;
-                // An unreliable VI hears of nothing: what is sent is done.
+                // An unreliable VI gets no acknowledgement: what is sent is done.
                 found.work.sending.phase = match (last, reliable) {
                     (false, _) => Phase::Staging,
                     (true, true) => Phase::Staged,
@@ -74,7 +74,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// A piece of a peer's staged write.
+    /// Handles a piece of a peer's staged write.
     pub(crate) fn handle_staged_write(&mut self, vi: ViHandle, number: ViNumber, slot: u32, entry: &Entry) {
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Some(found) = vis.get_mut(vi.0).filter(|found| found.state() == ViState::Connected) else {
@@ -95,7 +95,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Asks the peer to send what is left of a read.
+    /// Asks the peer to send the rest of a read.
     pub(crate) fn request_read(&mut self, vi: ViHandle) -> Step {
         let Self { nic: Nic { device, vis, .. }, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
@@ -116,7 +116,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// A peer reads through us. It has one read under way at a time.
+    /// Handles a peer's read of memory of this NIC. A VI has one read in flight at a time.
     pub(crate) fn handle_read_request(&mut self, vi: ViHandle, payload: &Payload) {
         let Some(found) = self.nic.vis.get_mut(vi.0).filter(|found| found.state() == ViState::Connected)
         else {
@@ -132,7 +132,7 @@ impl<D: Device> UserAgent<D> {
         self.serve(vi);
     }
 
-    /// Sends the next pieces of the read that this side serves, as far as there is room.
+    /// Sends the next pieces of the read that this side serves, until the ring is full.
     pub(crate) fn serve(&mut self, vi: ViHandle) {
         while self.serve_piece(vi) {}
     }
@@ -182,7 +182,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// A piece of what we read.
+    /// Handles a piece of a read of this VI.
     pub(crate) fn handle_read_piece(&mut self, vi: ViHandle, number: ViNumber, slot: u32, entry: &Entry) {
         if self.nic.vis.get(vi.0).is_none_or(|found| found.state() != ViState::Connected) {
             return;
@@ -197,7 +197,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Places a piece; how many bytes are still to come.
+    /// Stores a piece; returns how many bytes are still missing.
     fn place_read_piece(&mut self, vi: ViHandle, number: ViNumber, slot: u32, length: u32) -> Option<u32> {
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Vi { work, attributes, .. } = vis.get_mut(vi.0)?;
@@ -221,7 +221,7 @@ impl<D: Device> UserAgent<D> {
     }
 }
 
-/// Writes where a piece goes; the room for its bytes.
+/// Writes the destination of a piece; returns the range for its bytes.
 fn write_head(room: CheckedRange<'_>, at: AddressSegment) -> Option<CheckedRange<'_>> {
     let mut head = [0; HEAD_BYTES];
     head[..4].copy_from_slice(&at.handle.region.to_le_bytes());

@@ -8,7 +8,7 @@ use crate::user_agent::work::Vi;
 use crate::vi::{Reliability, ViAttributes, ViInfo, ViState};
 
 impl<D: Device> UserAgent<D> {
-    /// Makes a VI (`VipCreateVi`), idle. Completions of a queue with a completion queue are named there.
+    /// Makes an idle VI (`VipCreateVi`). A work queue that has a completion queue adds an entry there for each completion.
     ///
     /// # Errors
     /// An unknown tag or completion queue, RDMA reads on an unreliable VI, or no VI left.

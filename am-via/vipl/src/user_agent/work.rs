@@ -1,4 +1,4 @@
-//! What a VI of a program has besides the VI itself: its connection by name, its queues, and how far their heads are.
+//! What a program's VI has besides the VI itself: the numbers of its connection, its work queues, and the state of their heads.
 
 use crate::device::Operation;
 use crate::table::CqHandle;
@@ -20,7 +20,7 @@ pub(crate) struct Work {
     pub(crate) connection: u32,
     pub(crate) their_connection: u32,
     pub(crate) theirs: Option<PeerAttributes>,
-    /// What it has asked for, until the outcome was heard.
+    /// Its connection attempt, until the program has got the outcome.
     pub(crate) attempt: Option<Attempt>,
     pub(crate) sends: WorkQueue,
     pub(crate) receives: WorkQueue,
@@ -53,7 +53,7 @@ impl Vi {
         }
     }
 
-    /// Forgets how far its descriptors were, after they were flushed.
+    /// Resets the state of the heads, after their descriptors were flushed.
     pub(crate) fn forget_progress(&mut self) {
         self.work.sending = Sending::default();
         self.work.receiving = Receiving::default();

@@ -19,7 +19,7 @@ pub enum Queue {
     Receive,
 }
 
-/// A descriptor that waits, with what was seen to be wrong with it at the post: the error shows at its turn, in order.
+/// A descriptor that waits, and the error found when it was posted: it is reported in the order of the queue.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) descriptor: Box<Descriptor>,
@@ -34,7 +34,7 @@ pub(crate) struct WorkQueue {
 }
 
 impl WorkQueue {
-    /// Descriptors in it, those done and not yet dequeued included.
+    /// Number of its descriptors, including those that are done and not dequeued.
     pub(crate) fn len(&self) -> usize {
         self.pending.len() + self.done.len()
     }
@@ -43,12 +43,12 @@ impl WorkQueue {
         self.pending.push_back(Pending { descriptor, flaw });
     }
 
-    /// The descriptor whose turn it is.
+    /// The first descriptor that is not done.
     pub(crate) fn head(&self) -> Option<&Pending> {
         self.pending.front()
     }
 
-    /// Ends the descriptor whose turn it is: `change` writes the outcome into it.
+    /// Ends the first descriptor that is not done: `change` writes the outcome into it.
     pub(crate) fn complete(&mut self, change: impl FnOnce(&mut Descriptor)) {
         if let Some(Pending { mut descriptor, .. }) = self.pending.pop_front() {
             change(&mut descriptor);
@@ -67,7 +67,7 @@ impl WorkQueue {
         !self.done.is_empty()
     }
 
-    /// Whether nothing waits.
+    /// Whether no descriptor waits.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }

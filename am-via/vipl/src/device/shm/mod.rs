@@ -371,7 +371,7 @@ impl Device for Shm {
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError> {
         match self.vi(vi)?.connection.post(entry, payload) {
             Written::Done => Ok(Posted::Done),
-            Written::Full => Ok(Posted::Retry),
+            Written::Full | Written::Nothing => Ok(Posted::Retry),
             Written::Closed => Err(DeviceError::Closed(vi)),
         }
     }
@@ -383,12 +383,12 @@ impl Device for Shm {
         entry: Entry,
         payload: &Payload,
         len: usize,
-        fill: impl FnOnce(CheckedRange<'_>, Storing) -> usize,
+        fill: impl FnOnce(CheckedRange<'_>, Storing) -> Option<usize>,
     ) -> Result<Posted, DeviceError> {
         let finish = |filled: usize| Entry { length: filled as u32, ..entry };
         match self.vi(vi)?.connection.post_area(payload, len, fill, finish) {
             Written::Done => Ok(Posted::Done),
-            Written::Full => Ok(Posted::Retry),
+            Written::Full | Written::Nothing => Ok(Posted::Retry),
             Written::Closed => Err(DeviceError::Closed(vi)),
         }
     }

@@ -242,7 +242,7 @@ impl Device for Wire {
         entry: Entry,
         payload: &Payload,
         len: usize,
-        fill: impl FnOnce(CheckedRange<'_>, Storing) -> usize,
+        fill: impl FnOnce(CheckedRange<'_>, Storing) -> Option<usize>,
     ) -> Result<Posted, DeviceError> {
         let on_network = self.on_network(vi)?;
         if self.network.lock().admit(self.address, on_network)? == Posted::Retry {
@@ -251,7 +251,8 @@ impl Device for Wire {
         // Filled without the lock: only this NIC posts here, so the room stays.
         let slot_bytes = self.network.options.slot_bytes;
         let area = bounce(len.min(slot_bytes as usize))?;
-        let filled = u32::try_from(fill(area.range(), Storing::ThroughCaches)).unwrap_or(slot_bytes);
+        let Some(filled) = fill(area.range(), Storing::ThroughCaches) else { return Ok(Posted::Retry) };
+        let filled = u32::try_from(filled).unwrap_or(slot_bytes);
         let entry = Entry { length: filled, ..entry };
         self.network.lock().post(self.address, on_network, entry, *payload, Some(area));
         Ok(Posted::Done)

@@ -91,7 +91,7 @@ fn every_fault_together_loses_doubles_and_swaps_nothing() {
                 let posted = if sent % 3 == 0 {
                     let fill = |room: CheckedRange<'_>, _| {
                         room.copy_from_slice(&sent.to_le_bytes());
-                        4
+                        Some(4)
                     };
                     let area = Entry { operation: Operation::Area as u32, ..entry(sent) };
                     a.post_area(there, area, &[u64::from(sent); 5], 64, fill)
@@ -138,7 +138,7 @@ fn a_full_ring_takes_nothing_until_a_slot_comes_back() {
     let options = WireOptions { ring_lines: 4, ..WireOptions::new(2) };
     let (_network, mut a, mut b, there, _) = pair(options);
     let area = Entry { operation: Operation::Area as u32, ..entry(0) };
-    assert_eq!(a.post_area(there, area, &[0; 5], 4, |_, _| 4).unwrap(), Posted::Done);
+    assert_eq!(a.post_area(there, area, &[0; 5], 4, |_, _| Some(4)).unwrap(), Posted::Done);
     for number in 1..4 {
         assert_eq!(a.post(there, entry(number), &[0; 5]).unwrap(), Posted::Done);
     }
