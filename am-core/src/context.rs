@@ -250,13 +250,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.counters.value(counter).ok_or(Error::UnknownCounter { counter: name })
     }
 
-    /// Number of bumps of this context's counters so far, all together. A caller that watches many counters can skip them while it is unchanged.
-    #[inline(always)]
-    #[must_use]
-    pub const fn counter_bumps(&self) -> u64 {
-        self.engine.counters.bumps()
-    }
-
     /// Sets the value (`LAPI_Setcntr`).
     ///
     /// # Errors

@@ -76,8 +76,6 @@ struct Slot {
 #[derive(Debug, Default)]
 pub struct Counters {
     slots: Vec<Slot>,
-    /// Bumps of all of them so far.
-    bumps: u64,
     free: Vec<usize>,
     /// Of counters with destinations: what became of each.
     watched: BTreeMap<CounterName, Vec<(TaskId, DestinationStatus)>>,
@@ -135,18 +133,10 @@ impl Counters {
         match self.slot_mut(name) {
             Some(slot) => {
                 slot.value += 1;
-                self.bumps += 1;
                 true
             }
             None => false,
         }
-    }
-
-    /// How often counters were bumped so far, all together.
-    #[inline(always)]
-    #[must_use]
-    pub const fn bumps(&self) -> u64 {
-        self.bumps
     }
 
     /// The value now (`LAPI_Getcntr`); `None` for a removed counter.
