@@ -19,7 +19,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod atomic;
 #[expect(unsafe_code, reason = "user memory beyond a call: the one module for it")]
 pub mod buffer;
 pub mod counter;

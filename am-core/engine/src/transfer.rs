@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-pub use crate::atomic::{AtomicOp, Width};
+pub use am_atomics::{AtomicOp, Width};
+
 use crate::buffer::{InlineBytes, RawBuffer, RawBytes, RawPieces, Room};
 use crate::error::Result;
 use crate::task::Endpoint;

@@ -30,6 +30,7 @@ mod spin;
 mod storing;
 mod wait;
 
+pub use am_atomics::AtomicOp;
 pub use block::{HeapBlock, HeapOwner};
 pub use connection::{Bell, Connection, TELL_AFTER, ViSlot, Written};
 pub use copy::{CheckedRange, Copied};

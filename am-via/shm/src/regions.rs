@@ -5,10 +5,7 @@
 //! looks at everybody's hazard. The two halves are a Dekker handshake like the one of sleeping, with the same barrier
 //! ("region hazard").
 
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "halves of packed words are cut out; 32-bit updates use the low half by contract"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "halves of packed words are cut out")]
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -23,7 +20,8 @@ use crate::pipe::{self, PIPE_MAY_COME, PipeWriter};
 use crate::segment::Mapping;
 use crate::shared_files::SharedFiles;
 use crate::wait::SleepBarrier;
-use am_via_os::atomics::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use am_atomics::{AtomicOp, Width};
+use am_via_os::atomics::Ordering;
 use am_via_os::private_memory;
 
 /// Why a claim is refused.
@@ -62,42 +60,6 @@ pub struct Ways {
     pub mapped: bool,
     /// The kernel's copy.
     pub kernel: bool,
-}
-
-/// An update of one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WordUpdate {
-    /// Adds.
-    Add(u64),
-    /// Bitwise or.
-    Or(u64),
-    /// Bitwise and.
-    And(u64),
-    /// Bitwise exclusive or.
-    Xor(u64),
-    /// The smaller of two numbers without sign.
-    Min(u64),
-    /// The larger of two numbers without sign.
-    Max(u64),
-    /// The smaller of two numbers with sign.
-    MinSigned(u64),
-    /// The larger of two numbers with sign.
-    MaxSigned(u64),
-    /// Adds a floating-point number of the word's size.
-    AddFloat(u64),
-    /// The smaller of two floating-point numbers.
-    MinFloat(u64),
-    /// The larger of two floating-point numbers.
-    MaxFloat(u64),
-    /// Replaces.
-    Swap(u64),
-    /// Replaces if the old value is `expected`.
-    CompareSwap {
-        /// The value that must be there.
-        expected: u64,
-        /// The value to put there.
-        new: u64,
-    },
 }
 
 /// What a registration is made of.
@@ -598,164 +560,12 @@ fn kernel_outcome(result: std::io::Result<()>) -> Result<Copied, ClaimFault> {
     }
 }
 
-/// Updates a word of the caller's own or a peer's memory.
+/// Operates atomically on a word of the caller's own or a peer's memory; its old value.
 ///
 /// # Errors
-/// The word is not aligned, or not 1, 2, 4 or 8 bytes long; a floating-point update of 1 or 2 bytes.
-pub fn update_word(word: CheckedRange<'_>, update: WordUpdate) -> Result<u64, ClaimFault> {
-    if !word.at().addr().get().is_multiple_of(word.len().max(1)) {
-        return Err(ClaimFault::Misaligned);
-    }
-    match word.len() {
-        8 => {
-            // SAFETY: eight live bytes, aligned (just checked); words of exposed memory are reached by atomics and copies.
-            let cell = unsafe { word.at().cast::<AtomicU64>().as_ref() };
-            Ok(update_u64(cell, update))
-        }
-        4 => {
-            // SAFETY: as above, with four bytes.
-            let cell = unsafe { word.at().cast::<AtomicU32>().as_ref() };
-            Ok(u64::from(update_u32(cell, update)))
-        }
-        2 => {
-            // SAFETY: as above, with two bytes.
-            let cell = unsafe { word.at().cast::<AtomicU16>().as_ref() };
-            update_u16(cell, update).map(u64::from)
-        }
-        1 => {
-            // SAFETY: as above, with one byte.
-            let cell = unsafe { word.at().cast::<AtomicU8>().as_ref() };
-            update_u8(cell, update).map(u64::from)
-        }
-        _ => Err(ClaimFault::Misaligned),
-    }
+/// The word is not aligned, or not 1, 2, 4 or 8 bytes long.
+pub fn update_word(word: CheckedRange<'_>, operation: AtomicOp) -> Result<u64, ClaimFault> {
+    let width = Width::of_bytes(word.len()).ok_or(ClaimFault::Misaligned)?;
+    // SAFETY: as many live bytes as the width says (`CheckedRange::new`); words of exposed memory are reached by atomics and copies.
+    unsafe { am_atomics::update(word.at().as_ptr(), width, operation) }.ok_or(ClaimFault::Misaligned)
 }
-
-/// What no single instruction does: tried until nobody came between.
-fn modify_u64(cell: &AtomicU64, change: impl Fn(u64) -> u64) -> u64 {
-    let mut old = cell.load(Ordering::Acquire);
-    loop {
-        match cell.compare_exchange(old, change(old), Ordering::AcqRel, Ordering::Acquire) {
-            Ok(old) => return old,
-            Err(found) => old = found,
-        }
-    }
-}
-
-fn update_u64(cell: &AtomicU64, update: WordUpdate) -> u64 {
-    const ORDER: Ordering = Ordering::AcqRel;
-    match update {
-        WordUpdate::Add(value) => cell.fetch_add(value, ORDER),
-        WordUpdate::Or(value) => cell.fetch_or(value, ORDER),
-        WordUpdate::And(value) => cell.fetch_and(value, ORDER),
-        WordUpdate::Xor(value) => cell.fetch_xor(value, ORDER),
-        WordUpdate::Min(value) => modify_u64(cell, |old| old.min(value)),
-        WordUpdate::Max(value) => modify_u64(cell, |old| old.max(value)),
-        WordUpdate::MinSigned(value) => {
-            modify_u64(cell, |old| old.cast_signed().min(value.cast_signed()).cast_unsigned())
-        }
-        WordUpdate::MaxSigned(value) => {
-            modify_u64(cell, |old| old.cast_signed().max(value.cast_signed()).cast_unsigned())
-        }
-        WordUpdate::AddFloat(value) => {
-            modify_u64(cell, |old| (f64::from_bits(old) + f64::from_bits(value)).to_bits())
-        }
-        WordUpdate::MinFloat(value) => {
-            modify_u64(cell, |old| f64::from_bits(old).min(f64::from_bits(value)).to_bits())
-        }
-        WordUpdate::MaxFloat(value) => {
-            modify_u64(cell, |old| f64::from_bits(old).max(f64::from_bits(value)).to_bits())
-        }
-        WordUpdate::Swap(value) => cell.swap(value, ORDER),
-        WordUpdate::CompareSwap { expected, new } => {
-            cell.compare_exchange(expected, new, ORDER, Ordering::Acquire).unwrap_or_else(|old| old)
-        }
-    }
-}
-
-/// What no single instruction does: tried until nobody came between.
-fn modify_u32(cell: &AtomicU32, change: impl Fn(u32) -> u32) -> u32 {
-    let mut old = cell.load(Ordering::Acquire);
-    loop {
-        match cell.compare_exchange(old, change(old), Ordering::AcqRel, Ordering::Acquire) {
-            Ok(old) => return old,
-            Err(found) => old = found,
-        }
-    }
-}
-
-fn update_u32(cell: &AtomicU32, update: WordUpdate) -> u32 {
-    const ORDER: Ordering = Ordering::AcqRel;
-    match update {
-        WordUpdate::Add(value) => cell.fetch_add(value as u32, ORDER),
-        WordUpdate::Or(value) => cell.fetch_or(value as u32, ORDER),
-        WordUpdate::And(value) => cell.fetch_and(value as u32, ORDER),
-        WordUpdate::Xor(value) => cell.fetch_xor(value as u32, ORDER),
-        WordUpdate::Min(value) => modify_u32(cell, |old| old.min(value as u32)),
-        WordUpdate::Max(value) => modify_u32(cell, |old| old.max(value as u32)),
-        WordUpdate::MinSigned(value) => {
-            modify_u32(cell, |old| old.cast_signed().min((value as u32).cast_signed()).cast_unsigned())
-        }
-        WordUpdate::MaxSigned(value) => {
-            modify_u32(cell, |old| old.cast_signed().max((value as u32).cast_signed()).cast_unsigned())
-        }
-        WordUpdate::AddFloat(value) => {
-            modify_u32(cell, |old| (f32::from_bits(old) + f32::from_bits(value as u32)).to_bits())
-        }
-        WordUpdate::MinFloat(value) => {
-            modify_u32(cell, |old| f32::from_bits(old).min(f32::from_bits(value as u32)).to_bits())
-        }
-        WordUpdate::MaxFloat(value) => {
-            modify_u32(cell, |old| f32::from_bits(old).max(f32::from_bits(value as u32)).to_bits())
-        }
-        WordUpdate::Swap(value) => cell.swap(value as u32, ORDER),
-        WordUpdate::CompareSwap { expected, new } => cell
-            .compare_exchange(expected as u32, new as u32, ORDER, Ordering::Acquire)
-            .unwrap_or_else(|old| old),
-    }
-}
-
-/// The updates of words that are shorter than any floating-point number: tried until nobody came between.
-macro_rules! update_small {
-    ($name:ident, $atomic:ty, $word:ty) => {
-        fn $name(cell: &$atomic, update: WordUpdate) -> Result<$word, ClaimFault> {
-            let change = |old: $word| {
-                Ok(match update {
-                    WordUpdate::Add(value) => old.wrapping_add(value as $word),
-                    WordUpdate::Or(value) => old | value as $word,
-                    WordUpdate::And(value) => old & value as $word,
-                    WordUpdate::Xor(value) => old ^ value as $word,
-                    WordUpdate::Min(value) => old.min(value as $word),
-                    WordUpdate::Max(value) => old.max(value as $word),
-                    WordUpdate::MinSigned(value) => {
-                        old.cast_signed().min((value as $word).cast_signed()).cast_unsigned()
-                    }
-                    WordUpdate::MaxSigned(value) => {
-                        old.cast_signed().max((value as $word).cast_signed()).cast_unsigned()
-                    }
-                    WordUpdate::Swap(value) => value as $word,
-                    WordUpdate::CompareSwap { expected, new } => {
-                        if old == expected as $word {
-                            new as $word
-                        } else {
-                            old
-                        }
-                    }
-                    WordUpdate::AddFloat(_) | WordUpdate::MinFloat(_) | WordUpdate::MaxFloat(_) => {
-                        return Err(ClaimFault::Misaligned);
-                    }
-                })
-            };
-            let mut old = cell.load(Ordering::Acquire);
-            loop {
-                match cell.compare_exchange(old, change(old)?, Ordering::AcqRel, Ordering::Acquire) {
-                    Ok(old) => return Ok(old),
-                    Err(found) => old = found,
-                }
-            }
-        }
-    };
-}
-
-update_small!(update_u8, AtomicU8, u8);
-update_small!(update_u16, AtomicU16, u16);

@@ -43,7 +43,7 @@ use peers::Peers;
 use registration_cache::{Purpose, RegistrationCache};
 use terms::{
     class_from, class_of, endpoint, for_operation, handle, is_private, mem_attributes, node, outcome,
-    own_address, remote, told, update, wrong,
+    own_address, remote, told, wrong,
 };
 
 pub use am_via_vipl::CreditPlan;
@@ -611,7 +611,7 @@ impl<D: Device> Memory for ViaFabric<D> {
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
         use am_via_vipl::below::AtomicTransfer;
-        match self.nic.device.atomic(remote(at), width.bytes(), update(operation), u64::from(op.0)) {
+        match self.nic.device.atomic(remote(at), width.bytes(), operation, u64::from(op.0)) {
             Ok(AtomicTransfer::Done(old)) => Ok(Atomic::Done(old)),
             Ok(AtomicTransfer::Posted) => {
                 self.under_way.insert(u64::from(op.0), (at, width.bytes()));

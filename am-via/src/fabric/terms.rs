@@ -5,10 +5,10 @@ use std::ptr::NonNull;
 use am_core::buffer::{Access, Executor, Grant, RemoteAddress};
 use am_core::error::Error;
 use am_core::task::{ContextNumber, Endpoint, TaskId};
-use am_core::transfer::{AtomicOp, Class, Transfer};
+use am_core::transfer::{Class, Transfer};
 
 use am_via_job::{UnderWay, WaitFacts};
-use am_via_vipl::below::{Class as ViClass, Device, RemoteMemory, Transfer as ViTransfer, WordUpdate};
+use am_via_vipl::below::{Class as ViClass, Device, RemoteMemory, Transfer as ViTransfer};
 use am_via_vipl::{DeviceError, MemAttributes, MemHandle, NodeAddress};
 
 #[inline(always)]
@@ -100,24 +100,6 @@ pub(super) fn outcome(transfer: ViTransfer) -> Transfer {
         ViTransfer::Posted => Transfer::Posted,
         ViTransfer::Retry => Transfer::Retry,
         ViTransfer::NoWay => Transfer::Staged,
-    }
-}
-
-pub(super) fn update(operation: AtomicOp) -> WordUpdate {
-    match operation {
-        AtomicOp::FetchAdd(value) => WordUpdate::Add(value),
-        AtomicOp::FetchOr(value) => WordUpdate::Or(value),
-        AtomicOp::FetchAnd(value) => WordUpdate::And(value),
-        AtomicOp::FetchXor(value) => WordUpdate::Xor(value),
-        AtomicOp::FetchMin(value) => WordUpdate::Min(value),
-        AtomicOp::FetchMax(value) => WordUpdate::Max(value),
-        AtomicOp::FetchMinSigned(value) => WordUpdate::MinSigned(value),
-        AtomicOp::FetchMaxSigned(value) => WordUpdate::MaxSigned(value),
-        AtomicOp::FetchAddFloat(value) => WordUpdate::AddFloat(value),
-        AtomicOp::FetchMinFloat(value) => WordUpdate::MinFloat(value),
-        AtomicOp::FetchMaxFloat(value) => WordUpdate::MaxFloat(value),
-        AtomicOp::Swap(value) => WordUpdate::Swap(value),
-        AtomicOp::CompareSwap { expected, new } => WordUpdate::CompareSwap { expected, new },
     }
 }
 

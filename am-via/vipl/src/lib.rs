@@ -78,7 +78,7 @@ pub mod below {
     pub use crate::device::contract::Device;
     pub use crate::device::{
         AtomicTransfer, Completion, Entry, HeapBlock, INLINE_BYTES_MAX, Mapping, News, Operation, Payload,
-        RemoteMemory, SharedFileName, Transfer, ViNumber, Waker, WordUpdate,
+        RemoteMemory, SharedFileName, Transfer, ViNumber, Waker,
     };
     pub use crate::nic::Nic;
     pub use crate::vi::{Carry, InArea, InEntry, Vi, insist};

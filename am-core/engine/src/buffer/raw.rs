@@ -2,11 +2,9 @@
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use am_atomics::{AtomicOp, Width};
 use am_copies as copies;
-
-use crate::atomic::{AtomicOp, Width};
 
 /// Memory to send from. Whoever made it has promised that the bytes stay alive and unwritten until the operation that
 /// holds it has ended.
@@ -207,37 +205,12 @@ impl RawBuffer {
     #[inline(always)]
     #[must_use]
     pub fn atomic(&self, width: Width, operation: AtomicOp) -> Option<u64> {
-        let size = width.bytes() as usize;
-        if self.len < size || !self.at.addr().get().is_multiple_of(size) {
+        if self.len < width.bytes() as usize {
             return None;
         }
-        Some(match width {
-            Width::Bits64 => {
-                // SAFETY: the range has the word's bytes (just checked), aligned (just checked), alive (`new`); words that
-                // peers may reach by atomics are reached by nothing else meanwhile (`Exposed`).
-                on_u64(unsafe { AtomicU64::from_ptr(self.at.cast().as_ptr()) }, operation)
-            }
-            Width::Bits32 => {
-                // SAFETY: long enough and aligned for this width (checked above), alive (`new`); peers reach the word by atomics only (`Exposed`).
-                on_u32(unsafe { AtomicU32::from_ptr(self.at.cast().as_ptr()) }, operation)
-            }
-            Width::Bits16 => {
-                // SAFETY: long enough and aligned for this width (checked above), alive (`new`); peers reach the word by atomics only (`Exposed`).
-                let word = unsafe { AtomicU16::from_ptr(self.at.cast().as_ptr()) };
-                let change = |old| Some(operation.on_small(width, old));
-                word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
-                    .unwrap_or_else(|old| old)
-                    .into()
-            }
-            Width::Bits8 => {
-                // SAFETY: long enough and aligned for this width (checked above), alive (`new`); peers reach the word by atomics only (`Exposed`).
-                let word = unsafe { AtomicU8::from_ptr(self.at.cast().as_ptr()) };
-                let change = |old: u8| Some(operation.on_small(width, old.into()) as u8);
-                word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
-                    .unwrap_or_else(|old| old)
-                    .into()
-            }
-        })
+        // SAFETY: the range has the word's bytes (just checked), alive (`new`); words that peers may reach by atomics are reached by nothing
+        // else meanwhile (`Exposed`).
+        unsafe { am_atomics::update(self.at.as_ptr(), width, operation) }
     }
 }
 
@@ -314,54 +287,6 @@ impl MappedRange<'_> {
     pub unsafe fn to_raw(&self) -> RawBuffer {
         self.memory
     }
-}
-
-/// Ordering: an rmw both publishes what its task did before and learns what the last task published (as a lock word needs).
-#[inline(always)]
-fn on_u64(word: &AtomicU64, operation: AtomicOp) -> u64 {
-    match operation {
-        AtomicOp::FetchAdd(value) => word.fetch_add(value, Ordering::AcqRel),
-        AtomicOp::FetchOr(value) => word.fetch_or(value, Ordering::AcqRel),
-        AtomicOp::FetchAnd(value) => word.fetch_and(value, Ordering::AcqRel),
-        AtomicOp::FetchXor(value) => word.fetch_xor(value, Ordering::AcqRel),
-        AtomicOp::FetchMin(value) => word.fetch_min(value, Ordering::AcqRel),
-        AtomicOp::FetchMax(value) => word.fetch_max(value, Ordering::AcqRel),
-        AtomicOp::Swap(value) => word.swap(value, Ordering::AcqRel),
-        AtomicOp::FetchMinSigned(_)
-        | AtomicOp::FetchMaxSigned(_)
-        | AtomicOp::FetchAddFloat(_)
-        | AtomicOp::FetchMinFloat(_)
-        | AtomicOp::FetchMaxFloat(_) => word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(operation.on_u64(old)))
-            .unwrap_or_else(|found| found),
-        AtomicOp::CompareSwap { expected, new } => word
-            .compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire)
-            .unwrap_or_else(|found| found),
-    }
-}
-
-/// As [`on_u64`], with the low halves of the operands.
-#[inline(always)]
-fn on_u32(word: &AtomicU32, operation: AtomicOp) -> u64 {
-    u64::from(match operation {
-        AtomicOp::FetchAdd(value) => word.fetch_add(value as u32, Ordering::AcqRel),
-        AtomicOp::FetchOr(value) => word.fetch_or(value as u32, Ordering::AcqRel),
-        AtomicOp::FetchAnd(value) => word.fetch_and(value as u32, Ordering::AcqRel),
-        AtomicOp::FetchXor(value) => word.fetch_xor(value as u32, Ordering::AcqRel),
-        AtomicOp::FetchMin(value) => word.fetch_min(value as u32, Ordering::AcqRel),
-        AtomicOp::FetchMax(value) => word.fetch_max(value as u32, Ordering::AcqRel),
-        AtomicOp::Swap(value) => word.swap(value as u32, Ordering::AcqRel),
-        AtomicOp::FetchMinSigned(_)
-        | AtomicOp::FetchMaxSigned(_)
-        | AtomicOp::FetchAddFloat(_)
-        | AtomicOp::FetchMinFloat(_)
-        | AtomicOp::FetchMaxFloat(_) => word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(operation.on_u32(old)))
-            .unwrap_or_else(|found| found),
-        AtomicOp::CompareSwap { expected, new } => word
-            .compare_exchange(expected as u32, new as u32, Ordering::AcqRel, Ordering::Acquire)
-            .unwrap_or_else(|found| found),
-    })
 }
 
 /// Shortest range that a room past the caches stores so: a fence follows each.

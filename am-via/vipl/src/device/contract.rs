@@ -166,12 +166,12 @@ pub trait Device: std::fmt::Debug {
         None
     }
 
-    /// Updates a word of 1, 2, 4 or 8 `bytes` in registered memory of a peer atomically.
+    /// Operates atomically on a word of 1, 2, 4 or 8 `bytes` in registered memory of a peer.
     fn atomic(
         &mut self,
         at: RemoteMemory,
         bytes: u64,
-        update: WordUpdate,
+        operation: AtomicOp,
         id: u64,
     ) -> Result<AtomicTransfer, DeviceError>;
 

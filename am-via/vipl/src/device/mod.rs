@@ -18,10 +18,10 @@ use am_via_shm::CheckedRange;
 pub use am_via_shm::HeapBlock;
 pub(crate) use am_via_shm::HeapOwner;
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
+pub use am_via_shm::regions::ClaimFault;
 use am_via_shm::regions::Registration;
-pub use am_via_shm::regions::{ClaimFault, WordUpdate};
 pub use am_via_shm::{
-    Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Mapping, Payload, SharedFileName, Storing,
+    AtomicOp, Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Mapping, Payload, SharedFileName, Storing,
 };
 
 /// The address of a NIC: one is open for each context of a task.

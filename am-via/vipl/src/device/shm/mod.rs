@@ -20,9 +20,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::device::{
-    AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, Mapping,
+    AtomicOp, AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, Mapping,
     MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, SharedFileName,
-    Storing, Transfer, ViNumber, Waker, WordUpdate,
+    Storing, Transfer, ViNumber, Waker,
 };
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext, WaitFacts};
 use am_via_os::{private_memory, sched};
@@ -629,13 +629,13 @@ impl Device for Shm {
         &mut self,
         at: RemoteMemory,
         bytes: u64,
-        update: WordUpdate,
+        operation: AtomicOp,
         _id: u64,
     ) -> Result<AtomicTransfer, DeviceError> {
         if !self.find_mapped(at, bytes)? {
             return Ok(AtomicTransfer::NoWay);
         }
-        match self.lend_mapped(at, bytes, |word| update_word(word, update)) {
+        match self.lend_mapped(at, bytes, |word| update_word(word, operation)) {
             Some(old) => Ok(AtomicTransfer::Done(old?)),
             None => Err(ClaimFault::Stale.into()),
         }

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::device::{
-    AtomicTransfer, ClaimFault, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock,
-    MemAttributes, MemHandle, News, NodeAddress, Payload, Posted, RemoteMemory, Storing, Transfer, ViNumber,
-    Waker, WordUpdate,
+    AtomicOp, AtomicTransfer, ClaimFault, Completion, Device, DeviceAttributes, DeviceError, Entry,
+    HeapBlock, MemAttributes, MemHandle, News, NodeAddress, Payload, Posted, RemoteMemory, Storing, Transfer,
+    ViNumber, Waker,
 };
 use am_via_job::WaitFacts;
 use am_via_os::sched;
@@ -406,13 +406,13 @@ impl Device for Wire {
         &mut self,
         at: RemoteMemory,
         bytes: u64,
-        update: WordUpdate,
+        operation: AtomicOp,
         id: u64,
     ) -> Result<AtomicTransfer, DeviceError> {
         if !self.network.options.rdma {
             return Ok(AtomicTransfer::NoWay);
         }
-        let started = self.start(at, id, Kind::Atomic { bytes, update })?;
+        let started = self.start(at, id, Kind::Atomic { bytes, operation })?;
         Ok(if started { AtomicTransfer::Posted } else { AtomicTransfer::Retry })
     }
 

@@ -1,7 +1,7 @@
 //! Writes, reads and atomics of registered memory, carried out by the network as the NIC of the memory's owner would: the
 //! owner need not poll.
 
-use crate::device::{ClaimFault, NodeAddress, RemoteMemory, WordUpdate};
+use crate::device::{AtomicOp, ClaimFault, NodeAddress, RemoteMemory};
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
 use am_via_shm::regions::{Claim, update_word};
 use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Read(HeldRange),
     Atomic {
         bytes: u64,
-        update: WordUpdate,
+        operation: AtomicOp,
     },
 }
 
@@ -52,9 +52,9 @@ impl Transfer {
                     Err(fault) => (Err(fault), None),
                 }
             }
-            Kind::Atomic { bytes, update } => {
+            Kind::Atomic { bytes, operation } => {
                 let word = regions.claim(claim(self.at, bytes), ACCESS_READ | ACCESS_WRITE);
-                (word.and_then(|word| update_word(word, update)), None)
+                (word.and_then(|word| update_word(word, operation)), None)
             }
         }
     }

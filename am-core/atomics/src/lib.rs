@@ -1,0 +1,360 @@
+//! Atomic operations on words: as values, what they do to a number, and carried out in memory that no borrow covers.
+
+#![no_std]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "of a word of fewer than 64 bits, operands and result are the low bits"
+)]
+
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// An atomic operation on a word of granted memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicOp {
+    /// Adds the operand (`FETCH_AND_ADD`).
+    FetchAdd(u64),
+    /// Bitwise or (`FETCH_AND_OR`).
+    FetchOr(u64),
+    /// Bitwise and.
+    FetchAnd(u64),
+    /// Bitwise exclusive or.
+    FetchXor(u64),
+    /// The smaller of two numbers without sign.
+    FetchMin(u64),
+    /// The larger of two numbers without sign.
+    FetchMax(u64),
+    /// The smaller of two numbers with sign (two's complement).
+    FetchMinSigned(u64),
+    /// The larger of two numbers with sign.
+    FetchMaxSigned(u64),
+    /// Adds a floating-point number, given by its bits: an `f64`, or in 32 bits an `f32`. Most are made by
+    /// [`add_f64`](Self::add_f64) and [`add_f32`](Self::add_f32).
+    FetchAddFloat(u64),
+    /// The smaller of two floating-point numbers; a number wins against NaN.
+    FetchMinFloat(u64),
+    /// The larger of two floating-point numbers; a number wins against NaN.
+    FetchMaxFloat(u64),
+    /// Replaces the value (`SWAP`).
+    Swap(u64),
+    /// Replaces the value if it equals `expected` (`COMPARE_AND_SWAP`).
+    CompareSwap {
+        /// The value that must be there.
+        expected: u64,
+        /// The value to put there.
+        new: u64,
+    },
+}
+
+impl AtomicOp {
+    /// Adds an `f64` to the 64-bit word.
+    #[must_use]
+    pub fn add_f64(value: f64) -> Self {
+        Self::FetchAddFloat(value.to_bits())
+    }
+
+    /// Adds an `f32` to the 32-bit word.
+    #[must_use]
+    pub fn add_f32(value: f32) -> Self {
+        Self::FetchAddFloat(u64::from(value.to_bits()))
+    }
+
+    /// The same operation with another operand; of a compare and swap, with another new value.
+    #[must_use]
+    pub fn with_operand(self, value: u64) -> Self {
+        match self {
+            Self::FetchAdd(_) => Self::FetchAdd(value),
+            Self::FetchOr(_) => Self::FetchOr(value),
+            Self::FetchAnd(_) => Self::FetchAnd(value),
+            Self::FetchXor(_) => Self::FetchXor(value),
+            Self::FetchMin(_) => Self::FetchMin(value),
+            Self::FetchMax(_) => Self::FetchMax(value),
+            Self::FetchMinSigned(_) => Self::FetchMinSigned(value),
+            Self::FetchMaxSigned(_) => Self::FetchMaxSigned(value),
+            Self::FetchAddFloat(_) => Self::FetchAddFloat(value),
+            Self::FetchMinFloat(_) => Self::FetchMinFloat(value),
+            Self::FetchMaxFloat(_) => Self::FetchMaxFloat(value),
+            Self::Swap(_) => Self::Swap(value),
+            Self::CompareSwap { expected, .. } => Self::CompareSwap { expected, new: value },
+        }
+    }
+
+    /// Whether the operand is a floating-point number. Words of 8 and 16 bits have no such operations.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::FetchAddFloat(_) | Self::FetchMinFloat(_) | Self::FetchMaxFloat(_))
+    }
+
+    /// What a 64-bit word that holds `old` holds afterwards.
+    #[must_use]
+    pub fn on_u64(self, old: u64) -> u64 {
+        let float = |combine: fn(f64, f64) -> f64, value| {
+            combine(f64::from_bits(old), f64::from_bits(value)).to_bits()
+        };
+        match self {
+            Self::FetchAdd(value) => old.wrapping_add(value),
+            Self::FetchOr(value) => old | value,
+            Self::FetchAnd(value) => old & value,
+            Self::FetchXor(value) => old ^ value,
+            Self::FetchMin(value) => old.min(value),
+            Self::FetchMax(value) => old.max(value),
+            Self::FetchMinSigned(value) => old.cast_signed().min(value.cast_signed()).cast_unsigned(),
+            Self::FetchMaxSigned(value) => old.cast_signed().max(value.cast_signed()).cast_unsigned(),
+            Self::FetchAddFloat(value) => float(|a, b| a + b, value),
+            Self::FetchMinFloat(value) => float(f64::min, value),
+            Self::FetchMaxFloat(value) => float(f64::max, value),
+            Self::Swap(value) => value,
+            Self::CompareSwap { expected, new } => {
+                if old == expected {
+                    new
+                } else {
+                    old
+                }
+            }
+        }
+    }
+
+    /// What a 32-bit word that holds `old` holds afterwards: the low halves of the operands count.
+    #[must_use]
+    pub fn on_u32(self, old: u32) -> u32 {
+        let float = |combine: fn(f32, f32) -> f32, value: u64| {
+            combine(f32::from_bits(old), f32::from_bits(value as u32)).to_bits()
+        };
+        match self {
+            Self::FetchMin(value) => old.min(value as u32),
+            Self::FetchMax(value) => old.max(value as u32),
+            Self::FetchMinSigned(value) => {
+                old.cast_signed().min((value as u32).cast_signed()).cast_unsigned()
+            }
+            Self::FetchMaxSigned(value) => {
+                old.cast_signed().max((value as u32).cast_signed()).cast_unsigned()
+            }
+            Self::FetchAddFloat(value) => float(|a, b| a + b, value),
+            Self::FetchMinFloat(value) => float(f32::min, value),
+            Self::FetchMaxFloat(value) => float(f32::max, value),
+            Self::CompareSwap { expected, new } => {
+                if old == expected as u32 {
+                    new as u32
+                } else {
+                    old
+                }
+            }
+            // The rest work on each bit, or from the low end upwards.
+            operation => operation.on_u64(u64::from(old)) as u32,
+        }
+    }
+
+    /// What a word of 8 or 16 bits that holds `old` holds afterwards: the low bits of the operands count. Floating-point operations
+    /// leave it as it is.
+    #[must_use]
+    pub fn on_small(self, width: Width, old: u16) -> u16 {
+        let shift = 64 - 8 * width.bytes() as u32;
+        // At the upper end of 64 bits a number compares as it does in its own width, with and without a sign.
+        let up = |value: u64| value << shift;
+        let old = up(u64::from(old));
+        let new = match self {
+            Self::FetchAdd(value) => Self::FetchAdd(up(value)).on_u64(old),
+            Self::FetchOr(value) => old | up(value),
+            Self::FetchAnd(value) => old & up(value),
+            Self::FetchXor(value) => old ^ up(value),
+            Self::FetchMin(value) => Self::FetchMin(up(value)).on_u64(old),
+            Self::FetchMax(value) => Self::FetchMax(up(value)).on_u64(old),
+            Self::FetchMinSigned(value) => Self::FetchMinSigned(up(value)).on_u64(old),
+            Self::FetchMaxSigned(value) => Self::FetchMaxSigned(up(value)).on_u64(old),
+            Self::FetchAddFloat(_) | Self::FetchMinFloat(_) | Self::FetchMaxFloat(_) => old,
+            Self::Swap(value) => up(value),
+            Self::CompareSwap { expected, new } => {
+                Self::CompareSwap { expected: up(expected), new: up(new) }.on_u64(old)
+            }
+        };
+        (new >> shift) as u16
+    }
+}
+
+/// Size of the word of an atomic operation. Of a word of fewer than 64 bits, operands and result are the low bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// 8 bits; no floating-point operations.
+    Bits8,
+    /// 16 bits; no floating-point operations.
+    Bits16,
+    /// 32 bits.
+    Bits32,
+    /// 64 bits.
+    Bits64,
+}
+
+impl Width {
+    /// Bytes of the word.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Bits8 => 1,
+            Self::Bits16 => 2,
+            Self::Bits32 => 4,
+            Self::Bits64 => 8,
+        }
+    }
+
+    /// The width of a word of this number of bytes, if there is one.
+    #[must_use]
+    pub fn of_bytes(bytes: usize) -> Option<Self> {
+        match bytes {
+            1 => Some(Self::Bits8),
+            2 => Some(Self::Bits16),
+            4 => Some(Self::Bits32),
+            8 => Some(Self::Bits64),
+            _ => None,
+        }
+    }
+}
+
+/// Operates atomically on the word at `at`; its old value. `None` if the word does not lie at a multiple of its size.
+///
+/// An operation both publishes what its task did before and learns what the last task published, as a lock word needs.
+///
+/// # Safety
+/// The bytes of the word are readable and writable, and meanwhile other tasks and threads reach them by atomic operations only.
+#[inline(always)]
+#[expect(unsafe_code, reason = "the word lies in memory that no borrow covers")]
+pub unsafe fn update(at: *mut u8, width: Width, operation: AtomicOp) -> Option<u64> {
+    if !at.addr().is_multiple_of(width.bytes() as usize) {
+        return None;
+    }
+    // SAFETY: in each branch, the word's bytes are live and reached by atomic operations only (the caller's contract), and it is aligned
+    // (just checked).
+    Some(unsafe {
+        match width {
+            Width::Bits64 => on_u64(AtomicU64::from_ptr(at.cast()), operation),
+            Width::Bits32 => on_u32(AtomicU32::from_ptr(at.cast()), operation),
+            Width::Bits16 => {
+                let change = |old| Some(operation.on_small(width, old));
+                let word = AtomicU16::from_ptr(at.cast());
+                word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
+                    .unwrap_or_else(|old| old)
+                    .into()
+            }
+            Width::Bits8 => {
+                let change = |old: u8| Some(operation.on_small(width, old.into()) as u8);
+                let word = AtomicU8::from_ptr(at);
+                word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
+                    .unwrap_or_else(|old| old)
+                    .into()
+            }
+        }
+    })
+}
+
+/// On a word of 64 bits.
+#[inline(always)]
+fn on_u64(word: &AtomicU64, operation: AtomicOp) -> u64 {
+    match operation {
+        AtomicOp::FetchAdd(value) => word.fetch_add(value, Ordering::AcqRel),
+        AtomicOp::FetchOr(value) => word.fetch_or(value, Ordering::AcqRel),
+        AtomicOp::FetchAnd(value) => word.fetch_and(value, Ordering::AcqRel),
+        AtomicOp::FetchXor(value) => word.fetch_xor(value, Ordering::AcqRel),
+        AtomicOp::FetchMin(value) => word.fetch_min(value, Ordering::AcqRel),
+        AtomicOp::FetchMax(value) => word.fetch_max(value, Ordering::AcqRel),
+        AtomicOp::Swap(value) => word.swap(value, Ordering::AcqRel),
+        AtomicOp::FetchMinSigned(_)
+        | AtomicOp::FetchMaxSigned(_)
+        | AtomicOp::FetchAddFloat(_)
+        | AtomicOp::FetchMinFloat(_)
+        | AtomicOp::FetchMaxFloat(_) => word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(operation.on_u64(old)))
+            .unwrap_or_else(|found| found),
+        AtomicOp::CompareSwap { expected, new } => word
+            .compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire)
+            .unwrap_or_else(|found| found),
+    }
+}
+
+/// As [`on_u64`], with the low halves of the operands.
+#[inline(always)]
+fn on_u32(word: &AtomicU32, operation: AtomicOp) -> u64 {
+    u64::from(match operation {
+        AtomicOp::FetchAdd(value) => word.fetch_add(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchOr(value) => word.fetch_or(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchAnd(value) => word.fetch_and(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchXor(value) => word.fetch_xor(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchMin(value) => word.fetch_min(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchMax(value) => word.fetch_max(value as u32, Ordering::AcqRel),
+        AtomicOp::Swap(value) => word.swap(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchMinSigned(_)
+        | AtomicOp::FetchMaxSigned(_)
+        | AtomicOp::FetchAddFloat(_)
+        | AtomicOp::FetchMinFloat(_)
+        | AtomicOp::FetchMaxFloat(_) => word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(operation.on_u32(old)))
+            .unwrap_or_else(|found| found),
+        AtomicOp::CompareSwap { expected, new } => word
+            .compare_exchange(expected as u32, new as u32, Ordering::AcqRel, Ordering::Acquire)
+            .unwrap_or_else(|found| found),
+    })
+}
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "operates on words of the test")]
+mod tests {
+    use super::*;
+
+    const OPERATIONS: [AtomicOp; 13] = [
+        AtomicOp::FetchAdd(0x8081_8283_8485_86f0),
+        AtomicOp::FetchOr(0x0f0f_0f0f_0f0f_0f0f),
+        AtomicOp::FetchAnd(0x0ff0_0ff0_0ff0_0ff0),
+        AtomicOp::FetchXor(0xffff_0000_ffff_0101),
+        AtomicOp::FetchMin(0x7070_7070_7070_7070),
+        AtomicOp::FetchMax(0x7070_7070_7070_7070),
+        AtomicOp::FetchMinSigned(0x7070_7070_7070_7070),
+        AtomicOp::FetchMaxSigned(0x7070_7070_7070_7070),
+        AtomicOp::FetchAddFloat(0x3ff8_0000_3fc0_0000),
+        AtomicOp::FetchMinFloat(0x3ff8_0000_3fc0_0000),
+        AtomicOp::FetchMaxFloat(0x3ff8_0000_3fc0_0000),
+        AtomicOp::Swap(0x0102_0304_0506_0708),
+        AtomicOp::CompareSwap { expected: 0xf1f2_f3f4_f5f6_f7f8, new: 0x1112_1314_1516_1718 },
+    ];
+
+    /// What `operation` makes of the low bits of `old`, by the methods on values.
+    fn on_value(width: Width, operation: AtomicOp, old: u64) -> u64 {
+        match width {
+            Width::Bits64 => operation.on_u64(old),
+            Width::Bits32 => operation.on_u32(old as u32).into(),
+            Width::Bits16 | Width::Bits8 => operation.on_small(width, old as u16).into(),
+        }
+    }
+
+    #[test]
+    fn a_word_changes_as_its_value_would_and_its_neighbours_stay() {
+        for bytes in [1, 2, 4, 8] {
+            let width = Width::of_bytes(bytes).expect("there are words of this size");
+            assert_eq!(width.bytes(), bytes as u64);
+            for operation in OPERATIONS {
+                for old in [0, 0xf1f2_f3f4_f5f6_f7f8_u64, u64::MAX, 0x0102_0304_0506_0708] {
+                    let mut words = [u64::MAX, old.to_le(), 0];
+                    let old = old & u64::MAX >> (64 - 8 * bytes);
+                    // SAFETY: the word is the first bytes of the second one, which nobody else reaches.
+                    let found = unsafe { update((&raw mut words[1]).cast(), width, operation) };
+                    assert_eq!(found, Some(old), "{operation:?} on {bytes} bytes");
+                    let new = words[1].to_le() & u64::MAX >> (64 - 8 * bytes);
+                    assert_eq!(
+                        new,
+                        on_value(width, operation, old),
+                        "{operation:?} on {old:#x}, {bytes} bytes"
+                    );
+                    assert_eq!((words[0], words[2]), (u64::MAX, 0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_not_aligned_stays_as_it_is() {
+        let mut words = [0_u64; 2];
+        for (width, offset) in [(Width::Bits64, 4), (Width::Bits32, 2), (Width::Bits16, 1)] {
+            // SAFETY: the bytes from `offset` on are the words'.
+            let found =
+                unsafe { update((&raw mut words).cast::<u8>().add(offset), width, AtomicOp::Swap(7)) };
+            assert_eq!((found, words), (None, [0; 2]));
+        }
+        assert_eq!([0, 3, 16].map(Width::of_bytes), [None; 3]);
+    }
+}
