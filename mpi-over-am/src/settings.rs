@@ -202,7 +202,7 @@ table! { Settings, older OLDER;
         broadcast_tree_bytes_max: u64 = collectives.broadcast_tree_bytes_max, "AM_BROADCAST_TREE_BYTES_MAX";
     "Length of a piece in the chain of a long MPI_Bcast, in bytes.",
         broadcast_piece_bytes: u64 = collectives.broadcast_piece_bytes, "AM_BROADCAST_PIECE_BYTES", 1..=1 << 40;
-    "Largest MPI_Reduce, in bytes, that uses a tree. In longer ones each task reduces a part of the vector.",
+    "Largest MPI_Reduce, in bytes, that uses a tree. In longer ones each task reduces a part of the vector. Two tasks use the tree up to 1 MiB in any case.",
         reduce_tree_bytes_max: u64 = collectives.reduce_tree_bytes_max, "AM_REDUCE_TREE_BYTES_MAX";
     "Length of the pieces in which a long vector is reduced, in bytes: small enough that a piece from each task stays in the cache.",
         reduce_piece_bytes: u64 = collectives.reduce_piece_bytes, "AM_REDUCE_PIECE_BYTES", 1..=1 << 40;

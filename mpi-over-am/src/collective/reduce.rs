@@ -1,13 +1,18 @@
 //! The reduction to one task.
 //!
 //! Short vectors go up a binomial tree, whose root is the task that gets the result; if the operation does not commute it is rank 0, which
-//! then passes the result on. For long vectors each task reduces a chunk, and the root collects the chunks.
+//! then passes the result on. For long vectors each task reduces a chunk, and the root collects the chunks. Two tasks use the tree, which is one
+//! message, for longer vectors than more tasks do.
 
 use super::chunks::{Chunks, Pieces};
 use super::tree::Tree;
 use super::{Plan, reduce_scatter};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
+
+/// Longest vector, in bytes, that two tasks reduce by one message, whatever the setting `reduce_tree_bytes_max`, if the operation commutes. By
+/// chunks 64 KiB took 1.9 times as long, and 1 MiB 1.3 times.
+const TREE_OF_TWO_BYTES_MAX: u64 = 1 << 20;
 
 /// Combines every task's `own` into `into` at rank `root`. At the root `own` is `None` where `into` holds it.
 pub(super) fn reduce(
@@ -18,7 +23,8 @@ pub(super) fn reduce(
 ) -> Result<()> {
     let is_in_place = own.is_none();
     let Some(own) = own.cloned().or_else(|| into.map(RecvData::as_send)) else { return Ok(()) };
-    let is_long = own.packed_len() > plan.selection().reduce_tree_bytes_max
+    let of_two = if plan.size() == 2 && plan.is_commutative() { TREE_OF_TWO_BYTES_MAX } else { 0 };
+    let is_long = own.packed_len() > plan.selection().reduce_tree_bytes_max.max(of_two)
         && own.count() >= u64::from(plan.size())
         && plan.size() > 1;
     if is_long {
