@@ -18,7 +18,10 @@ pub enum Phase {
     Eager,
     /// A ring of messages of a megabyte.
     Rendezvous,
-    /// Collectives of all kinds.
+    /// A ring of messages of 16 megabytes that go through pipes: sender and receiver copy them at the same time. A task that dies by
+    /// its own hand does so when its messages have begun, and before they are whole.
+    Pipe,
+    /// Collectives of all kinds: the death comes between two messages of one, or between two of them.
     Collective,
     /// All want the lock of one window; the task that dies holds it.
     WindowLock,
@@ -28,16 +31,27 @@ pub enum Phase {
 
 impl Phase {
     /// All phases.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Init,
         Self::Connection,
         Self::Registration,
         Self::Eager,
         Self::Rendezvous,
+        Self::Pipe,
         Self::Collective,
         Self::WindowLock,
         Self::Finalize,
     ];
+
+    /// What the launcher is told beside.
+    #[must_use]
+    pub fn options(self) -> &'static [&'static str] {
+        match self {
+            // Where tasks outnumber processors there are no pipes, since waits do not spin: here they do.
+            Self::Pipe => &["--env", "AM_SPIN_MICROSECONDS_MAX=200"],
+            _ => &[],
+        }
+    }
 }
 
 /// How a process dies.
@@ -165,7 +179,11 @@ impl Plan {
             victim,
             phase,
             wrapper: if wrapper == Wrapper::Silent && !system_tells() { Wrapper::Honest } else { wrapper },
-            memory: random.one_of(&["auto", "auto", "kernel", "staged"]),
+            memory: match (random.one_of(&["auto", "auto", "kernel", "staged"]), phase) {
+                // The other ways have no pipes.
+                (_, Phase::Pipe) => "auto",
+                (memory, _) => memory,
+            },
             steps: random.below(40),
             delay: Duration::from_micros(u64::from(random.below(8000))),
             survivors_panic: random.below(3) == 0,

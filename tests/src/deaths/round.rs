@@ -69,6 +69,7 @@ fn start(plan: &Plan, amrun: &Path, program: &Path, mark: &str, logs: &Logs) -> 
         .args(["--default-signal=HUP,INT,QUIT,TERM", "sh", "-c", "ulimit -c 0; exec \"$0\" \"$@\""])
         .arg(amrun)
         .args(["-n", &plan.tasks.to_string(), "--env", &format!("AM_MEMORY={}", plan.memory)])
+        .args(plan.phase.options())
         .args(plan.wrapper.words())
         .arg(program)
         .env(ROUND, format!("{}:{}", plan.seed, plan.round))
@@ -133,22 +134,23 @@ fn wait(job: &mut Child) -> Result<i32, String> {
     }
 }
 
-/// Checks that no process of the job lives and no file in shared memory was added.
+/// Checks that no process of the job lives and no file in shared memory was added. Files of other programs come and go meanwhile, so only
+/// those count that stay.
 fn nothing_is_left(mark: &str, before: &[PathBuf]) -> Result<(), String> {
     let end = Instant::now() + VANISH_WITHIN;
     loop {
         let left = marked(MARK, mark);
-        if left.is_empty() {
-            break;
+        let added: Vec<_> = shared_memory_files().into_iter().filter(|file| !before.contains(file)).collect();
+        if left.is_empty() && added.is_empty() {
+            return Ok(());
         }
         if Instant::now() > end {
             let names = left.iter().map(|pid| fs::read_to_string(format!("/proc/{pid}/stat")));
-            return Err(format!("it has left processes: {:?}", names.collect::<Vec<_>>()));
+            let names: Vec<_> = names.collect();
+            return Err(format!("it has left processes: {names:?}, and files: {added:?}"));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    let added: Vec<_> = shared_memory_files().into_iter().filter(|file| !before.contains(file)).collect();
-    if added.is_empty() { Ok(()) } else { Err(format!("it has left files: {added:?}")) }
 }
 
 fn shared_memory_files() -> Vec<PathBuf> {

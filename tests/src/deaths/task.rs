@@ -10,7 +10,7 @@ use am_core::buffer::Access;
 use am_via::Task;
 use mpi_over_am::op::PredefinedOp;
 use mpi_over_am::window::{Assertion, Lock, Window};
-use mpi_over_am::{Communicator, Environment, Info, op};
+use mpi_over_am::{Communicator, Environment, Info, Source, op};
 
 use super::plan::{Phase, Plan, Victim, Way};
 use super::{ROUND, SURVIVOR_CODE, VICTIM_CODE};
@@ -23,6 +23,10 @@ pub(super) const SURVIVOR: &str = "survivor ";
 const FOR_EVER: Duration = Duration::from_secs(1000);
 /// How often each task takes a window's lock that one of them will keep.
 const LOCKS: u32 = 100;
+/// Bytes of a message of the phase that dies amid pipes.
+const PIPED_BYTES: usize = 16 << 20;
+/// How often a task makes progress with such messages before its step.
+const LOOKS: u32 = 20;
 /// Stack that a thread uses up at each step of its way down.
 const STEP_BYTES: usize = 4096;
 
@@ -95,7 +99,7 @@ impl Player {
                 }
                 Ok(())
             }
-            Phase::Eager | Phase::Rendezvous | Phase::Collective => {
+            Phase::Eager | Phase::Rendezvous | Phase::Pipe | Phase::Collective => {
                 let mpi = Environment::init()?;
                 let world = mpi.world();
                 world.barrier()?;
@@ -103,6 +107,7 @@ impl Player {
                 match self.plan.phase {
                     Phase::Eager => self.ring(&world, 1 + self.plan.steps as usize * 30),
                     Phase::Rendezvous => self.ring(&world, 1 << 20),
+                    Phase::Pipe => self.pipe(&world),
                     _ => self.collectives(&world),
                 }
             }
@@ -160,6 +165,24 @@ impl Player {
             world.sendrecv(&data, next, 0, &mut buffer, before, 0)?;
             Ok(())
         })
+    }
+
+    fn pipe(&self, world: &Communicator) -> Outcome {
+        let (next, before) = ((self.me + 1) % world.size(), (self.me + world.size() - 1) % world.size());
+        let (data, mut buffer) = (vec![7_u8; PIPED_BYTES], vec![0_u8; PIPED_BYTES]);
+        for step in 0.. {
+            world.scope(|scope| {
+                let receive = scope.irecv(&mut buffer, before, 0)?;
+                let send = scope.isend(&data, next, 0)?;
+                // Some of both is copied here, and some is left.
+                for _ in 0..LOOKS {
+                    world.iprobe(Source::Any, 1)?;
+                }
+                self.step(step);
+                scope.wait_all([receive, send]).map(drop)
+            })?;
+        }
+        Ok(())
     }
 
     fn collectives(&self, world: &Communicator) -> Outcome {
