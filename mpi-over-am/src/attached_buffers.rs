@@ -4,10 +4,11 @@
 //! been sent.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::ManuallyDrop;
 
-use am_core::buffer::{RawBuffer, RawBytes};
+use am_core::buffer::RawBuffer;
 
-use crate::buffer::{LentMemory, OwnedMemory};
+use crate::buffer::{Keeps, KeptVec, LentMemory, keep_vec};
 use crate::context_id;
 use crate::error::{Error, Result};
 use crate::request_id::RequestId;
@@ -81,6 +82,11 @@ pub(crate) struct AttachedBuffers {
     sent: u64,
 }
 
+// SAFETY: a message's piece is free only when its request is over (`free_oldest`). A buffer is leaked unless it is detached without a message in
+// it (`into_memory`).
+#[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
+unsafe impl Keeps for AttachedBuffers {}
+
 impl AttachedBuffers {
     /// Attaches memory.
     ///
@@ -90,7 +96,8 @@ impl AttachedBuffers {
         if let Some(attached) = self.by_owner.get(&owner) {
             return Err(Error::BufferAttached { attached: attached.len() as u64 });
         }
-        self.by_owner.insert(owner, AttachedBuffer::new(memory));
+        let attached = AttachedBuffer::new(self, memory);
+        self.by_owner.insert(owner, attached);
         Ok(())
     }
 
@@ -123,27 +130,16 @@ impl AttachedBuffers {
             .find(|owner| self.by_owner.contains_key(owner))
     }
 
-    /// Lets `fill` write a message of `len` bytes into a free contiguous piece. Returns its offset and its bytes; `None` if no piece is
-    /// long enough.
-    pub(crate) fn fill(
-        &mut self,
-        owner: BufferOwner,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Option<(usize, RawBytes)> {
-        let attached = self.by_owner.get_mut(&owner)?;
+    /// Where a message of `len` bytes is free in one piece, and where in the buffer that begins. `None` if no piece is as long.
+    pub(crate) fn free_piece(&self, owner: BufferOwner, len: usize) -> Option<(usize, RawBuffer)> {
+        let attached = self.by_owner.get(&owner)?;
         let start = attached.place(needed_bytes(len))?;
-        Some((start, attached.memory.as_mut()?.fill(start, len, fill)?))
+        Some((start, attached.memory.as_ref()?.bytes.part(start, len)?))
     }
 
     /// Whether each message of the buffer gets its own memory.
     pub(crate) fn is_automatic(&self, owner: BufferOwner) -> bool {
         self.by_owner.get(&owner).is_some_and(|attached| attached.memory.is_none())
-    }
-
-    /// Whether there is a free piece for a message of `len` bytes.
-    pub(crate) fn fits(&self, owner: BufferOwner, len: usize) -> bool {
-        self.by_owner.get(&owner).is_some_and(|attached| attached.place(needed_bytes(len)).is_some())
     }
 
     /// Notes that a message was sent from the piece at `start`.
@@ -196,8 +192,15 @@ impl AttachedBuffers {
 #[derive(Debug)]
 struct AttachedBuffer {
     /// `None`: each message has its own memory.
-    memory: Option<OwnedMemory>,
+    memory: Option<Memory>,
     in_use: VecDeque<Segment>,
+}
+
+#[derive(Debug)]
+struct Memory {
+    bytes: RawBuffer,
+    /// What they are the bytes of; `None`: of memory that is lent. Not dropped with this: a message may be in it.
+    vector: Option<ManuallyDrop<KeptVec>>,
 }
 
 /// The piece of one message.
@@ -212,10 +215,13 @@ struct Segment {
 
 impl AttachedBuffer {
     /// Attaches memory.
-    fn new(memory: SendBuffer) -> Self {
+    fn new(keeper: &impl Keeps, memory: SendBuffer) -> Self {
         let memory = match memory {
-            SendBuffer::Owned(memory) => Some(OwnedMemory::new(memory)),
-            SendBuffer::Lent(memory) => Some(OwnedMemory::lent(memory)),
+            SendBuffer::Owned(vector) => {
+                let (vector, bytes) = keep_vec(keeper, vector);
+                Some(Memory { bytes, vector: Some(ManuallyDrop::new(vector)) })
+            }
+            SendBuffer::Lent(bytes) => Some(Memory { bytes, vector: None }),
             SendBuffer::Automatic => None,
         };
         Self { memory, in_use: VecDeque::new() }
@@ -223,15 +229,18 @@ impl AttachedBuffer {
 
     /// Bytes in all.
     fn len(&self) -> usize {
-        self.memory.as_ref().map_or(0, OwnedMemory::len)
+        self.memory.as_ref().map_or(0, |memory| memory.bytes.len())
     }
 
     /// The memory, if no message is left in it; otherwise it is leaked.
     fn into_memory(self) -> Option<SendBuffer> {
-        let Some(memory) = self.memory else { return Some(SendBuffer::Automatic) };
-        match memory.into_vec(&self.in_use) {
-            Ok(memory) => memory.map(SendBuffer::Owned),
-            Err(lent) => Some(SendBuffer::Lent(lent)),
+        match self.memory {
+            None => Some(SendBuffer::Automatic),
+            Some(Memory { bytes, vector: None }) => Some(SendBuffer::Lent(bytes)),
+            Some(Memory { vector: Some(vector), .. }) if self.in_use.is_empty() => {
+                ManuallyDrop::into_inner(vector).into_vec().map(SendBuffer::Owned)
+            }
+            Some(_) => None,
         }
     }
 
@@ -275,7 +284,7 @@ mod tests {
 
     #[test]
     fn room_is_found_behind_the_newest_message_or_before_the_oldest() {
-        let mut attached = AttachedBuffer::new(vec![0; 640].into());
+        let mut attached = AttachedBuffer::new(&AttachedBuffers::default(), vec![0; 640].into());
         assert_eq!(attached.place(640), Some(0));
         assert_eq!(attached.place(641), None);
         attached.in_use.push_back(segment(0, 256));

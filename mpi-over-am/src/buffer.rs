@@ -116,9 +116,19 @@ pub(crate) fn lend_raw<R>(bytes: &[u8], send: impl FnOnce(RawBytes) -> R) -> R {
     send(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
 }
 
-/// What keeps memory for operations that it starts: the memory stays where it is, is neither freed nor touched until the operation that got
-/// it has ended, and is leaked if that never ends. A type says at its `impl` how it does so; functions that hand memory over ask for one.
-pub(crate) trait Keeps {}
+/// What keeps memory for operations that it starts. Functions that hand memory over ask for one.
+///
+/// # Safety
+/// Memory that was handed over for an operation of the keeper's stays where it is, and is neither freed nor touched against the operation,
+/// until that has ended; it is leaked if the operation never ends.
+pub(crate) unsafe trait Keeps {}
+
+/// A vector that a keeper keeps, and its bytes, for operations of the keeper's.
+pub(crate) fn keep_vec(_keeper: &impl Keeps, bytes: Vec<u8>) -> (KeptVec, RawBuffer) {
+    let (kept, at, len) = KeptVec::with_bytes(bytes);
+    // SAFETY: the bytes are those of the vector, on the heap. The keeper neither frees nor touches what an operation has of them (`Keeps`).
+    (kept, unsafe { RawBuffer::new(at, len) })
+}
 
 /// The elements of a slice, for an operation of `_keeper`'s.
 pub(crate) fn bytes_to_keep<T: NoUninit>(_keeper: &impl Keeps, data: &[T]) -> RawBytes {
@@ -164,78 +174,6 @@ pub(crate) fn amsend<F: Fabric, H: HandlerSet>(
     // SAFETY: whoever made `bytes` has promised that they stay readable and unwritten until the operation has ended: until
     // this returns Done or an error, or the request is reported.
     unsafe { context.start_raw(Amsend { target, handler, uhdr, options }, bytes, request) }
-}
-
-const ZEROES: [u8; 4096] = [0; 4096];
-
-/// Memory that the library owns while operations send from it.
-#[derive(Debug)]
-pub(crate) struct OwnedMemory {
-    memory: RawBuffer,
-    /// Of the vector that it was; `None` if it is lent.
-    capacity: Option<usize>,
-}
-
-impl OwnedMemory {
-    /// Takes a vector over.
-    pub(crate) fn new(memory: Vec<u8>) -> Self {
-        let mut memory = std::mem::ManuallyDrop::new(memory);
-        let capacity = memory.capacity();
-        // SAFETY: the vector is never used or freed but by `into_vec`, when no operation uses a part of it.
-        let memory = unsafe { raw_buffer(memory.as_mut_slice()) };
-        Self { memory, capacity: Some(capacity) }
-    }
-
-    /// Takes over memory that its maker has promised to leave alone.
-    pub(crate) fn lent(memory: RawBuffer) -> Self {
-        // So that every part is initialised, as those of a vector are.
-        for offset in (0..memory.len()).step_by(ZEROES.len()) {
-            if let Some(rest) = memory.part(offset, ZEROES.len().min(memory.len() - offset)) {
-                rest.fill_from(&ZEROES);
-            }
-        }
-        Self { memory, capacity: None }
-    }
-
-    /// Bytes in all.
-    pub(crate) fn len(&self) -> usize {
-        self.memory.len()
-    }
-
-    /// Lets `fill` write `len` bytes at `offset`, for an operation to send from there; `None` if they don't fit. The caller
-    /// lets no two operations have the same part.
-    pub(crate) fn fill(
-        &mut self,
-        offset: usize,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Option<RawBytes> {
-        let part = self.memory.part(offset, len)?;
-        // SAFETY: the part lies inside the vector's initialised bytes (`part`), which outlive this call; no operation has it
-        // (the caller's word), and `self` is exclusively borrowed.
-        fill(unsafe { std::slice::from_raw_parts_mut(part.at().as_ptr(), len) });
-        Some(part.as_bytes())
-    }
-
-    /// Gives the vector back, once `in_use` is empty; `None`, and the memory is leaked, if it is not. `in_use` is all that was
-    /// filled and is not over yet.
-    ///
-    /// # Errors
-    /// The memory itself, if it was lent.
-    pub(crate) fn into_vec<T>(
-        self,
-        in_use: &std::collections::VecDeque<T>,
-    ) -> std::result::Result<Option<Vec<u8>>, RawBuffer> {
-        let Some(capacity) = self.capacity else { return Err(self.memory) };
-        if !in_use.is_empty() {
-            return Ok(None);
-        }
-        let len = self.memory.len();
-        // SAFETY: pointer, length and capacity are those of the vector that `new` took over, and only this call, which
-        // consumes the owner, gives them back. The bytes are initialised: they came so, and only bytes were written. No
-        // operation uses a part of the memory any more (just checked).
-        Ok(Some(unsafe { Vec::from_raw_parts(self.memory.at().as_ptr(), len, capacity) }))
-    }
 }
 
 #[cfg(test)]

@@ -125,8 +125,9 @@ fn first_turn<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>) -> Turn<'_, 
     Turn::enter(shared).expect("an environment that is being made has no other call")
 }
 
-/// What it starts is in the table of requests, which gives memory back when the operation is over, and leaks it if it never is.
-impl<F: Fabric, L: LockPolicy> Keeps for Communicator<F, L> {}
+// SAFETY: what it starts is in the table of requests, which gives memory back when the operation is over, and leaks it if it never is.
+#[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
+unsafe impl<F: Fabric, L: LockPolicy> Keeps for Communicator<F, L> {}
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// All tasks of the job.

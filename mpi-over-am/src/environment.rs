@@ -1,7 +1,6 @@
 //! The beginning and the end of an MPI program.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
@@ -9,6 +8,7 @@ use am_core::task::TaskId;
 use crate::attached_buffers::{BufferOwner, SendBuffer};
 use crate::blocking::{detach, flush};
 use crate::communicator::Communicator;
+use crate::counts::{self, Counts};
 use crate::error::Result;
 use crate::error_handler::ErrorHandler;
 use crate::info::Info;
@@ -17,7 +17,6 @@ use crate::notes::Key;
 use crate::policy::{ByCall, LockPolicy, OneThread, StateCell, Threads};
 use crate::progress::end;
 use crate::progress_thread::ProgressThread;
-use crate::queues::{self, Counts};
 use crate::request_id::RequestId;
 use crate::request_table::{Parts, Phase};
 use crate::session::Session;
@@ -48,7 +47,7 @@ impl Environment {
     }
 
     /// [`init`](Self::init) with changed settings. Settings that concern both ends of a message must be the same in all tasks: all except
-    /// the limits of posted receives and long sends, `debug` and `dump_queues`.
+    /// the limits of posted receives and long sends, and `debug`.
     ///
     /// # Errors
     /// As for [`init`](Self::init).
@@ -123,11 +122,7 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
             joined.say_all();
         }
         ByCall::look_at_recorder();
-        let environment = Self::on_fabric(joined.fabric(context)?, &settings)?;
-        if settings.dump_queues {
-            environment.show_queues_when(joined.note_usr2()?);
-        }
-        Ok(environment)
+        Self::on_fabric(joined.fabric(context)?, &settings)
     }
 }
 
@@ -191,23 +186,12 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         })
     }
 
-    /// The contents of this task's queues as text: posted receives, messages without a receive, operations under way.
-    ///
-    /// # Errors
-    /// Those of any call: a call from inside another one, an error left by an earlier one.
-    pub fn queues(&self) -> Result<String> {
-        let state = self.state()?;
-        Ok(state.context.handlers().queues().show(state.context.task()))
-    }
-
     /// Counts of what this task has done so far, and the lengths of its queues.
     ///
     /// # Errors
-    /// As for [`queues`](Self::queues).
+    /// As any call: a call from inside another one, an error that an earlier one has left.
     pub fn counts(&self) -> Result<Counts> {
-        let mut state = self.state()?;
-        let waiting = state.context.handlers().queues().counts();
-        Ok(queues::counts(&mut state.context, waiting))
+        Ok(counts::counts(&mut self.state()?.context))
     }
 
     /// Updates the environment after a change of the watched events ([`events::watch`](crate::events::watch)): matches of messages are
@@ -218,15 +202,6 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     pub fn look_at_watched(&self) -> Result<()> {
         Turn::<F, L>::enter(&*self.shared)?.handlers().completions.look_at_watched();
         Ok(())
-    }
-
-    /// Prints the queues to standard error when `wanted` has become true, at the next wait or test.
-    pub(crate) fn show_queues_when(&self, wanted: &'static AtomicBool) {
-        if let Ok(mut state) = Turn::<F, L>::enter(&*self.shared) {
-            let handlers = state.handlers();
-            handlers.show_queues = Some(wanted);
-            handlers.has_chores = true;
-        }
     }
 
     /// The communicator of all tasks (`MPI_COMM_WORLD`).

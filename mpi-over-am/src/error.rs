@@ -468,12 +468,6 @@ pub enum Error {
     /// A call after [`Environment::finalize`](crate::Environment::finalize).
     #[error("the environment has been finalized: no call is possible any more")]
     Finalized,
-    /// SIGUSR2 cannot be caught.
-    #[error("SIGUSR2 is to print the queues (AM_DUMP_QUEUES), and cannot be caught: {error}")]
-    Signal {
-        /// The system's error.
-        error: std::io::Error,
-    },
     /// The progress thread cannot be started.
     #[error(
         "the thread that makes progress cannot be started: {error}; the system may allow no more threads"
@@ -531,7 +525,7 @@ impl Error {
                 mpi_datatype::Error::Conversion { .. } => ErrorClass::Conversion,
                 _ => ErrorClass::Argument,
             },
-            Self::Signal { .. } | Self::Thread { .. } => ErrorClass::Other,
+            Self::Thread { .. } => ErrorClass::Other,
             Self::TooMany { .. }
             | Self::NotReady { .. }
             | Self::Cancelled
@@ -580,7 +574,7 @@ impl Error {
             | Self::NotReady { side: Side::Sender, .. } => Fault::Caller,
             Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } => Fault::Peer,
             Self::BufferExhausted { .. } | Self::TooMany { .. } => Fault::Resource,
-            Self::Signal { .. } | Self::Thread { .. } | Self::Unshareable { .. } => Fault::System,
+            Self::Thread { .. } | Self::Unshareable { .. } => Fault::System,
             Self::Core(error) => error.fault(),
         }
     }

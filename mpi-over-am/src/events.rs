@@ -10,6 +10,8 @@ use std::time::Instant;
 
 use am_core::record;
 
+use crate::matching::Envelope;
+
 /// Events that wait to be taken, at most.
 pub const EVENTS_MAX: usize = 1024;
 
@@ -153,26 +155,76 @@ pub(crate) fn is_watched(kind: EventKind) -> bool {
     WATCHED.load(Ordering::Relaxed) & kind.bit() != 0
 }
 
-/// Records an event if its kind is watched: by tools with its numbers; `tell` tells it to the recorder.
+/// What there is to say of an event, to tools and to the recorder alike.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fact<'a> {
+    /// Of a collective.
+    pub(crate) name: &'a str,
+    /// The rank that sends, or to which this task does; of a collective, how many there are.
+    pub(crate) rank: u32,
+    /// The task of that rank, where it is known.
+    pub(crate) task: Option<u32>,
+    pub(crate) tag: i32,
+    pub(crate) context: u32,
+    pub(crate) bytes: u64,
+    /// The message lay here before its receive.
+    pub(crate) was_early: bool,
+}
+
+impl Fact<'_> {
+    /// What a message's envelope says.
+    pub(crate) fn of_message(envelope: &Envelope, bytes: u64) -> Self {
+        let (rank, tag, context) = (envelope.source(), envelope.tag(), envelope.context_id().0);
+        Self { rank, tag, context, bytes, ..Self::default() }
+    }
+
+    /// The numbers that [`EventKind::description`] names.
+    fn words(&self, kind: EventKind) -> [i64; WORDS] {
+        let &Self { rank, tag, context, bytes, was_early, .. } = self;
+        let (rank, tag, context) = (rank.into(), tag.into(), context.into());
+        match kind {
+            EventKind::MessageEarly | EventKind::MessageMatched | EventKind::RendezvousBegun => {
+                [rank, tag, context, bytes.cast_signed(), was_early.into()]
+            }
+            EventKind::RendezvousEnded => [rank, tag, bytes.cast_signed(), 0, 0],
+            EventKind::CollectiveBegun | EventKind::CollectiveEnded => [context, rank, 0, 0, 0],
+        }
+    }
+
+    /// The same for the recorder.
+    fn recorded(&self, kind: EventKind) -> record::Event<'_> {
+        let &Self { name, task: peer, tag, context, bytes: amount, .. } = self;
+        let (kind, name) = match kind {
+            EventKind::MessageEarly => (record::EventKind::Mark, "early arrival"),
+            EventKind::MessageMatched => (record::EventKind::Received, "received"),
+            EventKind::RendezvousBegun => (record::EventKind::Mark, "rendezvous begun"),
+            EventKind::RendezvousEnded => (record::EventKind::Mark, "rendezvous ended"),
+            EventKind::CollectiveBegun => (record::EventKind::Begin, name),
+            EventKind::CollectiveEnded => (record::EventKind::End, ""),
+        };
+        record::Event { kind, name, peer, tag, context, amount }
+    }
+}
+
+/// Tells an event, if its kind is watched: the tools that watch it, and the recorder.
 #[inline(always)]
-pub(crate) fn record<const N: usize>(kind: EventKind, words: impl FnOnce() -> [i64; N], tell: impl FnOnce()) {
+pub(crate) fn tell<'a>(kind: EventKind, fact: impl FnOnce() -> Fact<'a>) {
     if is_watched(kind) {
-        // Both closures are in line: what they borrow can stay in registers otherwise.
-        if BY_TOOLS.load(Ordering::Relaxed) & kind.bit() != 0 {
-            keep(kind, &words());
-        }
-        if record::is_on() {
-            tell();
-        }
+        // The closure is in line: what it borrows can stay in registers otherwise.
+        tell_now(kind, &fact());
     }
 }
 
 #[cold]
 #[inline(never)]
-fn keep(kind: EventKind, given: &[i64]) {
-    debug_assert_eq!(given.len(), kind.description().2.len(), "the description names each number");
-    let mut words = [0; WORDS];
-    words[..given.len()].copy_from_slice(given);
+fn tell_now(kind: EventKind, fact: &Fact<'_>) {
+    if BY_TOOLS.load(Ordering::Relaxed) & kind.bit() != 0 {
+        keep(kind, fact.words(kind));
+    }
+    record::tell(&fact.recorded(kind));
+}
+
+fn keep(kind: EventKind, words: [i64; WORDS]) {
     let mut log = log();
     if log.events.len() >= EVENTS_MAX {
         log.dropped[kind as usize] += 1;
@@ -190,11 +242,11 @@ mod tests {
     #[test]
     fn watched_kinds_are_recorded_in_order_and_what_is_too_much_is_counted() {
         use EventKind::{CollectiveBegun, CollectiveEnded};
-        record(CollectiveBegun, || -> [i64; 2] { panic!("nobody watches") }, || panic!("nobody records"));
+        tell(CollectiveBegun, || panic!("nobody watches"));
         watch([CollectiveBegun]);
-        record(CollectiveEnded, || -> [i64; 2] { panic!("it is not watched") }, || ());
-        for number in 0..EVENTS_MAX as i64 + 3 {
-            record(CollectiveBegun, || [number, 4], || panic!("nobody records"));
+        tell(CollectiveEnded, || panic!("it is not watched"));
+        for context in (0..).take(EVENTS_MAX + 3) {
+            tell(CollectiveBegun, || Fact { context, rank: 4, ..Fact::default() });
         }
         watch([]);
         assert!(!is_watching());

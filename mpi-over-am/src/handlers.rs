@@ -3,10 +3,8 @@
 //! They are known when the program is compiled and are code of this library, so am-core calls them directly and sets no mark.
 //! A handler never waits and never sends; it reports to the sender by the completion's answer.
 
-use std::sync::atomic::AtomicBool;
-
 use am_core::buffer::Arrived;
-use am_core::fabric::WaitFacts;
+use am_core::fabric::{UnderWay, WaitFacts};
 use am_core::handler::{
     Answer, Completion, Delivered, HandlerId, HandlerSet, Message, MessageName, Place, Reply, Ticket,
 };
@@ -20,11 +18,10 @@ use crate::context_id::Peers;
 use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint, part_of_number};
 use crate::envelope;
 use crate::error::{Error, Side};
-use crate::events::{self, EventKind};
-use crate::matching::{EarlyArrivalQueue, Envelope, Pattern};
+use crate::events::{self, EventKind, Fact};
+use crate::matching::{EarlyArrivalQueue, Envelope};
 use crate::message::Room;
 use crate::notes::Notes;
-use crate::queues::Queues;
 use crate::request_id::RequestId;
 use crate::request_table::{Requests, Wakers};
 use crate::settings::Settings;
@@ -74,11 +71,9 @@ pub(crate) struct MpiHandlers {
     pub(crate) deferred: Vec<Error>,
     /// For buffered sends.
     pub(crate) attached: AttachedBuffers,
-    /// Becomes true when the queues should be printed.
-    pub(crate) show_queues: Option<&'static AtomicBool>,
-    /// Each progress call has more to do than to poll am-core: completions other than in context, or a request to print the queues.
-    pub(crate) has_chores: bool,
-    /// The tasks behind the ranks of communicators, for a report of what this task waits for.
+    /// The task that is in the way of the window's lock that a call waits for, for a report of what this task waits for.
+    pub(crate) waits_for_lock_of: Option<TaskId>,
+    /// The tasks behind the ranks of communicators, for the same report.
     pub(crate) peers: Peers,
     /// Several threads of this task may call: another one may end a wait.
     pub(crate) has_threads: bool,
@@ -102,27 +97,10 @@ impl MpiHandlers {
             attention: false,
             deferred: Vec::new(),
             attached: AttachedBuffers::default(),
-            show_queues: None,
-            has_chores: false,
+            waits_for_lock_of: None,
             peers: Peers::default(),
             has_threads: false,
             num_tasks,
-        }
-    }
-
-    /// What waits here.
-    pub(crate) fn queues(
-        &self,
-    ) -> Queues<impl Iterator<Item = (Pattern, u64)>, impl Iterator<Item = (&Envelope, &EarlyMessage)>> {
-        Queues {
-            posted: self.requests.posted(),
-            posted_receives: self
-                .requests
-                .posted_receives()
-                .map(|(pattern, request)| (pattern, request.number())),
-            early_len: self.early.len(),
-            early: self.early.iter().map(|(_, envelope, message)| (envelope, message)),
-            under_way: self.requests.unfinished().len(),
         }
     }
 
@@ -381,13 +359,9 @@ impl HandlerSet for MpiHandlers {
         let (request, placed) = (RequestId::from_number(request), delivered.placed);
         self.requests.complete(request, delivered);
         if self.requests.is_receive(request) {
-            let words = || {
-                let Status { source, tag, .. } = self.requests.status(request).unwrap_or_default();
-                [source.into(), tag.into(), placed.cast_signed()]
-            };
-            events::record(EventKind::RendezvousEnded, words, || {
-                let ended = record::Event::plain(record::EventKind::Mark, "rendezvous ended");
-                record::tell(&record::Event { amount: placed, ..ended });
+            events::tell(EventKind::RendezvousEnded, || {
+                let Status { source: rank, tag, .. } = self.requests.status(request).unwrap_or_default();
+                Fact { rank, tag, bytes: placed, ..Fact::default() }
             });
         }
     }
@@ -419,7 +393,12 @@ impl HandlerSet for MpiHandlers {
 
     fn add_to_facts(&self, facts: &mut WaitFacts) {
         facts.may_end_alone |= self.has_threads;
-        let posted = self.requests.posted_receives().map(|(pattern, _)| pattern);
+        facts.operations.extend(self.waits_for_lock_of.map(|task| UnderWay {
+            what: "window lock",
+            partner: Some(task),
+            details: String::new(),
+        }));
+        let posted = self.requests.posted_receives();
         let early = self.early.iter().map(|(_, envelope, message)| (*envelope, message));
         let sends = self.requests.unacknowledged().map(|(_, task)| task);
         waits::add_facts(facts, &self.peers, posted, sends, early);
@@ -462,19 +441,15 @@ impl MpiHandlers {
     #[cold]
     #[inline(never)]
     fn record_match_now(&self, source: TaskId, envelope: Envelope, len: u64, was_early: bool) {
-        let words = || {
-            let [source, tag, context, bytes] = words_of(&envelope, len);
-            [source, tag, context, bytes, i64::from(was_early)]
-        };
-        events::record(EventKind::MessageMatched, words, || {
-            let (tag, context) = (envelope.tag(), envelope.context_id().0);
-            let received = record::Event::plain(record::EventKind::Received, "received");
-            record::tell(&record::Event { peer: Some(source.0), tag, context, amount: len, ..received });
-            tell_length("posted receives", self.requests.posted());
-            if was_early {
-                tell_length("early messages", self.early.len());
-            }
+        events::tell(EventKind::MessageMatched, || Fact {
+            task: Some(source.0),
+            was_early,
+            ..Fact::of_message(&envelope, len)
         });
+        tell_length("posted receives", self.requests.posted());
+        if was_early {
+            tell_length("early messages", self.early.len());
+        }
     }
 
     /// Records, if it is watched, that a message has come before its receive.
@@ -488,15 +463,11 @@ impl MpiHandlers {
     #[cold]
     #[inline(never)]
     fn record_early_now(&self, task: u32, envelope: Envelope, len: u64) {
-        events::record(
-            EventKind::MessageEarly,
-            || words_of(&envelope, len),
-            || {
-                let mark = record::Event::plain(record::EventKind::Mark, "early arrival");
-                record::tell(&record::Event { peer: Some(task), amount: len, ..mark });
-                tell_length("early messages", self.early.len() + 1);
-            },
-        );
+        events::tell(EventKind::MessageEarly, || Fact {
+            task: Some(task),
+            ..Fact::of_message(&envelope, len)
+        });
+        tell_length("early messages", self.early.len() + 1);
     }
 }
 
@@ -505,12 +476,6 @@ fn tell_length(queue: &str, len: usize) {
         amount: len as u64,
         ..record::Event::plain(record::EventKind::Value, queue)
     });
-}
-
-/// What events say of a message.
-pub(crate) fn words_of(envelope: &Envelope, len: u64) -> [i64; 4] {
-    let context = i64::from(envelope.context_id().0);
-    [envelope.source().into(), envelope.tag().into(), context, len.cast_signed()]
 }
 
 fn reply(handler: HandlerId, uhdr: &[u8]) -> Completion {

@@ -1,7 +1,5 @@
 //! The job that a task is started in, on this machine. This is the one file that names am-via: it chooses the fabric.
 
-use std::sync::atomic::AtomicBool;
-
 use crate::error::{Error, Result};
 use crate::settings::{SettingError, Settings, Table};
 
@@ -76,13 +74,5 @@ impl Joined {
     /// Prints each call and message on the standard error from now on.
     pub(crate) fn say_all(&self) {
         self.0.say_all();
-    }
-
-    /// Becomes true when the process gets SIGUSR2.
-    ///
-    /// # Errors
-    /// The signal cannot be handled.
-    pub(crate) fn note_usr2(&self) -> Result<&'static AtomicBool> {
-        self.0.job().note_usr2().map_err(|error| Error::Signal { error })
     }
 }

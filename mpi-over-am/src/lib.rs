@@ -58,6 +58,7 @@ pub mod collective;
 mod communicator;
 mod completion;
 mod context_id;
+mod counts;
 mod early_message;
 mod envelope;
 mod environment;
@@ -78,7 +79,6 @@ mod progress;
 mod progress_thread;
 mod properties;
 mod protocol;
-mod queues;
 mod rank;
 mod receive;
 mod remote;
@@ -107,6 +107,7 @@ pub use buffer::{
 };
 pub use collective::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, PendingCommunicator, SplitType};
+pub use counts::Counts;
 pub use environment::Environment;
 pub use error::{Difference, Error, ErrorClass, Fault, Result, Side};
 pub use error_handler::{ErrorFunction, ErrorHandler};
@@ -119,7 +120,6 @@ pub use mpi_matching as matching;
 pub use mpi_over_am_derive::Equivalence;
 pub use policy::{ByCall, Call, LockPolicy, OneThread, Threads};
 pub use properties::{NAME_BYTES_MAX, Properties};
-pub use queues::Counts;
 pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};
 pub use request::{
     AnyOver, ArrivedPart, OwnPart, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent, Request,

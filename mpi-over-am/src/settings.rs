@@ -40,8 +40,6 @@ pub struct Settings {
     pub long_sends_max: Option<u64>,
     /// Tell on the standard error with what MPI starts, each call and message, and what it has done at its end. `AM_DEBUG`.
     pub debug: bool,
-    /// Print the queues when SIGUSR2 comes. `AM_DUMP_QUEUES`.
-    pub dump_queues: bool,
     /// From where on which algorithm a collective uses.
     pub collectives: Selection,
 }
@@ -69,7 +67,6 @@ impl Default for Settings {
             posted_receives_max: None,
             long_sends_max: None,
             debug: false,
-            dump_queues: false,
             collectives: Selection::default(),
         }
     }
@@ -220,8 +217,6 @@ table! { Settings, older OLDER;
         check_collectives: Check = collectives.check, "AM_CHECK_COLLECTIVES";
     "on: each task writes to its standard error the settings at MPI_Init, each call and message, and a summary at MPI_Finalize.",
         debug: bool = debug, "AM_DEBUG";
-    "on: after SIGUSR2 each task prints its message queues to its standard error, at its next wait. The launcher passes the signal on to all tasks.",
-        dump_queues: bool = dump_queues, "AM_DUMP_QUEUES";
 }
 
 /// Names of the settings that choose the algorithms of collectives.
@@ -297,12 +292,6 @@ const OLDER: &[Older<Settings>] = &[
         own: "debug",
         meaning: "set at all: on",
         store: |settings, _| keep(&mut settings.debug, true),
-    },
-    Older {
-        env: "MPI_DUMP_QUEUES",
-        own: "dump_queues",
-        meaning: "set at all: on",
-        store: |settings, _| keep(&mut settings.dump_queues, true),
     },
 ];
 

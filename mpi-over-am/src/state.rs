@@ -47,8 +47,10 @@ pub(crate) struct State<F: Fabric> {
 
 /// What a packet needs beside user header and data, at most (am-core's own head).
 const PACKET_HEAD_BYTES: usize = 16;
-/// The table of requests gives memory back when its operation is over, and leaks it if it never is.
-impl<F: Fabric> Keeps for State<F> {}
+
+// SAFETY: the table of requests gives memory back when its operation is over, and leaks it if it never is.
+#[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
+unsafe impl<F: Fabric> Keeps for State<F> {}
 
 impl<F: Fabric> State<F> {
     /// The state over a fabric.
@@ -63,7 +65,6 @@ impl<F: Fabric> State<F> {
         let mut context = Context::with_handlers(fabric, handlers);
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
         let is_in_context = completions.are_in_context();
-        context.handlers_mut().has_chores = !is_in_context;
         context.handlers_mut().completions = completions;
         // The older variants count and place each message by themselves.
         let synchronous_room = packet_room.saturating_sub(envelope::NAME_BYTES);

@@ -65,10 +65,23 @@ static void slow(void) {
     }
 }
 
+/* One task has a window's lock and waits for a message of the one that wants the lock. */
+static void lock(void) {
+    MPI_Win window;
+    int *memory;
+    MPI_Win_allocate(sizeof *memory, sizeof *memory, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    if (rank == 1) MPI_Recv(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+    if (rank == 0) MPI_Send(NULL, 0, MPI_INT, 1, 1, MPI_COMM_WORLD);
+    if (rank == 0) receive_from(1, 6);
+    MPI_Win_unlock(0, window);
+    MPI_Win_free(&window);
+}
+
 int main(int argc, char **argv) {
     const struct { const char *name; void (*run)(void); } shapes[] = {
         {"cycle", cycle}, {"reversed", reversed}, {"sends", sends}, {"barrier", barrier},
-        {"ended", ended}, {"wrong_tag", wrong_tag}, {"slow", slow},
+        {"ended", ended}, {"wrong_tag", wrong_tag}, {"slow", slow}, {"lock", lock},
     };
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

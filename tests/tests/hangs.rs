@@ -100,6 +100,28 @@ fn a_wait_that_ends_is_reported_where_that_is_asked_for() {
     assert!(well && said.is_empty(), "not asked for, and the job goes on: {said}");
 }
 
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn the_task_that_has_a_window_s_lock_is_named() {
+    let said = said_before_the_limit(2, "lock");
+    must_say(
+        &said,
+        &[
+            "task 1: waits in MPI_Win_lock, called by lock at k_hangs.c:",
+            "window lock of task 0",
+            "a dead-lock: task 0 waits for task 1, which waits for task 0",
+        ],
+    );
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_receive_from_a_task_that_has_left_is_told() {
+    let (well, said) = programs::run(&mut amrun(2, &["--timeout", "30"], "ended"));
+    assert!(!well, "nothing can come: {said}");
+    must_say(&said, &["task 1"]);
+}
+
 /// Reads the launcher's standard error until a line contains `words`.
 fn read_until(child: &mut Child, words: &str) -> String {
     let mut said = String::new();

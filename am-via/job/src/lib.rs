@@ -29,10 +29,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::settings::{Settings, Table};
-use am_via_os::atomics::{AtomicBool, AtomicU32, Ordering};
+use am_via_os::atomics::{AtomicU32, Ordering};
 use am_via_os::memory::{self, PAGE_BYTES};
 use am_via_os::process::PidFd;
-use am_via_os::{fork, sched, signal};
+use am_via_os::{fork, sched};
 use am_via_shm::layout::{CONTEXTS_MAX, DOORBELL_OFFSET};
 use am_via_shm::layout_job::{
     self, JobHeader, PID_UNKNOWN, STATE_DEAD, STATE_FINALIZED, STATE_RUNNING, TASKS_MAX, TaskEntry,
@@ -368,15 +368,6 @@ impl Job {
     #[must_use]
     pub fn num_tasks(&self) -> u32 {
         self.num_tasks
-    }
-
-    /// Catches SIGUSR2 from now on, which the launcher forwards to tasks that catch it. The returned flag becomes true when the signal
-    /// arrives.
-    ///
-    /// # Errors
-    /// The system's error.
-    pub fn note_usr2(&self) -> io::Result<&'static AtomicBool> {
-        signal::flag(signal::USR2)
     }
 
     /// Marks context `context` as open in this process until the value is dropped; `None` if it is open already. A context's shared memory

@@ -42,7 +42,11 @@ pub struct UnderWay {
 
 impl fmt::Display for UnderWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let direction = if self.what.contains("receive") { "from" } else { "to" };
+        let direction = match &self.what {
+            what if what.contains("receive") => "from",
+            what if what.contains("lock") => "of",
+            _ => "to",
+        };
         match self.partner {
             Some(partner) => write!(f, "{} {direction} task {partner}", self.what)?,
             None => write!(f, "{} {direction} any task", self.what)?,

@@ -3,11 +3,6 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::atomics::{AtomicBool, Ordering};
-
-/// The signal that asks a program for a report of its state.
-pub const USR2: i32 = libc::SIGUSR2;
-
 /// Pending signals, read from a file.
 #[derive(Debug)]
 pub struct SignalFd {
@@ -60,35 +55,6 @@ impl SignalFd {
         let signal = i32::try_from(info.ssi_signo).ok()?;
         Some(Received { signal, from_system: info.ssi_code == libc::SI_KERNEL })
     }
-}
-
-/// Set by [`flag`] for each signal. No signal number is higher.
-static CAME: [AtomicBool; 65] = [const { AtomicBool::new(false) }; 65];
-
-/// Replaces the action of `signal`: from now on the returned flag becomes true when it arrives. System calls that it interrupts are
-/// restarted.
-///
-/// # Errors
-/// The system's error: the signal cannot be caught, or does not exist.
-pub fn flag(signal: i32) -> io::Result<&'static AtomicBool> {
-    extern "C" fn note(signal: i32) {
-        if let Some(came) = usize::try_from(signal).ok().and_then(|index| CAME.get(index)) {
-            // Ordering: the flag publishes nothing but itself.
-            came.store(true, Ordering::Relaxed);
-        }
-    }
-    let index = usize::try_from(signal).ok().filter(|&index| index < CAME.len());
-    let came = index.map(|index| &CAME[index]).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-    // SAFETY: sigaction is plain data, for which all zeroes is a value: an empty mask and no flags.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = note as extern "C" fn(i32) as usize;
-    action.sa_flags = libc::SA_RESTART;
-    // SAFETY: sigaction reads the live local; the old action is not asked for. The handler only stores to an atomic, which a
-    // signal handler may do at any time, and lives as long as the program.
-    if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(came)
 }
 
 /// The signal set of these signals.

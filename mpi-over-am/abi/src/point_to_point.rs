@@ -193,6 +193,7 @@ sends! {
     mpi_rsend_c mpi_irsend_c mpi_rsend_init_c Ready "Rsend" "Irsend"
 }
 
+#[inline(always)]
 pub(crate) unsafe fn mpi_recv_c(
     buf: *mut c_void,
     count: i64,
@@ -264,6 +265,7 @@ unsafe fn receive(
     })
 }
 
+#[inline(always)]
 pub(crate) unsafe fn mpi_irecv_c(
     buf: *mut c_void,
     count: i64,

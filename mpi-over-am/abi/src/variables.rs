@@ -145,7 +145,7 @@ pub(crate) unsafe fn mpi_t_cvar_get_num(num_cvar: *mut c_int) -> c_int {
 /// The scope of a setting, and which tasks must set it alike.
 fn rank_of(setting: Variable) -> (c_int, c_int) {
     match setting.name() {
-        "debug" | "dump_queues" => (MPI_T_VERBOSITY_USER_BASIC, MPI_T_SCOPE_LOCAL),
+        "debug" => (MPI_T_VERBOSITY_USER_BASIC, MPI_T_SCOPE_LOCAL),
         name if COLLECTIVE_SETTINGS.contains(&name) => (MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_SCOPE_ALL_EQ),
         "posted_receives_max" | "long_sends_max" => (MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_SCOPE_LOCAL),
         _ if !setting.is_of_job() => (MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_SCOPE_ALL_EQ),

@@ -112,12 +112,14 @@ impl<M> EarlyArrivalQueue<M> {
         {
             return Some(found);
         }
+        if self.short.len() == 0 {
+            return None;
+        }
         match self.short.first() {
             Some(first) if pattern.matches(&first.key) => {
                 self.short.take_first().map(|entry| (entry.key, entry.payload))
             }
-            None => None,
-            Some(_) => self.take_behind_first(pattern),
+            _ => self.take_behind_first(pattern),
         }
     }
 

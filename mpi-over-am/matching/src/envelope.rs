@@ -111,9 +111,9 @@ impl Shape {
 pub struct Pattern {
     /// Wildcard fields are zero, so this is also the key of the pattern in the table of its shape.
     sender: u64,
-    tag: i32,
-    /// Its bits, [`ANY_SOURCE`] and [`ANY_TAG`], mask the fields that are not compared.
-    shape: Shape,
+    /// The tag, and above it the [`Shape`], whose bits, [`ANY_SOURCE`] and [`ANY_TAG`], mask the fields that are not compared. In one word, so
+    /// that a pattern is passed in two registers.
+    tag_and_shape: u64,
 }
 
 /// The bits of a [`Shape`].
@@ -139,39 +139,44 @@ impl Pattern {
             Some(tag) => tag,
             None => 0,
         };
-        Self { sender: sender(context_id, source), tag, shape }
+        Self::of_parts(sender(context_id, source), tag, shape)
+    }
+
+    #[inline]
+    const fn of_parts(sender: u64, tag: i32, shape: Shape) -> Self {
+        Self { sender, tag_and_shape: (shape as u64) << u32::BITS | tag.cast_unsigned() as u64 }
     }
 
     /// A receive without wildcards.
     #[inline]
     #[must_use]
     pub const fn exact(context_id: ContextId, source: u32, tag: i32) -> Self {
-        Self { sender: sender(context_id, source), tag, shape: Shape::Exact }
+        Self::of_parts(sender(context_id, source), tag, Shape::Exact)
     }
 
     /// A receive without wildcards for messages like this one.
     #[inline]
     #[must_use]
     pub const fn of(envelope: &Envelope) -> Self {
-        Self { sender: envelope.sender, tag: envelope.tag, shape: Shape::Exact }
+        Self::of_parts(envelope.sender, envelope.tag, Shape::Exact)
     }
 
     /// Whether a message with this envelope satisfies the pattern.
     #[inline]
     #[must_use]
     pub const fn matches(&self, envelope: &Envelope) -> bool {
-        if envelope.sender == self.sender && envelope.tag == self.tag {
+        if envelope.sender == self.sender && envelope.tag == self.tag_field() {
             return true;
         }
-        !matches!(self.shape, Shape::Exact) && self.matches_by_wildcard(envelope)
+        high(self.tag_and_shape) != Shape::Exact as u32 && self.matches_by_wildcard(envelope)
     }
 
     #[inline]
     const fn matches_by_wildcard(&self, envelope: &Envelope) -> bool {
-        let shape = self.shape as u32;
+        let shape = high(self.tag_and_shape);
         let sender = (envelope.sender ^ self.sender) >> ((shape & ANY_SOURCE) * u32::BITS);
-        let tag =
-            (envelope.tag ^ self.tag).cast_unsigned() as u64 >> ((shape & ANY_TAG) * (u32::BITS / ANY_TAG));
+        let tag = (envelope.tag ^ self.tag_field()).cast_unsigned() as u64
+            >> ((shape & ANY_TAG) * (u32::BITS / ANY_TAG));
         sender | tag == 0
     }
 
@@ -179,7 +184,13 @@ impl Pattern {
     #[inline]
     #[must_use]
     pub const fn shape(&self) -> Shape {
-        self.shape
+        Shape::ALL[(high(self.tag_and_shape) & (ANY_SOURCE | ANY_TAG)) as usize]
+    }
+
+    /// The tag, 0 for any.
+    #[inline]
+    const fn tag_field(&self) -> i32 {
+        low(self.tag_and_shape).cast_signed()
     }
 
     /// The communicator's context id.
@@ -193,21 +204,21 @@ impl Pattern {
     #[inline]
     #[must_use]
     pub const fn source(&self) -> Option<u32> {
-        if self.shape as u32 & ANY_SOURCE != 0 { None } else { Some(low(self.sender)) }
+        if high(self.tag_and_shape) & ANY_SOURCE != 0 { None } else { Some(low(self.sender)) }
     }
 
     /// The tag asked for, or `None` for any.
     #[inline]
     #[must_use]
     pub const fn tag(&self) -> Option<i32> {
-        if self.shape as u32 & ANY_TAG != 0 { None } else { Some(self.tag) }
+        if high(self.tag_and_shape) & ANY_TAG != 0 { None } else { Some(self.tag_field()) }
     }
 
     /// The key in the table of this pattern's shape.
     #[inline]
     #[must_use]
     pub const fn key(&self) -> Envelope {
-        Envelope { sender: self.sender, tag: self.tag }
+        Envelope { sender: self.sender, tag: self.tag_field() }
     }
 }
 

@@ -104,12 +104,11 @@ impl PostedList {
             slots[previous as usize].entry_mut().next = slot;
             if self.unindexed == NIL {
                 self.unindexed = slot;
+            } else if self.len >= SHORT_ENTRIES_MAX {
+                self.index_two(slots, slot);
             }
         }
         self.len += 1;
-        if self.len > SHORT_ENTRIES_MAX && self.unindexed != slot {
-            self.index_two(slots, slot);
-        }
     }
 
     /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5): its slot.

@@ -1,9 +1,10 @@
 //! Buffered mode: the message is copied into the attached buffer and sent from there (seed paper, figure 8).
 
+use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
 
 use crate::attached_buffers::{BufferOwner, SendBuffer, needed_bytes};
-use crate::buffer::{KeptVec, SendData, bytes_to_keep};
+use crate::buffer::{RecvData, SendData, keep_vec};
 use crate::error::{Error, Result};
 use crate::message::{Mode, Route};
 use crate::policy::LockPolicy;
@@ -16,7 +17,9 @@ use crate::turn::Turn;
 /// # Errors
 /// [`Error::NoBuffer`], [`Error::BufferExhausted`], what am-core reports.
 pub(crate) fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> Result<()> {
-    send_filled(state, route, bytes.len(), |room| room.copy_from_slice(bytes))
+    send_filled(state, route, bytes.len(), |room| {
+        room.fill_from(bytes);
+    })
 }
 
 /// As [`send_buffered`], for elements of a datatype.
@@ -30,7 +33,7 @@ pub(crate) fn send_buffered_data<F: Fabric>(
 ) -> Result<()> {
     let len = usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "a buffered send" })?;
     send_filled(state, route, len, |room| {
-        data.pack(0, room);
+        data.copy_to(&RecvData::from_buffer(room));
     })
 }
 
@@ -38,7 +41,7 @@ fn send_filled<F: Fabric>(
     state: &mut State<F>,
     route: &Route,
     len: usize,
-    fill: impl FnOnce(&mut [u8]),
+    fill: impl FnOnce(RawBuffer),
 ) -> Result<()> {
     let needed = needed_bytes(len);
     let Some(owner) = state.handlers().attached.owner_for(route.envelope.context_id().0) else {
@@ -46,24 +49,23 @@ fn send_filled<F: Fabric>(
     };
     state.handlers().free_what_has_gone(owner);
     if state.handlers().attached.is_automatic(owner) {
-        let mut message = vec![0; len];
-        fill(&mut message);
-        let bytes = bytes_to_keep(state, &message);
-        let request = start_send(state, Mode::Buffered, route, bytes)?;
-        state.handlers().requests.keep(request, KeptVec::new(message));
+        let (message, room) = keep_vec(state, vec![0; len]);
+        fill(room);
+        let request = start_send(state, Mode::Buffered, route, room.as_bytes())?;
+        state.handlers().requests.keep(request, message);
         state.handlers().attached.sent(owner, (0, 0), request);
         return Ok(());
     }
-    if !state.handlers().attached.fits(owner, len) {
+    let mut piece = state.handlers().attached.free_piece(owner, len);
+    if piece.is_none() {
         // Messages may have gone of which this task has not heard yet.
         state.take_in()?;
         state.handlers().free_what_has_gone(owner);
+        piece = state.handlers().attached.free_piece(owner, len);
     }
-    let attached = &mut state.handlers().attached;
-    let Some((start, bytes)) = attached.fill(owner, len, fill) else {
-        return Err(attached.exhausted(owner, len));
-    };
-    let request = start_send(state, Mode::Buffered, route, bytes)?;
+    let Some((start, room)) = piece else { return Err(state.handlers().attached.exhausted(owner, len)) };
+    fill(room);
+    let request = start_send(state, Mode::Buffered, route, room.as_bytes())?;
     state.handlers().attached.sent(owner, (start, needed), request);
     Ok(())
 }

@@ -114,10 +114,19 @@ pub(crate) fn receive_in_one_turn<F: Fabric>(
     pattern: Pattern,
     buffer: RawBuffer,
 ) -> std::result::Result<Status, Box<Error>> {
-    if let Some(status) = source.and_then(|source| receive_in_line(state, source, &pattern, buffer)) {
-        return Ok(status);
+    match source.and_then(|source| receive_in_line(state, source, &pattern, buffer)) {
+        Some(status) => Ok(status),
+        None => post_and_wait(state, Receive { pattern, room: Room::Bytes(buffer) }),
     }
-    let ending = Ending::start(state, Receive { pattern, room: Room::Bytes(buffer) });
+}
+
+/// Not inlined, to leave the registers to the receive in line.
+#[inline(never)]
+fn post_and_wait<F: Fabric>(
+    state: &mut State<F>,
+    receive: Receive,
+) -> std::result::Result<Status, Box<Error>> {
+    let ending = Ending::start(state, receive);
     match ending.state.wait_receive_over() {
         None => ending.end(),
         Some(error) => Err(error),

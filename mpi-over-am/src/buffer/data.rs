@@ -410,23 +410,64 @@ impl Visit for Across {
     }
 }
 
-/// A loop over equal blocks, with the frequent lengths known to the compiler: a copy is a load and a store then.
-#[inline(always)]
-fn equal_blocks(visitor: &mut impl Visit, at: i64, len: u64, stride: i64, count: u64) {
+/// A loop over equal blocks of a length that the compiler knows: a copy is a load and a store then.
+trait Equal: Visit {
+    /// `count` blocks of `LEN` bytes, `stride` apart.
     #[inline(always)]
-    fn blocks(visitor: &mut impl Visit, mut at: i64, len: u64, stride: i64, count: u64) {
+    fn equal<const LEN: usize>(&mut self, mut at: i64, stride: i64, count: u64) {
         for _ in 0..count {
-            visitor.block(at, len);
+            self.block(at, LEN as u64);
             at = at.wrapping_add(stride);
         }
     }
+}
+
+impl Equal for Across {}
+impl Equal for Writing<'_, '_> {}
+
+impl Equal for Packing<'_> {
+    /// One check for all blocks.
+    #[inline(always)]
+    fn equal<const LEN: usize>(&mut self, mut at: i64, stride: i64, count: u64) {
+        let (to, rest) = std::mem::take(&mut self.to).split_at_mut(LEN * count as usize);
+        self.to = rest;
+        for to in to.chunks_exact_mut(LEN) {
+            // SAFETY: as in `block`.
+            unsafe { self.base.bytes(at, LEN) }.copy_to(to);
+            at = at.wrapping_add(stride);
+        }
+    }
+}
+
+impl Equal for Placing<'_> {
+    /// One check for each block.
+    #[inline(always)]
+    fn equal<const LEN: usize>(&mut self, mut at: i64, stride: i64, count: u64) {
+        let len = LEN * count as usize;
+        let mut bytes = self.bytes.take(len);
+        self.bytes = self.bytes.skip(len);
+        while bytes.len() >= LEN {
+            // SAFETY: as in `block`: there are at most `count` rounds.
+            bytes.copy_to_buffer(unsafe { self.base.buffer(at, LEN) });
+            bytes = bytes.skip(LEN);
+            at = at.wrapping_add(stride);
+        }
+    }
+}
+
+fn equal_blocks(visitor: &mut impl Equal, mut at: i64, len: u64, stride: i64, count: u64) {
     match len {
-        4 => blocks(visitor, at, 4, stride, count),
-        8 => blocks(visitor, at, 8, stride, count),
-        16 => blocks(visitor, at, 16, stride, count),
-        24 => blocks(visitor, at, 24, stride, count),
-        32 => blocks(visitor, at, 32, stride, count),
-        _ => blocks(visitor, at, len, stride, count),
+        4 => visitor.equal::<4>(at, stride, count),
+        8 => visitor.equal::<8>(at, stride, count),
+        16 => visitor.equal::<16>(at, stride, count),
+        24 => visitor.equal::<24>(at, stride, count),
+        32 => visitor.equal::<32>(at, stride, count),
+        _ => {
+            for _ in 0..count {
+                visitor.block(at, len);
+                at = at.wrapping_add(stride);
+            }
+        }
     }
 }
 

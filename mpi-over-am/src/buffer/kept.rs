@@ -23,6 +23,13 @@ impl KeptVec {
         Self { at, len, capacity, element: TypeId::of::<T>(), free: free::<T> }
     }
 
+    /// Keeps a vector of bytes. Also returns where they lie.
+    pub(super) fn with_bytes(vector: Vec<u8>) -> (Self, NonNull<u8>, usize) {
+        let kept = Self::new(vector);
+        let (at, len) = (kept.at, kept.len);
+        (kept, at, len)
+    }
+
     /// The vector, if `T` is its element type; otherwise it is freed.
     pub(crate) fn into_vec<T: 'static>(self) -> Option<Vec<T>> {
         if self.element != TypeId::of::<T>() {

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use am_core::buffer::{RawBuffer, RawBytes};
 use bytemuck::{AnyBitPattern, NoUninit};
 
+use super::Keeps;
+
 /// A vector that is taken apart: nothing borrows it as a whole while parts of it are in use.
 #[derive(Debug)]
 struct Elements<T> {
@@ -50,7 +52,7 @@ impl<T> Drop for Elements<T> {
     }
 }
 
-/// Elements to be sent in parts. Its owner drops it when no operation reads any of them.
+/// Elements to be sent in parts. The keeper of their operation drops this when the operation is over.
 #[derive(Debug)]
 pub(crate) struct PartsToSend<T> {
     elements: Elements<T>,
@@ -87,8 +89,8 @@ impl<T: NoUninit> PartsToSend<T> {
 
     /// All elements, for an operation that reads a part when it was [handed over](TakenPart::hand_over), until they are
     /// [all free again](Self::free_all).
-    pub(crate) fn bytes(&self) -> RawBytes {
-        // SAFETY: the elements lie on the heap until this is dropped, when nothing reads them any more (the owner's word), and are
+    pub(crate) fn bytes(&self, _keeper: &impl Keeps) -> RawBytes {
+        // SAFETY: the elements lie on the heap until this is dropped, when nothing reads them any more (`Keeps`), and are
         // initialised (`NoUninit`). Nobody writes a part that is being read: threads write those that they have taken.
         unsafe { RawBytes::new(self.elements.at.cast(), self.elements.bytes()) }
     }
@@ -109,8 +111,8 @@ impl<T: NoUninit> PartsToSend<T> {
         }
     }
 
-    /// The operation is over: what was handed over is free. The caller knows that it reads no part any more.
-    pub(crate) fn free_all(&self) {
+    /// The keeper's operation is over: what was handed over is free.
+    pub(crate) fn free_all(&self, _keeper: &impl Keeps) {
         for state in &self.states {
             // Release, with the Acquire of `take`: the operation has read the part. Who has taken one keeps it.
             let _ = state.compare_exchange(LEAVING, FREE, Ordering::Release, Ordering::Relaxed);
@@ -169,7 +171,7 @@ impl<T: NoUninit> DerefMut for TakenPart<'_, T> {
     }
 }
 
-/// Elements to be received in parts. Its owner drops it when no operation writes any of them.
+/// Elements to be received in parts. The keeper of their operation drops this when the operation is over.
 #[derive(Debug)]
 pub(crate) struct PartsToReceive<T> {
     elements: Elements<T>,
@@ -185,10 +187,10 @@ impl<T: AnyBitPattern> PartsToReceive<T> {
         Self { elements: Elements::new(elements), count, seen: AtomicUsize::new(0) }
     }
 
-    /// All elements, for an operation that writes to them in a round, each part before it has [arrived](Self::see); the owner
+    /// All elements, for an operation that writes to them in a round, each part before it has [arrived](Self::see); the keeper
     /// starts no round while a part [is seen](Self::is_seen).
-    pub(crate) fn room(&self) -> RawBuffer {
-        // SAFETY: the elements lie on the heap until this is dropped, when nothing writes to them any more (the owner's word).
+    pub(crate) fn room(&self, _keeper: &impl Keeps) -> RawBuffer {
+        // SAFETY: the elements lie on the heap until this is dropped, when nothing writes to them any more (`Keeps`).
         // Nobody reads a part that is being written (the same), and whatever bytes come make valid elements (`AnyBitPattern`).
         unsafe { RawBuffer::new(self.elements.at.cast(), self.elements.bytes()) }
     }
@@ -199,17 +201,17 @@ impl<T: AnyBitPattern> PartsToReceive<T> {
         self.seen.load(Ordering::Acquire) > 0
     }
 
-    /// A part that has arrived, and which there is. The caller knows that nothing writes to it before the next round.
-    pub(crate) fn see(&self, part: usize) -> SeenPart<'_, T> {
+    /// A part that has arrived, and which there is: the keeper's operation does not write to it before the next round.
+    pub(crate) fn see(&self, _keeper: &impl Keeps, part: usize) -> SeenPart<'_, T> {
         let at = self.elements.part(part, self.count);
         // Relaxed: the turn in which a part is seen orders this before the next round. Nobody forgets 2^64 of them, one by one.
         self.seen.fetch_add(1, Ordering::Relaxed);
         SeenPart { all: self, at }
     }
 
-    /// All elements. The caller knows that no round is under way.
-    pub(crate) fn all(&mut self) -> &mut [T] {
-        // SAFETY: the initialised elements of the vector; nothing writes to them (the caller's word), no thread looks at a part,
+    /// All elements, while no round of the keeper's operation is under way.
+    pub(crate) fn all(&mut self, _keeper: &impl Keeps) -> &mut [T] {
+        // SAFETY: the initialised elements of the vector; no operation writes to them (`Keeps`), no thread looks at a part,
         // since that would borrow this, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.elements.at.as_ptr(), self.elements.len) }
     }
@@ -232,7 +234,7 @@ impl<T> Deref for SeenPart<'_, T> {
 
     fn deref(&self) -> &[T] {
         // SAFETY: `count` initialised elements of the vector, which the owner keeps as long as this borrows it; nothing writes to
-        // them before the next round (`see`), and none begins while this is there.
+        // them before the next round (`see`, by `Keeps`), and none begins while this is there.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.all.count) }
     }
 }
@@ -247,6 +249,10 @@ impl<T> Drop for SeenPart<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Test;
+    // SAFETY: no operation gets the memory.
+    unsafe impl Keeps for Test {}
 
     #[test]
     fn a_part_belongs_to_one_thread_at_a_time() {
@@ -269,26 +275,26 @@ mod tests {
             }
         });
         let held = all.take(1).unwrap();
-        all.free_all();
+        all.free_all(&Test);
         assert_eq!(all.take(1).unwrap_err(), NotFree::Taken);
         assert_eq!(held[..], [1; 3]);
         assert_eq!(all.take(0).unwrap()[..], [0; 3]);
-        assert_eq!(all.bytes().len(), 48);
+        assert_eq!(all.bytes(&Test).len(), 48);
     }
 
     #[test]
     fn parts_that_are_seen_are_counted() {
         let mut all = PartsToReceive::new(vec![1u8, 2, 3, 4], 2);
-        assert_eq!(all.room().len(), 4);
-        let (first, second) = (all.see(0), all.see(1));
+        assert_eq!(all.room(&Test).len(), 4);
+        let (first, second) = (all.see(&Test, 0), all.see(&Test, 1));
         assert_eq!((&first[..], &second[..]), (&[1, 2][..], &[3, 4][..]));
         drop(first);
         assert!(all.is_seen());
         drop(second);
         assert!(!all.is_seen());
-        all.all()[0] = 9;
-        assert_eq!(all.see(0)[..], [9, 2]);
+        all.all(&Test)[0] = 9;
+        assert_eq!(all.see(&Test, 0)[..], [9, 2]);
         let nothing = PartsToReceive::new(Vec::<u64>::new(), 0);
-        assert!(nothing.see(3).is_empty());
+        assert!(nothing.see(&Test, 3).is_empty());
     }
 }

@@ -33,14 +33,13 @@ use std::sync::Arc;
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
-use am_core::record::{self, Event};
 
 pub use crate::buffer::Datum;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::Result;
-use crate::events::{self, EventKind};
+use crate::events::{self, EventKind, Fact};
 use crate::op::Combine;
 use crate::policy::LockPolicy;
 use crate::progress::start_schedule;
@@ -108,22 +107,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     fn carry_out(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {
-        self.record_event(EventKind::CollectiveBegun, || {
-            Event::plain(record::EventKind::Begin, agreement::name_in_record(collective))
-        });
-        let result = self.carry_out_unwatched(collective, op);
-        self.record_event(EventKind::CollectiveEnded, || Event::plain(record::EventKind::End, ""));
-        result
-    }
-
-    /// Records an event about a collective of this communicator, if it is watched.
-    #[inline(always)]
-    fn record_event<'a>(&self, kind: EventKind, event: impl FnOnce() -> Event<'a>) {
-        let words = || {
+        let fact = || {
             let context = self.route(Space::Collective, 0, 0).map(|route| route.envelope.context_id().0);
-            [context.map_or(-1, i64::from), i64::from(self.size())]
+            let (name, context) = (agreement::name_in_record(collective), context.unwrap_or_default());
+            Fact { name, rank: self.size(), context, ..Fact::default() }
         };
-        events::record(kind, words, || record::tell(&event()));
+        events::tell(EventKind::CollectiveBegun, fact);
+        let result = self.carry_out_unwatched(collective, op);
+        events::tell(EventKind::CollectiveEnded, fact);
+        result
     }
 
     fn carry_out_unwatched(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {

@@ -57,8 +57,9 @@ pub struct Place {
     pub(super) remote: Option<u32>,
 }
 
-/// `run` waits for the collective; a scope does so for what it started; a request keeps the vector, and so does a persistent one.
-impl Keeps for Place {}
+// SAFETY: `run` waits for the collective; a scope does so for what it started; a request keeps the vector, and so does a persistent one.
+#[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
+unsafe impl Keeps for Place {}
 
 impl Place {
     /// Whether this task is the root that its side names.

@@ -49,12 +49,6 @@ impl Op {
         Self(Repr::User { function, is_commutative })
     }
 
-    /// A typed operation, for elements of `T`, whatever their datatype is called.
-    #[must_use]
-    pub fn from_operation<T: Datum>(operation: impl Operation<T> + Send + Sync + 'static) -> Self {
-        Self::from_typed(TypedOperation::new(operation))
-    }
-
     pub(crate) fn from_typed(typed: impl Combine + Send + Sync + 'static) -> Self {
         Self(Repr::Typed(Arc::new(typed)))
     }

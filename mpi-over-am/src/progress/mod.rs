@@ -3,8 +3,6 @@
 mod parts;
 mod schedules;
 
-use std::sync::atomic::Ordering;
-
 use am_core::Context;
 use am_core::fabric::Fabric;
 
@@ -163,7 +161,7 @@ pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request:
     match handlers.requests.phase(request) {
         Phase::Free | Phase::Done | Phase::Inactive => true,
         Phase::Parts => is_over_by_now(context, request),
-        _ if handlers.has_chores => is_over_by_now(context, request),
+        _ if !handlers.completions.are_in_context() => is_over_by_now(context, request),
         _ => false,
     }
 }
@@ -173,36 +171,25 @@ pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request:
 fn is_receive_over<F: Fabric>(context: &mut Context<F, MpiHandlers>) -> bool {
     let handlers = context.handlers();
     handlers.requests.is_blocking_over()
-        || handlers.has_chores && is_over_by_now(context, RequestId::BLOCKING_RECEIVE)
+        || !handlers.completions.are_in_context() && is_over_by_now(context, RequestId::BLOCKING_RECEIVE)
 }
 
 #[cold]
 #[inline(never)]
 fn is_over_by_now<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
-    do_chores(context);
+    if !context.handlers().completions.are_in_context() {
+        mark_completed(context);
+    }
     if context.handlers().requests.phase(request) == Phase::Parts {
         parts::drive(context, request);
     }
     context.handlers().requests.is_over(request)
 }
 
-/// Prints the queues if requested, and marks requests that have completed other than in context.
-pub(crate) fn do_chores<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
-    if let Some(wanted) = context.handlers().show_queues {
-        // Relaxed: the flag publishes nothing but itself.
-        if wanted.swap(false, Ordering::Relaxed) {
-            eprint!("{}", context.handlers().queues().show(context.task()));
-        }
-    }
-    if !context.handlers().completions.are_in_context() {
-        mark_completed(context);
-    }
-}
-
 /// Marks the requests that have completed other than in context.
 #[cold]
 #[inline(never)]
-fn mark_completed<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
+pub(crate) fn mark_completed<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
     let handlers = context.handlers_mut();
     while let Some((request, delivered)) = handlers.completions.next_by_thread() {
         handlers.requests.complete(request, delivered);

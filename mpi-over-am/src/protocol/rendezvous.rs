@@ -12,8 +12,8 @@ use am_core::fabric::Fabric;
 
 use super::Load;
 use crate::error::Result;
-use crate::events::{self, EventKind};
-use crate::handlers::{REQUEST_TO_SEND, words_of};
+use crate::events::{self, EventKind, Fact};
+use crate::handlers::REQUEST_TO_SEND;
 use crate::message::Route;
 use crate::state::State;
 
@@ -27,10 +27,9 @@ pub(super) const ANNOUNCED: AmOptions =
 /// What am-core reports: a dead receiver, for instance.
 #[inline(never)]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, load: impl Load) -> Result<Outcome> {
-    let words = || {
-        let [_, tag, context, bytes] = words_of(&route.envelope, load.len() as u64);
-        [route.destination.into(), tag, context, bytes]
-    };
-    events::record(EventKind::RendezvousBegun, words, || ());
+    events::tell(EventKind::RendezvousBegun, || {
+        let fact = Fact::of_message(&route.envelope, load.len() as u64);
+        Fact { rank: route.destination, task: Some(route.task.0), ..fact }
+    });
     load.send(state, &route, REQUEST_TO_SEND, ANNOUNCED)
 }

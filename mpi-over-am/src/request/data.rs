@@ -12,7 +12,6 @@ use crate::buffer::{RecvData, SendData, with_slice};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
-use crate::matching::Pattern;
 use crate::message::{Mode, Receive, Room, Route};
 use crate::policy::LockPolicy;
 use crate::protocol;
@@ -80,47 +79,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<RequestId> {
-        self.irecv_by(source.into(), tag.into(), |state, pattern| {
-            protocol::start_receive_data(state, pattern, data)
-        })
-    }
-
-    /// As [`irecv_data`](Self::irecv_data), into one piece.
-    ///
-    /// # Errors
-    /// As [`irecv_data`](Self::irecv_data).
-    #[inline]
-    pub fn irecv_bytes(
-        &self,
-        buffer: RawBuffer,
-        source: impl Into<Source>,
-        tag: impl Into<Tag>,
-    ) -> Result<RequestId> {
-        self.irecv_by(source.into(), tag.into(), |state, pattern| {
-            protocol::start_receive(state, Receive { pattern, room: Room::Bytes(buffer) })
-        })
-    }
-
-    /// As [`irecv_bytes`](Self::irecv_bytes), for the C interface: the shortest way. `None` where `irecv_bytes` finds an error: nothing has
-    /// happened then.
-    #[inline(always)]
-    pub fn try_irecv_bytes(&self, buffer: RawBuffer, source: Source, tag: Tag) -> Option<RequestId> {
-        let pattern = self.pattern_now(source, tag)?;
-        let receive = Receive { pattern, room: Room::Bytes(buffer) };
-        let mut state = self.state_briefly()?;
-        if !state.has_room() {
-            return None;
-        }
-        Some(protocol::start_receive(&mut state, receive))
-    }
-
-    #[inline(always)]
-    fn irecv_by(
-        &self,
-        source: Source,
-        tag: Tag,
-        start: impl FnOnce(&mut State<F>, Pattern) -> RequestId,
-    ) -> Result<RequestId> {
+        let (source, tag) = (source.into(), tag.into());
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => pattern,
             Err(error) => {
@@ -130,7 +89,20 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         };
         let mut state = self.state()?;
         state.check_receives()?;
-        Ok(start(&mut state, pattern))
+        Ok(protocol::start_receive_data(&mut state, pattern, data))
+    }
+
+    /// As [`irecv_data`](Self::irecv_data), into one piece, for the C interface: the shortest way. `None` where `irecv_data` finds an error: nothing
+    /// has happened then.
+    #[inline(always)]
+    pub fn try_irecv_bytes(&self, buffer: RawBuffer, source: Source, tag: Tag) -> Option<RequestId> {
+        let pattern = self.pattern_now(source, tag)?;
+        let receive = Receive { pattern, room: Room::Bytes(buffer) };
+        let mut state = self.state_briefly()?;
+        if !state.has_room() {
+            return None;
+        }
+        Some(protocol::start_receive(&mut state, receive))
     }
 
     /// Sends in any mode, and returns when the memory is free again.

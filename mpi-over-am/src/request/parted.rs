@@ -15,6 +15,7 @@ use crate::job::JobFabric;
 use crate::policy::{LockPolicy, OneThread};
 use crate::progress::has_arrived;
 use crate::request_id::RequestId;
+use crate::state::State;
 use crate::status::Status;
 use crate::turn::Turn;
 
@@ -122,7 +123,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ) -> Result<PartitionedSend<T, F, L>> {
         let count = part_len("psend_init", data.len(), partitions)?;
         let parts = PartsToSend::new(data, partitions, count);
-        let bytes = SendData::from_bytes(parts.bytes());
+        let bytes = SendData::from_bytes(parts.bytes(self));
         let each = (partitions as u64, (count * size_of::<T>()) as u64);
         let operation = Operation::new(self, self.psend_init_data(&bytes, each, dest, tag)?);
         Ok(PartitionedSend { parts: Some(parts), operation })
@@ -142,7 +143,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ) -> Result<PartitionedReceive<T, F, L>> {
         let count = part_len("precv_init", buffer.len(), partitions)?;
         let parts = PartsToReceive::new(buffer, count);
-        let room = RecvData::from_buffer(parts.room());
+        let room = RecvData::from_buffer(parts.room(self));
         let each = (partitions as u64, (count * size_of::<T>()) as u64);
         let operation = Operation::new(self, self.precv_init_data(&room, each, source, tag)?);
         Ok(PartitionedReceive { parts: Some(parts), partitions, operation })
@@ -159,14 +160,14 @@ impl<F: Fabric, L: LockPolicy> Operation<F, L> {
     }
 
     /// Waits for the end of a round; `over` runs in the turn in which it ends.
-    fn wait(&self, over: impl FnOnce()) -> Result<Status> {
+    fn wait(&self, over: impl FnOnce(&State<F>)) -> Result<Status> {
         let mut turn = self.turn()?;
         let result = one::wait(&mut turn, self.id);
         self.end(turn, over);
         result
     }
 
-    fn test(&self, over: impl FnOnce()) -> Result<Option<Status>> {
+    fn test(&self, over: impl FnOnce(&State<F>)) -> Result<Option<Status>> {
         let mut turn = self.turn()?;
         let result = one::test(&mut turn, self.id);
         self.end(turn, over);
@@ -174,9 +175,9 @@ impl<F: Fabric, L: LockPolicy> Operation<F, L> {
     }
 
     /// Runs `over` if no round is under way any more.
-    fn end(&self, mut turn: Turn<'_, F, L>, over: impl FnOnce()) {
+    fn end(&self, mut turn: Turn<'_, F, L>, over: impl FnOnce(&State<F>)) {
         if !turn.handlers().requests.is_active(self.id) {
-            over();
+            over(&turn);
         }
     }
 }
@@ -229,7 +230,7 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
     /// # Errors
     /// The operation's own; what progress reports, and then it is still under way.
     pub fn wait(&self) -> Result<Status> {
-        self.operation.wait(|| self.parts().free_all())
+        self.operation.wait(|turn| self.parts().free_all(turn))
     }
 
     /// Makes progress; the status if the round is over (`MPI_Test`).
@@ -237,7 +238,7 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
     /// # Errors
     /// As for [`wait`](Self::wait).
     pub fn test(&self) -> Result<Option<Status>> {
-        self.operation.test(|| self.parts().free_all())
+        self.operation.test(|turn| self.parts().free_all(turn))
     }
 }
 
@@ -312,7 +313,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
         let mut turn = self.operation.turn()?;
         // Nothing writes to a part that has arrived before the next round, which starts in another turn.
         let has_arrived = partitioned::parrived(&mut *turn, self.operation.id, partition as u64)?;
-        Ok(has_arrived.then(|| ArrivedPart(self.parts().see(partition))))
+        Ok(has_arrived.then(|| ArrivedPart(self.parts().see(&*turn, partition))))
     }
 
     /// Waits until a part has arrived.
@@ -325,7 +326,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
         let mut turn = self.operation.turn()?;
         turn.wait_for(|context| has_arrived(context, id, partition as u64))?;
         // In the same turn, as in `arrived`.
-        Ok(ArrivedPart(self.parts().see(partition)))
+        Ok(ArrivedPart(self.parts().see(&*turn, partition)))
     }
 
     fn check(&self, partition: usize) -> Result<()> {
@@ -340,7 +341,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
     /// # Errors
     /// The operation's own; what progress reports, and then it is still under way.
     pub fn wait(&self) -> Result<Status> {
-        self.operation.wait(|| ())
+        self.operation.wait(|_| ())
     }
 
     /// Makes progress; the status if the round is over (`MPI_Test`).
@@ -348,7 +349,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
     /// # Errors
     /// As for [`wait`](Self::wait).
     pub fn test(&self) -> Result<Option<Status>> {
-        self.operation.test(|| ())
+        self.operation.test(|_| ())
     }
 
     /// The buffer, between two rounds.
@@ -359,7 +360,8 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
         if self.operation.communicator.is_under_way(self.operation.id) {
             return Err(Error::NotStartable { request: self.operation.id.number(), is_persistent: true });
         }
-        Ok(self.parts.as_mut().expect("they are there until the drop").all())
+        let parts = self.parts.as_mut().expect("they are there until the drop");
+        Ok(parts.all(&self.operation.communicator))
     }
 }
 

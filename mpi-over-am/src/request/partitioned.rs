@@ -122,14 +122,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (first..=last).try_for_each(|partition| self.pready(request, partition))
     }
 
-    /// Marks these parts (`MPI_Pready_list`).
-    ///
-    /// # Errors
-    /// As for [`pready`](Self::pready).
-    pub fn pready_list(&self, request: RequestId, partitions: &[u64]) -> Result<()> {
-        partitions.iter().try_for_each(|&partition| self.pready(request, partition))
-    }
-
     /// Makes progress; whether a part of a partitioned receive has arrived (`MPI_Parrived`). All have where no round is under way.
     ///
     /// # Errors

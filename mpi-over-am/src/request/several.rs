@@ -9,7 +9,7 @@ use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
 use crate::policy::LockPolicy;
-use crate::progress::{do_chores, is_over};
+use crate::progress::{is_over, mark_completed};
 use crate::request_id::{RequestFacts, RequestId};
 use crate::request_table::{Phase, Requests};
 use crate::state::State;
@@ -279,8 +279,8 @@ fn watch_for_one<F: Fabric, L: LockPolicy>(
     let driven: Vec<_> = requests.clone().filter(|&request| table.phase(request) == Phase::Parts).collect();
     let mut found = None;
     let waited = state.wait_for(|context| {
-        if context.handlers().has_chores {
-            do_chores(context);
+        if !context.handlers().completions.are_in_context() {
+            mark_completed(context);
         }
         driven.iter().for_each(|&request| {
             is_over(context, request);

@@ -18,7 +18,7 @@ use crate::buffer::KeptVec;
 use crate::error::{Error, Result};
 use crate::matching::{ContextId, Envelope, Pattern, PostedList};
 use crate::message::Room;
-use crate::request_id::{LIVE_BIT, RequestId, SLOTS_KEPT, SLOTS_MAX};
+use crate::request_id::{RequestId, SLOTS_KEPT, SLOTS_MAX};
 use crate::status::Status;
 pub(crate) use matched::MatchedMessages;
 pub use matched::MessageId;
@@ -85,8 +85,9 @@ impl Requests {
 
     #[inline(always)]
     fn insert_in(&mut self, is_receive: bool, context: u32) -> RequestId {
-        let slot = self.take_slot();
+        let slot = self.free_slot();
         let record = &mut self.records[slot as usize];
+        record.occupy(&mut self.free);
         record.phase = Phase::Moving;
         record.is_receive = is_receive;
         record.scope = NO_SCOPE;
@@ -95,17 +96,13 @@ impl Requests {
         RequestId::of_slot(slot, record.generation)
     }
 
-    /// A slot that was free, with the generation of its next request.
+    /// A slot that is free.
     #[inline(always)]
-    fn take_slot(&mut self) -> u32 {
-        let slot = match self.free {
+    fn free_slot(&mut self) -> u32 {
+        match self.free {
             NO_SLOT => self.new_slot(),
             slot => slot,
-        };
-        let record = &mut self.records[slot as usize];
-        self.free = record.scope;
-        record.generation |= LIVE_BIT;
-        slot
+        }
     }
 
     #[cold]
@@ -191,24 +188,24 @@ impl Requests {
     }
 
     /// What the receives ask for that wait for their message, in the order in which they were posted.
-    pub(crate) fn posted_receives(&self) -> impl Iterator<Item = (Pattern, RequestId)> {
-        self.posted.iter(&self.records).map(|slot| {
-            let record = &self.records[slot as usize];
-            (record.entry.pattern, RequestId::of_slot(slot, record.generation))
-        })
+    pub(crate) fn posted_receives(&self) -> impl Iterator<Item = Pattern> {
+        self.posted.iter(&self.records).map(|slot| self.records[slot as usize].entry.pattern)
     }
 
     /// A new request for a receive that waits for its message.
     #[inline(always)]
     pub(crate) fn insert_posted(&mut self, pattern: Pattern, room: Room) -> RequestId {
-        let slot = self.take_slot();
-        let record = &mut self.records[slot as usize];
+        let slot = self.free_slot();
+        // A slice, so that its place and length stay in registers.
+        let records = self.records.as_mut_slice();
+        let record = &mut records[slot as usize];
+        record.occupy(&mut self.free);
         record.phase = Phase::Posted;
         record.is_receive = true;
         record.scope = NO_SCOPE;
         record.room = room;
         let id = RequestId::of_slot(slot, record.generation);
-        self.posted.post(&mut self.records, slot, pattern);
+        self.posted.post(records, slot, pattern);
         id
     }
 

@@ -137,6 +137,13 @@ impl Record {
         matches!(self.phase, Phase::Done | Phase::Inactive)
     }
 
+    /// A request begins in this slot, the first of the free ones.
+    #[inline(always)]
+    pub(super) fn occupy(&mut self, free: &mut u32) {
+        *free = self.scope;
+        self.generation |= LIVE_BIT;
+    }
+
     /// The request is gone, and its slot the first of the free ones. The generation moves on, so that the old number finds nothing.
     #[inline(always)]
     pub(super) fn vacate(&mut self, free: &mut u32, id: RequestId) {

@@ -216,13 +216,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn take_lock(&self, lock: Lock, rank: u32) -> Result<()> {
         if !L::takes_turns() {
             let mut request = self.queue(rank).arrive(&mut self.communicator.state()?.context, lock)?;
-            let waited = self.communicator.wait_until(|context| request.look(context));
+            let waited = self.communicator.wait_until(|context| request.look_and_tell(context));
             return self.end_request(request, waited);
         }
         let mut words = InTurns { window: self, are_mapped: true };
         let mut request = self.queue(rank).arrive(&mut words, lock)?;
         let waited = if words.are_mapped {
-            self.communicator.wait_until(|context| request.look(context))
+            self.communicator.wait_until(|context| request.look_and_tell(context))
         } else {
             // Each look asks the target, and waits for its answer: another thread has its turn meanwhile.
             self.communicator.try_until(|| Ok(request.look(&mut words).then_some(())))
@@ -234,6 +234,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn end_request(&self, request: LockRequest, waited: Result<()>) -> Result<()> {
         // Not by `state`: what another call has left must not keep this one from leaving the queue.
         let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
+        state.handlers().waits_for_lock_of = None;
         request.end(&mut state.context, waited)
     }
 

@@ -20,6 +20,7 @@ use am_core::{Context, GetOptions};
 
 use super::Lock;
 use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
 
 const WORD_BYTES: usize = 8;
 
@@ -131,7 +132,7 @@ impl LockQueue {
         let is_free = before & (NEXT_TICKET - 1) == 0;
         let own = Entry::new(ticket, alone | if is_free { HOLDS } else { WAITS });
         self.write(words, own)?;
-        let request = LockRequest { queue: self, own, failure: None };
+        let request = LockRequest { queue: self, own, in_the_way: None, failure: None };
         if !is_free {
             // One that could not go on because this task was drawing its ticket.
             request.queue.wake(words)?;
@@ -155,27 +156,27 @@ impl LockQueue {
         let entries = self.read(words)?;
         let waiting = self.tasks.iter().zip(&entries).filter(|(_, entry)| entry.waits());
         for (&task, &entry) in waiting {
-            if task != self.tasks[self.own as usize] && !self.is_blocked(words, &entries, entry) {
+            if task != self.tasks[self.own as usize] && self.in_the_way(words, &entries, entry).is_none() {
                 words.ring(task)?;
             }
         }
         Ok(())
     }
 
-    /// Whether a task that lives is in the way of an entry. Words of the dead that would be are wiped.
-    fn is_blocked(&self, words: &mut impl Words, entries: &[Entry], of: Entry) -> bool {
+    /// A task that lives and is in the way of an entry. Words of the dead that would be are wiped.
+    fn in_the_way(&self, words: &mut impl Words, entries: &[Entry], of: Entry) -> Option<TaskId> {
         let in_the_way = |entry: &Entry| *entry != of && entry.is_in_the_way_of(of);
-        let mut blocks = false;
+        let mut found = None;
         for (rank, &entry) in entries.iter().enumerate().filter(|(_, entry)| in_the_way(entry)) {
             if words.has_ended(self.tasks[rank].task) {
                 let wipe = AtomicOp::CompareSwap { expected: entry.0, new: OUT };
                 // If it fails, the next look finds the word there again.
                 let _ = words.rmw(self.word_of(rank), wipe);
             } else {
-                blocks = true;
+                found = Some(self.tasks[rank].task);
             }
         }
-        blocks
+        found
     }
 
     fn word_of(&self, rank: usize) -> RemoteAddress {
@@ -205,6 +206,8 @@ impl LockQueue {
 pub(super) struct LockRequest {
     queue: LockQueue,
     own: Entry,
+    /// A task that was in the way at the last look.
+    in_the_way: Option<TaskId>,
     failure: Option<Error>,
 }
 
@@ -220,9 +223,17 @@ impl LockRequest {
         })
     }
 
+    /// As [`look`](Self::look), in one turn, which has a hang report say whom the task waits for.
+    pub(super) fn look_and_tell<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
+        let is_over = self.look(context);
+        context.handlers_mut().waits_for_lock_of = self.in_the_way;
+        is_over
+    }
+
     fn try_to_hold(&mut self, words: &mut impl Words) -> Result<bool> {
         let entries = self.queue.read(words)?;
-        if self.queue.is_blocked(words, &entries, self.own) {
+        self.in_the_way = self.queue.in_the_way(words, &entries, self.own);
+        if self.in_the_way.is_some() {
             return Ok(false);
         }
         self.own = Entry::new(self.own.ticket(), self.own.state() & ALONE | HOLDS);

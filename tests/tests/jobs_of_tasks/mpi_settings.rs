@@ -1,7 +1,5 @@
 //! MPI's settings, also by their names in other libraries: limits that are kept, and the report on queues.
 
-use std::process::Command;
-
 use am_tests::harness::{Outcome, job};
 use mpi_over_am::{Communicator, Environment, Error, ErrorClass, Fault};
 
@@ -9,49 +7,6 @@ fn as_a_task(body: impl FnOnce(&Environment, &Communicator)) {
     let environment = Environment::init().expect("the launcher made a job");
     body(&environment, &environment.world());
     environment.finalize().expect("nothing was left to go wrong");
-}
-
-#[test]
-fn sigusr2_prints_the_queues_of_each_task() {
-    let body = |environment: &Environment, world: &Communicator| {
-        let other = 1 - world.rank();
-        world.send(&[1u8; 100], other, 5).expect("it is short");
-        world.barrier().expect("both are there");
-        let mut late = [0u8; 4];
-        let queues = world.scope(|s| {
-            let posted = s.irecv(&mut late, other, 77)?;
-            let queues = environment.queues()?;
-            let own = std::process::id().to_string();
-            let sent = Command::new("kill").args(["-USR2", &own]).status();
-            assert!(sent.is_ok_and(|status| status.success()));
-            // Printed at the next wait, and each task has one: for the other task, which comes late.
-            for late in 0..2 {
-                if world.rank() == late {
-                    std::thread::sleep(std::time::Duration::from_millis(50));
-                }
-                world.barrier()?;
-            }
-            world.send(&[2u8; 4], other, 77)?;
-            s.wait(posted)?;
-            Ok(queues)
-        });
-        let queues = queues.expect("the messages fit");
-        assert!(queues.contains("1 receives are posted, 1 messages wait"), "{queues}");
-        world.recv(&mut [0u8; 100], other, 5).expect("it has been sent");
-    };
-    for name in ["AM_DUMP_QUEUES", "MPI_DUMP_QUEUES"] {
-        job("sigusr2_prints_the_queues_of_each_task").tasks(2).env(name, "1").run_and_judge(
-            || as_a_task(body),
-            |outcome: &Outcome| {
-                assert!(outcome.is_success);
-                for (task, other) in [(0, 1), (1, 0)] {
-                    let said = &outcome.tasks[task].stderr;
-                    let expected = format!("task {task}:   early: from rank {other} with tag 5");
-                    assert!(said.contains(&expected) && said.contains("77"), "task {task} said: {said}");
-                }
-            },
-        );
-    }
 }
 
 #[test]
@@ -107,13 +62,15 @@ fn early_messages_beyond_the_setting_wait_at_their_sender() {
                     sent.expect("all are received");
                 } else {
                     world.recv(&mut (), 0, COUNT).expect("it is the last one");
-                    let queues = environment.queues().expect("nothing went wrong");
-                    let here = queues.lines().filter(|line| line.ends_with("here")).count();
-                    assert!((1..=8).contains(&here), "{queues}");
-                    assert!(queues.contains("still at its sender"), "{queues}");
+                    let early = environment.counts().expect("nothing went wrong").early_messages;
                     for tag in (0..COUNT).rev() {
                         world.recv(&mut [0u8; 8], 0, tag).expect("each was sent");
                     }
+                    let waited = environment.counts().expect("nothing went wrong").long_messages_received;
+                    assert!(
+                        (1..=8).contains(&(early - waited)),
+                        "{waited} of {early} waited at their sender"
+                    );
                 }
             });
         },
