@@ -175,6 +175,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.num_tasks()
     }
 
+    /// The number of the host that a task runs on. Only tasks of one host can share memory ([`share`](Self::share)).
+    #[must_use]
+    pub fn host(&self, task: TaskId) -> u32 {
+        self.fabric.host(task)
+    }
+
     /// All tasks of the job, this one too.
     pub fn tasks(&self) -> impl DoubleEndedIterator<Item = TaskId> + use<F, H> {
         (0..self.num_tasks()).map(TaskId)

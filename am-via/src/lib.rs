@@ -83,7 +83,7 @@ pub mod vipl {
     };
 }
 
-/// What carries messages: the shared memory of one machine, or a network inside one process.
+/// What carries messages: shared memory within a host and libfabric between hosts, or a network inside one process.
 pub mod device {
     pub use am_via_vipl::device::{DeviceAttributes, DeviceError, NodeAddress, shm, wire};
 }

@@ -16,7 +16,7 @@ use am_via_vipl::device::DeviceError;
 use am_via_vipl::device::shm::{OwnHeap, Shm, ShmOptions};
 use am_via_vipl::{UserAgent, VipError};
 
-/// The fabric of a task on one machine.
+/// The fabric of a task.
 pub type ShmFabric = ViaFabric<Shm>;
 
 /// This task as a member of its job.

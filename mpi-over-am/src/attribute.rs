@@ -218,7 +218,7 @@ pub enum PredefinedAttribute {
     Host,
     /// Who can do input and output: everybody (`MPI_IO`).
     Io,
-    /// Whether the clocks of all tasks agree: yes, on one machine (`MPI_WTIME_IS_GLOBAL`).
+    /// Whether the clocks of all tasks agree: on one host they do (`MPI_WTIME_IS_GLOBAL`).
     WtimeIsGlobal,
     /// The last error code in use (`MPI_LASTUSEDCODE`), from the layer above.
     LastUsedCode,

@@ -343,6 +343,11 @@ pub trait World {
     /// still run. `false` where that can't be known.
     fn has_ended(&self, task: TaskId) -> bool;
 
+    /// The number of the host that `task` runs on: tasks of one host can share memory.
+    fn host(&self, _task: TaskId) -> u32 {
+        0
+    }
+
     /// Ends the wait of `to`, or the next one that it begins: for news that lies in memory, such as a lock that is free. It carries
     /// nothing, needs no room at `to`, and several before `to` looks are as one. Where memory that is not reached directly is written
     /// by packets, those are news by themselves, and nothing is to be done.

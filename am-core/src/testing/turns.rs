@@ -362,6 +362,10 @@ impl<F: Fabric> World for InTurn<F> {
         self.fabric.num_tasks()
     }
 
+    fn host(&self, task: TaskId) -> u32 {
+        self.fabric.host(task)
+    }
+
     fn limits(&self) -> Limits {
         self.fabric.limits()
     }

@@ -37,13 +37,15 @@ pub struct Plan {
     pub seed: u64,
     /// Over shared memory, in two processes.
     pub over_shm: bool,
+    /// Over the network, in two processes of this host: needs libfabric.
+    pub over_ofi: bool,
     /// Over the emulated wire, in one process.
     pub over_wire: bool,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { only: None, seed: 1, over_shm: true, over_wire: true }
+        Self { only: None, seed: 1, over_shm: true, over_ofi: false, over_wire: true }
     }
 }
 
@@ -138,11 +140,12 @@ pub fn run(plan: &Plan, mut said: impl FnMut(&str)) -> io::Result<Score> {
             }
         }
     };
-    if plan.over_shm {
+    let by_processes = [("shm", plan.over_shm), ("ofi", plan.over_ofi)];
+    for (device, _) in by_processes.into_iter().filter(|&(_, wanted)| wanted) {
         let names: Vec<_> =
             chosen.iter().filter(|check| !check.on_wire_only).map(|check| check.name).collect();
-        let verdicts = processes::run(&names, plan.seed, &mut said)?;
-        note("two processes over shm", &verdicts, &|check| !check.on_wire_only);
+        let verdicts = processes::run(device, &names, plan.seed, &mut said)?;
+        note(&format!("two processes over {device}"), &verdicts, &|check| !check.on_wire_only);
     }
     if plan.over_wire {
         let names: Vec<_> = chosen.iter().map(|check| check.name).collect();

@@ -1,4 +1,4 @@
-//! The suite in two processes over shared memory: this program, started again as the tasks of a job.
+//! The suite in two processes, over shared memory or over the network: this program, started again as the tasks of a job.
 //!
 //! The tasks talk to each other by way of who started them, over a socket without a name in any file system. It hears how each
 //! check ended, so that it knows which one hangs or has killed its process, and goes on behind that one.
@@ -22,8 +22,13 @@ use super::{Verdicts, add, checks, session};
 /// After this long a check hangs: nothing in it waits nearly so long.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
-/// Runs the named checks.
-pub(super) fn run(names: &[&str], seed: u64, said: &mut dyn FnMut(&str)) -> io::Result<Verdicts> {
+/// Runs the named checks over a device.
+pub(super) fn run(
+    device: &'static str,
+    names: &[&str],
+    seed: u64,
+    said: &mut dyn FnMut(&str),
+) -> io::Result<Verdicts> {
     let chosen: Vec<_> =
         checks::all::<Shm>().into_iter().filter(|check| names.contains(&check.name)).collect();
     let mut verdicts = Verdicts::new();
@@ -31,27 +36,28 @@ pub(super) fn run(names: &[&str], seed: u64, said: &mut dyn FnMut(&str)) -> io::
         chosen.iter().filter(|check| check.needs.is_nothing()).map(|check| check.name).collect();
     let mut left = &together[..];
     while !left.is_empty() {
-        let done = run_job(left, seed, &mut verdicts, said)?;
+        let done = run_job(device, left, seed, &mut verdicts, said)?;
         left = &left[done.max(1)..];
     }
     // Whose check ends with a death has a job of its own.
     for check in chosen.iter().filter(|check| check.needs.is_death()) {
-        run_job(&[check.name], seed, &mut verdicts, said)?;
+        run_job(device, &[check.name], seed, &mut verdicts, said)?;
     }
     Ok(verdicts)
 }
 
 /// Runs one job, until it ends or hangs; how many checks it has got behind it, the one that it failed at included.
 fn run_job(
+    device: &'static str,
     names: &[&str],
     seed: u64,
     verdicts: &mut Verdicts,
     said: &mut dyn FnMut(&str),
 ) -> io::Result<usize> {
-    let job = start(names, seed)?;
+    let job = start(device, names, seed)?;
     let mut done = 0;
     for &name in names {
-        said(&format!("shm   {name}"));
+        said(&format!("{device}   {name}"));
         let needs_death = is_death(name);
         // Whose task dies says nothing.
         let mut missing = if needs_death { 1 } else { 2 };
@@ -88,12 +94,13 @@ struct Job {
     _running: Running,
 }
 
-fn start(names: &[&str], seed: u64) -> io::Result<Job> {
+fn start(device: &str, names: &[&str], seed: u64) -> io::Result<Job> {
     let name = format!("am-conform-{}-{:x}", std::process::id(), std::ptr::from_ref(names).addr());
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
     let program = std::env::current_exe()?;
     let running = Launch::new(program, [TASK_ARGUMENT, &name, &seed.to_string(), &names.join(",")])
         .tasks(2)
+        .env("AM_DEVICE", device)
         .start()
         .map_err(io::Error::other)?;
     let (tell, said) = mpsc::channel();

@@ -15,6 +15,17 @@ fn am_conform(arguments: &[&str]) -> (Output, String) {
 fn every_check_is_right_in_two_processes_and_on_the_wire() {
     let (output, text) = am_conform(&["--seed", "7"]);
     assert!(text.starts_with("seed 7\n"), "{text}");
+    is_perfect(&output, &text);
+}
+
+/// By libfabric, which must be there: the message says so where it is not.
+#[test]
+fn every_check_is_right_over_the_network() {
+    let (output, text) = am_conform(&["--seed", "7", "--device", "ofi"]);
+    is_perfect(&output, &text);
+}
+
+fn is_perfect(output: &Output, text: &str) {
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     let score = text.lines().last().unwrap();
     for level in ["Early Adopter ", "Functional ", "Full "] {

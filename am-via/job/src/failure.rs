@@ -25,7 +25,9 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub(super) fn encode(self) -> (u32, i32) {
+    /// A kind and a value, as the job file has them.
+    #[must_use]
+    pub fn encode(self) -> (u32, i32) {
         match self {
             Self::Exited(code) => (1, code),
             Self::Signalled(number) => (2, number),
@@ -38,7 +40,8 @@ impl Cause {
     }
 
     /// An unknown kind reads as the least certain one.
-    pub(super) fn decode(kind: u32, value: i32) -> Self {
+    #[must_use]
+    pub fn decode(kind: u32, value: i32) -> Self {
         match kind {
             1 => Self::Exited(value),
             2 => Self::Signalled(value),

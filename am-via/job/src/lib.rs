@@ -17,6 +17,7 @@ mod heap;
 mod invitation;
 mod life;
 mod log;
+mod network;
 mod owner;
 mod record;
 mod wait;
@@ -184,6 +185,7 @@ impl Job {
             others: variables_of_this_process(),
             record: Record::Nothing,
             cpus: Vec::new(),
+            hosts: Vec::new(),
         };
         let (file, header, entries, files) = JobOwner::create(&plan)?.into_parts();
         let files = files
@@ -639,6 +641,18 @@ pub trait Carrier {
     /// # Errors
     /// Those of [`control_file`](Self::control_file).
     fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
+
+    /// The number of the host that a task runs on. Tasks of one host share memory; with the setting `device` at `ofi`, no two tasks do.
+    fn host(&self, task: u32) -> u32;
+
+    /// Whether a task is reached by the network. Its files here are stand-ins, which only this host's tasks write.
+    fn is_far(&self, task: u32) -> bool;
+
+    /// Where a context of a task is reached by the network, once that is known. A claim.
+    fn network_address(&self, task: u32, context: u32) -> Option<Vec<u8>>;
+
+    /// Says where a context of this task is reached by the network; whether the address fits.
+    fn set_network_address(&self, context: u32, address: &[u8]) -> bool;
 }
 
 impl Carrier for Job {
@@ -662,6 +676,22 @@ impl Carrier for Job {
 
     fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
         self.open_once(task, "heap", |files| &files.heap, heap_of)
+    }
+
+    fn host(&self, task: u32) -> u32 {
+        network::host(&self.entries, self.settings.device, task)
+    }
+
+    fn is_far(&self, task: u32) -> bool {
+        self.host(task) != self.host(self.task)
+    }
+
+    fn network_address(&self, task: u32, context: u32) -> Option<Vec<u8>> {
+        self.entries.get(task as usize)?.network.get(context as usize)?.read()
+    }
+
+    fn set_network_address(&self, context: u32, address: &[u8]) -> bool {
+        self.own_entry().network.get(context as usize).is_some_and(|own| own.write(address))
     }
 }
 

@@ -40,6 +40,8 @@ pub struct JobPlan {
     pub record: Record,
     /// The processor that each task will be bound to; empty if tasks are not bound.
     pub cpus: Vec<usize>,
+    /// The host of each task, as a number; empty: all run on this one.
+    pub hosts: Vec<u32>,
 }
 
 /// What the tasks of a job record.
@@ -61,8 +63,8 @@ pub struct JobOwner {
     files: Vec<TaskFiles>,
     /// The file that tasks record into, if they record.
     record: Option<File>,
-    header: Shared<JobHeader>,
-    entries: Vec<Shared<TaskEntry>>,
+    pub(super) header: Shared<JobHeader>,
+    pub(super) entries: Vec<Shared<TaskEntry>>,
     id: u64,
     num_tasks: u32,
 }
@@ -134,6 +136,7 @@ impl JobOwner {
         for (task, entry) in self.entries.iter().enumerate() {
             let bound = plan.cpus.get(task..=task);
             entry.set_cpus(bound.unwrap_or(&everywhere));
+            entry.host.store(plan.hosts.get(task).copied().unwrap_or(0), Ordering::Relaxed);
         }
     }
 
@@ -462,6 +465,7 @@ mod tests {
                 settings: Settings::default(),
                 others: Variables::default(),
                 cpus: Vec::new(),
+                hosts: Vec::new(),
                 record: Record::Nothing,
             };
             assert!(matches!(JobOwner::create(&plan), Err(JobError::NumTasks { .. })));
@@ -475,6 +479,7 @@ mod tests {
             settings: Settings::default(),
             others: Variables::default(),
             cpus: Vec::new(),
+            hosts: Vec::new(),
             record: Record::Nothing,
         };
         let (a, b) = (JobOwner::create(&plan).unwrap(), JobOwner::create(&plan).unwrap());

@@ -31,7 +31,7 @@ macro_rules! settings {
 settings! {
     /// How long transfers reach a peer's buffer: job (a plain copy; only buffers in job memory), kernel (the kernel's copy between processes), staged (pieces through receive buffers), or auto: the fastest way that each buffer allows.
     memory: Memory = Memory::Auto, "AM_MEMORY";
-    /// The device that carries messages.
+    /// The device that carries messages between tasks of one host. shm: their shared memory. ofi: the network, as between hosts.
     device: Device = Device::Shm, "AM_DEVICE";
     /// Address space for a task's job memory, in bytes. Only touched pages use memory. auto: 64 GiB, or less where a limit of this machine requires it.
     heap_bytes: Option<u64> = None, "AM_HEAP_BYTES", HEAP_BYTES_MIN..=1 << 46;
@@ -98,16 +98,18 @@ impl fmt::Display for Memory {
 /// The device that carries messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// Shared memory of one machine.
+    /// Shared memory within a host, the network between hosts.
     Shm,
+    /// The network between all tasks, also within a host.
+    Ofi,
 }
 
 impl Value for Device {
-    const FORM: &'static str = "shm";
-    const CHOICES: &'static [&'static str] = &["shm"];
+    const FORM: &'static str = "shm or ofi";
+    const CHOICES: &'static [&'static str] = &["shm", "ofi"];
 
     fn parse(text: &str) -> Result<Self, String> {
-        choose(text, &[Self::Shm])
+        choose(text, &[Self::Shm, Self::Ofi])
     }
 
     fn show(&self) -> String {
@@ -117,9 +119,10 @@ impl Value for Device {
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shm => f.write_str("shm"),
-        }
+        f.write_str(match self {
+            Self::Shm => "shm",
+            Self::Ofi => "ofi",
+        })
     }
 }
 

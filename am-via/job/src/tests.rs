@@ -26,6 +26,7 @@ fn owner(num_tasks: u32) -> JobOwner {
         settings: Settings::default(),
         others: Variables::default(),
         cpus: Vec::new(),
+        hosts: Vec::new(),
         record: Record::Nothing,
     })
     .unwrap()
@@ -83,6 +84,7 @@ fn a_job_whose_launcher_has_no_barrier_goes_without_in_all_tasks() {
         settings,
         others: Variables::default(),
         cpus: Vec::new(),
+        hosts: Vec::new(),
         record: Record::Nothing,
     };
     for owner in [refused, JobOwner::create(&plan).unwrap()] {

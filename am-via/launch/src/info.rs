@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use am_via_job::settings::{SettingError, Settings, Shown, Table, in_binary_units};
+use am_via_ofi::Provider;
 use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::{membarrier, private_memory, sched};
 
@@ -62,12 +63,29 @@ fn machine() -> Vec<(String, String)> {
     [
         ("processors", format!("{} may be used: {}", cpus.len(), ranges(&cpus))),
         ("cpu quota", quota),
-        ("devices", "shm: tasks of one machine, by memory files that both map".to_owned()),
+        (
+            "devices",
+            "shm: tasks of one host, by memory files that both map; ofi: all others, by libfabric".to_owned(),
+        ),
+        ("network", network()),
         ("private memory", private_memory_way()),
         ("sleep handshake", handshake.to_owned()),
     ]
     .map(|(name, fact)| (name.to_owned(), fact))
     .into()
+}
+
+/// What carries messages between hosts, or why nothing does.
+fn network() -> String {
+    match am_via_ofi::providers() {
+        Ok((Provider { name, domain }, all)) => {
+            format!(
+                "tasks of other hosts, by libfabric's provider {name} on {domain} (FI_PROVIDER chooses of {})",
+                all.join(", ")
+            )
+        }
+        Err(error) => format!("no ({error})"),
+    }
 }
 
 fn bounds() -> Vec<(String, String)> {

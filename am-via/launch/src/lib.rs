@@ -18,11 +18,14 @@
 //! - A dead task stays unreaped until the job is over, so that its number names nobody else meanwhile.
 //! - It may be used in a process with many threads: nothing runs between fork and exec but plain system calls.
 
+mod agent;
 mod cargo;
 mod end_request;
 mod error;
 mod guard;
 mod hang;
+mod hosts;
+mod hub;
 mod info;
 mod members;
 mod other_mpi;
@@ -33,6 +36,7 @@ mod report;
 mod spawn;
 mod supervise;
 mod sweeper;
+mod uplink;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -51,7 +55,9 @@ use am_via_os::standard_output;
 use end_request::{EndRequest, SIGNALS};
 use spawn::{Spawned, TaskProcess};
 use supervise::{Supervisor, Watched};
+use uplink::Uplink;
 
+pub use agent::run_agent;
 pub use am_via_job::{Record, Recorded, log_as_asked, misspelt};
 pub use am_via_os::process::Ended;
 pub use am_via_os::standard_output::was_closed as output_was_closed;
@@ -59,6 +65,8 @@ pub use cargo::{CargoTarget, TargetKind, build};
 pub use error::LaunchError;
 pub use guard::run_guarded;
 pub use hang::{Doing, HangFormat, HangReport, HangReports, Verdict, Wait};
+pub use hosts::{Host, HostsError, parse_hostfile, parse_hosts};
+pub use hub::{Hosts, Outcome};
 pub use info::{InfoError, Wanted, answer_probe, info};
 pub use program::find as find_program;
 pub use record::{Call, Messages, Queue, Statistics, TaskStatistics, Trace};
@@ -102,6 +110,12 @@ pub struct Launch {
     record: Record,
     grace: Duration,
     own_process: Option<u32>,
+    /// The first task that this host runs, of a job with more hosts.
+    first: u32,
+    /// The host of each task of such a job.
+    hosts: Vec<u32>,
+    /// Where the output goes on such a host.
+    uplink: Option<Uplink>,
 }
 
 impl Launch {
@@ -123,6 +137,9 @@ impl Launch {
             record: Record::Nothing,
             grace: GRACE,
             own_process: None,
+            first: 0,
+            hosts: Vec::new(),
+            uplink: None,
         }
     }
 
@@ -239,11 +256,12 @@ impl Launch {
         let settings = Settings::from_variables(|name| self.variable(name))?;
         let cpus = self.cpus();
         let job = Arc::new(JobOwner::create(&JobPlan {
-            num_tasks: self.tasks,
+            num_tasks: if self.hosts.is_empty() { self.tasks } else { number_of(&self.hosts) },
             settings,
             others: self.variables(),
             record: self.record,
             cpus: cpus.clone(),
+            hosts: self.hosts.clone(),
         })?);
         let (end, bell) = EndRequest::new().map_err(LaunchError::system("making a pipe"))?;
         let end = Arc::new(end);
@@ -269,6 +287,16 @@ impl Launch {
                 ))),
             },
         }
+    }
+
+    /// Runs only those tasks of the job that `hosts` (a number for each task) gives to `host`, which stand in a row; the job's other tasks run
+    /// elsewhere. The output goes by `uplink`.
+    fn part_of(mut self, hosts: Vec<u32>, host: u32, uplink: Uplink) -> Self {
+        self.first = number_of(&hosts[..hosts.iter().position(|&at| at == host).unwrap_or(0)]);
+        self.tasks = number_of(&hosts.iter().filter(|&&at| at == host).collect::<Vec<_>>());
+        self.hosts = hosts;
+        self.uplink = Some(uplink);
+        self
     }
 
     fn check_wdir(&self) -> Result<(), LaunchError> {
@@ -319,6 +347,11 @@ impl Launch {
         }
         Ok(Watched { bell, own_process: Some((process, signals)) })
     }
+}
+
+/// How many there are.
+fn number_of<T>(tasks: &[T]) -> u32 {
+    u32::try_from(tasks.len()).unwrap_or(u32::MAX)
 }
 
 fn supervise_job(
@@ -379,6 +412,22 @@ impl Running {
     /// Kills a task (SIGKILL): for tests of how the others react.
     pub fn kill(&self, task: u32) {
         self.signal(task, libc::SIGKILL);
+    }
+
+    /// Sends a signal to all processes of the job; one that does not end a job (SIGUSR1, SIGUSR2) to those that catch it.
+    fn signal_all(&self, signal: i32) {
+        for task in self.tasks.iter() {
+            let members = spawn::members_below(task.pid);
+            match signal {
+                libc::SIGUSR1 | libc::SIGUSR2 => members.signal_those_who_catch(signal),
+                _ => members.signal(signal),
+            }
+        }
+    }
+
+    /// Whether the job has ended, so that [`wait`](Self::wait) returns at once.
+    fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Asks for the end of the job at once.

@@ -52,7 +52,7 @@ pub(super) fn spawn(
     let mut tasks = Vec::new();
     let mut sources = Vec::new();
     let mut failed = None;
-    for task in 0..launch.tasks {
+    for task in launch.first..launch.first + launch.tasks {
         match spawn_one(launch, program, cpus, job, task) {
             Ok((process, outputs)) => {
                 tasks.push(process);
@@ -76,8 +76,11 @@ pub(super) fn spawn(
         None if sources.is_empty() => Ok(None),
         None => {
             let tag = launch.output == Output::Forward { tag: true };
-            let sinks = Sinks::of_this_process(launch.output_is_closed);
-            Forwarder::start(sources, launch.tasks, tag, sinks, Arc::clone(end)).map(Some)
+            let sinks = match &launch.uplink {
+                Some(uplink) => uplink.sinks(),
+                None => Sinks::of_this_process(launch.output_is_closed),
+            };
+            Forwarder::start(sources, launch.first + launch.tasks, tag, sinks, Arc::clone(end)).map(Some)
         }
         Some(error) => Err(error),
     };
@@ -120,7 +123,7 @@ fn spawn_one(
         &mut command,
         BeforeExec {
             inherit: job.inherited_files(),
-            cpu: cpus.get(task as usize).copied(),
+            cpu: cpus.get((task - launch.first) as usize).copied(),
             dies_with_starter: true,
             unblock: if launch.own_process.is_some() { SIGNALS.to_vec() } else { Vec::new() },
         },

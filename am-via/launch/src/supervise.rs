@@ -107,6 +107,8 @@ impl Watch {
 #[derive(Debug)]
 pub(super) struct Supervisor {
     job: Arc<JobOwner>,
+    /// The first task of this host.
+    first: u32,
     tasks: Arc<[TaskProcess]>,
     watches: Vec<Watch>,
     members: Members,
@@ -147,6 +149,7 @@ impl Supervisor {
         Self {
             watches: tasks.iter().map(watch).collect(),
             job,
+            first: launch.first,
             tasks,
             members,
             forwarder,
@@ -166,6 +169,10 @@ impl Supervisor {
             library_looks: 0,
             hangs: launch.hang_reports.map(HangWatch::new),
         }
+    }
+
+    fn number(&self, index: usize) -> u32 {
+        number(self.first, index)
     }
 
     /// Watches the job to its end, and cleans up after it.
@@ -293,17 +300,18 @@ impl Supervisor {
 
     /// Finds processes that attached behind wrappers, so that their deaths are noticed at once.
     fn look_for_attached(&mut self) {
+        let first = self.first;
         for (index, watch) in self.watches.iter_mut().enumerate() {
             let direct = self.tasks[index].pid;
             let Some(pid) =
-                self.job.pid(number(index)).filter(|_| matches!(watch.attached, Attached::NotYet))
+                self.job.pid(number(first, index)).filter(|_| matches!(watch.attached, Attached::NotYet))
             else {
                 continue;
             };
             watch.attached = match PidFd::open(pid) {
                 _ if pid == direct => Attached::Direct,
                 Ok(process) => {
-                    self.job.set_watched(number(index));
+                    self.job.set_watched(number(first, index));
                     Attached::Behind(process)
                 }
                 Err(_) => Attached::Gone,
@@ -334,7 +342,7 @@ impl Supervisor {
 
     fn has_ended_well_without_joining(&self, index: usize) -> bool {
         self.watches[index].ended == Some(Ended::Exited(0))
-            && self.job.state(number(index)) == TaskState::NotStarted
+            && self.job.state(self.number(index)) == TaskState::NotStarted
     }
 
     /// A task that exits with 0 without joining is a failure once another task has joined, which would wait for it for ever. If no task
@@ -349,14 +357,14 @@ impl Supervisor {
         let waiting: Vec<u32> = tasks.filter(|&task| self.job.state(task) == TaskState::Running).collect();
         let Some(words) = words_for_missing(&waiting) else { return };
         for index in missing {
-            let environment = self.job.environment(number(index));
+            let environment = self.job.environment(self.number(index));
             let may_still_join = environment
                 .iter()
                 .any(|(name, value)| name == JOB_VARIABLE && self.members.any_has(name, value));
             if may_still_join {
                 continue;
             }
-            self.job.mark_dead(number(index), Cause::NeverJoined, &words);
+            self.job.mark_dead(self.number(index), Cause::NeverJoined, &words);
             if !self.job.continues_on_failure() {
                 self.kill_within(self.grace);
             }
@@ -386,7 +394,7 @@ impl Supervisor {
     }
 
     fn handle_death(&mut self, index: usize, ended: Ended) {
-        let task = number(index);
+        let task = self.number(index);
         let was_running = self.job.state(task) == TaskState::Running;
         if ended == Ended::Exited(0) {
             if was_running && matches!(self.watches[index].attached, Attached::Direct) {
@@ -410,7 +418,7 @@ impl Supervisor {
         if !self.watches[index].look_behind(now) || self.watches[index].killed {
             return;
         }
-        let was_running = self.job.state(number(index)) == TaskState::Running;
+        let was_running = self.job.state(self.number(index)) == TaskState::Running;
         let watch = &self.watches[index];
         match (watch.behind, watch.ended) {
             (Some(ended), _) if was_running || ended != Ended::Exited(0) => {
@@ -427,7 +435,7 @@ impl Supervisor {
     fn record_death(&self, index: usize, cause: Cause) {
         let may_want_memory = matches!(cause, Cause::Signalled(libc::SIGKILL) | Cause::Vanished);
         let words = if may_want_memory { self.words_for_a_kill() } else { String::new() };
-        self.job.mark_dead(number(index), cause, &words);
+        self.job.mark_dead(self.number(index), cause, &words);
     }
 
     /// What to report of a task that was killed and left no words: whether memory was used up.
@@ -525,7 +533,7 @@ impl Supervisor {
 
     fn failure(&self, last_lines: &[String]) -> Option<Failure> {
         let mut failure = self.job.first_failure()?;
-        let index = failure.task as usize;
+        let index = failure.task.wrapping_sub(self.first) as usize;
         // A task that exits without finalizing MPI has done no harm if all tasks ended well.
         let all_well = self.watches.iter().all(Watch::ended_well);
         if all_well && matches!(failure.cause, Cause::Exited(0) | Cause::Vanished) {
@@ -539,7 +547,7 @@ impl Supervisor {
             failure.cause = watch.cause_by_wrapper(ended);
         }
         if failure.last_words.is_empty() {
-            let line = match last_lines.get(index) {
+            let line = match last_lines.get(failure.task as usize) {
                 Some(line) => line.clone(),
                 None => self.tasks.get(index).and_then(last_line_kept).unwrap_or_default(),
             };
@@ -601,8 +609,9 @@ fn report_of((task, watch): (&TaskProcess, &Watch)) -> TaskReport {
     }
 }
 
-fn number(index: usize) -> u32 {
-    u32::try_from(index).expect("a job has fewer tasks than a 32-bit number can name")
+/// The task that stands at `index` of this host's, of which `first` is the first.
+fn number(first: u32, index: usize) -> u32 {
+    first + u32::try_from(index).expect("a job has fewer tasks than a 32-bit number can name")
 }
 
 #[cfg(test)]

@@ -61,6 +61,15 @@ pub struct Bell {
     pub doorbell: Shared<Doorbell>,
     /// Its attention words.
     pub attention: Shared<Attention>,
+    /// Carries what is posted to a peer of another host, which looks at nothing here.
+    pub outlet: Option<Arc<dyn Outlet>>,
+}
+
+/// What carries the lines of a connection to another host. The slot of the peer is a stand-in, and stays parked, so that a post comes by
+/// [`carry`](Self::carry).
+pub trait Outlet: Send + Sync + std::fmt::Debug {
+    /// Lines were posted.
+    fn carry(&self);
 }
 
 /// One end of a connection.
@@ -206,7 +215,9 @@ impl Connection {
     #[cold]
     #[inline(never)]
     fn tell(&self) {
-        if self.theirs.header().parked.load(Ordering::Relaxed) != 0 {
+        if let Some(outlet) = &self.bell.outlet {
+            outlet.carry();
+        } else if self.theirs.header().parked.load(Ordering::Relaxed) != 0 {
             self.raise_attention();
         } else {
             self.bell.doorbell.ring();
@@ -248,6 +259,25 @@ impl Connection {
     #[inline(always)]
     pub fn prefetch_area(&self, slot: u32, len: u32) {
         self.own.area(slot, (len as usize).min(READ_AHEAD_BYTES_MAX)).prefetch_to_read();
+    }
+
+    /// Lets `outlet` carry what is posted from now on.
+    pub fn set_outlet(&mut self, outlet: Arc<dyn Outlet>) {
+        self.bell.outlet = Some(outlet);
+    }
+
+    /// Whether an outlet carries what is posted: entries then come by the progress of a network.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_outlet(&self) -> bool {
+        self.bell.outlet.is_some()
+    }
+
+    /// How many lines of this end the peer has given back (wraps). A claim.
+    #[must_use]
+    pub fn released_by_peer(&self) -> u32 {
+        // Acquire: "slots released".
+        self.own.header().consumed_by_peer.load(Ordering::Acquire)
     }
 
     /// Whether an entry waits.

@@ -7,12 +7,12 @@
 //!
 //! Whatever a task reads here is a claim of whoever wrote it last.
 
-use crate::layout::Padded;
+use crate::layout::{CONTEXTS_MAX, Padded};
 use crate::segment::SharedAtomics;
 use am_via_os::atomics::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// "AMJOB", and in the highest 16 bits the version of this layout.
-pub const JOB_MAGIC: u64 = 0x0004_0042_4f4a_4d41;
+pub const JOB_MAGIC: u64 = 0x0005_0042_4f4a_4d41;
 /// Where the version begins in it.
 pub const JOB_VERSION_SHIFT: u32 = 48;
 /// Tasks that a job may have.
@@ -92,6 +92,13 @@ impl Default for WaitNote {
 }
 
 #[cfg(loom)]
+impl Default for NetworkAddress {
+    fn default() -> Self {
+        unreachable!("no model has a job file")
+    }
+}
+
+#[cfg(loom)]
 impl Default for TaskEntry {
     fn default() -> Self {
         unreachable!("no model has a job file")
@@ -139,12 +146,56 @@ pub struct TaskEntry {
     pub cause_kind: AtomicU32,
     /// The exit code or signal number of that end.
     pub cause_value: AtomicI32,
+    /// The host that it runs on: tasks of one host share its memory files, tasks of two reach each other by the network.
+    pub host: AtomicU32,
+    /// Where its contexts are reached by the network.
+    pub network: [NetworkAddress; CONTEXTS_MAX as usize],
     /// The processors it may run on: the launcher's belief at first, its own word once attached.
     pub cpus: [AtomicU64; CPU_WORDS],
     /// What it said last.
     pub last_words: Text<64>,
     /// The wait in which nothing comes.
     pub wait: WaitNote,
+}
+
+/// Words of the address of a network endpoint.
+const NETWORK_ADDRESS_WORDS: usize = 8;
+
+/// The address of a context's network endpoint. Written by its task, or by the launcher of another host for a task there.
+#[repr(C)]
+#[derive(Debug)]
+pub struct NetworkAddress {
+    /// Bytes; 0: the context is not open.
+    len: AtomicU64,
+    words: [AtomicU64; NETWORK_ADDRESS_WORDS],
+}
+
+impl NetworkAddress {
+    /// Bytes it can hold.
+    pub const CAPACITY_BYTES: usize = NETWORK_ADDRESS_WORDS * 8;
+
+    /// Stores an address; whether it fits.
+    pub fn write(&self, address: &[u8]) -> bool {
+        let fits = address.len() <= Self::CAPACITY_BYTES;
+        self.len.store(0, Ordering::Relaxed);
+        for (word, bytes) in self.words.iter().zip(address.chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
+        }
+        // Release: "address written", pairs with the load in `read`.
+        self.len.store(if fits { address.len() as u64 } else { 0 }, Ordering::Release);
+        fits
+    }
+
+    /// The address, once there is one. A claim.
+    #[must_use]
+    pub fn read(&self) -> Option<Vec<u8>> {
+        // Acquire: "address written".
+        let len = usize::try_from(self.len.load(Ordering::Acquire)).ok()?;
+        let bytes = self.words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        (1..=Self::CAPACITY_BYTES).contains(&len).then(|| bytes.take(len).collect())
+    }
 }
 
 /// What a task notes of a wait in which nothing has come for a while. One writer, the task; a reader that comes in between gets a mixture of
@@ -169,6 +220,9 @@ unsafe impl SharedAtomics for TaskEntry {}
 
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for WaitNote {}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for NetworkAddress {}
 
 /// Text in shared memory, in words of eight bytes. One writer at a time; a reader who comes in between gets a mixture of two
 /// texts, which is all that can go wrong.
@@ -317,7 +371,7 @@ pub fn count_cpus<'a>(entries: impl Iterator<Item = &'a TaskEntry>) -> u32 {
 
 #[cfg(not(loom))]
 const _: () = {
-    assert!(size_of::<TaskEntry>() == 3200);
+    assert!(size_of::<TaskEntry>() == 4352);
     assert!(align_of::<JobHeader>() == 64);
     assert!(std::mem::offset_of!(JobHeader, failure_epoch) == 64);
     assert!(std::mem::offset_of!(JobHeader, failure) == 128);
@@ -359,6 +413,19 @@ mod tests {
         assert!(header.is_failed(0) && !header.is_failed(1) && header.is_failed(2));
         assert!(!header.is_failed(u32::MAX));
         assert_eq!(header.failure_epoch.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_network_address_comes_back_if_it_fits() {
+        let (_file, mapping) = Mapping::anonymous(4096).unwrap();
+        let address: Shared<NetworkAddress> = mapping.atomics(0).unwrap();
+        assert_eq!(address.read(), None);
+        assert!(address.write(&[7; 28]));
+        assert_eq!(address.read(), Some(vec![7; 28]));
+        assert!(!address.write(&[7; 65]));
+        assert_eq!(address.read(), None);
+        address.len.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(address.read(), None, "a claim beyond the words");
     }
 
     #[test]

@@ -203,6 +203,7 @@ impl Ends {
         let bell = |side: usize| Bell {
             doorbell: head.atomics(DOORBELL_OFFSET + 64 * side).expect("it lies inside"),
             attention: head.atomics(ATTENTION_OFFSET + 576 * side).expect("it lies inside"),
+            outlet: None,
         };
         let slot = |_| Mapping::anonymous(LAYOUT.vi_slot_bytes()).expect("memory").1;
         let ends = Self { slots: [0, 1].map(slot), bells: [0, 1].map(bell) };
@@ -236,7 +237,7 @@ fn loom_a_parked_ring_is_never_forgotten() {
         let sender = thread::spawn(move || {
             assert_eq!(sender.post(Entry::default(), &Payload::default()), Written::Done);
         });
-        let Bell { doorbell, attention } = &ends.bells[1];
+        let Bell { doorbell, attention, .. } = &ends.bells[1];
         owner.set_parked(true);
         BARRIER.before_look();
         let mut polled = owner.is_ready();

@@ -664,6 +664,10 @@ impl<D: Device> World for ViaFabric<D> {
         self.nic.device.has_ended(task.0)
     }
 
+    fn host(&self, task: TaskId) -> u32 {
+        self.nic.device.host(task.0)
+    }
+
     fn ring(&mut self, to: Endpoint) -> Result<()> {
         if to.task.0 >= self.num_tasks {
             return Err(Error::UnknownTask { endpoint: to, num_tasks: self.num_tasks });

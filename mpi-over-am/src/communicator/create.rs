@@ -21,10 +21,10 @@ use crate::state::State;
 use crate::tag;
 use crate::topology::Topology;
 
-/// By what [`Communicator::split_type`] splits (MPI 5.0 section 7.4.2). All tasks of a job run on one machine here.
+/// By what [`Communicator::split_type`] splits (MPI 5.0 section 7.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SplitType {
-    /// Tasks that can share memory: all (`MPI_COMM_TYPE_SHARED`).
+    /// Tasks that can share memory: those of one host (`MPI_COMM_TYPE_SHARED`).
     Shared,
     /// Tasks that share the resource that the hint `mpi_hw_resource_type` names (`MPI_COMM_TYPE_HW_GUIDED`):
     /// `mpi_shared_memory` is known.
@@ -36,11 +36,11 @@ pub enum SplitType {
 }
 
 impl SplitType {
-    /// The colour of all tasks for this type; `None` if no such resource is known.
+    /// The colour of the tasks on `host` for this type; `None` if no such resource is known.
     ///
     /// # Errors
     /// An invalid key of a hint.
-    pub(crate) fn color(self, info: &Info) -> Result<Option<i32>> {
+    pub(crate) fn color(self, info: &Info, host: u32) -> Result<Option<i32>> {
         let is = |key, value| Ok::<_, Error>(info.get(key)? == Some(value));
         let memory = |info_key| is(info_key, "mpi_shared_memory");
         let shares_memory = match self {
@@ -51,7 +51,7 @@ impl SplitType {
                 memory("mpi_hw_resource_type")? || is("mpi_pset_name", crate::group::WORLD_SET)?
             }
         };
-        Ok(shares_memory.then_some(0))
+        Ok(shares_memory.then_some(host.cast_signed()))
     }
 }
 
@@ -402,12 +402,23 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As for [`split`](Self::split).
     pub fn split_type(&self, split_type: Option<SplitType>, key: i32, info: &Info) -> Result<Option<Self>> {
-        let color = split_type.map_or(Ok(None), |split_type| split_type.color(info))?;
+        let host = {
+            let context = &self.state()?.context;
+            context.host(context.task())
+        };
+        let color = split_type.map_or(Ok(None), |split_type| split_type.color(info, host))?;
         let new = self.split(color, key)?;
         if let Some(new) = &new {
             new.set_info(info);
         }
         Ok(new)
+    }
+
+    /// Whether all tasks of the group run on one host, so that they can share memory.
+    pub(crate) fn is_on_one_host(&self) -> bool {
+        let Some(state) = self.state_to_end() else { return false };
+        let own = state.context.host(state.context.task());
+        self.common.group.tasks().all(|task| state.context.host(task) == own)
     }
 
     /// The same new communicator with a topology. No other handle on it exists yet.

@@ -215,7 +215,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         match attribute {
             PredefinedAttribute::TagUb => Some(i64::from(TAG_UB)),
             PredefinedAttribute::Io => Some(ANY_RANK),
-            PredefinedAttribute::WtimeIsGlobal => Some(1),
+            PredefinedAttribute::WtimeIsGlobal => Some(self.is_on_one_host().into()),
             PredefinedAttribute::AppNum => Some(0),
             PredefinedAttribute::UniverseSize => {
                 self.state_to_end().map(|state| i64::from(state.context.num_tasks()))

@@ -1,6 +1,6 @@
 //! Virtual topologies: the neighbours of each task (MPI 5.0 chapter 8).
 //!
-//! The tasks of a job run on one machine, where no neighbour is nearer than another, so ranks are never reordered.
+//! Ranks are never reordered, also where some neighbours run on other hosts.
 
 mod cartesian;
 mod dimensions;

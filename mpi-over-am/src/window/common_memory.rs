@@ -42,6 +42,9 @@ impl Step<'_> {
         self,
         communicator: &Communicator<F, L>,
     ) -> Result<Option<SharedMemory>> {
+        if matches!(self, Self::Make(_)) && !communicator.is_on_one_host() {
+            return Ok(None);
+        }
         let context = &mut communicator.state()?.context;
         match self {
             Self::Make(len) => return Ok(context.share(len)?),

@@ -1,5 +1,5 @@
-//! am-core's conformance suite over the shm device, in processes: with 2, 3 and 8 tasks, with each way to memory, and with one
-//! credit. `AM_CHECK=put cargo test -p am-tests --test jobs_of_tasks` runs the checks with `put` in their names.
+//! am-core's conformance suite in processes: over shared memory, with 2, 3 and 8 tasks, by every way to memory, and with one credit; over
+//! the network, by libfabric. `AM_CHECK=put cargo test -p am-tests --test jobs_of_tasks` runs the checks with `put` in their names.
 
 use std::time::Duration;
 
@@ -84,6 +84,24 @@ fn one_credit() {
     for (tasks, memory) in [(2, "auto"), (3, "staged")] {
         run("one_credit", tasks, &[("AM_CREDITS", "1"), ("AM_MEMORY", memory)]);
     }
+}
+
+/// With three tasks, of which two share memory: `hosts`.
+#[test]
+fn two_tasks_over_the_network() {
+    run("two_tasks_over_the_network", 2, &[("AM_DEVICE", "ofi")]);
+}
+
+#[test]
+fn one_credit_over_the_network() {
+    run("one_credit_over_the_network", 2, &[("AM_DEVICE", "ofi"), ("AM_CREDITS", "1"), ("AM_CHECK", "flow")]);
+}
+
+/// Messages of which each takes many of the network's. Longer ones of the network's own once were lost where several tasks sent to one.
+#[test]
+fn packets_longer_than_messages_of_the_network() {
+    let test = "packets_longer_than_messages_of_the_network";
+    run(test, 3, &[("AM_DEVICE", "ofi"), ("AM_PACKET_BYTES", "100000"), ("AM_CHECK", "announced")]);
 }
 
 /// A task that kept sending to itself once never polled its peers, one of which held the lock.

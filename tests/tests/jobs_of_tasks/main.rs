@@ -6,6 +6,7 @@ mod copies;
 mod dead_copiers;
 mod handler_panics;
 mod harness;
+mod hosts;
 mod jobs;
 mod long_messages;
 mod mpi_datatypes;

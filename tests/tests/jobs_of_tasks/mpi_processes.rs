@@ -9,8 +9,9 @@ use mpi_over_am::{BSEND_OVERHEAD_BYTES, Communicator, Environment, Error, Source
 
 const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 
-/// Runs `body` with 2, 3 and 8 tasks, with each way to memory.
+/// Runs `body` with 2, 3 and 8 tasks, by every way to memory, and over the network.
 fn everywhere(test: &'static str, body: fn(&Environment, &Communicator)) {
+    job(test).tasks(3).env("AM_DEVICE", "ofi").run(|| as_a_task(body));
     for tasks in [2, 3, 8] {
         for way in WAYS {
             job(test).tasks(tasks).env("AM_MEMORY", way).run(|| as_a_task(body));

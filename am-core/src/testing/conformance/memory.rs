@@ -43,7 +43,9 @@ fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
         while !refused || own.is_some() {
             round += 1;
             let bytes = pattern(round, len);
-            match context.put(to, &bytes, PutOptions::default()) {
+            // A put to mapped memory makes no progress, and a peer whose put is carried by messages may need this task's.
+            let put = context.put(to, &bytes, PutOptions::default());
+            match put.and_then(|()| context.probe().map(|_| ())) {
                 Ok(()) => {}
                 Err(Error::RemoteRange { .. } | Error::Refused { .. }) => refused = true,
                 Err(other) => panic!("not about the range: {other}"),

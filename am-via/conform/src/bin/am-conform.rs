@@ -8,6 +8,7 @@ use am_via_conform::Plan;
 use clap::Parser;
 
 /// Runs the conformance suite of the VI provider: two processes over shared memory, then two threads over the emulated wire.
+/// `--device ofi` runs two processes over the network, by libfabric, instead.
 /// Prints each failing check with its clause, and last the score of the three levels. Exit code 0 for a perfect score, 1 for
 /// less, 2 for a wrong call or a system that did not let it run.
 #[derive(Debug, Parser)]
@@ -22,8 +23,8 @@ struct Options {
     /// Where random numbers and faults begin.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Runs on this device only: shm or wire.
-    #[arg(long, value_name = "DEVICE", value_parser = ["shm", "wire"])]
+    /// Runs on this device only: shm, ofi or wire.
+    #[arg(long, value_name = "DEVICE", value_parser = ["shm", "ofi", "wire"])]
     device: Option<String>,
     /// Names each check as it begins.
     #[arg(long)]
@@ -50,8 +51,13 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let on = |device: &str| options.device.as_deref().is_none_or(|chosen| chosen == device);
-    let plan =
-        Plan { over_shm: on("shm"), over_wire: on("wire"), only: options.only.clone(), seed: options.seed };
+    let plan = Plan {
+        over_shm: on("shm"),
+        over_ofi: options.device.as_deref() == Some("ofi"),
+        over_wire: on("wire"),
+        only: options.only.clone(),
+        seed: options.seed,
+    };
     println!("seed {}", plan.seed);
     let say = |what: &str| {
         if options.verbose {

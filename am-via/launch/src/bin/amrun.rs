@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use am_via_launch::{
-    Bind, CargoTarget, Ended, HangFormat, HangReports, Launch, LaunchError, Record, Report, Statistics,
-    TargetKind, Trace, Wanted,
+    Bind, CargoTarget, Ended, HangFormat, HangReports, Host, Hosts, Launch, LaunchError, Record, Report,
+    Statistics, TargetKind, Trace, Wanted,
 };
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
@@ -67,6 +67,19 @@ struct Options {
     /// .txt; as a picture if it ends in .svg. Keeps the last 65536 events of each task.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Runs the job on these hosts: the first tasks on the first. A number behind a host is that of its tasks; hosts without one share
+    /// the rest evenly. amrun and the program must be there by the same paths, and libfabric.
+    #[arg(long, visible_alias = "host", value_name = "HOST[:TASKS],...", conflicts_with_all = ["hostfile", "stats", "trace"])]
+    hosts: Option<String>,
+    /// The same from a file: a host a line, as NAME, NAME:TASKS or NAME slots=TASKS.
+    #[arg(long, visible_alias = "machinefile", value_name = "FILE", conflicts_with_all = ["stats", "trace"])]
+    hostfile: Option<PathBuf>,
+    /// The command that starts another one on a host, whose name it is given before it.
+    #[arg(long, value_name = "COMMAND", default_value = "ssh")]
+    launch_agent: String,
+    /// Set by amrun itself for the process that starts the tasks of one host.
+    #[arg(long, hide = true)]
+    agent: bool,
     /// Sets an environment variable for the tasks; can be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     env: Vec<(OsString, OsString)>,
@@ -152,6 +165,9 @@ fn main() -> ExitCode {
     if options.command.first().is_some_and(|word| word == "info") && options.tasks.is_none() {
         return info(&options.command[1..]);
     }
+    if options.agent {
+        return agent();
+    }
     check(&options);
     let code = match options.guarded_by {
         None => guard(options.output_is_closed),
@@ -206,6 +222,9 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
         Some(target) => am_via_launch::build(&target)?.into(),
         None => command.next().unwrap_or_default(),
     };
+    if let Some(hosts) = hosts(options) {
+        return launch_on(options, guard, hosts, program, command.collect());
+    }
     let bind = match options.bind {
         BindTo::Core => Bind::Core,
         BindTo::None => Bind::None,
@@ -252,6 +271,59 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
         eprintln!("amrun: {line}");
     }
     Ok(ExitCode::from(report.exit_code()))
+}
+
+/// The hosts that were named. Ends the process if they cannot be understood.
+fn hosts(options: &Options) -> Option<Vec<Host>> {
+    let refuse = |what: String| -> ! { Options::command().error(ErrorKind::InvalidValue, what).exit() };
+    let hosts = match (&options.hosts, &options.hostfile) {
+        (Some(text), _) => am_via_launch::parse_hosts(text),
+        (None, Some(path)) => match std::fs::read_to_string(path) {
+            Ok(text) => am_via_launch::parse_hostfile(&text),
+            Err(error) => refuse(format!("--hostfile {}: {error}", path.display())),
+        },
+        (None, None) => return None,
+    };
+    Some(hosts.unwrap_or_else(|error| refuse(error.to_string())))
+}
+
+/// Launches a job of several hosts.
+fn launch_on(
+    options: &Options,
+    guard: u32,
+    hosts: Vec<Host>,
+    program: OsString,
+    args: Vec<OsString>,
+) -> Result<ExitCode, LaunchError> {
+    let job = Hosts {
+        hosts,
+        launch_agent: options.launch_agent.clone(),
+        tasks: options.tasks.unwrap_or(1),
+        program,
+        args,
+        env: options.env.clone(),
+        wdir: options.wdir.clone(),
+        tag_output: options.tag_output,
+        bind_core: matches!(options.bind, BindTo::Core),
+        timeout: options.timeout,
+        guard,
+    };
+    let outcome = job.run()?;
+    if !outcome.line.is_empty() {
+        eprintln!("amrun: {}", outcome.line);
+    }
+    Ok(ExitCode::from(outcome.exit_code))
+}
+
+/// The launcher of one host's tasks.
+fn agent() -> ExitCode {
+    match am_via_launch::run_agent() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("amrun --agent: {error}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 /// Writes the statistics and the trace, if asked for.

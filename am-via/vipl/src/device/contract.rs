@@ -205,6 +205,11 @@ pub trait Device: std::fmt::Debug {
     /// Whether the process of a task has certainly ended; `false` where that can't be known.
     fn has_ended(&self, task: u32) -> bool;
 
+    /// The number of the host that a task runs on: tasks of one host can share memory.
+    fn host(&self, _task: u32) -> u32 {
+        0
+    }
+
     /// Ends the wait of a peer, or the next one that it begins. A device that carries writes by entries has nothing to do.
     fn ring(&mut self, _to: NodeAddress) -> Result<(), DeviceError> {
         Ok(())

@@ -23,6 +23,7 @@ use am_via_shm::regions::PeerMemory;
 use am_via_shm::{Bell, CheckedRange, Connection, ViSlot};
 use am_via_shm::{Doorbell, Mapping, Shared, SharedAtomics, SleepBarrier};
 
+use super::far::Far;
 use super::peers::Peers;
 
 /// Longest wait for the report of a death that a transfer has noticed before the launcher. The launcher takes milliseconds.
@@ -58,6 +59,15 @@ impl Files {
 
     pub(super) fn has_ended(&self, task: u32) -> bool {
         self.job.has_ended(task)
+    }
+
+    pub(super) fn host(&self, task: u32) -> u32 {
+        self.job.host(task)
+    }
+
+    /// Whether a task is reached by the network. Its files here are stand-ins.
+    pub(super) fn is_far(&self, task: u32) -> bool {
+        self.job.is_far(task)
     }
 
     pub(super) fn failure(&self, task: u32) -> Option<String> {
@@ -128,22 +138,25 @@ impl Files {
         }
     }
 
-    /// Makes a peer's memory reachable, once.
+    /// Makes a peer's memory reachable, once; whether it can be.
     #[inline]
-    pub(super) fn open_peer(&self, peers: &mut Peers, task: u32) -> Result<(), DeviceError> {
+    pub(super) fn open_peer(&self, peers: &mut Peers, task: u32) -> Result<bool, DeviceError> {
         match peers.memory(task) {
-            Ok(memory) if memory.pid != 0 => Ok(()),
+            Ok(memory) if memory.pid != 0 => Ok(true),
             _ => self.open_peer_first(peers, task),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn open_peer_first(&self, peers: &mut Peers, task: u32) -> Result<(), DeviceError> {
+    fn open_peer_first(&self, peers: &mut Peers, task: u32) -> Result<bool, DeviceError> {
         if let Some(Some(memory)) = peers.memory_slot(task) {
             // Opened before its process had started.
             memory.pid = self.job.pid(task);
-            return Ok(());
+            return Ok(true);
+        }
+        if task < self.layout.num_tasks && self.is_far(task) {
+            return Ok(false);
         }
         let head = Arc::clone(self.head(peers, task)?);
         let memory = PeerMemory {
@@ -155,7 +168,7 @@ impl Files {
         };
         let num_tasks = self.layout.num_tasks;
         *peers.memory_slot(task).ok_or(DeviceError::UnknownTask { task, num_tasks })? = Some(memory);
-        Ok(())
+        Ok(true)
     }
 
     /// The hazard lines of every context of every task.
@@ -207,6 +220,45 @@ impl Files {
             return Err(DeviceError::PeerClosed(to));
         }
         Ok(Some((connection, own_vi)))
+    }
+
+    /// Makes the two ends of a connection to a task that is reached by the network, and the slot here. The peer's slot is a stand-in in
+    /// private memory.
+    pub(super) fn make_far(
+        &self,
+        peers: &mut Peers,
+        me: NodeAddress,
+        barrier: SleepBarrier,
+    ) -> Result<(Connection, Connection, u32), DeviceError> {
+        let vi = self.take_vi(peers, me.task)?;
+        let (_file, stand_in) = Mapping::anonymous(self.layout.vi_slot_bytes())
+            .map_err(|error| system("making the slot of a far peer", error))?;
+        let head = self.head(peers, me.task)?;
+        let bell = Bell {
+            doorbell: doorbell(head, me.context)?,
+            attention: attention(head, me.context)?,
+            outlet: None,
+        };
+        let damaged = |what| DeviceError::Damaged { task: me.task, what };
+        let stand_in = || {
+            ViSlot::new(Arc::clone(&stand_in), self.layout).ok_or(damaged("a VI slot shorter than its parts"))
+        };
+        let outside = "a ring outside of its VI slot";
+        // Both ends are this task's, whose own caches the bytes are read from next.
+        let bypass = usize::MAX;
+        let near = Connection::new(self.slot(me.task, vi)?, stand_in()?, vi, bell.clone(), barrier, bypass);
+        let end = Connection::new(stand_in()?, self.slot(me.task, vi)?, vi, bell, barrier, bypass);
+        Ok((near.ok_or(damaged(outside))?, end.ok_or(damaged(outside))?, vi))
+    }
+
+    /// Opens the network for a context, if the job has tasks that are reached by it.
+    pub(super) fn open_far(&self, own: NodeAddress) -> Result<Option<Far>, DeviceError> {
+        Far::open(&self.job, own, self.layout.packet_bytes as usize)
+    }
+
+    /// Where a context of a task is reached by the network, once that is known.
+    pub(super) fn network_address(&self, to: NodeAddress) -> Option<Vec<u8>> {
+        self.job.network_address(to.task, to.context)
     }
 
     /// Ends the wait of a context, or the next one that it begins.
@@ -292,7 +344,11 @@ impl Files {
         barrier: SleepBarrier,
     ) -> Result<Connection, DeviceError> {
         let head = self.head(peers, to.task)?;
-        let bell = Bell { doorbell: doorbell(head, to.context)?, attention: attention(head, to.context)? };
+        let bell = Bell {
+            doorbell: doorbell(head, to.context)?,
+            attention: attention(head, to.context)?,
+            outlet: None,
+        };
         let own = self.slot(me.task, own_vi)?;
         let theirs = self.slot(to.task, their_vi)?;
         let bypass = usize::try_from(self.job.settings().cache_bypass_bytes_min).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! The device of one machine: rings and areas in job memory, copies by the caller, the kernel or plain stores.
+//! The device: rings and areas in job memory, copies by the caller, the kernel or plain stores; to tasks of other hosts, the network.
 //!
 //! The engine of this NIC runs in its caller: a posted entry has been carried out when `post` returns. Everything unsafe is
 //! below, in `am_via_shm`; this file only says who is connected to whom, and what is looked at when.
@@ -8,6 +8,8 @@
     reason = "an area slot is below 4 GiB, bounded by the setting packet_bytes"
 )]
 
+mod connecting;
+mod far;
 mod files;
 mod heap;
 mod left;
@@ -33,6 +35,7 @@ use am_via_shm::regions::{self, Claim, ClaimFault, Claimer, OwnRegions, Ways, is
 use am_via_shm::{CheckedRange, Connection, Copied, TELL_AFTER, Written};
 use am_via_shm::{Doorbell, MappedRegions, Quiet, Shared, SharedFiles, SleepBarrier, Spin, WaitPolicy};
 
+use far::Far;
 use files::Files;
 pub use heap::OwnHeap;
 use peers::Peers;
@@ -59,6 +62,10 @@ const PARK_AFTER_POLLS: u32 = 4096;
 const LOOKS_MAX: u32 = 512;
 /// Entries after which a poll moves on to the next ring.
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
+/// Longest sleep of a task that looks at the network and at shared memory in turns, and has no file to sleep on for both.
+const SLICE: Duration = Duration::from_micros(200);
+/// Longest sleep on the network alone: deaths and wake-ups by other threads come by shared memory.
+const NETWORK_SLICE: Duration = Duration::from_millis(5);
 /// How long peers wait for a failure report after a task closes its contexts, because a report names the cause.
 const TIME_TO_FAIL: Duration = Duration::from_millis(50);
 /// Minimum number of rings for which quiet ones leave the poll set.
@@ -97,6 +104,10 @@ pub struct Shm {
     failures_due: Vec<u32>,
     /// Peers that have closed, and when that is to be reported.
     closing: Vec<(NodeAddress, Instant)>,
+    /// The connections to tasks of other hosts, in a job that has such.
+    far: Option<Far>,
+    /// Whether a poll that finds the rings empty has more to look at: a list of rare news that is not empty, or the network.
+    looks_further: bool,
     regions: OwnRegions,
     shared: SharedFiles,
     /// Peers' regions that are mapped here, found before.
@@ -140,6 +151,11 @@ impl Shm {
         let context = options.context as usize;
         let mut peers = Peers::new(layout.num_tasks);
         files.set_closed(&mut peers, address, false)?;
+        let far = files.open_far(address)?;
+        // Without near peers nobody reads from a pipe.
+        let has_near_peers = (0..layout.num_tasks).any(|peer| peer != task && !files.is_far(peer));
+        let pipe_bytes_min =
+            if far.is_some() && !has_near_peers { usize::MAX } else { options.pipe_bytes_min };
         tracing::debug!(?address, ways = ?options.ways, wait = ?options.wait, "a NIC is opened");
         Ok(Self {
             address,
@@ -164,10 +180,12 @@ impl Shm {
             failures_told: vec![false; layout.num_tasks as usize],
             failures_due: Vec::new(),
             closing: Vec::new(),
+            looks_further: far.is_some(),
+            far,
             regions: OwnRegions::new(own, Arc::clone(heap.mapping()), options.context, options.ways),
             shared: SharedFiles::default(),
             mapped: MappedRegions::default(),
-            pipes: Pipes::new(options.pipe_bytes_min),
+            pipes: Pipes::new(pipe_bytes_min),
             heap,
             peers,
             files,
@@ -211,8 +229,10 @@ impl Shm {
         if self.attention.is_raised() || self.files.failure_epoch() != self.failure_epoch {
             return self.poll_rare();
         }
-        if !self.connected.is_empty() || !self.failures_due.is_empty() || !self.closing.is_empty() {
-            return self.next_rare();
+        if self.looks_further
+            && let Some(news) = self.next_rare()
+        {
+            return Some(news);
         }
         if self.pipes.has_work() {
             self.pipes.stage(&self.regions);
@@ -258,13 +278,16 @@ impl Shm {
         if self.spin.pause(polls) {
             return false;
         }
-        if polls - self.eager_polls < self.yield_polls_max {
+        // What closes is to be reported in time.
+        let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
+        let Self { address, doorbell, vis, polled, attention, files, failure_epoch, quiet, far, .. } = self;
+        let is_near = |vi: &Vi| vi.peer != *address && !files.is_far(vi.peer.task);
+        let network = far.as_ref().filter(|far| far.can_sleep() && !vis.iter().flatten().any(is_near));
+        // A yield lets a peer run that runs here.
+        if network.is_none() && polls - self.eager_polls < self.yield_polls_max {
             sched::yield_now();
             return false;
         }
-        // What closes is to be reported in time.
-        let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
-        let Self { doorbell, vis, polled, attention, files, failure_epoch, quiet, .. } = self;
         let began = quiet.begin_sleep();
         let barrier = self.barrier;
         let has_news = || {
@@ -273,22 +296,40 @@ impl Shm {
             };
             polled.iter().any(ready) || attention.is_raised() || files.failure_epoch() != *failure_epoch
         };
-        let without_news = files.recorded(|| doorbell.sleep(barrier, limit, has_news));
+        let without_news = match network {
+            Some(network) => files.recorded(|| !has_news() && network.sleep(limit.min(NETWORK_SLICE))),
+            None => {
+                let limit = if far.is_some() { limit.min(SLICE) } else { limit };
+                files.recorded(|| doorbell.sleep(barrier, limit, has_news))
+            }
+        };
         if !without_news {
             self.spin.news_after_sleep(polls);
         }
         quiet.end_sleep(began, without_news) >= NOTED_AFTER
     }
 
-    /// Finds the region of a peer's memory.
+    /// Finds memory of a peer, for [`lend_mapped`](Device::lend_mapped); whether it is mapped here.
+    fn find(&mut self, at: RemoteMemory, len: u64) -> Result<bool, DeviceError> {
+        let claim = Claim { len, ..claim(at, 0) };
+        if !self.mapped.has(at.task, &claim) && !self.find_region(at)? {
+            return Ok(false);
+        }
+        let lent = self.mapped.lend((&self.hazard, self.barrier), at.task, claim)?;
+        Ok(lent.is_some())
+    }
+
+    /// Finds the region of a peer's memory; whether that memory can be reached.
     #[cold]
     #[inline(never)]
-    fn find_region(&mut self, at: RemoteMemory) -> Result<(), DeviceError> {
-        self.files.open_peer(&mut self.peers, at.task)?;
+    fn find_region(&mut self, at: RemoteMemory) -> Result<bool, DeviceError> {
+        if !self.files.open_peer(&mut self.peers, at.task)? {
+            return Ok(false);
+        }
         let peer = self.peers.memory(at.task)?;
         let found = peer.mapped_region(&self.claimer(), claim(at, 0))?;
         self.mapped.keep(at.task, at.handle.region, found);
-        Ok(())
+        Ok(true)
     }
 
     fn claimer(&self) -> Claimer<'_> {
@@ -350,8 +391,8 @@ impl Device for Shm {
         }
         let vi = match self.accepted.iter().position(|vi| vi.peer == to) {
             Some(at) => self.accepted.swap_remove(at),
-            None => match self.files.connect(&mut self.peers, self.address, to, self.barrier)? {
-                Some((connection, slot)) => Vi { connection, slot, peer: to, consumed_when_last_counted: 0 },
+            None => match self.make_connection(to)? {
+                Some(vi) => vi,
                 None => return Ok(None),
             },
         };
@@ -437,8 +478,9 @@ impl Device for Shm {
                 }
                 return Some(completion);
             }
-            // News of attention and of failures come by a poll.
+            // News of attention and of failures come by a poll, and so does what the network brings.
             let is_over = !waits
+                || connection.has_outlet()
                 || looks >= self.eager_polls.min(LOOKS_MAX)
                 || self.attention.is_raised()
                 || self.files.failure_epoch() != self.failure_epoch;
@@ -584,7 +626,9 @@ impl Device for Shm {
         from: CheckedRange<'_>,
         _id: u64,
     ) -> Result<Transfer, DeviceError> {
-        self.files.open_peer(&mut self.peers, to.task)?;
+        if !self.files.open_peer(&mut self.peers, to.task)? {
+            return Ok(Transfer::NoWay);
+        }
         let peer = self.peers.memory(to.task)?;
         transfer(peer.write(&self.claimer(), claim(to, from.len()), from))
     }
@@ -595,7 +639,9 @@ impl Device for Shm {
         to: CheckedRange<'_>,
         _id: u64,
     ) -> Result<Transfer, DeviceError> {
-        self.files.open_peer(&mut self.peers, from.task)?;
+        if !self.files.open_peer(&mut self.peers, from.task)? {
+            return Ok(Transfer::NoWay);
+        }
         let Self { address, ref hazard, barrier, ways, ref shared, ref mut pipes, ref regions, .. } = *self;
         let claimer = Claimer { task: address.task, hazard, barrier, ways, shared };
         let peer = self.peers.memory(from.task)?;
@@ -603,12 +649,8 @@ impl Device for Shm {
     }
 
     fn find_mapped(&mut self, at: RemoteMemory, len: u64) -> Result<bool, DeviceError> {
-        let claim = Claim { len, ..claim(at, 0) };
-        if !self.mapped.has(at.task, &claim) {
-            self.find_region(at)?;
-        }
-        let lent = self.mapped.lend((&self.hazard, self.barrier), at.task, claim)?;
-        Ok(lent.is_some())
+        // Some tasks would change a word in place while others, which cannot, read it and write it back: all do the same.
+        if self.far.is_some() { Ok(false) } else { self.find(at, len) }
     }
 
     #[inline(always)]
@@ -632,10 +674,15 @@ impl Device for Shm {
         operation: AtomicOp,
         _id: u64,
     ) -> Result<AtomicTransfer, DeviceError> {
-        if !self.find_mapped(at, bytes)? {
+        if !self.find(at, bytes)? {
             return Ok(AtomicTransfer::NoWay);
         }
-        match self.lend_mapped(at, bytes, |word| update_word(word, operation)) {
+        let updated = self.lend_mapped(at, bytes, |word| update_word(word, operation));
+        if self.far.is_some() {
+            // Found for this word only: what is kept could be lent to a program, which `find_mapped` refuses.
+            self.mapped.clear();
+        }
+        match updated {
             Some(old) => Ok(AtomicTransfer::Done(old?)),
             None => Err(ClaimFault::Stale.into()),
         }
@@ -670,10 +717,18 @@ impl Device for Shm {
 
     fn has_ended(&self, task: u32) -> bool {
         // The system is asked only about tasks that the launcher knows to have failed.
-        self.files.is_failed(task) && self.files.has_ended(task)
+        self.files.is_failed(task) && (self.files.is_far(task) || self.files.has_ended(task))
+    }
+
+    fn host(&self, task: u32) -> u32 {
+        self.files.host(task)
     }
 
     fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
+        // What a task of another host waits for comes by entries, which wake it.
+        if self.far.is_some() && self.files.is_far(to.task) {
+            return Ok(());
+        }
         self.files.ring(&mut self.peers, to, self.barrier)
     }
 

@@ -1,4 +1,5 @@
-//! What a poll finds besides messages: connections that peers have made, tasks that have failed, peers that close.
+//! What a poll finds besides messages in rings: connections that peers have made, tasks that have failed, peers that close, and what the
+//! network brings.
 
 use std::time::Instant;
 
@@ -9,6 +10,8 @@ impl Shm {
     #[cold]
     #[inline(never)]
     pub(super) fn poll_rare(&mut self) -> Option<Box<News>> {
+        // What is noted here may wait for the next poll.
+        self.looks_further = true;
         let epoch = self.files.failure_epoch();
         if epoch != self.failure_epoch {
             self.failure_epoch = epoch;
@@ -16,6 +19,9 @@ impl Shm {
                 if self.files.is_failed(task) && !self.failures_told[task as usize] {
                     self.failures_told[task as usize] = true;
                     self.failures_due.push(task);
+                    if let Some(far) = &self.far {
+                        far.lose_task(task);
+                    }
                 }
             }
         }
@@ -51,16 +57,18 @@ impl Shm {
     #[cold]
     #[inline(never)]
     pub(super) fn next_rare(&mut self) -> Option<Box<News>> {
-        if let Some(peer) = self.connected.pop() {
-            return Some(Box::new(News::Connected(peer)));
+        if let Some(far) = self.far.clone() {
+            self.look_at_network(&far);
         }
-        if let Some(task) = self.failures_due.pop() {
-            return Some(Box::new(News::TaskFailed(task)));
-        }
-        self.next_closed()
+        let news = self.connected.pop().map(News::Connected);
+        let news = news.or_else(|| self.failures_due.pop().map(News::TaskFailed)).map(Box::new);
+        let news = news.or_else(|| self.next_closed());
+        self.looks_further = self.far.is_some()
+            || !(self.connected.is_empty() && self.failures_due.is_empty() && self.closing.is_empty());
+        news
     }
 
-    fn note_closing(&mut self, peer: NodeAddress) {
+    pub(super) fn note_closing(&mut self, peer: NodeAddress) {
         if !self.closing.iter().any(|&(closing, _)| closing == peer) {
             self.closing.push((peer, Instant::now() + TIME_TO_FAIL));
         }
@@ -79,6 +87,9 @@ impl Shm {
 
     /// Tells the peers that nothing comes from here any more.
     pub(super) fn close(&mut self) {
+        if let Some(far) = self.far.take() {
+            far.leave(|| self.files.end_of_job().is_some());
+        }
         if self.files.set_closed(&mut self.peers, self.address, true).is_err() {
             return;
         }

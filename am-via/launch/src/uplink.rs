@@ -1,0 +1,185 @@
+//! What goes between the launcher of a job and the agents of its hosts: frames over each agent's standard input and output.
+//!
+//! A frame is its length (32 bits, little-endian), a byte that says what it is, and its bytes: output of tasks as it is, all else as JSON.
+
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::output::Sinks;
+
+/// A longer frame is refused: whatever wrote it is no launcher of ours.
+const FRAME_BYTES_MAX: usize = 64 << 20;
+
+/// What a frame is.
+const OUTPUT: u8 = b'o';
+const ERRORS: u8 = b'e';
+const WORD: u8 = b'w';
+
+/// The part of a job that one agent runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Part {
+    /// The version of the launcher: both ends must be of one build.
+    pub(super) version: String,
+    /// The program, its arguments, its directory.
+    pub(super) program: String,
+    pub(super) args: Vec<String>,
+    pub(super) wdir: Option<String>,
+    /// Variables of the tasks' environment.
+    pub(super) env: Vec<(String, String)>,
+    /// The host of each task of the job, and which one this is.
+    pub(super) hosts: Vec<u32>,
+    pub(super) host: u32,
+    pub(super) tag_output: bool,
+    pub(super) bind_core: bool,
+}
+
+/// What the launcher says to an agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Down {
+    Start(Box<Part>),
+    /// News of tasks of other hosts.
+    News(News),
+    /// A signal for the tasks.
+    Signal(i32),
+    /// The job is over.
+    End,
+    /// Nothing: the launcher is there.
+    Alive,
+}
+
+/// What an agent says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Up {
+    /// News of its tasks.
+    News(News),
+    /// How its part of the job ended.
+    Ended {
+        exit_code: u8,
+        line: String,
+        ended_by_caller: bool,
+    },
+    /// Why it could not be started.
+    NotStarted {
+        exit_code: u8,
+        why: String,
+    },
+    Alive,
+}
+
+/// What the tasks of all hosts must know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum News {
+    /// Where a context of a task is reached by the network.
+    Address { task: u32, context: u32, address: Vec<u8> },
+    /// A task has failed.
+    Failed { task: u32, kind: u32, value: i32, words: String },
+    /// The program wants the job to go on when a task fails, or no longer.
+    GoesOn(bool),
+}
+
+/// What a reader finds.
+#[derive(Debug)]
+pub(super) enum Frame<T> {
+    Output(Vec<u8>),
+    Errors(Vec<u8>),
+    Word(T),
+}
+
+/// Reads the next frame; `None` at the end.
+pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<Frame<T>>> {
+    let mut head = [0; 5];
+    match from.read_exact(&mut head) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let [a, b, c, d, kind] = head;
+    let len = u32::from_le_bytes([a, b, c, d]) as usize;
+    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    if len > FRAME_BYTES_MAX {
+        return Err(wrong("this is not what a launcher says"));
+    }
+    let mut bytes = vec![0; len];
+    from.read_exact(&mut bytes)?;
+    Ok(Some(match kind {
+        OUTPUT => Frame::Output(bytes),
+        ERRORS => Frame::Errors(bytes),
+        WORD => Frame::Word(serde_json::from_slice(&bytes)?),
+        _ => return Err(wrong("this is not what a launcher says")),
+    }))
+}
+
+/// Writes one frame.
+fn write(to: &mut dyn Write, kind: u8, bytes: &[u8]) -> io::Result<()> {
+    let len = u32::try_from(bytes.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let [a, b, c, d] = len.to_le_bytes();
+    to.write_all(&[a, b, c, d, kind])?;
+    to.write_all(bytes)?;
+    to.flush()
+}
+
+/// Writes a word as a frame.
+pub(super) fn say<T: Serialize>(to: &mut dyn Write, word: &T) -> io::Result<()> {
+    write(to, WORD, &serde_json::to_vec(word)?)
+}
+
+/// An agent's way to the launcher: its standard output. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Uplink(Arc<Mutex<()>>);
+
+impl Uplink {
+    fn write(&self, kind: u8, bytes: &[u8]) -> io::Result<()> {
+        let _one_at_a_time = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        write(&mut io::stdout().lock(), kind, bytes)
+    }
+
+    /// Says a word to the launcher.
+    pub(super) fn say(&self, word: &Up) -> io::Result<()> {
+        self.write(WORD, &serde_json::to_vec(word)?)
+    }
+
+    /// Sinks for the output of the tasks.
+    pub(super) fn sinks(&self) -> Sinks {
+        let sink = |kind| Box::new(Sink { uplink: self.clone(), kind });
+        Sinks { stdout: sink(OUTPUT), stderr: sink(ERRORS) }
+    }
+}
+
+/// One of the two outputs, by frames.
+struct Sink {
+    uplink: Uplink,
+    kind: u8,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // A frame is read as a whole.
+        let len = bytes.len().min(FRAME_BYTES_MAX);
+        self.uplink.write(self.kind, &bytes[..len])?;
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_back_and_what_is_none_is_refused() {
+        let mut bytes = Vec::new();
+        say(&mut bytes, &Down::Signal(15)).unwrap();
+        write(&mut bytes, OUTPUT, b"a line\n").unwrap();
+        let mut from = &bytes[..];
+        assert!(matches!(read::<Down>(&mut from), Ok(Some(Frame::Word(Down::Signal(15))))));
+        assert!(matches!(read::<Down>(&mut from), Ok(Some(Frame::Output(line))) if line == b"a line\n"));
+        assert!(matches!(read::<Down>(&mut from), Ok(None)));
+        assert!(read::<Down>(&mut &b"Permission denied (publickey)"[..]).is_err());
+        assert!(read::<Down>(&mut &bytes[..bytes.len() - 1][6..]).is_err());
+    }
+}

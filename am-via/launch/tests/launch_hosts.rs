@@ -1,0 +1,114 @@
+//! Jobs of several hosts, each an agent on this machine that a plain command starts in the place of ssh: their output, their ends, and
+//! that nothing is left of them. The programs send no messages.
+
+#![expect(clippy::unwrap_used, reason = "a test: what can't go wrong may panic")]
+
+mod launch_support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
+
+use launch_support::{
+    TempDir, Watchdog, amrun, children, kill, marked, stderr, stdout, unique, wait, wait_until,
+};
+
+/// A launch agent that starts the rest of its words here.
+fn agent(dir: &TempDir) -> String {
+    let path = dir.0.join("agent");
+    fs::write(&path, "#!/bin/sh\nshift\nexec \"$@\"\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn on_hosts(tasks: &str, hosts: &str, more: &[&str]) -> Output {
+    let (dir, mark) = (TempDir::new(), unique());
+    let agent = agent(&dir);
+    let args = [&["-n", tasks, "--hosts", hosts, "--launch-agent", &agent], more].concat();
+    let output = amrun(&mark, &args).output().unwrap();
+    assert_eq!(marked(&mark), Vec::<u32>::new(), "processes are left of {args:?}");
+    output
+}
+
+#[test]
+fn the_output_and_the_numbers_are_those_of_one_job() {
+    let _watchdog = Watchdog::new("the_output_and_the_numbers_are_those_of_one_job");
+    let script = "echo $AM_TASK of $AM_NUM_TASKS $COLOUR; echo here >&2; pwd";
+    let more = ["--tag-output", "--env", "COLOUR=blue", "--wdir", "/", "sh", "-c", script];
+    let output = on_hosts("3", "a:2,b", &more);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
+    lines.sort();
+    let wanted = ["[0] /", "[0] 0 of 3 blue", "[1] /", "[1] 1 of 3 blue", "[2] /", "[2] 2 of 3 blue"];
+    assert_eq!(lines, wanted);
+    let mut errors: Vec<String> = stderr(&output).lines().map(str::to_owned).collect();
+    errors.sort();
+    assert_eq!(errors, ["[0] here", "[1] here", "[2] here"]);
+}
+
+#[test]
+fn the_first_failure_ends_the_job_on_all_hosts_and_gives_its_code() {
+    let _watchdog = Watchdog::new("the_first_failure_ends_the_job_on_all_hosts_and_gives_its_code");
+    let output = on_hosts("2", "a,b", &["sh", "-c", "[ $AM_TASK = 0 ] && sleep 1000; echo why >&2; exit 7"]);
+    assert_eq!(output.status.code(), Some(7));
+    assert!(stderr(&output).contains("task 1 exited with code 7"), "{}", stderr(&output));
+    let output = on_hosts("2", "a,b", &["sh", "-c", "[ $AM_TASK = 1 ] && sleep 1000; kill -SEGV $$"]);
+    assert_eq!(output.status.code(), Some(128 + 11));
+    let output = on_hosts("2", "a,b", &["--timeout", "0.5", "sleep", "1000"]);
+    assert_eq!(output.status.code(), Some(124));
+}
+
+#[test]
+fn what_cannot_be_started_is_told_with_the_host() {
+    let _watchdog = Watchdog::new("what_cannot_be_started_is_told_with_the_host");
+    let told = |args: &[&str], code, words: &str| {
+        let output = amrun(&unique(), args).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    };
+    told(
+        &["-n", "2", "--hosts", "a,b", "--launch-agent", "false", "true"],
+        1,
+        "is lost: its agent has ended",
+    );
+    told(&["-n", "2", "--hosts", "a,b", "--launch-agent", "echo no", "true"], 1, "cannot be understood");
+    told(&["-n", "1", "--hosts", "a", "--launch-agent", "/no/such", "true"], 2, "for host a");
+    told(&["-n", "3", "--hosts", "a:1,b:1", "true"], 2, "the hosts take 2");
+    told(&["-n", "3", "--hosts", "a:x", "true"], 2, "names no host");
+}
+
+/// The process that is an agent of the `amrun` that is this child, and its tasks.
+fn agents(amrun: u32) -> Vec<u32> {
+    children(amrun).into_iter().flat_map(children).collect()
+}
+
+/// Starts a job of two hosts, calls `end` with the processes of its launcher and its agents, and looks that nothing is left.
+fn ended_by(end: impl FnOnce(u32, &[u32])) -> Output {
+    let (dir, mark) = (TempDir::new(), unique());
+    let agent = agent(&dir);
+    let sleeper = format!("sleep 1000 & touch {}/$AM_TASK; wait", dir.0.display());
+    let args = ["-n", "2", "--hosts", "a,b", "--launch-agent", &agent, "sh", "-c", &sleeper];
+    let child = amrun(&mark, &args).spawn().unwrap();
+    let launcher = child.id();
+    wait_until(|| dir.0.join("0").exists() && dir.0.join("1").exists());
+    end(launcher, &agents(launcher));
+    let output = wait(child);
+    wait_until(|| marked(&mark).is_empty());
+    output
+}
+
+#[test]
+fn nothing_is_left_whichever_process_is_killed() {
+    let _watchdog = Watchdog::new("nothing_is_left_whichever_process_is_killed");
+    ended_by(|launcher, _| kill("KILL", launcher));
+    let output = ended_by(|launcher, _| kill("KILL", children(launcher)[0]));
+    assert_eq!(output.status.code(), Some(128 + 9));
+    let output = ended_by(|_, agents| kill("KILL", agents[1]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("is lost"), "{}", stderr(&output));
+    let output = ended_by(|launcher, _| kill("TERM", launcher));
+    assert_eq!(output.status.code(), Some(128 + 15));
+    // The first child of an agent is its sweeper.
+    let output = ended_by(|_, agents| kill("KILL", children(agents[0])[1]));
+    assert_eq!(output.status.code(), Some(128 + 9));
+}

@@ -1,0 +1,564 @@
+//! One endpoint with its queues and buffers.
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+
+use crate::buffers::Buffers;
+use crate::library::{Infos, Library, provider};
+use crate::sys::{
+    AGAIN, Av, AvAttr, Cq, CqAttr, CqEntry, CqError, Domain, ERROR_AVAILABLE, Ep, FI_ADDR_UNSPEC,
+    FI_AV_TABLE, FI_CQ_FORMAT_DATA, FI_ENABLE, FI_GETWAIT, FI_MR_ENDPOINT, FI_RECV, FI_SEND, FI_TRANSMIT,
+    FI_WAIT_FD, FI_WAIT_NONE, Fabric, Fid, Info, Mr,
+};
+use crate::{ADDRESS_BYTES_MAX, MESSAGE_BYTES_MAX, OfiError};
+
+/// Receives that are posted: more than one poll of a busy endpoint takes.
+const RECEIVES: usize = 64;
+/// Sends under way that have not left their buffer.
+const SENDS: usize = 64;
+/// Entries of the completion queue that one call reads.
+const READ_AT_ONCE: usize = 16;
+
+/// The address of a peer, as an endpoint knows it after [`Endpoint::add_peer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PeerAddress(u64);
+
+/// The library's objects, closed in the opposite order of their making.
+#[derive(Debug)]
+struct Objects {
+    /// The last made stands last.
+    made: Vec<NonNull<Fid>>,
+}
+
+impl Objects {
+    /// Keeps an object that the library has made; the object.
+    fn keep<T>(&mut self, object: *mut T) -> NonNull<T> {
+        let object = NonNull::new(object).expect("libfabric returned success without an object");
+        self.made.push(object.cast());
+        object
+    }
+}
+
+impl Drop for Objects {
+    fn drop(&mut self) {
+        for fid in self.made.drain(..).rev() {
+            // SAFETY: every object begins with its `fid` (`sys`), was made by the library, and is closed once, after all that was
+            // made of it.
+            let code = unsafe { ((*(*fid.as_ptr()).ops).close)(fid.as_ptr()) };
+            if code != 0 {
+                tracing::debug!(code, "an object of libfabric was not closed");
+            }
+        }
+    }
+}
+
+/// A reliable-datagram endpoint, used by one thread at a time.
+#[derive(Debug)]
+pub struct Endpoint {
+    library: Library,
+    fabric: NonNull<Fabric>,
+    ep: NonNull<Ep>,
+    cq: NonNull<Cq>,
+    av: NonNull<Av>,
+    send_memory: *mut c_void,
+    receive_memory: *mut c_void,
+    /// Dropped before the buffers: then the network uses none of them.
+    _objects: Objects,
+    receives: Buffers,
+    sends: Buffers,
+    /// For each send under way, where it goes.
+    going_to: Vec<PeerAddress>,
+    free_sends: Vec<usize>,
+    /// Messages up to this length leave in the call.
+    inject_bytes: usize,
+    address: Vec<u8>,
+    provider: String,
+    wait_fd: Option<c_int>,
+}
+
+// SAFETY: the library is asked for FI_THREAD_DOMAIN, by which an endpoint and its queues may be used by any thread, one at a time: every
+// call takes `&mut self`, and no other endpoint has this domain. The buffers are plain memory of the endpoint.
+unsafe impl Send for Endpoint {}
+
+impl Endpoint {
+    /// Opens an endpoint, by the provider that FI_PROVIDER names, or else by the library's first that crosses hosts.
+    ///
+    /// # Errors
+    /// There is no library or no provider, or a call of the library failed.
+    pub fn open() -> Result<Self, OfiError> {
+        let library = Library::open()?;
+        let infos = Infos::find(library)?;
+        let info = infos.best().ok_or_else(|| OfiError::NoProvider { wanted: String::new() })?;
+        let name = provider(info);
+        let (tx_size, rx_size, inject_bytes, mr_mode) = sizes(info);
+        let (num_receives, num_sends) = (RECEIVES.min(rx_size.max(1)), SENDS.min(tx_size.max(1)));
+        let receives = Buffers::new(num_receives, MESSAGE_BYTES_MAX)?;
+        let sends = Buffers::new(num_sends, MESSAGE_BYTES_MAX)?;
+
+        let mut objects = Objects { made: Vec::new() };
+        let info = info.as_ptr();
+        let mut fabric: *mut Fabric = ptr::null_mut();
+        // SAFETY: the attributes belong to the live list `infos`; the place for the object is alive.
+        let code = unsafe { (library.fabric)((*info).fabric_attr, &mut fabric, ptr::null_mut()) };
+        library.check("opening the fabric", code)?;
+        let fabric = objects.keep(fabric);
+
+        let mut domain: *mut Domain = ptr::null_mut();
+        // SAFETY: a fabric that was just opened with this info, whose table has the function since version 1.0.
+        let code =
+            unsafe { ((*fabric.as_ref().ops).domain)(fabric.as_ptr(), info, &mut domain, ptr::null_mut()) };
+        library.check("opening the domain", code)?;
+        let domain = objects.keep(domain);
+
+        // Before the endpoint, so that it is closed after it.
+        let receive_mr = register(library, domain, &mut objects, &receives, FI_RECV)?;
+        let send_mr = register(library, domain, &mut objects, &sends, FI_SEND)?;
+        let (cq, wait_fd) = open_cq(library, domain, &mut objects, num_receives + num_sends + READ_AT_ONCE)?;
+        let av = open_av(library, domain, &mut objects)?;
+
+        let mut ep: *mut Ep = ptr::null_mut();
+        // SAFETY: the domain was opened with this info.
+        let code =
+            unsafe { ((*domain.as_ref().ops).endpoint)(domain.as_ptr(), info, &mut ep, ptr::null_mut()) };
+        library.check("making the endpoint", code)?;
+        let ep = objects.keep(ep);
+        for (fid, flags) in [(av.cast::<Fid>(), 0), (cq.cast::<Fid>(), FI_TRANSMIT | FI_RECV)] {
+            // SAFETY: live objects of one domain; an endpoint may be bound to both before it is enabled.
+            let code = unsafe { ((*ep.as_ref().fid.ops).bind)(ep.as_ptr().cast(), fid.as_ptr(), flags) };
+            library.check("binding the endpoint", code)?;
+        }
+        // SAFETY: bound to all that it needs; this command takes no argument.
+        let code =
+            unsafe { ((*ep.as_ref().fid.ops).control)(ep.as_ptr().cast(), FI_ENABLE, ptr::null_mut()) };
+        library.check("enabling the endpoint", code)?;
+
+        if mr_mode & FI_MR_ENDPOINT != 0 {
+            [receive_mr, send_mr].into_iter().try_for_each(|mr| bind_memory(library, mr, ep))?;
+        }
+        let address = name_of(library, ep)?;
+        tracing::debug!(provider = name.name, domain = name.domain, inject_bytes, "an endpoint is open");
+        let mut endpoint = Self {
+            library,
+            fabric,
+            ep,
+            cq,
+            av,
+            send_memory: descriptor(send_mr),
+            receive_memory: descriptor(receive_mr),
+            _objects: objects,
+            receives,
+            sends,
+            going_to: vec![PeerAddress(FI_ADDR_UNSPEC); num_sends],
+            free_sends: (0..num_sends).collect(),
+            inject_bytes,
+            address,
+            provider: name.name,
+            wait_fd,
+        };
+        for index in 0..num_receives {
+            endpoint.post_receive(index)?;
+        }
+        Ok(endpoint)
+    }
+
+    /// The address by which peers reach this endpoint, at most [`ADDRESS_BYTES_MAX`] bytes.
+    #[must_use]
+    pub fn address(&self) -> &[u8] {
+        &self.address
+    }
+
+    /// libfabric's name of the provider.
+    #[must_use]
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// Makes the endpoint of this address a peer.
+    ///
+    /// # Errors
+    /// The library does not take the address.
+    pub fn add_peer(&mut self, address: &[u8]) -> Result<PeerAddress, OfiError> {
+        // The library reads as many bytes as its addresses have.
+        let mut padded = [0; ADDRESS_BYTES_MAX];
+        let len = address.len().min(ADDRESS_BYTES_MAX);
+        padded[..len].copy_from_slice(&address[..len]);
+        let mut found = FI_ADDR_UNSPEC;
+        // SAFETY: one address of at most `ADDRESS_BYTES_MAX` bytes (`name_of` refuses longer ones), and a place for the answer.
+        let count = unsafe {
+            let insert = (*self.av.as_ref().ops).insert;
+            insert(self.av.as_ptr(), padded.as_ptr().cast(), 1, &mut found, 0, ptr::null_mut())
+        };
+        match count {
+            1 => Ok(PeerAddress(found)),
+            code => Err(self
+                .library
+                .failed("adding a peer's address", if code < 0 { -code } else { libc::EINVAL })),
+        }
+    }
+
+    /// Sends `len` bytes, which `fill` writes, with `word`; `false`, without a call of `fill`: there is no room now, poll and try again.
+    ///
+    /// # Errors
+    /// The network refuses for another reason than room. Panics if `len` is above [`MESSAGE_BYTES_MAX`].
+    pub fn send(
+        &mut self,
+        to: PeerAddress,
+        word: u32,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<bool, OfiError> {
+        assert!(len <= MESSAGE_BYTES_MAX, "a message of {len} bytes, above {MESSAGE_BYTES_MAX}");
+        let Some(&index) = self.free_sends.last() else { return Ok(false) };
+        let at = self.sends.at(index);
+        // SAFETY: a free buffer, which nothing else touches; `len` is at most its length (just checked against what the buffers were
+        // made for).
+        fill(unsafe { std::slice::from_raw_parts_mut(at, len) });
+        let (data, ep) = (u64::from(word), self.ep.as_ptr());
+        // SAFETY: the endpoint is enabled; its table has both functions, which read `len` bytes at `at`: `injectdata` during the call,
+        // `senddata` until the completion that names `context`, which takes the buffer out of `free_sends` until then. The descriptor is
+        // that of the buffer's registration, and `context` is this buffer's own.
+        let code = unsafe {
+            let msg = &*(*ep).msg;
+            if len <= self.inject_bytes {
+                (msg.injectdata)(ep, at.cast(), len, data, to.0)
+            } else {
+                let context = self.sends.context(index);
+                (msg.senddata)(ep, at.cast(), len, self.send_memory, data, to.0, context)
+            }
+        };
+        match code {
+            0 => {
+                if len > self.inject_bytes {
+                    self.free_sends.pop();
+                    self.going_to[index] = to;
+                }
+                Ok(true)
+            }
+            AGAIN => Ok(false),
+            code => Err(self.library.failed("sending", positive(code))),
+        }
+    }
+
+    /// Makes progress, and hands each message that has arrived to `take`, with its word. Returns how many there were. The peers to which
+    /// a send failed are added to `broken`.
+    ///
+    /// # Errors
+    /// The endpoint itself is broken.
+    pub fn poll(
+        &mut self,
+        broken: &mut Vec<PeerAddress>,
+        mut take: impl FnMut(u32, &[u8]),
+    ) -> Result<usize, OfiError> {
+        let none = CqEntry { op_context: ptr::null_mut(), flags: 0, len: 0, buf: ptr::null_mut(), data: 0 };
+        let mut entries = [none; READ_AT_ONCE];
+        // SAFETY: a queue of this format, and room for as many entries.
+        let count = unsafe {
+            let read = (*self.cq.as_ref().ops).read;
+            read(self.cq.as_ptr(), entries.as_mut_ptr().cast(), READ_AT_ONCE)
+        };
+        match count {
+            AGAIN | 0 => return Ok(0),
+            ERROR_AVAILABLE => {
+                self.read_error(broken)?;
+                return Ok(0);
+            }
+            code if code < 0 => return Err(self.library.failed("polling", positive(code))),
+            _ => {}
+        }
+        let mut arrived = 0;
+        for entry in &entries[..usize::try_from(count).unwrap_or(0).min(READ_AT_ONCE)] {
+            if let Some(index) = self.sends.index_of(entry.op_context) {
+                self.free_sends.push(index);
+            } else if let Some(index) = self.receives.index_of(entry.op_context) {
+                let len = entry.len.min(self.receives.bytes());
+                // SAFETY: the receive has ended, so that the buffer is the endpoint's alone until it is posted again below, after the
+                // last use of the slice; `len` is within it.
+                take(low_half(entry.data), unsafe {
+                    std::slice::from_raw_parts(self.receives.at(index), len)
+                });
+                arrived += 1;
+                self.post_receive(index)?;
+            }
+        }
+        Ok(arrived)
+    }
+
+    /// Takes the error that the queue holds.
+    #[cold]
+    fn read_error(&mut self, broken: &mut Vec<PeerAddress>) -> Result<(), OfiError> {
+        // SAFETY: numbers and pointers: all zero is a value of it, and asks for no details.
+        let mut error: CqError = unsafe { std::mem::zeroed() };
+        // SAFETY: a live queue, and room for one entry.
+        let count = unsafe { ((*self.cq.as_ref().ops).readerr)(self.cq.as_ptr(), &mut error, 0) };
+        if count < 1 {
+            return Ok(());
+        }
+        let why = self.library.failed("a message", error.err);
+        if let Some(index) = self.sends.index_of(error.op_context) {
+            tracing::warn!(%why, "a send failed");
+            broken.push(self.going_to[index]);
+            self.free_sends.push(index);
+        } else if let Some(index) = self.receives.index_of(error.op_context) {
+            tracing::warn!(%why, "a receive failed");
+            self.post_receive(index)?;
+        } else {
+            tracing::warn!(%why, "an operation failed");
+        }
+        Ok(())
+    }
+
+    fn post_receive(&mut self, index: usize) -> Result<(), OfiError> {
+        let (ep, at) = (self.ep.as_ptr(), self.receives.at(index));
+        loop {
+            // SAFETY: the endpoint is enabled; the buffer has that length, is registered by this descriptor, and is left to the network
+            // until the completion that names its context.
+            let code = unsafe {
+                let context = self.receives.context(index);
+                let bytes = self.receives.bytes();
+                ((*(*ep).msg).recv)(ep, at.cast(), bytes, self.receive_memory, FI_ADDR_UNSPEC, context)
+            };
+            match code {
+                0 => return Ok(()),
+                // There are no more receives than the queue takes, so that one that has ended leaves its place in a moment.
+                AGAIN => std::hint::spin_loop(),
+                code => return Err(self.library.failed("posting a receive", positive(code))),
+            }
+        }
+    }
+
+    /// Whether every message has left its buffer.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.free_sends.len() == self.going_to.len()
+    }
+
+    /// The file that becomes readable when there is something to poll, if the caller may sleep on it now. `None`: there is something to
+    /// poll, or the provider has no such file.
+    pub fn file_to_sleep_on(&mut self) -> Option<BorrowedFd<'_>> {
+        let fd = self.wait_fd?;
+        let mut fids = [self.cq.as_ptr().cast::<Fid>()];
+        // SAFETY: a live fabric, and one live queue of it.
+        let code =
+            unsafe { ((*self.fabric.as_ref().ops).trywait)(self.fabric.as_ptr(), fids.as_mut_ptr(), 1) };
+        // SAFETY: the queue keeps the file open as long as it is, which outlives the borrow of `self`.
+        (code == 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Whether the provider has a file to sleep on.
+    #[must_use]
+    pub fn can_sleep(&self) -> bool {
+        self.wait_fd.is_some()
+    }
+}
+
+fn open_cq(
+    library: Library,
+    domain: NonNull<Domain>,
+    objects: &mut Objects,
+    size: usize,
+) -> Result<(NonNull<Cq>, Option<c_int>), OfiError> {
+    let open = |wait_obj| {
+        let mut attr = CqAttr {
+            size,
+            flags: 0,
+            format: FI_CQ_FORMAT_DATA,
+            wait_obj,
+            signaling_vector: 0,
+            wait_cond: 0,
+            wait_set: ptr::null_mut(),
+        };
+        let mut cq: *mut Cq = ptr::null_mut();
+        // SAFETY: a live domain, whole attributes, and a place for the object.
+        let code =
+            unsafe { ((*domain.as_ref().ops).cq_open)(domain.as_ptr(), &mut attr, &mut cq, ptr::null_mut()) };
+        (cq, code)
+    };
+    let (mut cq, mut code) = open(FI_WAIT_FD);
+    let can_wait = code == 0;
+    if !can_wait {
+        (cq, code) = open(FI_WAIT_NONE);
+    }
+    library.check("opening the completion queue", code)?;
+    let cq = objects.keep(cq);
+    let mut fd: c_int = -1;
+    // SAFETY: for a queue with FI_WAIT_FD this command writes one int.
+    let has_fd = can_wait
+        && unsafe {
+            ((*cq.as_ref().fid.ops).control)(cq.as_ptr().cast(), FI_GETWAIT, (&raw mut fd).cast()) == 0
+        };
+    Ok((cq, (has_fd && fd >= 0).then_some(fd)))
+}
+
+fn open_av(
+    library: Library,
+    domain: NonNull<Domain>,
+    objects: &mut Objects,
+) -> Result<NonNull<Av>, OfiError> {
+    let mut attr = AvAttr {
+        kind: FI_AV_TABLE,
+        rx_ctx_bits: 0,
+        count: 0,
+        ep_per_node: 0,
+        name: ptr::null(),
+        map_addr: ptr::null_mut(),
+        flags: 0,
+    };
+    let mut av: *mut Av = ptr::null_mut();
+    // SAFETY: a live domain, whole attributes, and a place for the object.
+    let code =
+        unsafe { ((*domain.as_ref().ops).av_open)(domain.as_ptr(), &mut attr, &mut av, ptr::null_mut()) };
+    library.check("opening the address vector", code)?;
+    Ok(objects.keep(av))
+}
+
+/// Registers buffers for `access`, also where the provider would not ask for it, so that there is one way.
+fn register(
+    library: Library,
+    domain: NonNull<Domain>,
+    objects: &mut Objects,
+    buffers: &Buffers,
+    access: u64,
+) -> Result<NonNull<Mr>, OfiError> {
+    let (at, len) = buffers.whole();
+    let mut mr: *mut Mr = ptr::null_mut();
+    // SAFETY: a live domain; memory that outlives the registration, which is closed before the buffers are freed. The key, which no peer
+    // is given, is the kind of access: another one for each of the two.
+    let code = unsafe {
+        let reg = (*domain.as_ref().mr).reg;
+        reg(domain.as_ptr().cast(), at, len, access, 0, access, 0, &mut mr, ptr::null_mut())
+    };
+    library.check("registering buffers", code)?;
+    Ok(objects.keep(mr))
+}
+
+/// Binds a registration to the endpoint, where the provider asks for that.
+fn bind_memory(library: Library, mr: NonNull<Mr>, ep: NonNull<Ep>) -> Result<(), OfiError> {
+    // SAFETY: a live registration, and a live, enabled endpoint of its domain; the second command takes no argument.
+    let code = unsafe {
+        let ops = &*mr.as_ref().fid.ops;
+        match (ops.bind)(mr.as_ptr().cast(), ep.as_ptr().cast(), 0) {
+            0 => (ops.control)(mr.as_ptr().cast(), FI_ENABLE, ptr::null_mut()),
+            code => code,
+        }
+    };
+    library.check("binding buffers", code)
+}
+
+/// What the library wants to see with each use of registered memory.
+fn descriptor(mr: NonNull<Mr>) -> *mut c_void {
+    // SAFETY: a live registration.
+    unsafe { mr.as_ref() }.mem_desc
+}
+
+fn name_of(library: Library, ep: NonNull<Ep>) -> Result<Vec<u8>, OfiError> {
+    let mut address = [0_u8; ADDRESS_BYTES_MAX];
+    let mut len = address.len();
+    // SAFETY: an enabled endpoint, and room for `len` bytes.
+    let code =
+        unsafe { ((*ep.as_ref().cm).getname)(ep.as_ptr().cast(), address.as_mut_ptr().cast(), &mut len) };
+    library.check("asking for the endpoint's address", code)?;
+    Ok(address[..len.min(ADDRESS_BYTES_MAX)].to_vec())
+}
+
+/// Sizes of the queues, the longest message that leaves in the call, and the mode of registration.
+fn sizes(info: NonNull<Info>) -> (usize, usize, usize, c_int) {
+    // SAFETY: an element of a live list with its parts.
+    unsafe {
+        let info = info.as_ref();
+        let (tx, rx) = (&*info.tx_attr, &*info.rx_attr);
+        (tx.size, rx.size, tx.inject_size, (*info.domain_attr).mr_mode)
+    }
+}
+
+fn positive(code: isize) -> c_int {
+    c_int::try_from(-code).unwrap_or(libc::EIO)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a word of 32 bits was sent; the upper half is zero")]
+fn low_half(data: u64) -> u32 {
+    data as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Polls until `count` messages are there.
+    fn receive(endpoint: &mut Endpoint, count: usize) -> Vec<(u32, Vec<u8>)> {
+        let (mut got, mut broken) = (Vec::new(), Vec::new());
+        let end = Instant::now() + Duration::from_secs(60);
+        while got.len() < count {
+            endpoint.poll(&mut broken, |word, bytes| got.push((word, bytes.to_vec()))).unwrap();
+            assert!(broken.is_empty() && Instant::now() < end, "{} of {count} arrived", got.len());
+        }
+        got
+    }
+
+    #[test]
+    fn messages_of_all_lengths_arrive_once_and_short_ones_in_order() {
+        let mut a = Endpoint::open().unwrap();
+        let mut b = Endpoint::open().unwrap();
+        let to_b = a.add_peer(b.address()).unwrap();
+        let lengths: Vec<usize> =
+            (0..400).map(|at| [0, 8, 64, 65, 4096, MESSAGE_BYTES_MAX][at % 6]).collect();
+        let mut got = Vec::new();
+        let (mut broken, end) = (Vec::new(), Instant::now() + Duration::from_secs(60));
+        for (word, &len) in (0..).zip(&lengths) {
+            // The receiver has to make progress, too.
+            while !a.send(to_b, word, len, |room| room.fill(word.to_le_bytes()[0])).unwrap() {
+                a.poll(&mut broken, |_, _| panic!("nobody sends to a")).unwrap();
+                b.poll(&mut broken, |word, bytes| got.push((word, bytes.to_vec()))).unwrap();
+                assert!(broken.is_empty() && Instant::now() < end, "{} arrived", got.len());
+            }
+        }
+        while got.len() < lengths.len() || !a.is_idle() {
+            a.poll(&mut broken, |_, _| panic!("nobody sends to a")).unwrap();
+            b.poll(&mut broken, |word, bytes| got.push((word, bytes.to_vec()))).unwrap();
+            assert!(broken.is_empty() && Instant::now() < end, "{} arrived", got.len());
+        }
+        for (word, bytes) in &got {
+            assert_eq!(bytes.len(), lengths[*word as usize]);
+            assert!(bytes.iter().all(|&byte| byte == word.to_le_bytes()[0]), "message {word}");
+        }
+        let short: Vec<u32> =
+            got.iter().filter(|(_, bytes)| bytes.len() < MESSAGE_BYTES_MAX).map(|&(word, _)| word).collect();
+        assert!(short.is_sorted(), "{short:?}");
+        got.sort_unstable_by_key(|&(word, _)| word);
+        got.dedup_by_key(|&mut (word, _)| word);
+        assert_eq!(got.len(), lengths.len());
+        let to_a = b.add_peer(a.address()).unwrap();
+        // The other way, on the connection that is there.
+        while !b.send(to_a, 7, 3, |room| room.copy_from_slice(b"abc")).unwrap() {
+            b.poll(&mut broken, |_, _| {}).unwrap();
+            a.poll(&mut broken, |_, _| panic!("nothing was sent yet")).unwrap();
+        }
+        while b.poll(&mut broken, |_, _| {}).unwrap() > 0 {}
+        assert_eq!(receive(&mut a, 1), [(7, b"abc".to_vec())]);
+    }
+
+    #[test]
+    fn an_idle_endpoint_can_be_slept_on_and_wakes() {
+        let mut a = Endpoint::open().unwrap();
+        let mut b = Endpoint::open().unwrap();
+        let to_b = a.add_peer(b.address()).unwrap();
+        if !b.can_sleep() {
+            assert!(!b.provider().starts_with("tcp"), "tcp has a file to sleep on");
+            return;
+        }
+        let (mut broken, mut got) = (Vec::new(), 0);
+        while !a.send(to_b, 1, 1, |room| room[0] = 1).unwrap() {
+            a.poll(&mut broken, |_, _| {}).unwrap();
+            got += b.poll(&mut broken, |_, _| {}).unwrap();
+        }
+        let end = Instant::now() + Duration::from_secs(60);
+        while got == 0 {
+            a.poll(&mut broken, |_, _| {}).unwrap();
+            got += b.poll(&mut broken, |_, _| {}).unwrap();
+            assert!(Instant::now() < end);
+        }
+        assert!(b.file_to_sleep_on().is_some(), "nothing is left to poll");
+    }
+}

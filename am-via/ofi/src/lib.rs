@@ -1,0 +1,39 @@
+//! Messages between hosts: one reliable-datagram endpoint of libfabric, for callers without unsafe code.
+//!
+//! libfabric is opened when the first endpoint is (`libfabric.so.1`, version 1.17 or later), so that a build needs no header of it and a
+//! job on one host needs no library. Its objects are tables of functions: `sys` declares the few that are called here, and
+//! [`Endpoint`] is the only caller.
+//!
+//! An endpoint sends and receives messages of up to [`MESSAGE_BYTES_MAX`] bytes, each with a word of 32 bits beside its bytes. Each
+//! arrives once, or its peer is reported as broken. Some providers let a short message arrive before a long one that was sent earlier: a
+//! caller that needs an order numbers its messages. Memory that the network touches belongs to the endpoint: received bytes are lent for
+//! a call, and nothing of a peer's reaches other memory of this process.
+//!
+//! ```no_run
+//! let mut endpoint = am_via_ofi::Endpoint::open()?;
+//! let own = endpoint.address().to_vec();
+//! let myself = endpoint.add_peer(&own)?;
+//! while !endpoint.send(myself, 7, 5, |room| room.copy_from_slice(b"hello"))? {}
+//! let mut arrived = false;
+//! while !arrived {
+//!     endpoint.poll(&mut Vec::new(), |word, bytes| arrived = (word, bytes) == (7, b"hello"))?;
+//! }
+//! # Ok::<(), am_via_ofi::OfiError>(())
+//! ```
+
+#![expect(unsafe_code, reason = "calls into libfabric")]
+
+mod buffers;
+mod endpoint;
+mod library;
+mod sys;
+
+pub use endpoint::{Endpoint, PeerAddress};
+pub use library::{OfiError, Provider, providers};
+
+/// Longest message, in bytes. ofi_rxm carries that much whole. It cuts longer ones, and version 1.17 loses a part when two tasks send many
+/// of them to a third.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
+
+/// Longest address of an endpoint, in bytes.
+pub const ADDRESS_BYTES_MAX: usize = 64;

@@ -1,0 +1,513 @@
+//! Connections to tasks of other hosts.
+//!
+//! Such a connection has, like any other, a slot of this task and one of the peer. The peer's slot is a stand-in in private memory. The NIC
+//! keeps both ends: the program's posts go to the stand-in,
+//! from where its *far end* sends them; what arrives is posted by the far end into this task's slot, as the peer would. So the message
+//! path is the same for all peers, and what differs is behind the branch that tells a peer which does not look by itself.
+//!
+//! A line's number orders what arrives, since the network may let a short message pass a long one. Lines are given back when the
+//! peer's program has given them back (`Ack`), so that a ring bounds what is under way from end to end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use am_via_job::{Carrier, Job};
+use am_via_ofi::{Endpoint, MESSAGE_BYTES_MAX, OfiError, PeerAddress};
+use am_via_os::poll;
+use am_via_shm::layout::{CONTEXTS_MAX, RING_LINES};
+use am_via_shm::{CheckedRange, Connection, Outlet, TELL_AFTER, Written};
+
+use super::files::system;
+use crate::device::{Completion, DeviceError, Entry, INLINE_BYTES_MAX, NodeAddress, Payload, ViNumber};
+
+/// Bytes of a message before the payload, and before the bytes of the area, which stand last.
+const HEAD_BYTES: usize = 24;
+const BEFORE_AREA_BYTES: usize = HEAD_BYTES + INLINE_BYTES_MAX;
+/// Bytes of the area in a line's own message, and in each of those before it that carry what does not fit.
+const AREA_BYTES_MAX: usize = MESSAGE_BYTES_MAX - BEFORE_AREA_BYTES;
+const PART_BYTES: usize = MESSAGE_BYTES_MAX - 4;
+/// Longest wait at the end of a context for its peers to have everything.
+const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long the failure of a task may take to be known after the network has lost it: longer than the launchers listen to a silent host.
+const REPORTED_WITHIN: Duration = Duration::from_secs(15);
+
+/// What a message is: the low 4 bits of its word. Then 4 bits of the sender's context, and 24 of its task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+enum Kind {
+    /// A line of the ring, and the bytes of the area if it has any, or the last of them.
+    Line = 0,
+    /// How many lines the program has given back.
+    Ack = 1,
+    /// Numbered as a line: the sender posts nothing more.
+    Close = 2,
+    /// The answer to that.
+    Closed = 3,
+    /// Numbered as a line: bytes of the area that belong to the next line.
+    Part = 4,
+}
+
+impl Kind {
+    fn of(word: u32) -> Option<Self> {
+        let all = [Self::Line, Self::Ack, Self::Close, Self::Closed, Self::Part];
+        all.into_iter().find(|&kind| kind as u32 == word & 0xf)
+    }
+
+    fn word(self, from: NodeAddress) -> u32 {
+        self as u32 | (from.context & 0xf) << 4 | from.task << 8
+    }
+}
+
+fn sender(word: u32) -> NodeAddress {
+    NodeAddress { task: word >> 8, context: word >> 4 & 0xf }
+}
+
+/// The network end of a NIC. Clones are the same one. Its lock is taken by the thread that uses the NIC only: it is there because a
+/// connection calls its outlet from within a post.
+#[derive(Clone, Debug)]
+pub(super) struct Far(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    endpoint: Endpoint,
+    links: Links,
+    broken: Vec<PeerAddress>,
+}
+
+#[derive(Debug)]
+struct Links {
+    own: NodeAddress,
+    slot_bytes: usize,
+    all: Vec<Link>,
+    by_peer: HashMap<NodeAddress, usize>,
+    /// What came from peers without a connection, until there is one.
+    strangers: Vec<(u32, Vec<u8>)>,
+}
+
+/// The far end of a connection.
+#[derive(Debug)]
+struct Link {
+    peer: NodeAddress,
+    address: PeerAddress,
+    end: Connection,
+    /// The line that is to be sent next, taken from the stand-in's ring.
+    next: Option<(Entry, Payload, u32)>,
+    /// Bytes of its area that have been sent.
+    cut: usize,
+    /// Messages with a number that were sent, and that were expected.
+    sent: u32,
+    expected: u32,
+    /// Messages that came before their turn.
+    early: BTreeMap<u32, (Kind, Vec<u8>)>,
+    /// Bytes of the area of the line that comes next.
+    parts: Vec<u8>,
+    /// Lines of this task's that the peer has given back.
+    acked: u32,
+    /// Lines of the peer's that were posted here, and that it knows to be given back.
+    posted: u32,
+    told: u32,
+    closing: Closing,
+    owes_closed: bool,
+    /// Its task has failed, or the network has lost it.
+    is_lost: bool,
+    /// When the network lost it, until its failure is known.
+    lost_at: Option<Instant>,
+    /// The peer has closed: it reads nothing more.
+    has_closed: bool,
+    /// That is to be reported.
+    closed_due: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    No,
+    /// `Close` is to be sent.
+    Due,
+    /// It was sent.
+    Sent,
+    /// The peer has everything.
+    Done,
+}
+
+/// The outlet of one connection.
+#[derive(Debug)]
+struct LinkOutlet {
+    far: Far,
+    link: usize,
+}
+
+impl Outlet for LinkOutlet {
+    fn carry(&self) {
+        let mut state = self.far.lock();
+        let State { endpoint, links, .. } = &mut *state;
+        let own = links.own;
+        if let Some(link) = links.all.get_mut(self.link) {
+            link.send(endpoint, own);
+        }
+    }
+}
+
+/// What progress brought.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Peers that sent, and to which there is no connection here yet.
+    pub(super) strangers: Vec<NodeAddress>,
+    /// Peers that have closed.
+    pub(super) closed: Vec<NodeAddress>,
+}
+
+impl Far {
+    /// Opens the network for a context, if the job has tasks that are reached by it, and tells the job the address.
+    pub(super) fn open(job: &Job, own: NodeAddress, slot_bytes: usize) -> Result<Option<Self>, DeviceError> {
+        if !(0..job.num_tasks()).any(|task| job.is_far(task)) {
+            return Ok(None);
+        }
+        let opening = "opening the network";
+        let endpoint = Endpoint::open().map_err(|error| system(opening, error))?;
+        if !job.set_network_address(own.context, endpoint.address()) {
+            return Err(system(opening, "the address of the endpoint is too long"));
+        }
+        let links =
+            Links { own, slot_bytes, all: Vec::new(), by_peer: HashMap::new(), strangers: Vec::new() };
+        Ok(Some(Self(Arc::new(Mutex::new(State { endpoint, links, broken: Vec::new() })))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins a new connection to the network: `end` is the stand-in's end of it, and `address` where the peer is reached.
+    pub(super) fn join(
+        &self,
+        peer: NodeAddress,
+        address: &[u8],
+        near: &mut Connection,
+        end: Connection,
+    ) -> Result<(), DeviceError> {
+        let mut state = self.lock();
+        let State { endpoint, links, .. } = &mut *state;
+        let address = endpoint.add_peer(address).map_err(|error| system("naming a peer", error))?;
+        // For ever: each post comes by the outlet.
+        end.set_parked(true);
+        let link = links.all.len();
+        near.set_outlet(Arc::new(LinkOutlet { far: self.clone(), link }));
+        links.all.push(Link {
+            peer,
+            address,
+            end,
+            next: None,
+            cut: 0,
+            sent: 0,
+            expected: 0,
+            early: BTreeMap::new(),
+            parts: Vec::new(),
+            acked: 0,
+            posted: 0,
+            told: 0,
+            closing: Closing::No,
+            owes_closed: false,
+            is_lost: false,
+            lost_at: None,
+            has_closed: false,
+            closed_due: false,
+        });
+        links.by_peer.insert(peer, link);
+        for (word, bytes) in std::mem::take(&mut links.strangers) {
+            links.receive(word, &bytes);
+        }
+        Ok(())
+    }
+
+    /// Sends and receives what can be.
+    ///
+    /// # Errors
+    /// The network does not work any more, or it has lost a task that lives.
+    pub(super) fn progress(&self) -> Result<Progress, String> {
+        let mut state = self.lock();
+        let State { endpoint, links, broken } = &mut *state;
+        endpoint.poll(broken, |word, bytes| links.receive(word, bytes)).map_err(|error| error.to_string())?;
+        for address in broken.drain(..) {
+            links.all.iter_mut().filter(|link| link.address == address).for_each(Link::lose);
+        }
+        let own = links.own;
+        let mut progress = Progress::default();
+        for link in &mut links.all {
+            link.send(endpoint, own);
+            if std::mem::take(&mut link.closed_due) {
+                progress.closed.push(link.peer);
+            }
+            if link.lost_at.is_some_and(|at| at.elapsed() >= REPORTED_WITHIN) {
+                return Err(format!("the network has lost task {}, which has not failed", link.peer.task));
+            }
+        }
+        progress.strangers = links.strangers.iter().map(|&(word, _)| sender(word)).collect();
+        Ok(progress)
+    }
+
+    /// Sends nothing more to the tasks that have failed.
+    pub(super) fn lose_task(&self, task: u32) {
+        for link in self.lock().links.all.iter_mut().filter(|link| link.peer.task == task) {
+            link.lose();
+            link.lost_at = None;
+        }
+    }
+
+    /// Sleeps until something arrives, at most `limit`, if the provider can; whether it slept to the end.
+    pub(super) fn sleep(&self, limit: Duration) -> bool {
+        let mut state = self.lock();
+        // What waits to be sent moves on by progress only.
+        if state.links.all.iter().any(Link::has_unsent) {
+            drop(state);
+            am_via_os::sched::yield_now();
+            return false;
+        }
+        let Some(file) = state.endpoint.file_to_sleep_on() else { return false };
+        poll::poll(&[file], Some(limit)).is_ok_and(|ready| !ready.contains(&true))
+    }
+
+    /// Whether the provider has a file to sleep on.
+    pub(super) fn can_sleep(&self) -> bool {
+        self.lock().endpoint.can_sleep()
+    }
+
+    /// Tells the peers that nothing comes any more, and waits until they have everything, or `is_over` says that the job is.
+    pub(super) fn leave(&self, is_over: impl Fn() -> bool) {
+        self.lock()
+            .links
+            .all
+            .iter_mut()
+            .filter(|link| !link.has_closed)
+            .for_each(|link| link.closing = Closing::Due);
+        let end = Instant::now() + LEAVE_WITHIN;
+        while Instant::now() < end && !is_over() && self.progress().is_ok() {
+            let state = self.lock();
+            let is_done = |link: &Link| link.is_lost || link.closing == Closing::Done && !link.owes_closed;
+            if state.endpoint.is_idle() && state.links.all.iter().all(is_done) {
+                return;
+            }
+            drop(state);
+            self.sleep(LOOK_EVERY);
+        }
+    }
+}
+
+impl Links {
+    /// A message has arrived: all of it is a claim.
+    fn receive(&mut self, word: u32, bytes: &[u8]) {
+        let (Some(kind), from) = (Kind::of(word), sender(word)) else {
+            tracing::warn!(word, "a message of no kind");
+            return;
+        };
+        let Some(link) = self.by_peer.get(&from).and_then(|&at| self.all.get_mut(at)) else {
+            // Peers keep to their credits, also before there is a connection here.
+            if from.context < CONTEXTS_MAX && self.strangers.len() < RING_LINES as usize * 64 {
+                self.strangers.push((word, bytes.to_vec()));
+            }
+            return;
+        };
+        let Some(number) = number_at(bytes, 0) else { return };
+        match kind {
+            Kind::Ack => link.acknowledge(number),
+            Kind::Closed => link.closing = Closing::Done,
+            Kind::Line | Kind::Part | Kind::Close if number == link.expected => {
+                link.take(kind, bytes, self.slot_bytes);
+                while let Some((kind, bytes)) = link.early.remove(&link.expected) {
+                    link.take(kind, &bytes, self.slot_bytes);
+                }
+            }
+            Kind::Line | Kind::Part | Kind::Close => {
+                let ahead = number.wrapping_sub(link.expected) as usize;
+                if ahead <= (RING_LINES as usize + 1) * (self.slot_bytes / PART_BYTES + 1) {
+                    link.early.insert(number, (kind, bytes.to_vec()));
+                }
+            }
+        }
+    }
+}
+
+impl Link {
+    /// Takes what is next in the order.
+    fn take(&mut self, kind: Kind, bytes: &[u8], slot_bytes: usize) {
+        self.expected = self.expected.wrapping_add(1);
+        if kind == Kind::Close {
+            // A `Close` that this end has sent is an answer as good.
+            self.owes_closed = self.closing != Closing::Sent;
+            self.closing = Closing::Done;
+            (self.has_closed, self.closed_due) = (true, true);
+            return;
+        }
+        if kind == Kind::Part {
+            let len = slot_bytes.saturating_sub(self.parts.len()).min(bytes.len() - 4);
+            return self.parts.extend_from_slice(&bytes[4..][..len]);
+        }
+        let fields = [4, 8, 12].map(|at| number_at(bytes, at));
+        let ([Some(immediate), Some(length), Some(operation)], Some(extra)) = (fields, bytes.get(16..24))
+        else {
+            return;
+        };
+        let extra = extra.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        let entry = Entry { immediate, length, operation, extra };
+        let Some((words, area)) = bytes[HEAD_BYTES..].split_at_checked(INLINE_BYTES_MAX) else { return };
+        let mut payload = Payload::default();
+        for (word, bytes) in payload.iter_mut().zip(words.chunks_exact(8)) {
+            *word = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        }
+        let written = if keeps_slot(entry) {
+            let parts = &self.parts;
+            let len = (parts.len() + area.len()).min(slot_bytes);
+            let fill = |room: CheckedRange<'_>, _| {
+                for (offset, bytes) in [(0, &parts[..]), (parts.len(), area)] {
+                    let len = bytes.len().min(room.len().saturating_sub(offset));
+                    if let Some(room) = room.part(offset, len) {
+                        room.copy_from_slice(&bytes[..len]);
+                    }
+                }
+                Some(len)
+            };
+            let finish = |filled| Entry { length: filled as u32, ..entry };
+            let written = self.end.post_area(&payload, len, fill, finish);
+            self.parts.clear();
+            written
+        } else {
+            self.end.post(entry, &payload)
+        };
+        match written {
+            Written::Done => self.posted = self.posted.wrapping_add(1),
+            Written::Full | Written::Closed | Written::Nothing => {
+                tracing::warn!(peer = ?self.peer, "a peer of another host has sent more than there are lines for");
+            }
+        }
+    }
+
+    /// The peer's program has given back so many lines: a claim.
+    fn acknowledge(&mut self, count: u32) {
+        let taken = self.end.consumed().wrapping_sub(u32::from(self.next.is_some()));
+        let new = count.wrapping_sub(self.acked);
+        if new > taken.wrapping_sub(self.acked) {
+            tracing::warn!(peer = ?self.peer, "a peer of another host gives back lines that it was not sent");
+            return;
+        }
+        self.acked = count;
+        (0..new).for_each(|_| self.end.release());
+    }
+
+    /// Sends what waits, as far as the network takes it.
+    fn send(&mut self, endpoint: &mut Endpoint, own: NodeAddress) {
+        if self.owes_closed && self.send_number(endpoint, Kind::Closed, own, 0) {
+            self.owes_closed = false;
+        }
+        if self.is_lost || self.has_closed {
+            self.drop_lines();
+            return;
+        }
+        while self.send_line(endpoint, own) {}
+        let given_back = self.end.released_by_peer();
+        if given_back.wrapping_sub(self.told) >= TELL_AFTER
+            && given_back.wrapping_sub(self.told) <= self.posted.wrapping_sub(self.told)
+            && self.send_number(endpoint, Kind::Ack, own, given_back)
+        {
+            self.told = given_back;
+        }
+        if self.closing == Closing::Due
+            && self.next.is_none()
+            && self.send_number(endpoint, Kind::Close, own, self.sent)
+        {
+            self.sent = self.sent.wrapping_add(1);
+            self.closing = Closing::Sent;
+        }
+    }
+
+    /// Sends the next line, or a part of its area, if there is one; whether it was taken.
+    fn send_line(&mut self, endpoint: &mut Endpoint, own: NodeAddress) -> bool {
+        if self.next.is_none() {
+            let mut payload = Payload::default();
+            self.next = self.end.poll(&mut payload).map(|(entry, slot)| (entry, payload, slot));
+        }
+        let Some((entry, payload, slot)) = self.next else { return false };
+        let area = if keeps_slot(entry) { self.end.area(slot, entry.length) } else { CheckedRange::empty() };
+        let number = self.sent;
+        let rest = area.len() - self.cut;
+        if rest > AREA_BYTES_MAX
+            && let Some(part) = area.part(self.cut, PART_BYTES.min(rest))
+        {
+            let sent = endpoint.send(self.address, Kind::Part.word(own), 4 + part.len(), |room| {
+                room[..4].copy_from_slice(&number.to_le_bytes());
+                part.copy_to_slice(&mut room[4..]);
+            });
+            let len = part.len();
+            let was_sent = self.was_sent(sent);
+            if was_sent {
+                self.sent = self.sent.wrapping_add(1);
+                self.cut += len;
+            }
+            return was_sent;
+        }
+        let area = area.part(self.cut, rest).unwrap_or_else(CheckedRange::empty);
+        let len = BEFORE_AREA_BYTES + rest;
+        let sent = endpoint.send(self.address, Kind::Line.word(own), len, |room| {
+            let (head, body) = room.split_at_mut(HEAD_BYTES);
+            for (place, word) in
+                head.chunks_exact_mut(4).zip([number, entry.immediate, entry.length, entry.operation])
+            {
+                place.copy_from_slice(&word.to_le_bytes());
+            }
+            head[16..].copy_from_slice(&entry.extra.to_le_bytes());
+            let (words, bytes) = body.split_at_mut(INLINE_BYTES_MAX);
+            for (place, word) in words.chunks_exact_mut(8).zip(payload) {
+                place.copy_from_slice(&word.to_le_bytes());
+            }
+            area.copy_to_slice(bytes);
+        });
+        if self.was_sent(sent) {
+            self.sent = self.sent.wrapping_add(1);
+            (self.next, self.cut) = (None, 0);
+            return true;
+        }
+        false
+    }
+
+    fn send_number(&mut self, endpoint: &mut Endpoint, kind: Kind, own: NodeAddress, number: u32) -> bool {
+        let sent = endpoint
+            .send(self.address, kind.word(own), 4, |room| room.copy_from_slice(&number.to_le_bytes()));
+        self.was_sent(sent)
+    }
+
+    fn was_sent(&mut self, sent: Result<bool, OfiError>) -> bool {
+        sent.unwrap_or_else(|error| {
+            tracing::warn!(peer = ?self.peer, %error, "a peer of another host is lost");
+            self.lose();
+            false
+        })
+    }
+
+    /// The network has lost the peer: what is posted goes nowhere until the failure of its task is known. One that has closed owes none.
+    fn lose(&mut self) {
+        if !self.is_lost && !self.has_closed {
+            self.lost_at = Some(Instant::now());
+        }
+        self.is_lost = true;
+        self.drop_lines();
+    }
+
+    fn has_unsent(&self) -> bool {
+        !self.is_lost && (self.next.is_some() || self.owes_closed || self.closing == Closing::Due)
+    }
+
+    fn drop_lines(&mut self) {
+        let mut payload = Payload::default();
+        (self.next, self.cut) = (None, 0);
+        while self.end.poll(&mut payload).is_some() {}
+    }
+}
+
+/// Whether the bytes of an entry lie in the receive area.
+fn keeps_slot(entry: Entry) -> bool {
+    Completion { vi: ViNumber(0), slot: 0, entry }.keeps_slot()
+}
+
+fn number_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}

@@ -1,0 +1,121 @@
+//! Jobs of several hosts. Each host is an agent of its own on this machine, started by a plain command in the place of ssh: its tasks share
+//! memory files with each other, and none with those of another agent.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use am_core::testing::conformance;
+use am_tests::programs::{self, Scratch, run};
+use am_via::Task;
+use mpi_over_am::attribute::PredefinedAttribute;
+use mpi_over_am::op::PredefinedOp;
+use mpi_over_am::window::Assertion;
+use mpi_over_am::{Communicator, Environment, Info, SplitType, op};
+
+/// Runs `body` as each task of a job on these hosts.
+fn on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) {
+    if std::env::var_os("AM_JOB").is_some() {
+        body();
+        println!("the body has ended");
+        return;
+    }
+    programs::build();
+    let scratch = Scratch::new(&format!("hosts-{test}"));
+    let agent = scratch.path().join("agent");
+    fs::write(&agent, "#!/bin/sh\nshift\nexec \"$@\"\n").expect("a test can write here");
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("the file is ours");
+    let mut command = Command::new(programs::folder().join("amrun"));
+    command.args(["-n", &tasks.to_string(), "--hosts", hosts, "--launch-agent"]).arg(&agent);
+    command.arg(std::env::current_exe().expect("a test has a path"));
+    command.args(["--exact", &format!("hosts::{test}"), "--nocapture", "--test-threads=1"]);
+    let (good, said) = run(&mut command);
+    assert!(good, "{said}");
+    let ended = said.matches("the body has ended").count();
+    assert_eq!(ended, tasks as usize, "{said}");
+}
+
+/// Tasks 0 and 1 share memory, and so do 2 and 3. The pairs reach each other by the network.
+#[test]
+fn the_suite_is_right_within_and_between_hosts() {
+    on_hosts("the_suite_is_right_within_and_between_hosts", (4, "a:2,b:2"), || {
+        let task = Task::join().expect("an agent made a job");
+        let mut context = task.context().expect("libfabric is there (Debian: libfabric1)");
+        for (name, check) in conformance::checks() {
+            conformance::run(name, check, &mut context);
+        }
+    });
+}
+
+#[test]
+fn collectives_and_long_messages_cross_three_hosts() {
+    on_hosts("collectives_and_long_messages_cross_three_hosts", (4, "a,b:2,c"), || {
+        let environment = Environment::init().expect("an agent made a job");
+        let world = environment.world();
+        let (rank, size) = (world.rank(), world.size());
+        let mut sum = [0_u64];
+        world.allreduce(&[u64::from(rank)], &mut sum, op::Sum).expect("all tasks are there");
+        assert_eq!(sum, [u64::from(size * (size - 1) / 2)]);
+        let sent = am_core::testing::pattern(rank.into(), (1 << 20) + 3);
+        let mut got = vec![0_u8; sent.len()];
+        let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
+        world.sendrecv(&sent, next, 1, &mut got, previous, 1).expect("the message fits");
+        assert!(got == am_core::testing::pattern(previous.into(), got.len()));
+        environment.finalize().expect("nothing was left to go wrong");
+    });
+}
+
+/// Task 0 owns the element, task 1 shares memory with it, and task 2 reaches it by the network.
+#[test]
+fn the_owner_and_near_and_far_tasks_update_one_element() {
+    on_hosts("the_owner_and_near_and_far_tasks_update_one_element", (3, "a:2,b"), || {
+        const ROUNDS: u64 = 200;
+        let environment = Environment::init().expect("an agent made a job");
+        let world = environment.world();
+        let rank = world.rank();
+        // Memory of the library, and memory of the program.
+        let allocated = world.allocate_window(16, 8, &Info::new()).expect("16 bytes");
+        let created = world.create_window(vec![0; 16], 8, &Info::new()).expect("a window of 16 bytes");
+        for window in [&allocated, &created] {
+            window.lock_all(Assertion::NONE).expect("all tasks are there");
+            let mut seen = Vec::new();
+            for _ in 0..ROUNDS {
+                seen.push(window.fetch_and_op(1_u64, 0, 0, PredefinedOp::Sum).expect("a word"));
+                window.accumulate(&[1, u64::from(rank)], 0, 0, PredefinedOp::Sum).expect("two words");
+            }
+            window.flush_all().expect("all tasks are there");
+            assert!(seen.is_sorted_by(|before, after| before + 2 <= *after), "{seen:?}");
+            world.barrier().expect("all tasks are there");
+            let read = |at| window.fetch_and_op(0_u64, 0, at, PredefinedOp::NoOp).expect("a word");
+            assert_eq!((read(0), read(1)), (3 * 2 * ROUNDS, ROUNDS * (1 + 2)));
+            window.unlock_all().expect("locked above");
+        }
+        allocated.free().expect("all tasks are there");
+        created.free().expect("all tasks are there");
+        environment.finalize().expect("nothing was left to go wrong");
+    });
+}
+
+/// Tasks 0 and 1 share memory; the communicators of tasks that can do have theirs in one file, and the world's tasks have each their own.
+#[test]
+fn tasks_of_one_host_are_a_communicator_with_shared_memory() {
+    on_hosts("tasks_of_one_host_are_a_communicator_with_shared_memory", (3, "a:2,b"), || {
+        let environment = Environment::init().expect("an agent made a job");
+        let world = environment.world();
+        let rank = world.rank();
+        let near = world.split_type(Some(SplitType::Shared), 0, &Info::new());
+        let near = near.expect("all tasks are there").expect("each task has a host");
+        assert_eq!((near.size(), near.rank()), if rank < 2 { (2, rank) } else { (1, 0) });
+        let global = |of: &Communicator| of.predefined_attribute(PredefinedAttribute::WtimeIsGlobal);
+        assert_eq!((global(&near), global(&world)), (Some(1), Some(0)));
+        let window = near.allocate_shared_window::<u64>(1, &Info::new()).expect("one host's memory");
+        let next = (near.rank() + 1) % near.size();
+        window.store(next, 0, 7 + u64::from(next)).expect("a rank");
+        window.barrier().expect("all tasks are there");
+        assert_eq!(window.load(near.rank(), 0).expect("a rank"), 7 + u64::from(near.rank()));
+        let is_one_file = window.window().mapped_part(near.size() - 1).expect("a rank").is_some();
+        assert!(is_one_file, "tasks of one host share memory");
+        window.free().expect("all tasks are there");
+        environment.finalize().expect("nothing was left to go wrong");
+    });
+}
