@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::copy::CheckedRange;
 use crate::layout::{Attention, ControlLayout, RING_LINES, ViHeader};
-use crate::ring::{Entry, Lines, Payload, RingReader, RingWriter};
+use crate::ring::{BESIDE_BYTES, Entry, Lines, Payload, RingReader, RingWriter};
 use crate::segment::{Mapping, Shared};
 use crate::storing::{Distance, Storing};
 use crate::wait::{Doorbell, SleepBarrier};
@@ -45,11 +45,15 @@ impl ViSlot {
         Lines::in_mapping(&self.mapping, ControlLayout::ring_offset(), RING_LINES)
     }
 
-    /// The first `len` bytes (cut to the slot's size) of an area slot.
+    /// The bytes that belong to a line, `len` of them (cut to the slot's size): beside the line if they fit there, otherwise in its area slot.
     #[inline(always)]
     fn area(&self, slot: u32, len: usize) -> CheckedRange<'_> {
-        let offset = ControlLayout::area_offset() + self.stride * (slot % RING_LINES) as usize;
         let len = len.min(self.slot_bytes);
+        let offset = if len <= BESIDE_BYTES {
+            ControlLayout::beside_offset(slot)
+        } else {
+            ControlLayout::area_offset() + self.stride * (slot % RING_LINES) as usize
+        };
         self.mapping.checked(offset, len).expect("the mapping holds the whole slot, checked when it was made")
     }
 }
@@ -147,7 +151,7 @@ impl Connection {
         Written::Done
     }
 
-    /// Lets `fill` write up to `len` bytes into the area slot of the next entry, then writes the entry that `finish` makes
+    /// Lets `fill` write up to `len` bytes beside the next line, or into its area slot, then writes the entry that `finish` makes
     /// of what was written. The bytes are seen by who sees the entry ("line published"). If `fill` returns `None`, no entry is written, and
     /// the slot is that of the next one.
     ///
@@ -169,11 +173,22 @@ impl Connection {
         let Some(filled) = self.distance.fill(len, |storing| fill(room, storing)) else {
             return Written::Nothing;
         };
+        if filled <= BESIDE_BYTES && len > BESIDE_BYTES {
+            self.move_beside(slot, room, filled);
+        }
         self.write(finish(filled), payload);
-        if filled < WRITE_AHEAD_BYTES {
+        if filled > BESIDE_BYTES && filled < WRITE_AHEAD_BYTES {
             self.theirs.area(self.writer.written(), filled).prefetch_to_write();
         }
         Written::Done
+    }
+
+    /// Fewer bytes were written to an area slot than were asked for: the reader looks for so few beside the line.
+    #[cold]
+    #[inline(never)]
+    fn move_beside(&self, slot: u32, area: CheckedRange<'_>, filled: usize) {
+        let fits = area.part(0, filled).is_some_and(|bytes| self.theirs.area(slot, filled).copy_from(bytes));
+        debug_assert!(fits, "no more was written than there is room");
     }
 
     /// Whether the peer still owns the line that would be written next. Looks at this task's own memory only.
@@ -327,5 +342,71 @@ impl Connection {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.own.header().closed.load(Ordering::Acquire) != 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::layout::{ATTENTION_OFFSET, DOORBELL_OFFSET, REGION_OFFSET};
+
+    const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 256 };
+
+    /// Both ends of a connection: the one that the test writes to, and the one that reads.
+    fn ends() -> (Connection, Connection) {
+        let (_file, head) = Mapping::anonymous(REGION_OFFSET).unwrap();
+        let bell = || Bell {
+            doorbell: head.atomics(DOORBELL_OFFSET).unwrap(),
+            attention: head.atomics(ATTENTION_OFFSET).unwrap(),
+        };
+        let slots = [0, 1].map(|_| Mapping::anonymous(LAYOUT.vi_slot_bytes()).unwrap().1);
+        let slot = |side: usize| ViSlot::new(Arc::clone(&slots[side]), LAYOUT).unwrap();
+        let end = |side| {
+            Connection::new(slot(side), slot(1 - side), 0, bell(), SleepBarrier::Membarrier, usize::MAX)
+        };
+        (end(0).unwrap(), end(1).unwrap())
+    }
+
+    /// Sends what `bytes` holds by a post that asks for `asked` bytes.
+    fn send(writer: &mut Connection, bytes: &[u8], asked: usize) {
+        let fill = |slot: CheckedRange<'_>, _| {
+            slot.copy_from_slice(bytes);
+            bytes.len()
+        };
+        let finish = |filled| Entry { length: u32::try_from(filled).unwrap(), ..Entry::default() };
+        assert_eq!(writer.post_area(&Payload::default(), asked, fill, finish), Written::Done);
+    }
+
+    fn receive(reader: &mut Connection) -> Option<Vec<u8>> {
+        let (entry, slot) = reader.poll(&mut Payload::default())?;
+        let mut bytes = vec![0; entry.length as usize];
+        reader.area(slot, entry.length).copy_to_slice(&mut bytes);
+        reader.release();
+        Some(bytes)
+    }
+
+    /// Every word that is sent is the valid word of the line that comes to stand here one lap later.
+    #[test]
+    fn bytes_of_a_message_are_never_taken_for_a_line() {
+        let (mut writer, mut reader) = ends();
+        for sequence in 1..4 * RING_LINES {
+            let forged = u64::from(sequence + RING_LINES).to_le_bytes().repeat(32);
+            let bytes = &forged[..sequence as usize * 8 % 257];
+            send(&mut writer, bytes, bytes.len());
+            assert_eq!(receive(&mut reader).as_deref(), Some(bytes), "message {sequence}");
+            assert_eq!(receive(&mut reader), None, "nothing was sent behind message {sequence}");
+        }
+    }
+
+    #[test]
+    fn a_post_may_write_fewer_bytes_than_it_asked_for() {
+        let (mut writer, mut reader) = ends();
+        for asked in 0..=256 {
+            for filled in [0, 1, BESIDE_BYTES, BESIDE_BYTES + 1, 200].into_iter().filter(|&len| len <= asked) {
+                let bytes = vec![u8::try_from(asked % 251).unwrap(); filled];
+                send(&mut writer, &bytes, asked);
+                assert_eq!(receive(&mut reader), Some(bytes), "{filled} bytes of {asked}");
+            }
+        }
     }
 }

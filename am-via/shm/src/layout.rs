@@ -7,7 +7,7 @@
 //! 12 KiB         attention: which of the owner's VIs need a look, a summary word and 64 words a context
 //! 64 KiB         regions: what peers may reach, one line each
 //! then           pairs: one word for each possible connection in which the owner is the lower-numbered end
-//! then           VI slots: a header page, the ring of arriving lines, the receive area
+//! then           VI slots: a header page, the ring of arriving lines with 64 bytes beside each, the receive area
 //! ```
 //!
 //! The file is sparse: what no connection uses costs nothing.
@@ -23,7 +23,7 @@ use am_via_os::atomics::{AtomicU32, AtomicU64, Ordering};
 use am_via_os::memory::PAGE_BYTES;
 
 /// "AMCTL" and the version of this layout.
-pub(crate) const CONTROL_MAGIC: u64 = 0x0002_4c54_434d_4101;
+pub(crate) const CONTROL_MAGIC: u64 = 0x0003_4c54_434d_4101;
 /// Contexts a task may open (LAPI had 16 instances).
 pub const CONTEXTS_MAX: u32 = 16;
 /// Where the doorbells lie: context `c` has the line at `DOORBELL_OFFSET + 64 * c`.
@@ -377,6 +377,19 @@ impl ControlLayout {
     #[must_use]
     pub fn ring_offset() -> usize {
         page()
+    }
+
+    /// Offset of the line with this number inside a VI slot.
+    #[inline(always)]
+    #[must_use]
+    pub fn line_offset(sequence: u32) -> usize {
+        Self::ring_offset() + size_of::<Line>() * (sequence % RING_LINES) as usize
+    }
+
+    /// Offset of the bytes beside that line.
+    #[inline(always)]
+    pub(crate) fn beside_offset(sequence: u32) -> usize {
+        Self::line_offset(sequence) + Line::BESIDE_OFFSET
     }
 
     /// Offset of the receive area inside a VI slot.

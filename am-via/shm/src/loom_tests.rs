@@ -187,7 +187,9 @@ fn loom_what_is_raised_is_taken() {
     });
 }
 
-const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 64 };
+const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 128 };
+/// Bytes that lie beside a line, and bytes that lie in the area.
+const LENGTHS: [u32; 2] = [8, 72];
 const VI: u32 = 5;
 
 /// What two tasks share of a connection between them: the VI slot of each, and where each sleeps.
@@ -210,7 +212,9 @@ impl Ends {
         // A model makes all that it uses before its threads start.
         for side in [0, 1] {
             let connection = ends.open(side);
-            (0..RING_LINES).for_each(|slot| assert_eq!(connection.area(slot, 8).len(), 8));
+            for slot in 0..RING_LINES {
+                LENGTHS.into_iter().for_each(|len| assert_eq!(connection.area(slot, len).len(), len as usize));
+            }
         }
         ends
     }
@@ -251,23 +255,28 @@ fn loom_a_parked_ring_is_never_forgotten() {
     });
 }
 
-/// The ring is full: its sender fills a slot again only after the owner has read and released it.
+/// The ring is full: its sender fills the bytes beside a line, or a slot of the area, again only after the owner has read and released it.
 #[test]
 fn loom_a_slot_is_filled_again_only_after_its_release() {
-    fn fill(sender: &mut Connection) -> Written {
+    LENGTHS.into_iter().for_each(a_slot_is_filled_again_only_after_its_release);
+}
+
+fn a_slot_is_filled_again_only_after_its_release(length: u32) {
+    fn fill(sender: &mut Connection, length: u32) -> Written {
+        let len = length as usize;
         let fill = |slot: CheckedRange<'_>, _| {
-            slot.copy_from_slice(&[7; 8]);
-            Some(8)
+            slot.copy_from_slice(&vec![7; len]);
+            Some(len)
         };
-        sender.post_area(&Payload::default(), 8, fill, |_| Entry { length: 8, ..Entry::default() })
+        sender.post_area(&Payload::default(), len, fill, |_| Entry { length, ..Entry::default() })
     }
-    model(2, || {
+    model(2, move || {
         let ends = Ends::new();
         let (mut sender, mut owner) = (ends.open(0), ends.open(1));
-        (0..RING_LINES).for_each(|_| assert_eq!(fill(&mut sender), Written::Done));
-        assert_eq!(fill(&mut sender), Written::Full);
+        (0..RING_LINES).for_each(|_| assert_eq!(fill(&mut sender, length), Written::Done));
+        assert_eq!(fill(&mut sender, length), Written::Full);
         let sender = thread::spawn(move || {
-            while fill(&mut sender) == Written::Full {
+            while fill(&mut sender, length) == Written::Full {
                 thread::yield_now();
             }
         });
@@ -278,9 +287,9 @@ fn loom_a_slot_is_filled_again_only_after_its_release() {
                     None => thread::yield_now(),
                 }
             };
-            let mut bytes = [0; 8];
+            let mut bytes = vec![0; length as usize];
             owner.area(slot, entry.length).copy_to_slice(&mut bytes);
-            assert_eq!(bytes, [7; 8]);
+            assert!(bytes.iter().all(|&byte| byte == 7));
             owner.release();
         }
         sender.join().unwrap();

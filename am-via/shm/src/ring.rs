@@ -5,6 +5,9 @@
 //! word of the next line; the writer reads nothing. The sequence number starts at 1 in a zeroed ring, so a fresh line is
 //! never valid; a line of the round before carries a number smaller by the ring's length, so it is not valid either.
 //!
+//! Each line has 64 bytes beside it for data that do not fit into it: the two are one aligned pair, which processors fetch together. Those
+//! bytes never stand where a valid word is looked for, so whatever they hold is never taken for a line.
+//!
 //! The ring itself does not stop a writer that laps the reader: room is counted above (credits), because a count that
 //! travels with the answers is free and a read of the reader's index is a cache miss.
 //!
@@ -24,8 +27,11 @@ pub const LINE_PAYLOAD_BYTES: usize = 40;
 /// Payload words in one line.
 pub(crate) const LINE_PAYLOAD_WORDS: usize = LINE_PAYLOAD_BYTES / 8;
 
-/// One cache line of a ring.
-#[repr(C, align(64))]
+/// Bytes beside a line.
+pub(crate) const BESIDE_BYTES: usize = 64;
+
+/// One cache line of a ring, and the bytes beside it, which are copied as those of the receive area are.
+#[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     payload: [AtomicU64; LINE_PAYLOAD_WORDS],
@@ -34,10 +40,16 @@ pub(crate) struct Line {
     extra: AtomicU64,
     /// Sequence number (low half) and immediate data (high half).
     valid: AtomicU64,
+    beside: [AtomicU64; BESIDE_BYTES / 8],
+}
+
+impl Line {
+    /// Where the bytes beside a line begin.
+    pub(crate) const BESIDE_OFFSET: usize = std::mem::offset_of!(Self, beside);
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Line>() == 64 && align_of::<Line>() == 64);
+const _: () = assert!(size_of::<Line>() == 128 && align_of::<Line>() == 128 && Line::BESIDE_OFFSET == 64);
 
 /// The payload of one line.
 pub type Payload = [u64; LINE_PAYLOAD_WORDS];
@@ -315,9 +327,9 @@ mod tests {
     fn a_ring_has_a_power_of_two_lines_inside_its_mapping() {
         assert!(Lines::private(3).is_none() && Lines::private(0).is_none());
         let (_file, mapping) = Mapping::anonymous(8192).unwrap();
-        assert!(Lines::in_mapping(&mapping, 0, 128).is_some());
-        assert!(Lines::in_mapping(&mapping, 64, 64).is_some());
-        for (offset, lines) in [(64, 128), (0, 256), (32, 64), (8192, 1), (usize::MAX, 1), (0, 3)] {
+        assert!(Lines::in_mapping(&mapping, 0, 64).is_some());
+        assert!(Lines::in_mapping(&mapping, 128, 32).is_some());
+        for (offset, lines) in [(128, 64), (0, 128), (64, 32), (8192, 1), (usize::MAX, 1), (0, 3)] {
             assert!(Lines::in_mapping(&mapping, offset, lines).is_none(), "{lines} lines at {offset}");
         }
     }

@@ -107,7 +107,7 @@ impl Attack {
     fn forge(&mut self) {
         let back = u32::try_from(self.random.below(RING_LINES as usize)).unwrap();
         let sequence = self.posted.wrapping_sub(back);
-        let line = ControlLayout::ring_offset() + 64 * (sequence % RING_LINES) as usize;
+        let line = ControlLayout::line_offset(sequence);
         for at in (0..56).step_by(8) {
             let value = if at == 40 { self.random.below(2000) as u64 | 1 << 32 } else { self.number() };
             self.slot.checked(line + at, 8).unwrap().copy_from_slice(&value.to_le_bytes());
