@@ -49,7 +49,8 @@ pub struct Put<T = RemoteAddress> {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Writes `bytes` to `to` (`LAPI_Put`). Returns when `bytes` may be changed again.
+    /// Writes `bytes` to `to` (`LAPI_Put`). Returns when `bytes` may be changed again. If this task has mapped the memory, they are in place
+    /// then; the target adds to its counter when it makes progress.
     ///
     /// # Errors
     /// A range that is not exposed for writing, a dead target, a call inside a handler.
@@ -59,11 +60,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             // What is to be refused is refused there, and the recorder is told.
             return self.put_long(to, bytes, options);
         }
-        // A tiny put with a target counter is one packet: the target makes progress for its counter anyway.
         let (Some(counter), None) = (options.target, options.completion) else {
             return self.put_long(to, bytes, options);
         };
-        if self.engine.post_put(&mut self.fabric, to, bytes, counter) {
+        if self.engine.put(&mut self.fabric, to, bytes, counter) {
             self.engine.statistics.puts += 1;
             self.engine.bump_own(options.origin);
             return Ok(());
@@ -71,7 +71,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.put_slowly(to, bytes, counter, options)
     }
 
-    /// Writes what does not fit into a completion entry, or met no credit.
+    /// Writes where the region is not known yet, or there was no credit, or in another way.
     #[inline(never)]
     fn put_slowly(
         &mut self,
@@ -82,7 +82,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<()> {
         let mut polls = 0;
         loop {
-            match self.engine.post_put_again(&mut self.fabric, to, bytes, counter)? {
+            match self.engine.put_again(&mut self.fabric, to, bytes, counter)? {
                 Posted::Sent => {
                     self.engine.statistics.puts += 1;
                     self.engine.bump_own(options.origin);

@@ -179,7 +179,25 @@ impl<U: UserCode> Engine<U> {
         label: u16,
         front: &[u8],
     ) -> Result<()> {
-        self.touched.mark(target);
+        // Of the answers only a reply carries data of the program. If others were marked, two tasks would ask each other for ever.
+        if class != Class::Answer || packet::is(label, Kind::Message) {
+            self.touched.mark(target);
+        }
+        self.send_unmarked(fabric, target, class, label, front)
+    }
+
+    /// As [`send_front`](Self::send_front), of a packet that a fence of data does not wait for.
+    ///
+    /// # Errors
+    /// A dead or unknown target.
+    pub(super) fn send_unmarked<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        target: Peer,
+        class: Class,
+        label: u16,
+        front: &[u8],
+    ) -> Result<()> {
         // An answer has its room reserved, and is ordered with nothing that waits.
         let waits = class != Class::Answer && self.pending.has(target);
         if waits || no_data().post(fabric, target, class, label, front)? == Outcome::Retry {

@@ -187,45 +187,63 @@ impl<U: UserCode> Engine<U> {
         Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoRoom })
     }
 
-    /// Posts a put that the target places, where that takes no more than writing a completion entry; whether it did. If not,
-    /// [`post_put_again`](Self::post_put_again) finds out why.
+    /// Puts bytes and posts the notice for the target's counter, where that takes no more than a copy and writing a completion entry;
+    /// whether it did. If not, [`put_again`](Self::put_again) finds out why.
+    ///
+    /// Bytes in memory that is mapped here are in place when the notice is posted. Others are placed by the target, with its counter.
     #[inline(always)]
-    pub fn post_put<F: Fabric>(
+    pub fn put<F: Fabric>(
         &mut self,
         fabric: &mut F,
         to: RemoteAddress,
         bytes: &[u8],
         counter: CounterName,
     ) -> bool {
-        let Some(packet) = put_packet(to, bytes, counter).filter(|_| self.pending.is_clear()) else {
-            return false;
-        };
         let Ok(target) = fabric.peer(to.owner()) else { return false };
-        if !self.touched.has(target) {
+        if !self.pending.is_clear() || to.grant.is_for_operation() {
             return false;
         }
+        if self.touched.has_notices(target) && place(fabric, to, bytes) {
+            let label = packet::label(Kind::Notify, FIRST);
+            return fabric.try_post_inline(target.index, Class::OneWay, label, &notice(counter));
+        }
+        let Some(packet) = put_packet(to, bytes, counter).filter(|_| self.touched.has(target)) else {
+            return false;
+        };
         fabric.try_post_inline(target.index, Class::OneWay, packet::label(Kind::Put, FIRST), &packet)
     }
 
-    /// Posts a put as one packet that the target places, if it is short enough and nothing waits for room.
+    /// Puts bytes and posts the notice for the target's counter, or both in one packet, if nothing waits for room.
     ///
     /// # Errors
     /// An unknown or dead target.
     #[inline]
-    pub fn post_put_again<F: Fabric>(
+    pub fn put_again<F: Fabric>(
         &mut self,
         fabric: &mut F,
         to: RemoteAddress,
         bytes: &[u8],
         counter: CounterName,
     ) -> Result<Posted> {
-        let Some(packet) = put_packet(to, bytes, counter).filter(|_| self.pending.is_clear()) else {
+        let target = self.target(fabric, to.owner())?;
+        if !self.pending.is_clear() || to.grant.is_for_operation() {
             return Ok(Posted::NotWhole);
+        }
+        let outcome = match fabric.find_mapped(to, bytes.len() as u64) {
+            Ok(true) if place(fabric, to, bytes) => {
+                self.touched.mark_notice(target);
+                let label = packet::label(Kind::Notify, FIRST);
+                fabric.post_inline(target.index, Class::OneWay, label, &notice(counter))?
+            }
+            Ok(false) => {
+                let Some(packet) = put_packet(to, bytes, counter) else { return Ok(Posted::NotWhole) };
+                self.touched.mark(target);
+                let label = packet::label(Kind::Put, FIRST);
+                fabric.post_inline(target.index, Class::OneWay, label, &packet)?
+            }
+            // Closed meanwhile, or not open for reading: `write` asks for less, and says what is wrong.
+            _ => return Ok(Posted::NotWhole),
         };
-        let target = fabric.peer(to.owner())?;
-        self.touched.mark(target);
-        let label = packet::label(Kind::Put, FIRST);
-        let outcome = fabric.post_inline(target.index, Class::OneWay, label, &packet)?;
         Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoRoom })
     }
 
@@ -515,7 +533,8 @@ impl<U: UserCode> Engine<U> {
                 self.notify(fabric, peer, notify)?;
                 Ok(Started::Over(0))
             }
-            // Bytes are in place before a packet that is sent later is seen: the notice need not wait.
+            // Bytes are in place before a packet that is sent later is seen: the notice need not wait. The end of the operation tells a
+            // fence that they are.
             Transfer::Posted => {
                 *posted = true;
                 self.notify(fabric, peer, notify)?;
@@ -588,7 +607,8 @@ impl<U: UserCode> Engine<U> {
             return Ok(());
         }
         let label = packet::label(Kind::Notify, FIRST);
-        self.send_control(fabric, target, Class::OneWay, label, pack([&counter.to_le_bytes()]))
+        self.touched.mark_notice(target);
+        self.send_unmarked(fabric, target, Class::OneWay, label, &counter.to_le_bytes())
     }
 
     /// Tries again what the fabric had no room for; whether anything went.
@@ -702,6 +722,18 @@ impl<U: UserCode> Engine<U> {
         self.target(fabric, at.owner())?;
         refuse_operation_grant(at, len)
     }
+}
+
+/// Copies bytes to memory of a peer that was found mapped; whether it was.
+#[inline(always)]
+fn place<F: Fabric>(fabric: &mut F, to: RemoteAddress, bytes: &[u8]) -> bool {
+    fabric.lend_mapped(to, bytes.len() as u64, |place| place.write(0, bytes)) == Some(true)
+}
+
+/// The packet that tells the target of a put that is in place.
+#[inline(always)]
+fn notice(counter: CounterName) -> InlineBytes {
+    pack([&CounterName::to_wire(Some(counter)).to_le_bytes()])
 }
 
 /// The packet of a put that the target places; `None` if the bytes do not fit. In whole words, and the data behind them on a word: what is

@@ -34,35 +34,66 @@ impl Tally {
 /// The peers that packets were sent to since the last fence.
 #[derive(Debug, Default)]
 pub struct Touched {
-    marks: Vec<bool>,
+    marks: Vec<Mark>,
     /// Those marked, in the order of their first packets.
     list: Vec<Peer>,
 }
 
+/// What was sent to a peer since the last fence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    #[default]
+    Nothing,
+    /// Notices of data that are in place.
+    Notices,
+    Data,
+}
+
 impl Touched {
-    /// Whether a peer is marked. A few instructions: the message path asks for each packet.
     #[inline(always)]
-    pub(crate) fn has(&self, peer: Peer) -> bool {
-        self.marks.get(peer.index.0 as usize) == Some(&true)
+    fn of(&self, peer: Peer) -> Mark {
+        self.marks.get(peer.index.0 as usize).copied().unwrap_or_default()
     }
 
-    /// Marks a peer.
+    /// Whether data were sent to a peer. A few instructions: the message path asks for each packet.
+    #[inline(always)]
+    #[must_use]
+    pub fn has(&self, peer: Peer) -> bool {
+        self.of(peer) == Mark::Data
+    }
+
+    /// Whether anything was sent to a peer.
+    #[inline(always)]
+    pub(crate) fn has_notices(&self, peer: Peer) -> bool {
+        self.of(peer) != Mark::Nothing
+    }
+
+    /// Marks a peer that data are sent to.
     #[inline(always)]
     pub(crate) fn mark(&mut self, peer: Peer) {
         if !self.has(peer) {
-            self.mark_first(peer);
+            self.raise(peer, Mark::Data);
+        }
+    }
+
+    /// Marks a peer that is told of data that are in place: a fence of data has nothing to ask it.
+    #[inline(always)]
+    pub(crate) fn mark_notice(&mut self, peer: Peer) {
+        if !self.has_notices(peer) {
+            self.raise(peer, Mark::Notices);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn mark_first(&mut self, peer: Peer) {
+    fn raise(&mut self, peer: Peer, mark: Mark) {
         let index = peer.index.0 as usize;
         if index >= self.marks.len() {
-            self.marks.resize(index + 1, false);
+            self.marks.resize(index + 1, Mark::Nothing);
         }
-        self.marks[index] = true;
-        self.list.push(peer);
+        if core::mem::replace(&mut self.marks[index], mark) == Mark::Nothing {
+            self.list.push(peer);
+        }
     }
 
     /// The peers marked so far.
@@ -73,7 +104,7 @@ impl Touched {
     /// Takes the mark off one peer.
     pub fn clear(&mut self, peer: Peer) {
         if let Some(mark) = self.marks.get_mut(peer.index.0 as usize) {
-            *mark = false;
+            *mark = Mark::Nothing;
             self.list.retain(|&other| other != peer);
         }
     }

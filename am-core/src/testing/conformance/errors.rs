@@ -307,7 +307,7 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
         let grant = Grant { region: at.grant.region | Grant::OPERATION_BIT, ..at.grant };
         let error = context.put(RemoteAddress { grant, ..at }, &[1], PutOptions::default());
         assert_range_error(&error.expect_err("not a program's"), stale);
-        // A tiny put with a target counter is checked by its target alone.
+        // A tiny put with a target counter is checked by its target alone, where the memory is not mapped.
         quiet_gfence(context);
         let counter = new_counter(context);
         let options = PutOptions { target: Some(counter.name()), ..PutOptions::default() };

@@ -12,6 +12,7 @@ use crate::{Get, GetOptions, Put, PutOptions};
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
         ("put_every_length_target_counter", put_target_counter),
+        ("put_in_place_when_it_returns", put_in_place),
         ("put_every_length_completion_counter", put_completion_counter),
         ("put_every_length_fence", put_fence),
         ("get_every_length", get),
@@ -89,6 +90,36 @@ fn put_target_counter<F: Fabric>(context: &mut Context<F>) {
     }
     close(context, rings);
     context.remove_counter(origin);
+    context.remove_counter(target);
+}
+
+/// Bytes in memory that this task has mapped are in place when `put` returns, and a fence of data asks nobody; the counter follows with the
+/// target's progress. This task is the target, so that no other makes progress for it.
+fn put_in_place<F: Fabric>(context: &mut Context<F>) {
+    let rings = rings(context);
+    let target = new_counter(context);
+    let own = context.endpoint();
+    for ring in &rings {
+        let to = ring.all[own.task.index()];
+        for len in lengths(context) {
+            ring.clear();
+            context.fence_data(Some(own)).expect("fence");
+            let is_mapped = context.with_mapped(to, len as u64, |_| ()).expect("exposed").is_some();
+            let before = context.peer_statistics(own).expect("this task").packets_sent;
+            let options = PutOptions { target: Some(target.name()), ..PutOptions::default() };
+            context.put(to, &pattern(own.task.0, len), options).expect("put");
+            if is_mapped {
+                ring.check(own.task.0, len);
+                assert_eq!(context.counter_value(target).expect("value"), 0, "no progress was made");
+            }
+            context.fence_data(Some(own)).expect("fence");
+            ring.check(own.task.0, len);
+            let sent = context.peer_statistics(own).expect("this task").packets_sent - before;
+            assert!(!is_mapped || sent == 1, "the notice alone, not {sent} packets");
+            context.wait_counter(target, 1).expect("target");
+        }
+    }
+    close(context, rings);
     context.remove_counter(target);
 }
 
