@@ -9,7 +9,7 @@
 //!             handler 0xFFF of a put: uhdr is region(4) generation(4) offset(8) at the target, and for an
 //!             accumulation the code of its operation(8), which is that of an rmw;
 //!             0x100(8) block(8) stride(8) count(8), or 0x101(8) and for each block offset(8) length(8): several places
-//! Put         region(4) generation(4) offset(8) target counter(4) spare(4) bytes    OneWay: placed by the target
+//! Put         region(4) generation(4) offset(8) target counter(4) spare(4) bytes    OneWay: where the origin has no mapping
 //! Notify      counter(4)                      a put or get that its origin has done  OneWay
 //! CounterAck  counter(4) counter(4)           for the origin of a whole message     Answer, OneWay
 //! Fetched     op(4) counter(4) counter(4)     an announced message is whole         Answer, OneWay
@@ -57,7 +57,7 @@ pub enum Kind {
     Message = 0,
     /// The announcement of a message whose data are fetched or sent afterwards.
     Request = 1,
-    /// A tiny put, placed by the target.
+    /// A tiny put to memory that the origin has not mapped, placed by the target.
     Put = 2,
     /// The news of a put that the origin has placed.
     Notify = 3,
