@@ -67,7 +67,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let mut asked = Vec::with_capacity(targets.len());
         let mut result = Ok(());
         // Peers that were only told of data in place have nothing to answer to a fence of data.
-        let is_asked = |context: &Self, target| kind == FenceKind::Operations || context.engine.touched.has(target);
+        let is_asked =
+            |context: &Self, target| kind == FenceKind::Operations || context.engine.touched.has(target);
         for target in targets {
             if !is_asked(self, target) {
                 continue;

@@ -354,17 +354,18 @@ mod tests {
 
     /// Both ends of a connection: the one that the test writes to, and the one that reads.
     fn ends() -> (Connection, Connection) {
-        let (_file, head) = Mapping::anonymous(REGION_OFFSET).unwrap();
+        let (_file, head) = Mapping::anonymous(REGION_OFFSET).expect("memory");
         let bell = || Bell {
-            doorbell: head.atomics(DOORBELL_OFFSET).unwrap(),
-            attention: head.atomics(ATTENTION_OFFSET).unwrap(),
+            doorbell: head.atomics(DOORBELL_OFFSET).expect("it lies inside"),
+            attention: head.atomics(ATTENTION_OFFSET).expect("it lies inside"),
         };
-        let slots = [0, 1].map(|_| Mapping::anonymous(LAYOUT.vi_slot_bytes()).unwrap().1);
-        let slot = |side: usize| ViSlot::new(Arc::clone(&slots[side]), LAYOUT).unwrap();
+        let slots = [0, 1].map(|_| Mapping::anonymous(LAYOUT.vi_slot_bytes()).expect("memory").1);
+        let slot = |side: usize| ViSlot::new(Arc::clone(&slots[side]), LAYOUT).expect("it is long enough");
         let end = |side| {
             Connection::new(slot(side), slot(1 - side), 0, bell(), SleepBarrier::Membarrier, usize::MAX)
+                .expect("both are whole")
         };
-        (end(0).unwrap(), end(1).unwrap())
+        (end(0), end(1))
     }
 
     /// Sends what `bytes` holds by a post that asks for `asked` bytes.
@@ -373,7 +374,8 @@ mod tests {
             slot.copy_from_slice(bytes);
             bytes.len()
         };
-        let finish = |filled| Entry { length: u32::try_from(filled).unwrap(), ..Entry::default() };
+        let finish =
+            |filled| Entry { length: u32::try_from(filled).expect("a short length"), ..Entry::default() };
         assert_eq!(writer.post_area(&Payload::default(), asked, fill, finish), Written::Done);
     }
 
@@ -402,7 +404,8 @@ mod tests {
     fn a_post_may_write_fewer_bytes_than_it_asked_for() {
         let (mut writer, mut reader) = ends();
         for asked in 0..=256 {
-            for filled in [0, 1, BESIDE_BYTES, BESIDE_BYTES + 1, 200].into_iter().filter(|&len| len <= asked) {
+            for filled in [0, 1, BESIDE_BYTES, BESIDE_BYTES + 1, 200].into_iter().filter(|&len| len <= asked)
+            {
                 let bytes = vec![u8::try_from(asked % 251).unwrap(); filled];
                 send(&mut writer, &bytes, asked);
                 assert_eq!(receive(&mut reader), Some(bytes), "{filled} bytes of {asked}");

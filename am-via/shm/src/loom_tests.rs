@@ -213,7 +213,9 @@ impl Ends {
         for side in [0, 1] {
             let connection = ends.open(side);
             for slot in 0..RING_LINES {
-                LENGTHS.into_iter().for_each(|len| assert_eq!(connection.area(slot, len).len(), len as usize));
+                LENGTHS
+                    .into_iter()
+                    .for_each(|len| assert_eq!(connection.area(slot, len).len(), len as usize));
             }
         }
         ends
