@@ -372,7 +372,7 @@ mod tests {
     fn send(writer: &mut Connection, bytes: &[u8], asked: usize) {
         let fill = |slot: CheckedRange<'_>, _| {
             slot.copy_from_slice(bytes);
-            bytes.len()
+            Some(bytes.len())
         };
         let finish =
             |filled| Entry { length: u32::try_from(filled).expect("a short length"), ..Entry::default() };
