@@ -13,7 +13,6 @@ mod peers;
 mod registration_cache;
 mod terms;
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -31,7 +30,7 @@ use am_core::record::{self, EventKind};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
-use am_via_shm::CheckedRange;
+use am_via_shm::{CheckedRange, Storing};
 use am_via_vipl::below::{
     Carry, Completion, Device, Entry, Immediate, InArea, InEntry, News, Nic, Operation, Packets,
     Transfer as ViTransfer, ViNumber, insist,
@@ -191,6 +190,25 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
+    /// A packet with a body that could not be posted. What it captures lies in memory, which would slow the straight path down.
+    #[cold]
+    #[inline(never)]
+    fn post_packet_again(
+        &mut self,
+        to: PeerIndex,
+        class: Class,
+        label: u16,
+        head: &InlineBytes,
+        body: &mut impl Body,
+    ) -> Result<Outcome> {
+        let mut failed = None;
+        let mut bytes = InArea(head.words(), body.len(), |room: CheckedRange<'_>, storing| {
+            write(body, &mut failed, room, storing)
+        });
+        let posted = self.post_again(to, class, (Operation::Area, label, head.len()), &mut bytes);
+        failed.map_or(posted, Err)
+    }
+
     fn post_failed(&self, to: Endpoint, error: DeviceError) -> Error {
         match self.nic.device.failure(to.task.0) {
             Some(what) => Error::PeerFailed { task: to.task, what },
@@ -333,6 +351,24 @@ impl<D: Device> ViaFabric<D> {
     }
 }
 
+/// Writes a body to a receive area; how many bytes. `None`: it has `failed`.
+#[inline(always)]
+fn write(
+    body: &mut impl Body,
+    failed: &mut Option<Error>,
+    room: CheckedRange<'_>,
+    storing: Storing,
+) -> Option<usize> {
+    let mut room = memory::room(room, storing);
+    match body.write(&mut room) {
+        Ok(()) => Some(room.used()),
+        Err(error) => {
+            *failed = Some(error);
+            None
+        }
+    }
+}
+
 /// The entry of a packet with this number of bytes in it, and with the label in place of the immediate word. The device sets the length of
 /// one with an area to what lies there, so that the spare word says how many bytes are in the entry.
 #[inline(always)]
@@ -380,29 +416,20 @@ impl<D: Device> Post for ViaFabric<D> {
         head: &InlineBytes,
         body: &mut impl Body,
     ) -> Result<Outcome> {
-        let len = body.len();
-        debug_assert!(len <= self.slot_bytes, "the engine cuts messages into packets");
+        debug_assert!(body.len() <= self.slot_bytes, "the engine cuts messages into packets");
         let entry = packet(Operation::Area, label, head.len());
-        let failed = Cell::new(None);
-        let mut bytes = InArea(head.words(), len, |room: CheckedRange<'_>, storing| {
-            let mut room = memory::room(room, storing);
-            match body.write(&mut room) {
-                Ok(()) => Some(room.used()),
-                Err(error) => {
-                    failed.set(Some(error));
-                    None
-                }
-            }
+        let mut failed = None;
+        let mut bytes = InArea(head.words(), body.len(), |room: CheckedRange<'_>, storing| {
+            write(body, &mut failed, room, storing)
         });
         if self.post(to, class, entry, &mut bytes) {
             return Ok(Outcome::Done);
         }
-        // A body is not asked again after its error.
-        if let Some(error) = failed.take() {
-            return Err(error);
+        match failed {
+            // A body is not asked again after its error.
+            Some(error) => Err(error),
+            None => self.post_packet_again(to, class, label, head, body),
         }
-        let posted = self.post_again(to, class, (Operation::Area, label, head.len()), &mut bytes);
-        failed.take().map_or(posted, Err)
     }
 
     #[inline(always)]

@@ -110,7 +110,7 @@ fn in_a_stream<F: Fabric>(context: &mut Context<F>) {
         Answer::owned(JobBuffer::zeroed(message.len as usize), Completion::Call(Box::new(call)))
     });
     let packet = context.limits().packet_bytes_max;
-    for len in [packet + 1, 5 * packet, 1 << 20] {
+    for len in [packet + 1, 5 * packet] {
         for sound in [0, packet, 2 * packet, len - 1].into_iter().filter(|&sound| sound < len) {
             send_broken(context, handler, false, Breaks { len, sound });
             until(context, || ended.with(|ended| !ended.is_empty()));
