@@ -358,6 +358,7 @@ mod tests {
         let bell = || Bell {
             doorbell: head.atomics(DOORBELL_OFFSET).expect("it lies inside"),
             attention: head.atomics(ATTENTION_OFFSET).expect("it lies inside"),
+            outlet: None,
         };
         let slots = [0, 1].map(|_| Mapping::anonymous(LAYOUT.vi_slot_bytes()).expect("memory").1);
         let slot = |side: usize| ViSlot::new(Arc::clone(&slots[side]), LAYOUT).expect("it is long enough");
