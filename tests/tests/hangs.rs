@@ -109,7 +109,7 @@ fn the_task_that_has_a_window_s_lock_is_named() {
         &[
             "task 1: waits in MPI_Win_lock, called by lock at k_hangs.c:",
             "window lock of task 0",
-            "a dead-lock: task 0 waits for task 1, which waits for task 0",
+            "a deadlock: task 0 waits for task 1, which waits for task 0",
         ],
     );
 }

@@ -114,10 +114,13 @@ pub(crate) fn receive_in_one_turn<F: Fabric>(
     pattern: Pattern,
     buffer: RawBuffer,
 ) -> std::result::Result<Status, Box<Error>> {
-    match source.and_then(|source| receive_in_line(state, source, &pattern, buffer)) {
-        Some(status) => Ok(status),
-        None => post_and_wait(state, Receive { pattern, room: Room::Bytes(buffer) }),
+    // No closure: the compiler would call it, and the status would go through memory.
+    if let Some(source) = source
+        && let Some(status) = receive_in_line(state, source, &pattern, buffer)
+    {
+        return Ok(status);
     }
+    post_and_wait(state, Receive { pattern, room: Room::Bytes(buffer) })
 }
 
 /// Not inlined, to leave the registers to the receive in line.
