@@ -1,5 +1,6 @@
 //! The compiler wrappers and the starters of the C interface, with the options of other MPI libraries.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use am_tests::programs::{self, Scratch, run};
@@ -57,7 +58,7 @@ fn unknown_options_are_refused() {
     for options in [
         &["--no-such-option", "ls"][..],
         &["-n", "0", "ls"],
-        &["-host", "elsewhere", "ls"],
+        &["-N", "2", "-hostfile", "/dev/null", "ls"],
         &["--bind-to", "moon", "ls"],
         &["-n", "2"],
         &["ls", ":"],
@@ -85,6 +86,34 @@ fn options_of_other_launchers_are_taken() {
     assert_eq!(lines, ["[0] said", "[1] said"]);
     // -n comes before -N, wherever it stands.
     assert_eq!(said(tool("mpirun").args(["-n", "1", "-N", "2", "echo", "said"])), "said\n");
+}
+
+/// Each host is an agent on this machine, started by a plain command in the place of ssh.
+#[test]
+fn hosts_are_named_as_for_other_launchers() {
+    let scratch = Scratch::new("hosts-of-mpiexec");
+    let (agent, file) = (scratch.path().join("agent"), scratch.path().join("hosts"));
+    std::fs::write(&agent, "#!/bin/sh\nshift\nexec \"$@\"\n").expect("a test can write here");
+    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).expect("the file is ours");
+    std::fs::write(&file, "a slots=2 # both\n").expect("a test can write here");
+    let file = file.to_str().expect("plain letters");
+    for (options, tasks) in [
+        (&["-hosts", "a,b", "-ppn", "1"][..], 2),
+        (&["-n", "3", "--host", "a:2,b"], 3),
+        (&["-f", file], 2),
+        (&["-H", "localhost:3"], 3),
+        (&["-host", "localhost", "-N", "2", "--stats"], 2),
+    ] {
+        let mut start = tool("mpiexec");
+        start.args(options).arg("--launch-agent").arg(&agent).args(["sh", "-c", "echo task $AM_TASK"]);
+        let said = said(&mut start);
+        let mut lines: Vec<_> = said.lines().filter(|line| line.starts_with("task ")).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        assert_eq!(lines.len(), tasks, "{options:?}: {said}");
+    }
+    let (good, said) = run(tool("mpiexec").args(["--stats", "-host", "elsewhere", "ls"]));
+    assert!(!good && said.contains("one machine only"), "{said}");
 }
 
 #[test]

@@ -68,6 +68,14 @@ pub fn parse_hostfile(text: &str) -> Result<Vec<Host>, HostsError> {
     hosts.collect()
 }
 
+/// Whether all of these hosts are this machine, by one of its usual names: no agent and no network are needed.
+#[must_use]
+pub fn only_this_machine(hosts: &[Host]) -> bool {
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let is_here = |host: &Host| ["localhost", "127.0.0.1", own.trim()].contains(&host.name.as_str());
+    !hosts.is_empty() && hosts.iter().all(is_here)
+}
+
 /// The host of each task: the first tasks on the first host. Hosts without a number share what those with one leave, evenly.
 pub(super) fn place(hosts: &[Host], tasks: u32) -> Result<Vec<u32>, HostsError> {
     if hosts.is_empty() {

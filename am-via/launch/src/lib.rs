@@ -65,7 +65,7 @@ pub use cargo::{CargoTarget, TargetKind, build};
 pub use error::LaunchError;
 pub use guard::run_guarded;
 pub use hang::{Doing, HangFormat, HangReport, HangReports, Verdict, Wait};
-pub use hosts::{Host, HostsError, parse_hostfile, parse_hosts};
+pub use hosts::{Host, HostsError, only_this_machine, parse_hostfile, parse_hosts};
 pub use hub::{Hosts, Outcome};
 pub use info::{InfoError, Wanted, answer_probe, info};
 pub use program::find as find_program;

@@ -68,11 +68,12 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Runs the job on these hosts: the first tasks on the first. A number behind a host is that of its tasks; hosts without one share
-    /// the rest evenly. amrun and the program must be there by the same paths, and libfabric.
-    #[arg(long, visible_alias = "host", value_name = "HOST[:TASKS],...", conflicts_with_all = ["hostfile", "stats", "trace"])]
+    /// the rest evenly. Without -n, each host takes its number of tasks, or one. amrun and the program must be there by the same paths,
+    /// and libfabric.
+    #[arg(long, visible_alias = "host", value_name = "HOST[:TASKS],...", conflicts_with = "hostfile")]
     hosts: Option<String>,
     /// The same from a file: a host a line, as NAME, NAME:TASKS or NAME slots=TASKS.
-    #[arg(long, visible_alias = "machinefile", value_name = "FILE", conflicts_with_all = ["stats", "trace"])]
+    #[arg(long, visible_alias = "machinefile", value_name = "FILE")]
     hostfile: Option<PathBuf>,
     /// The command that starts another one on a host, whose name it is given before it.
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
@@ -216,14 +217,17 @@ fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
 fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     am_via_launch::log_as_asked("amrun");
     warn_of_misspelt_settings();
-    let tasks = options.tasks.unwrap_or(1);
+    let hosts = hosts(options);
+    let slots =
+        |hosts: &Vec<Host>| hosts.iter().map(|host| host.slots.unwrap_or(1)).fold(0, u32::saturating_add);
+    let tasks = options.tasks.unwrap_or_else(|| hosts.as_ref().map_or(1, slots));
     let mut command = options.command.iter().cloned();
     let program: OsString = match options.target() {
         Some(target) => am_via_launch::build(&target)?.into(),
         None => command.next().unwrap_or_default(),
     };
-    if let Some(hosts) = hosts(options) {
-        return launch_on(options, guard, hosts, program, command.collect());
+    if let Some(hosts) = hosts.filter(|hosts| !am_via_launch::only_this_machine(hosts)) {
+        return launch_on(options, guard, (tasks, hosts), program, command.collect());
     }
     let bind = match options.bind {
         BindTo::Core => Bind::Core,
@@ -284,21 +288,25 @@ fn hosts(options: &Options) -> Option<Vec<Host>> {
         },
         (None, None) => return None,
     };
-    Some(hosts.unwrap_or_else(|error| refuse(error.to_string())))
+    let hosts = hosts.unwrap_or_else(|error| refuse(error.to_string()));
+    if (options.stats || options.trace.is_some()) && !am_via_launch::only_this_machine(&hosts) {
+        refuse("--stats and --trace tell of jobs on one machine only".to_owned());
+    }
+    Some(hosts)
 }
 
 /// Launches a job of several hosts.
 fn launch_on(
     options: &Options,
     guard: u32,
-    hosts: Vec<Host>,
+    (tasks, hosts): (u32, Vec<Host>),
     program: OsString,
     args: Vec<OsString>,
 ) -> Result<ExitCode, LaunchError> {
     let job = Hosts {
         hosts,
         launch_agent: options.launch_agent.clone(),
-        tasks: options.tasks.unwrap_or(1),
+        tasks,
         program,
         args,
         env: options.env.clone(),

@@ -21,7 +21,7 @@ usage: mpiexec [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]..
 
 For a program:
   -n, -np, --np, -c N      number of tasks (1)
-  -N, -npernode N          the same, if -n is not given: there is one node
+  -N, -npernode, -ppn N    the same on each host, if -n is not given
   -x NAME[=VALUE]          set a variable for the tasks, or pass it on
   -env NAME VALUE          the same
   -wdir, --wdir FOLDER     working folder of the tasks
@@ -30,6 +30,8 @@ For the job:
   -genv NAME VALUE         set a variable for all tasks
   -configfile FILE         read options and programs from a file, one program a line; nothing else may be given
   -initial-errhandler WHAT initial error handler: mpi_errors_are_fatal (the default), mpi_errors_abort or mpi_errors_return
+  --hosts, -host, -H LIST  run on these hosts: HOST[:TASKS],... (libfabric is needed); -hostfile, -machinefile, -f FILE: one a line
+  --launch-agent COMMAND   the command that starts another one on a host, in the place of ssh
   --bind-to core|none      bind each task to a core of its own, or not
   --timeout SECONDS        end the job after this time
   --hang-report SECONDS    print what the tasks do whenever one has waited this long and nothing arrived
@@ -46,7 +48,7 @@ For the job:
   --version, -V            print the version
 
 Accepted without effect, because it is always so: --oversubscribe, --allow-run-as-root, --use-hwthread-cpus, -genvall,
--envall, -genvlist LIST, -envlist LIST, -ppn N, --quiet; -host, --host, -H with this machine.
+-envall, -genvlist LIST, -envlist LIST, --quiet.
 Accepted without effect, because it is not needed: --map-by WHAT, --rank-by WHAT; --mca NAME VALUE, a parameter of another
 library (settings of this one are variables: mpiexec --info --all).
 All other options of the launcher: amrun --help.";
@@ -131,6 +133,12 @@ impl Section {
 struct Plan {
     options: Vec<OsString>,
     sections: Vec<Section>,
+    /// Hosts of the job; empty: not given.
+    hosts: String,
+    /// Whether hosts were given, as a list or a file.
+    has_hosts: bool,
+    /// `-N`: tasks of each host.
+    tasks_a_host: Option<u32>,
     /// `--shared-malloc`.
     shares_malloc: bool,
 }
@@ -166,6 +174,7 @@ impl Plan {
             }
         }
         plan.end(section)?;
+        plan.place()?;
         Ok(Request::Run(plan))
     }
 
@@ -174,6 +183,30 @@ impl Plan {
             return Err("no program is given; see mpiexec --help".to_owned());
         }
         self.sections.push(section);
+        Ok(())
+    }
+
+    /// Says how many tasks there are, and on which hosts.
+    fn place(&mut self) -> Result<(), String> {
+        if let Some(tasks) = self.tasks_a_host {
+            if !self.has_hosts {
+                for section in &mut self.sections {
+                    section.tasks = section.tasks.or(Some(tasks));
+                }
+            } else if self.hosts.is_empty() || self.sections.len() > 1 {
+                return Err(
+                    "-N goes with a list of hosts and one program; write HOST:TASKS, and -n for each program"
+                        .to_owned(),
+                );
+            } else {
+                let with_tasks =
+                    |host: &str| if host.contains(':') { host.to_owned() } else { format!("{host}:{tasks}") };
+                self.hosts = self.hosts.split(',').map(with_tasks).collect::<Vec<_>>().join(",");
+            }
+        }
+        if !self.hosts.is_empty() {
+            self.options.extend(["--hosts".into(), OsString::from(&self.hosts)]);
+        }
         Ok(())
     }
 
@@ -188,10 +221,18 @@ impl Plan {
         let mut value = || words.next().ok_or_else(|| format!("{option} needs a value"));
         match option.as_str() {
             "-n" | "-np" | "--np" | "-c" => section.tasks = Some(number(&option, &value()?)?),
-            "-N" | "-npernode" | "--npernode" => {
-                let tasks = number(&option, &value()?)?;
-                section.tasks = section.tasks.or(Some(tasks));
+            "-N" | "-npernode" | "--npernode" | "-ppn" => {
+                self.tasks_a_host = Some(number(&option, &value()?)?);
             }
+            "-host" | "--host" | "-H" | "-hosts" | "--hosts" => {
+                self.hosts = value()?.to_string_lossy().into_owned();
+                self.has_hosts = true;
+            }
+            "-hostfile" | "--hostfile" | "-machinefile" | "--machinefile" | "-f" => {
+                self.options.extend(["--hostfile".into(), value()?]);
+                self.has_hosts = true;
+            }
+            "--launch-agent" | "-launch-agent" => self.options.extend(["--launch-agent".into(), value()?]),
             "--bind-to" | "-bind-to" => self.options.extend(["--bind".into(), binding(&value()?)?.into()]),
             "-genv" => self.options.extend(["--env".into(), assignment(value()?, value()?)]),
             "-env" => section.variables.push(assignment(value()?, value()?)),
@@ -235,11 +276,8 @@ impl Plan {
             | "--quiet"
             | "-quiet"
             | "-q" => {}
-            "-ppn" | "--map-by" | "-map-by" | "--rank-by" | "-rank-by" | "-genvlist" | "-envlist" => {
-                drop(value()?)
-            }
+            "--map-by" | "-map-by" | "--rank-by" | "-rank-by" | "-genvlist" | "-envlist" => drop(value()?),
             "--mca" | "-mca" => drop((value()?, value()?)),
-            "-host" | "--host" | "-H" | "-hosts" => check_hosts(&option, &value()?.to_string_lossy())?,
             "--info" | "-info" => {
                 let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
                 return Ok(Some(info(&words)?));
@@ -286,7 +324,14 @@ impl Plan {
     /// The arguments for the launcher.
     fn launcher_arguments(&self, own: &Path) -> Vec<OsString> {
         let tasks: u32 = self.sections.iter().map(Section::tasks).sum();
-        let mut arguments = vec!["-n".into(), tasks.to_string().into()];
+        let mut arguments = Vec::new();
+        // Without a number, the hosts say how many.
+        if !self.has_hosts
+            || self.sections.len() > 1
+            || self.sections.iter().any(|section| section.tasks.is_some())
+        {
+            arguments.extend(["-n".into(), tasks.to_string().into()]);
+        }
         if mpi_over_am::output_was_closed() {
             arguments.push("--output-is-closed".into());
         }
@@ -355,19 +400,6 @@ fn binding(word: &OsStr) -> Result<&'static str, String> {
         "core" | "hwthread" => Ok("core"),
         "none" | "board" | "socket" | "package" | "numa" | "l3cache" | "l2cache" | "l1cache" => Ok("none"),
         other => Err(format!("--bind-to {other}: tasks can be bound to a core each, or not at all (none)")),
-    }
-}
-
-/// Checks that all hosts of a list are this machine.
-fn check_hosts(option: &str, hosts: &str) -> Result<(), String> {
-    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let is_here = |host: &str| {
-        let host = host.split(':').next().unwrap_or_default();
-        ["", "localhost", "127.0.0.1", own.trim()].contains(&host)
-    };
-    match hosts.split(',').find(|host| !is_here(host)) {
-        Some(other) => Err(format!("host {other}: tasks run on this machine only; leave {option} out")),
-        None => Ok(()),
     }
 }
 
