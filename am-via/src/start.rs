@@ -147,7 +147,7 @@ impl Task {
     /// Opens the first context, with handlers registered at run time.
     ///
     /// # Errors
-    /// As for [`fabric`](Self::fabric).
+    /// Those of [`fabric`](Self::fabric).
     pub fn context(&self) -> Result<Context<ShmFabric>> {
         Ok(Context::new(self.fabric(0)?))
     }

@@ -65,7 +65,7 @@ pub(crate) fn lend_to_receive<T: AnyBitPattern, R>(to: &mut [T], receive: impl F
     receive(raw)
 }
 
-/// Refuses elements that do not lie inside of a slice of `len` bytes.
+/// Refuses elements that do not lie inside a slice of `len` bytes.
 ///
 /// # Errors
 /// [`Error::Outside`].
@@ -90,7 +90,7 @@ pub(crate) fn lend_elements<T: NoUninit, R>(
     send(unsafe { SendData::new(memory.as_ptr().cast(), count, datatype) })
 }
 
-/// As [`lend_elements`], to be received.
+/// Like [`lend_elements`], to be received.
 ///
 /// # Errors
 /// [`Error::Outside`], or what `receive` returns.
@@ -109,7 +109,7 @@ pub(crate) fn lend_to_send<R>(bytes: &[u8], send: impl FnOnce(SendData) -> R) ->
     lend_raw(bytes, |raw| send(SendData::from_bytes(raw)))
 }
 
-/// As [`lend_to_send`], as they are.
+/// Like [`lend_to_send`], as they are.
 #[inline(always)]
 pub(crate) fn lend_raw<R>(bytes: &[u8], send: impl FnOnce(RawBytes) -> R) -> R {
     // SAFETY: the bytes are borrowed until this function returns or unwinds, and `send` ends the operation before.
@@ -137,7 +137,7 @@ pub(crate) fn bytes_to_keep<T: NoUninit>(_keeper: &impl Keeps, data: &[T]) -> Ra
     unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) }
 }
 
-/// As [`bytes_to_keep`], for a receive.
+/// Like [`bytes_to_keep`], for a receive.
 pub(crate) fn buffer_to_keep<T: AnyBitPattern>(_keeper: &impl Keeps, to: &mut [T]) -> RawBuffer {
     // SAFETY: as for `bytes_to_keep`.
     unsafe { raw_buffer(to) }
@@ -161,7 +161,7 @@ unsafe fn raw_buffer<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
 /// [`Context::start_raw`] of a message, for ranges, which carry the promise that it asks for.
 ///
 /// # Errors
-/// As for [`Context::start_raw`].
+/// Those of [`Context::start_raw`].
 #[inline]
 pub(crate) fn amsend<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,

@@ -251,7 +251,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if rank < self.direct { Some(TaskId(rank)) } else { self.known_task(rank) }
     }
 
-    /// As [`route`](Self::route), for messages of the program; `None` where that fails.
+    /// Like [`route`](Self::route), for messages of the program; `None` where that fails.
     #[inline(always)]
     pub(crate) fn route_now(&self, dest: u32, tag: i32) -> Option<Route> {
         let task = self.task_now(dest)?;
@@ -277,7 +277,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Pattern::new(self.context_id_of(space), source, tag))
     }
 
-    /// As [`pattern`](Self::pattern), for messages of the program; `None` where that fails.
+    /// Like [`pattern`](Self::pattern), for messages of the program; `None` where that fails.
     #[inline(always)]
     pub(crate) fn pattern_now(&self, source: Source, tag: Tag) -> Option<Pattern> {
         let (Source::Rank(source), Tag::Is(tag)) = (source, tag) else {

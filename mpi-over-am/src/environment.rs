@@ -50,7 +50,7 @@ impl Environment {
     /// the limits of posted receives and long sends, and `debug`.
     ///
     /// # Errors
-    /// As for [`init`](Self::init).
+    /// Those of [`init`](Self::init).
     pub fn init_with(change: impl FnOnce(&mut Settings)) -> Result<Self> {
         Self::init_on(0, change)
     }
@@ -73,7 +73,7 @@ impl Environment {
 }
 
 impl Environment<JobFabric, Threads> {
-    /// As [`init`](Environment::init), for any number of threads (`MPI_Init_thread` with `MPI_THREAD_MULTIPLE`).
+    /// Like [`init`](Environment::init), for any number of threads (`MPI_Init_thread` with `MPI_THREAD_MULTIPLE`).
     ///
     /// ```
     /// use mpi_over_am::Environment;
@@ -101,7 +101,7 @@ impl Environment<JobFabric, Threads> {
     /// ```
     ///
     /// # Errors
-    /// As for [`init`](Environment::init).
+    /// Those of [`init`](Environment::init).
     pub fn init_threads() -> Result<Self> {
         Self::init_on(0, |_| ())
     }
@@ -112,7 +112,7 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
     /// a context, so each is used once; there are 16, and tasks communicate on contexts of the same number.
     ///
     /// # Errors
-    /// As for [`init`](Self::init); there is no such context.
+    /// Those of [`init`](Self::init); there is no such context.
     pub fn init_on(context: u32, change: impl FnOnce(&mut Settings)) -> Result<Self> {
         let joined = Joined::join()?;
         let mut settings = joined.settings()?;
@@ -251,7 +251,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// Waits until all messages of [`attach_buffer`](Self::attach_buffer) have been sent (`MPI_Buffer_flush`).
     ///
     /// # Errors
-    /// The first error of the messages; what progress reports.
+    /// The first error of the messages; an error of progress.
     pub fn flush_buffer(&self) -> Result<()> {
         self.flush_buffer_for(BufferOwner::Process)
     }
@@ -259,7 +259,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// Waits until all buffered messages have been sent, and returns the memory (`MPI_Buffer_detach`); `None` if none was given.
     ///
     /// # Errors
-    /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
+    /// Those of [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
     pub fn detach_buffer(&self) -> Result<Option<Vec<u8>>> {
         Ok(match self.detach_buffer_for(BufferOwner::Process)? {
             Some(SendBuffer::Owned(memory)) => Some(memory),
@@ -275,15 +275,15 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.state()?.handlers().attached.attach(owner, memory)
     }
 
-    /// As [`flush_buffer`](Self::flush_buffer), for another owner's.
+    /// Like [`flush_buffer`](Self::flush_buffer), for another owner's.
     ///
     /// # Errors
-    /// As for [`flush_buffer`](Self::flush_buffer).
+    /// Those of [`flush_buffer`](Self::flush_buffer).
     pub fn flush_buffer_for(&self, owner: BufferOwner) -> Result<()> {
         flush(&mut self.state()?, owner)
     }
 
-    /// Starts to wait until all messages that are in a buffer have gone (`MPI_Buffer_iflush` and its like).
+    /// Starts to wait until all messages that are in a buffer have gone (`MPI_Buffer_iflush` and the like).
     ///
     /// # Errors
     /// As any call.
@@ -297,10 +297,10 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         Ok(request)
     }
 
-    /// As [`detach_buffer`](Self::detach_buffer), for another owner's, and with any kind of memory.
+    /// Like [`detach_buffer`](Self::detach_buffer), for another owner's, and with any kind of memory.
     ///
     /// # Errors
-    /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
+    /// Those of [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
     pub fn detach_buffer_for(&self, owner: BufferOwner) -> Result<Option<SendBuffer>> {
         detach(&mut self.state()?, owner)
     }
@@ -329,7 +329,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// when it calls `MPI_Finalize`.
     ///
     /// # Errors
-    /// As for [`finalize`](Self::finalize).
+    /// Those of [`finalize`](Self::finalize).
     pub fn leave_world(&self) -> Result<()> {
         let deleted = self.alone.delete_attributes();
         let mut state = self.state()?;
@@ -342,7 +342,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// Ends MPI in this task without waiting for the others, which may still have sessions.
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     pub fn leave(self) -> Result<()> {
         self.progress.stop();
         let mut state = self.state()?;

@@ -46,7 +46,7 @@ impl Joined {
     /// Joins the job that this process was started in.
     ///
     /// # Errors
-    /// As for [`variables`].
+    /// Those of [`variables`].
     pub(crate) fn join() -> Result<Self> {
         Ok(Self(am_via::Task::join()?))
     }

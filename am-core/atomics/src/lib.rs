@@ -268,7 +268,7 @@ fn on_u64(word: &AtomicU64, operation: AtomicOp) -> u64 {
     }
 }
 
-/// As [`on_u64`], with the low halves of the operands.
+/// Like [`on_u64`], with the low halves of the operands.
 #[inline(always)]
 fn on_u32(word: &AtomicU32, operation: AtomicOp) -> u64 {
     u64::from(match operation {

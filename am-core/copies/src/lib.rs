@@ -15,7 +15,7 @@ const WORDS_MIN: usize = 32;
 /// A copy whose short cases stay inline: the message path copies a few words, where a call costs more than the copy.
 ///
 /// # Safety
-/// As for [`core::ptr::copy_nonoverlapping`].
+/// Those of [`core::ptr::copy_nonoverlapping`].
 #[inline(always)]
 pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
@@ -43,7 +43,7 @@ pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
 /// The first and the last `size_of::<T>()` bytes of `len`, which together are all of them.
 ///
 /// # Safety
-/// As for [`small`], and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
+/// Those of [`small`], and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
 #[inline(always)]
 unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
     let last = len - size_of::<T>();
@@ -67,7 +67,7 @@ pub fn are_many(words: usize) -> bool {
 /// accesses, so that other threads may use the side that is aligned.
 ///
 /// # Safety
-/// As for [`core::ptr::copy_nonoverlapping`], but that other threads may reach one side by relaxed atomics and by this.
+/// Those of [`core::ptr::copy_nonoverlapping`], but that other threads may reach one side by relaxed atomics and by this.
 ///
 /// # Panics
 /// The words are not [many](are_many).

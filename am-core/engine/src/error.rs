@@ -145,7 +145,7 @@ pub enum Error {
         /// The region's length, in bytes.
         region_len: u64,
     },
-    /// A layout of data that can't be (`LAPI_ERR_STRIDE` and its like).
+    /// A layout of data that can't be (`LAPI_ERR_STRIDE` and the like).
     #[error("a layout that can't be: {0}")]
     Layout(LayoutFault),
     /// Two sides of a transfer of different length (`LAPI_ERR_VEC_LEN_DIFF`).

@@ -154,7 +154,7 @@ pub trait Post {
         bytes: &InlineBytes,
     ) -> Result<Outcome>;
 
-    /// As [`post_inline`](Self::post_inline), where that takes no more than writing the entry. `false`: nothing was sent, and `post_inline` finds out why.
+    /// Like [`post_inline`](Self::post_inline), where that takes no more than writing the entry. `false`: nothing was sent, and `post_inline` finds out why.
     #[inline(always)]
     fn try_post_inline(&mut self, to: PeerIndex, class: Class, label: u16, bytes: &InlineBytes) -> bool {
         matches!(self.post_inline(to, class, label, bytes), Ok(Outcome::Done))
@@ -240,7 +240,7 @@ pub trait Memory {
     /// the operation has ended, which no engine does, gets bytes that mean nothing; it can write nowhere.
     fn revoke(&mut self, grant: Grant) -> Result<Outcome>;
 
-    /// As [`revoke`](Self::revoke), of a grant for one operation that is given up here: its peer has not said that it is done, and
+    /// Like [`revoke`](Self::revoke), of a grant for one operation that is given up here: its peer has not said that it is done, and
     /// may be copying.
     fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome>;
 

@@ -153,11 +153,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// As [`amsend`](Self::amsend), but never waits: [`Outcome::Done`], or [`Outcome::Retry`] if there is no room now or the data do not
+    /// Like [`amsend`](Self::amsend), but never waits: [`Outcome::Done`], or [`Outcome::Retry`] if there is no room now or the data do not
     /// fit into one packet. Nothing was sent then.
     ///
     /// # Errors
-    /// As for [`amsend`](Self::amsend).
+    /// Those of [`amsend`](Self::amsend).
     #[inline(always)]
     pub fn try_amsend(
         &mut self,
@@ -210,7 +210,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// makes progress returns it. The context goes on, and the target drops what has come of the message.
     ///
     /// # Errors
-    /// As for [`amsend`](Self::amsend), and a gatherer that panics in this call; nothing was sent then.
+    /// Those of [`amsend`](Self::amsend), and a gatherer that panics in this call; nothing was sent then.
     pub fn amsend_gather<T: Target, G: Gatherer + 'static>(
         &mut self,
         message: Amsend<'_, T>,

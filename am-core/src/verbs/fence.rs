@@ -29,7 +29,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// [`fence_data`](Self::fence_data), and waits until every completion handler has run and every message has got its destination.
     ///
     /// # Errors
-    /// As for [`fence_data`](Self::fence_data).
+    /// Those of [`fence_data`](Self::fence_data).
     pub fn fence_ops(&mut self, target: Option<Endpoint>) -> Result<()> {
         in_handler::check("fence_ops")?;
         let _span = Span::begin("fence_ops");
@@ -40,7 +40,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// order.
     ///
     /// # Errors
-    /// As for [`fence_data`](Self::fence_data); all tasks still come through the barrier, unless one has failed. Of what comes
+    /// Those of [`fence_data`](Self::fence_data); all tasks still come through the barrier, unless one has failed. Of what comes
     /// up in the barrier only the panic of a handler is returned at once: tasks that have left it may be at fault for the rest,
     /// which the next call reports.
     pub fn gfence(&mut self) -> Result<()> {

@@ -160,7 +160,7 @@ impl Job {
     /// The variables that [`attach`](Self::attach) would find. This process does not become a task of the job.
     ///
     /// # Errors
-    /// As for [`attach`](Self::attach).
+    /// Those of [`attach`](Self::attach).
     pub fn look_at_variables() -> Result<Variables, JobError> {
         let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         if let Some(job) = current {

@@ -220,7 +220,7 @@ impl Connection {
     #[inline(always)]
     fn write(&mut self, entry: Entry, payload: &Payload) {
         self.writer.write(entry, payload);
-        // "sleep handshake" and its like for parked rings.
+        // "sleep handshake" and the like for parked rings.
         self.barrier.after_store();
         if self.bell.doorbell.is_sleeping() || self.theirs.header().parked.load(Ordering::Relaxed) != 0 {
             self.tell();
@@ -255,7 +255,7 @@ impl Connection {
         self.reader.poll(payload).map(|entry| (entry, slot))
     }
 
-    /// As [`poll`](Self::poll), and the entry stays the next one.
+    /// Like [`poll`](Self::poll), and the entry stays the next one.
     #[inline(always)]
     #[must_use]
     pub fn look(&self, payload: &mut Payload) -> Option<(Entry, u32)> {

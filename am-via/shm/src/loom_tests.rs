@@ -459,7 +459,7 @@ fn found(peer: &PeerMemory, hazard: &Shared<Hazard>, names: &[(u32, u32)]) -> im
     }
 }
 
-/// As [`loom_memory_is_used_again_only_after_its_copies`], by a region that the peer has found before.
+/// Like [`loom_memory_is_used_again_only_after_its_copies`], by a region that the peer has found before.
 #[test]
 fn loom_memory_that_was_found_is_used_again_only_after_its_copies() {
     model(3, || {
@@ -472,7 +472,7 @@ fn loom_memory_that_was_found_is_used_again_only_after_its_copies() {
     });
 }
 
-/// As [`loom_an_old_claim_never_reaches_new_memory`], by a region that the peer has found before.
+/// Like [`loom_an_old_claim_never_reaches_new_memory`], by a region that the peer has found before.
 #[test]
 fn loom_memory_that_was_found_is_not_reached_by_its_slot_s_next_name() {
     model(3, || {

@@ -198,7 +198,7 @@ impl RingReader {
         Some(entry)
     }
 
-    /// As [`poll`](Self::poll), and the entry stays the next one.
+    /// Like [`poll`](Self::poll), and the entry stays the next one.
     #[inline(always)]
     #[must_use]
     pub fn look(&self, payload: &mut Payload) -> Option<Entry> {

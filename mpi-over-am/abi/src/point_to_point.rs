@@ -39,7 +39,7 @@ unsafe fn give(id: RequestId, at: *mut MPI_Request) -> Outcome<()> {
 /// Stores the handle of a persistent request.
 ///
 /// # Safety
-/// As for [`give`].
+/// Those of [`give`].
 unsafe fn give_kept(object: &CommunicatorObject, id: RequestId, at: *mut MPI_Request) -> Outcome<()> {
     unsafe { *at = keep_request(&object.communicator, id) };
     Ok(())

@@ -22,10 +22,10 @@ pub(crate) fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, byte
     })
 }
 
-/// As [`send_buffered`], for elements of a datatype.
+/// Like [`send_buffered`], for elements of a datatype.
 ///
 /// # Errors
-/// As for [`send_buffered`].
+/// Those of [`send_buffered`].
 pub(crate) fn send_buffered_data<F: Fabric>(
     state: &mut State<F>,
     route: &Route,
@@ -73,7 +73,7 @@ fn send_filled<F: Fabric>(
 /// Waits until all messages have gone from a buffer.
 ///
 /// # Errors
-/// What progress reports, and the first error of the messages.
+/// An error of progress, and the first error of the messages.
 pub(crate) fn flush<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>, owner: BufferOwner) -> Result<()> {
     let mut result = Ok(());
     while let Some(request) = state.handlers().attached.oldest(owner) {
@@ -91,7 +91,7 @@ pub(crate) fn flush<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>, owner:
 /// Waits until all messages have gone from a buffer, and gives its memory back; `None` if there is none.
 ///
 /// # Errors
-/// As for [`flush`]; the buffer then stays attached.
+/// Those of [`flush`]; the buffer then stays attached.
 pub(crate) fn detach<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     owner: BufferOwner,

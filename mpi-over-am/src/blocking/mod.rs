@@ -48,11 +48,11 @@ pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// As [`send`], for bytes that are lent for this call: their memory is free when this returns. A send that has to wait gives up its turn
+/// Like [`send`], for bytes that are lent for this call: their memory is free when this returns. A send that has to wait gives up its turn
 /// meanwhile.
 ///
 /// # Errors
-/// As for [`send`].
+/// Those of [`send`].
 #[inline(always)]
 pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
@@ -87,7 +87,7 @@ fn send_raw_and_wait<F: Fabric, L: LockPolicy>(
 /// Receives, and returns when the message is there. `source` is the one task that it can come from, if that is known.
 ///
 /// # Errors
-/// The operation's own; what progress reports.
+/// The operation's own; an error of progress.
 #[inline(always)]
 pub(crate) fn receive<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
@@ -103,10 +103,10 @@ pub(crate) fn receive<F: Fabric, L: LockPolicy>(
     receive_in_one_turn(state, source, pattern, buffer).map_err(|error| *error)
 }
 
-/// As [`receive`], in a turn that no other thread wants. Boxed, the error leaves the status in registers.
+/// Like [`receive`], in a turn that no other thread wants. Boxed, the error leaves the status in registers.
 ///
 /// # Errors
-/// As for [`receive`].
+/// Those of [`receive`].
 #[inline(always)]
 pub(crate) fn receive_in_one_turn<F: Fabric>(
     state: &mut State<F>,
@@ -136,10 +136,10 @@ fn post_and_wait<F: Fabric>(
     }
 }
 
-/// As [`receive`], of elements.
+/// Like [`receive`], of elements.
 ///
 /// # Errors
-/// As for [`receive`].
+/// Those of [`receive`].
 #[inline]
 pub(crate) fn receive_data<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
@@ -183,7 +183,7 @@ pub(crate) fn send_receive_data<F: Fabric, L: LockPolicy>(
 /// Waits for a send whose memory is lent for this call.
 ///
 /// # Errors
-/// As for [`wait_here`].
+/// Those of [`wait_here`].
 #[inline(always)]
 pub(super) fn wait_for_send<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
@@ -195,7 +195,7 @@ pub(super) fn wait_for_send<F: Fabric, L: LockPolicy>(
 /// Waits for an operation whose memory is lent for this call: nothing uses it when this returns, or unwinds.
 ///
 /// # Errors
-/// The operation's own; what progress reports.
+/// The operation's own; an error of progress.
 pub(crate) fn wait_here<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     request: RequestId,
@@ -226,7 +226,7 @@ impl<F: Fabric, L: LockPolicy> Drop for Abandon<'_, '_, F, L> {
     }
 }
 
-/// As [`Abandon`], for the request of blocking receives.
+/// Like [`Abandon`], for the request of blocking receives.
 struct Ending<'a, F: Fabric> {
     state: &'a mut State<F>,
 }

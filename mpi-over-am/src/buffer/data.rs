@@ -48,7 +48,7 @@ impl Base {
     /// The room at a displacement.
     ///
     /// # Safety
-    /// As for [`bytes`](Self::bytes).
+    /// Those of [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn buffer(self, at: i64, len: usize) -> RawBuffer {
         // The provenance was exposed when the value was made; or the address is one that the program got by itself.
@@ -192,12 +192,12 @@ impl SendData {
 }
 
 impl RecvData {
-    /// As [`SendData::called`].
+    /// Like [`SendData::called`].
     pub(crate) fn called(self, basic: Predefined) -> Self {
         Self(self.0.called(basic))
     }
 
-    /// As [`SendData::new`].
+    /// Like [`SendData::new`].
     ///
     /// # Safety
     /// All bytes of the elements are writable, no two are the same, and nobody else reads or writes them, until the last operation
@@ -512,7 +512,7 @@ impl Visit for Writing<'_, '_> {
 }
 
 impl<'r> Writing<'_, 'r> {
-    /// As [`Packing::in_registers`].
+    /// Like [`Packing::in_registers`].
     #[inline(always)]
     fn in_registers(&mut self, blocks: impl FnOnce(&mut Writing<'_, 'r>)) {
         let mut room = std::mem::replace(self.room, Room::over(&mut []));
@@ -585,7 +585,7 @@ impl Visit for Placing<'_> {
 }
 
 impl Placing<'_> {
-    /// As [`Packing::in_registers`].
+    /// Like [`Packing::in_registers`].
     #[inline(always)]
     fn in_registers(&mut self, blocks: impl FnOnce(&mut Self)) {
         let mut placing = Self { ..*self };

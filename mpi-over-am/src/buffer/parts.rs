@@ -35,7 +35,7 @@ impl<T> Elements<T> {
     fn part(&self, part: usize, count: usize) -> NonNull<T> {
         let start = part.checked_mul(count).filter(|&start| self.len.checked_sub(start) >= Some(count));
         let start = start.expect("parts lie inside of the vector");
-        // SAFETY: the offset is inside of the vector (just checked), or at its end for a part of nothing.
+        // SAFETY: the offset is inside the vector (just checked), or at its end for a part of nothing.
         unsafe { self.at.add(start) }
     }
 

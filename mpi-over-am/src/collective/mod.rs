@@ -69,19 +69,19 @@ impl Collective {
         communicator.carry_out(self, self.op().map(|op| op as &dyn Combine))
     }
 
-    /// Starts it (`MPI_Ibarrier` and its like). The memory must keep its promise until the request is over.
+    /// Starts it (`MPI_Ibarrier` and the like). The memory must keep its promise until the request is over.
     ///
     /// # Errors
-    /// As for [`run`](Self::run); there is no request then.
+    /// Those of [`run`](Self::run); there is no request then.
     pub fn start<F: Fabric, L: LockPolicy>(&self, communicator: &Communicator<F, L>) -> Result<RequestId> {
         communicator.start_collective(self, Series::Started, 0)
     }
 
-    /// Keeps it (`MPI_Barrier_init` and its like), to be [started](Communicator::start). Collective itself: all tasks make these calls
+    /// Keeps it (`MPI_Barrier_init` and the like), to be [started](Communicator::start). Collective itself: all tasks make these calls
     /// in the same order; they may start them in any order. The memory must keep its promise for every start.
     ///
     /// # Errors
-    /// As for [`run`](Self::run).
+    /// Those of [`run`](Self::run).
     pub fn keep<F: Fabric, L: LockPolicy>(&self, communicator: &Communicator<F, L>) -> Result<RequestId> {
         let schedule = Arc::new(communicator.record(self, Series::Persistent)?);
         Ok(communicator.state()?.handlers().requests.insert_persistent(false, Recipe::Schedule(schedule)))

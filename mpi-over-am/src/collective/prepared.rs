@@ -225,7 +225,7 @@ impl<B: sealed::Lent, O: Operator, M: Make<B>> Prepared<B, O, M> {
 }
 
 impl<B: sealed::Lent, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
-    /// Starts it in a scope, and does not wait (`MPI_Ibarrier` and its like; MPI 5.0 section 6.12). All tasks start the collectives of
+    /// Starts it in a scope, and does not wait (`MPI_Ibarrier` and the like; MPI 5.0 section 6.12). All tasks start the collectives of
     /// a communicator in the same order; several may be under way. Operators run inside other
     /// calls, and can make none; in an environment for several threads ([`Threads`](crate::Threads)) they can, and may wait for a thread
     /// that does.
@@ -265,7 +265,7 @@ impl<B: sealed::Lent, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
     /// ```
     ///
     /// # Errors
-    /// As for [`run`](Self::run).
+    /// Those of [`run`](Self::run).
     pub fn start<'scope, F: Fabric, L: LockPolicy>(
         self,
         scope: &'scope Scope<'scope, '_, F, L>,
@@ -277,7 +277,7 @@ impl<B: sealed::Lent, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
         self.start_of(Series::Started, scope)
     }
 
-    /// As [`start`](Self::start), among the collectives of a series.
+    /// Like [`start`](Self::start), among the collectives of a series.
     pub(super) fn start_of<'scope, F: Fabric, L: LockPolicy>(
         mut self,
         series: Series,
@@ -297,7 +297,7 @@ impl<B: sealed::Owned, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
     /// Starts it, and does not wait: the buffer comes back with the wait. As [`start`](Self::start), without a scope.
     ///
     /// # Errors
-    /// As for [`run`](Self::run).
+    /// Those of [`run`](Self::run).
     pub fn start_owned<F: Fabric, L: LockPolicy>(
         mut self,
         communicator: &Communicator<F, L>,
@@ -306,11 +306,11 @@ impl<B: sealed::Owned, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
         communicator.keep(collective.start(communicator)?, self.buffer.into_vec())
     }
 
-    /// Keeps it, to be started again and again (`MPI_Barrier_init` and its like; MPI 5.0 section 6.13). All tasks make these calls in
+    /// Keeps it, to be started again and again (`MPI_Barrier_init` and the like; MPI 5.0 section 6.13). All tasks make these calls in
     /// the same order.
     ///
     /// # Errors
-    /// As for [`run`](Self::run).
+    /// Those of [`run`](Self::run).
     pub fn keep<F: Fabric, L: LockPolicy>(
         mut self,
         communicator: &Communicator<F, L>,

@@ -94,12 +94,12 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
     /// Waits for the communicator.
     ///
     /// # Errors
-    /// What progress reports, and then there is none; all context ids are in use.
+    /// An error of progress, and then there is none; all context ids are in use.
     pub fn wait(self) -> Result<Communicator<F, L>> {
         self.wait_for_part()?.ok_or_else(not_there)
     }
 
-    /// As [`wait`](Self::wait); `None` where this task is not in it.
+    /// Like [`wait`](Self::wait); `None` where this task is not in it.
     pub(crate) fn wait_for_part(self) -> Result<Option<Communicator<F, L>>> {
         self.parent.wait_over(self.request)?;
         self.parent.state()?.handlers().requests.forget(self.request);
@@ -115,7 +115,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
         self.begin_part()?.ok_or_else(not_there)
     }
 
-    /// As [`begin`](Self::begin); `None` where this task is not in it.
+    /// Like [`begin`](Self::begin); `None` where this task is not in it.
     pub(crate) fn begin_part(self) -> Result<Option<Communicator<F, L>>> {
         let &words = self.slot.get().ok_or_else(not_there)?;
         let Some(groups) = self.groups else { return Ok(None) };
@@ -137,10 +137,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.idup()?.wait()
     }
 
-    /// As [`dup`](Self::dup), with hints (`MPI_Comm_dup_with_info`).
+    /// Like [`dup`](Self::dup), with hints (`MPI_Comm_dup_with_info`).
     ///
     /// # Errors
-    /// As for [`dup`](Self::dup).
+    /// Those of [`dup`](Self::dup).
     pub fn dup_with_info(&self, info: &Info) -> Result<Self> {
         self.idup_with_info(info)?.wait()
     }
@@ -148,15 +148,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts a [`dup`](Self::dup) (`MPI_Comm_idup`).
     ///
     /// # Errors
-    /// As for [`dup`](Self::dup).
+    /// Those of [`dup`](Self::dup).
     pub fn idup(&self) -> Result<PendingCommunicator<F, L>> {
         self.idup_with_info(&Info::new())
     }
 
-    /// As [`idup`](Self::idup), with hints (`MPI_Comm_idup_with_info`).
+    /// Like [`idup`](Self::idup), with hints (`MPI_Comm_idup_with_info`).
     ///
     /// # Errors
-    /// As for [`dup`](Self::dup).
+    /// Those of [`dup`](Self::dup).
     pub fn idup_with_info(&self, info: &Info) -> Result<PendingCommunicator<F, L>> {
         // The note is sent or awaited even after an error, so that the others get it and later notes reach their readers.
         let (request, slot) = self.start_agreement()?;
@@ -400,7 +400,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// is known.
     ///
     /// # Errors
-    /// As for [`split`](Self::split).
+    /// Those of [`split`](Self::split).
     pub fn split_type(&self, split_type: Option<SplitType>, key: i32, info: &Info) -> Result<Option<Self>> {
         let host = {
             let context = &self.state()?.context;

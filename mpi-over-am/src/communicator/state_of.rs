@@ -136,7 +136,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.handled_by(&self.error_handler(), self.handle(), result)
     }
 
-    /// As [`handled`](Self::handled), with the handler of another object of these tasks.
+    /// Like [`handled`](Self::handled), with the handler of another object of these tasks.
     pub(crate) fn handled_by<T>(&self, handler: &ErrorHandler, object: u64, result: Result<T>) -> Result<T> {
         result.inspect_err(|error| {
             if handler.run(object, error) {

@@ -105,7 +105,7 @@ impl Op {
         self.combine(earlier, later)
     }
 
-    /// As [`reduce`](Self::reduce), for the bytes of packed elements of a predefined type, and of MPI's own operations.
+    /// Like [`reduce`](Self::reduce), for the bytes of packed elements of a predefined type, and of MPI's own operations.
     ///
     /// # Errors
     /// [`Error::Undefined`].

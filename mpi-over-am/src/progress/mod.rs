@@ -40,7 +40,7 @@ impl<F: Fabric> State<F> {
     /// arrived behind much else, and its other half may have told it so in another way.
     ///
     /// # Errors
-    /// What progress reports; what `done` returns.
+    /// An error of progress; what `done` returns.
     #[inline]
     pub(crate) fn look<T>(
         &mut self,
@@ -60,7 +60,7 @@ impl<F: Fabric> State<F> {
     /// Makes progress now and then, for waits and tests without an open operation.
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     #[inline(always)]
     pub(crate) fn waited_for_nothing(&mut self) -> Result<()> {
         if self.may_skip_progress() { Ok(()) } else { self.progress_at_last() }
@@ -84,7 +84,7 @@ impl<F: Fabric> State<F> {
     /// Makes progress with all that has arrived. Never waits.
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     pub(crate) fn take_in(&mut self) -> Result<()> {
         self.look(|_| Ok(None::<()>)).map(drop)
     }
@@ -92,7 +92,7 @@ impl<F: Fabric> State<F> {
     /// Makes progress until `done` says so, also with schedules.
     ///
     /// # Errors
-    /// What progress reports.
+    /// An error of progress.
     #[inline(always)]
     pub(crate) fn wait_for(
         &mut self,
@@ -130,7 +130,7 @@ impl<F: Fabric> State<F> {
     /// Makes progress with what has arrived; whether the operation is over then.
     ///
     /// # Errors
-    /// What progress reports; the operation may then still be under way.
+    /// An error of progress; the operation may then still be under way.
     #[inline]
     pub(crate) fn is_over_after_progress(&mut self, request: RequestId) -> Result<bool> {
         Ok(self.look(|state| Ok(is_over(&mut state.context, request).then_some(())))?.is_some())

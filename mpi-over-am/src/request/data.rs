@@ -37,10 +37,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// As [`isend_data`](Self::isend_data), for bytes in one piece.
+    /// Like [`isend_data`](Self::isend_data), for bytes in one piece.
     ///
     /// # Errors
-    /// As [`isend_data`](Self::isend_data).
+    /// Like [`isend_data`](Self::isend_data).
     #[inline]
     pub fn isend_bytes(&self, mode: Mode, bytes: RawBytes, dest: u32, tag: i32) -> Result<RequestId> {
         if mode == Mode::Standard && with_slice(bytes, |bytes| self.try_send(bytes, dest, tag)) {
@@ -92,7 +92,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(protocol::start_receive_data(&mut state, pattern, data))
     }
 
-    /// As [`irecv_data`](Self::irecv_data), into one piece, for the C interface: the shortest way. `None` where `irecv_data` finds an error: nothing
+    /// Like [`irecv_data`](Self::irecv_data), into one piece, for the C interface: the shortest way. `None` where `irecv_data` finds an error: nothing
     /// has happened then.
     #[inline(always)]
     pub fn try_irecv_bytes(&self, buffer: RawBuffer, source: Source, tag: Tag) -> Option<RequestId> {
@@ -124,7 +124,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Receives, and returns when the message is there.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// Like [`recv`](Self::recv).
     pub fn recv_data(
         &self,
         data: &RecvData,
@@ -139,10 +139,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         blocking::receive_data(&mut self.state()?, self.source_task(source), pattern, data)
     }
 
-    /// As [`sendrecv`](Self::sendrecv).
+    /// Like [`sendrecv`](Self::sendrecv).
     ///
     /// # Errors
-    /// As [`sendrecv`](Self::sendrecv).
+    /// Like [`sendrecv`](Self::sendrecv).
     pub fn sendrecv_data(
         &self,
         (out, dest, send_tag): (&SendData, u32, i32),
@@ -169,7 +169,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Sends the elements and receives others in their place (`MPI_Sendrecv_replace`).
     ///
     /// # Errors
-    /// As [`sendrecv`](Self::sendrecv).
+    /// Like [`sendrecv`](Self::sendrecv).
     pub fn sendrecv_replace_data(
         &self,
         data: &RecvData,

@@ -113,7 +113,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A partitioned send of the elements of `data`, in `partitions` parts of the same length (`MPI_Psend_init`).
     ///
     /// # Errors
-    /// As for [`Communicator::psend_init`].
+    /// Those of [`Communicator::psend_init`].
     pub fn psend_init<T: NoUninit + Send>(
         &self,
         data: Vec<T>,
@@ -133,7 +133,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// may have divided them otherwise.
     ///
     /// # Errors
-    /// As for [`Communicator::precv_init`].
+    /// Those of [`Communicator::precv_init`].
     pub fn precv_init<T: AnyBitPattern + Send + Sync>(
         &self,
         buffer: Vec<T>,
@@ -220,7 +220,7 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
     /// Marks a part as ready that no thread has: it goes (`MPI_Pready`).
     ///
     /// # Errors
-    /// As for [`part`](Self::part) and [`OwnPart::ready`].
+    /// Those of [`part`](Self::part) and [`OwnPart::ready`].
     pub fn ready(&self, partition: usize) -> Result<()> {
         self.part(partition)?.ready()
     }
@@ -228,7 +228,7 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
     /// Waits until all parts were marked, and have gone (`MPI_Wait`). At once if no round was started.
     ///
     /// # Errors
-    /// The operation's own; what progress reports, and then it is still under way.
+    /// The operation's own; an error of progress, and then it is still under way.
     pub fn wait(&self) -> Result<Status> {
         self.operation.wait(|turn| self.parts().free_all(turn))
     }
@@ -236,7 +236,7 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
     /// Makes progress; the status if the round is over (`MPI_Test`).
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait).
+    /// Those of [`wait`](Self::wait).
     pub fn test(&self) -> Result<Option<Status>> {
         self.operation.test(|turn| self.parts().free_all(turn))
     }
@@ -307,7 +307,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
     /// Makes progress; a part, if it has arrived (`MPI_Parrived`).
     ///
     /// # Errors
-    /// [`Error::Partition`]: no such part; what progress reports.
+    /// [`Error::Partition`]: no such part; an error of progress.
     pub fn arrived(&self, partition: usize) -> Result<Option<ArrivedPart<'_, T>>> {
         self.check(partition)?;
         let mut turn = self.operation.turn()?;
@@ -319,7 +319,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
     /// Waits until a part has arrived.
     ///
     /// # Errors
-    /// As for [`arrived`](Self::arrived).
+    /// Those of [`arrived`](Self::arrived).
     pub fn wait_for(&self, partition: usize) -> Result<ArrivedPart<'_, T>> {
         self.check(partition)?;
         let id = self.operation.id;
@@ -339,7 +339,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
     /// Waits until all parts are here (`MPI_Wait`). At once if no round was started.
     ///
     /// # Errors
-    /// The operation's own; what progress reports, and then it is still under way.
+    /// The operation's own; an error of progress, and then it is still under way.
     pub fn wait(&self) -> Result<Status> {
         self.operation.wait(|_| ())
     }
@@ -347,7 +347,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
     /// Makes progress; the status if the round is over (`MPI_Test`).
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait).
+    /// Those of [`wait`](Self::wait).
     pub fn test(&self) -> Result<Option<Status>> {
         self.operation.test(|_| ())
     }

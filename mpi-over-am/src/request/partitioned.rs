@@ -117,7 +117,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Marks the parts `first` to `last`, both included (`MPI_Pready_range`).
     ///
     /// # Errors
-    /// As for [`pready`](Self::pready).
+    /// Those of [`pready`](Self::pready).
     pub fn pready_range(&self, request: RequestId, first: u64, last: u64) -> Result<()> {
         (first..=last).try_for_each(|partition| self.pready(request, partition))
     }
@@ -125,7 +125,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Makes progress; whether a part of a partitioned receive has arrived (`MPI_Parrived`). All have where no round is under way.
     ///
     /// # Errors
-    /// [`Error::Partition`]: no such part, a request that is no partitioned receive; what progress reports.
+    /// [`Error::Partition`]: no such part, a request that is no partitioned receive; an error of progress.
     pub fn parrived(&self, request: RequestId, partition: u64) -> Result<bool> {
         parrived(&mut *self.state()?, request, partition)
     }

@@ -40,7 +40,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until all are over (`MPI_Waitall`). `ended` gets each result, in the order of the requests.
     ///
     /// # Errors
-    /// A request that does not exist; what progress reports.
+    /// A request that does not exist; an error of progress.
     pub fn wait_all(
         &self,
         requests: &[RequestId],
@@ -60,7 +60,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// persistent, or does not exist. The end of `places` if there is none.
     ///
     /// # Errors
-    /// The place whose wait failed, and what progress reports; it is still under way.
+    /// The place whose wait failed, and an error of progress; it is still under way.
     #[inline]
     pub fn wait_in_order(
         &self,
@@ -96,7 +96,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until one of them is over: its index and its result (`MPI_Waitany`). `None` if there is nothing to wait for.
     ///
     /// # Errors
-    /// As for [`wait_all`](Self::wait_all).
+    /// Those of [`wait_all`](Self::wait_all).
     pub fn wait_any(&self, requests: &[RequestId]) -> Result<Option<(usize, Result<Status>)>> {
         let mut state = self.state()?;
         if !check(&mut state, requests)? {
@@ -110,7 +110,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// for.
     ///
     /// # Errors
-    /// As for [`wait_all`](Self::wait_all).
+    /// Those of [`wait_all`](Self::wait_all).
     pub fn wait_some(
         &self,
         requests: &[RequestId],
@@ -126,7 +126,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Makes progress. If all are over, ends them and gives each result to `ended` (`MPI_Testall`); whether they are.
     ///
     /// # Errors
-    /// As for [`wait_all`](Self::wait_all).
+    /// Those of [`wait_all`](Self::wait_all).
     pub fn test_all(
         &self,
         requests: &[RequestId],
@@ -156,7 +156,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Makes progress, and ends one that is over (`MPI_Testany`).
     ///
     /// # Errors
-    /// As for [`wait_all`](Self::wait_all).
+    /// Those of [`wait_all`](Self::wait_all).
     pub fn test_any(&self, requests: &[RequestId]) -> Result<AnyOver> {
         let mut state = self.state()?;
         if !check(&mut state, requests)? {
@@ -172,7 +172,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Makes progress, and ends all that are over (`MPI_Testsome`): how many; `None` if there is nothing to wait for.
     ///
     /// # Errors
-    /// As for [`wait_all`](Self::wait_all).
+    /// Those of [`wait_all`](Self::wait_all).
     pub fn test_some(
         &self,
         requests: &[RequestId],
@@ -189,7 +189,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Makes progress; the status of an operation that is over, which a wait still has to end (`MPI_Request_get_status`).
     ///
     /// # Errors
-    /// As for [`wait_all`](Self::wait_all).
+    /// Those of [`wait_all`](Self::wait_all).
     pub fn request_status(&self, request: RequestId) -> Result<Option<Status>> {
         let mut state = self.state()?;
         check(&mut state, &[request])?;
@@ -216,7 +216,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Whether a wait for the request waits for anything: not for a persistent one that is not started.
     ///
     /// # Errors
-    /// As for [`wait_all`](Self::wait_all).
+    /// Those of [`wait_all`](Self::wait_all).
     pub fn is_active(&self, request: RequestId) -> Result<bool> {
         check(&mut *self.state()?, &[request])
     }
@@ -257,7 +257,7 @@ fn wait_for_one<F: Fabric, L: LockPolicy>(
 /// Waits until one of the operations is over: its place in the list, which is not empty.
 ///
 /// # Errors
-/// What progress reports; the operations may then still be under way.
+/// An error of progress; the operations may then still be under way.
 pub(super) fn wait_any_over<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     requests: impl Iterator<Item = RequestId> + Clone,

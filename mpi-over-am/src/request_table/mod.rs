@@ -248,7 +248,7 @@ impl Requests {
         true
     }
 
-    /// As [`delivered`](Self::delivered), for a message that is here, and is still to be placed if its receive has a layout.
+    /// Like [`delivered`](Self::delivered), for a message that is here, and is still to be placed if its receive has a layout.
     #[cold]
     #[inline(never)]
     fn delivered_unusual(&mut self, id: RequestId, here: Arrived<'_>, placed: usize) {

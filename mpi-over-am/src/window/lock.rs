@@ -200,7 +200,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Makes this task's own loads and stores and those of others agree (`MPI_Win_sync`). Makes progress.
     ///
     /// # Errors
-    /// Nothing is locked; what progress reports.
+    /// Nothing is locked; an error of progress.
     pub fn sync(&self) -> Result<()> {
         self.epochs.with(|epochs| epochs.check_locked("Window::sync", None))?;
         // Ordering: pairs with the same fence of the task on the other side of a flag; both copies of the window are one.

@@ -223,7 +223,7 @@ impl LockRequest {
         })
     }
 
-    /// As [`look`](Self::look), in one turn, which has a hang report say whom the task waits for.
+    /// Like [`look`](Self::look), in one turn, which has a hang report say whom the task waits for.
     pub(super) fn look_and_tell<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
         let is_over = self.look(context);
         context.handlers_mut().waits_for_lock_of = self.in_the_way;

@@ -172,7 +172,7 @@ impl<U: UserCode> Engine<U> {
     /// Reads from where `layout` says, from `from` on, into pieces of this task's memory.
     ///
     /// # Errors
-    /// As for [`write_pieces`](Self::write_pieces).
+    /// Those of [`write_pieces`](Self::write_pieces).
     pub fn read_pieces<F: Fabric>(
         &mut self,
         fabric: &mut F,

@@ -186,7 +186,7 @@ impl<U: UserCode> Engine<U> {
         self.send_unmarked(fabric, target, class, label, front)
     }
 
-    /// As [`send_front`](Self::send_front), of a packet that a fence of data does not wait for.
+    /// Like [`send_front`](Self::send_front), of a packet that a fence of data does not wait for.
     ///
     /// # Errors
     /// A dead or unknown target.

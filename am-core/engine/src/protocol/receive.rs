@@ -35,7 +35,7 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// The arguments of functions outside of the fast path: a packet that is passed to a function that is not inlined would be in memory on
+    /// The arguments of functions outside the fast path: a packet that is passed to a function that is not inlined would be in memory on
     /// the fast path, too.
     #[inline(always)]
     pub(crate) fn origin(&self) -> Origin {

@@ -271,7 +271,7 @@ impl<U: UserCode> Engine<U> {
     /// Sends a message that did not go as one packet at once: it is announced, has a long user header, or waits for room.
     ///
     /// # Errors
-    /// As for [`send`](Self::send).
+    /// Those of [`send`](Self::send).
     #[inline(never)]
     pub fn send_later<F: Fabric>(
         &mut self,

@@ -1,4 +1,4 @@
-//! Name service (`VipNSInit` and its like) and system management (`VipQuerySystemManagementInfo`).
+//! Name service (`VipNSInit` and the like) and system management (`VipQuerySystemManagementInfo`).
 
 use crate::device::{Device, NodeAddress};
 use crate::error::VipError;

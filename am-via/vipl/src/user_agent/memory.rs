@@ -1,4 +1,4 @@
-//! Protection tags and memory registration (`VipCreatePtag`, `VipRegisterMem` and their like), and the ranges that data
+//! Protection tags and memory registration (`VipCreatePtag`, `VipRegisterMem` and the like), and the ranges that data
 //! segments name.
 
 use std::rc::Rc;
@@ -54,7 +54,7 @@ impl<D: Device> UserAgent<D> {
     /// `rights.ptag` is not looked at: `tag` counts.
     ///
     /// # Errors
-    /// An empty range or one outside of the memory, an unknown tag, or no registration or no bytes left.
+    /// An empty range or one outside the memory, an unknown tag, or no registration or no bytes left.
     pub fn register_mem(
         &mut self,
         memory: &Rc<Memory>,
