@@ -40,7 +40,7 @@ pub struct Settings {
     pub long_sends_max: Option<u64>,
     /// Tell on the standard error with what MPI starts, each call and message, and what it has done at its end. `AM_DEBUG`.
     pub debug: bool,
-    /// From where on which algorithm a collective uses.
+    /// Which algorithm a collective uses, by its bytes and tasks.
     pub collectives: Selection,
 }
 
@@ -72,7 +72,7 @@ impl Default for Settings {
     }
 }
 
-/// From where on which algorithm is used. The defaults were set on 2 busy cores, and are to be measured again on more.
+/// The bounds between the algorithms of the collectives. The defaults were set on 2 busy cores, and are to be measured again on more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Each collective begins with an exchange in which all tasks compare which one they are in, with which root, operator, datatype and

@@ -1,4 +1,4 @@
-//! The few things that am-core needs of the world below.
+//! What am-core needs of the transport below it.
 //!
 //! A [`Fabric`] is the sum of three traits:
 //!
@@ -42,12 +42,12 @@ pub struct Peer {
     pub index: PeerIndex,
 }
 
-/// A fabric's own number of a peer: valid as long as the fabric is open, and in that fabric only. Numbers are small: they are
-/// given out in rising order.
+/// A fabric's own number of a peer: valid as long as the fabric is open, and in that fabric only. Numbers are small: the first peer
+/// has 0, the next one 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerIndex(pub u32);
 
-/// A packet that has arrived. The place of a buffered one in the receive queue stays taken until [`Post::release`].
+/// A packet that has arrived. A buffered one keeps its slot of the receive queue until [`Post::release`].
 #[derive(Debug)]
 pub struct Arrival {
     /// Who sent it.
@@ -348,9 +348,9 @@ pub trait World {
         0
     }
 
-    /// Ends the wait of `to`, or the next one that it begins: for news that lies in memory, such as a lock that is free. It carries
-    /// nothing, needs no room at `to`, and several before `to` looks are as one. Where memory that is not reached directly is written
-    /// by packets, those are news by themselves, and nothing is to be done.
+    /// Ends the wait of `to`, or the next one that it begins: for a change in memory, such as a lock that is free. It carries
+    /// no data and takes no credit, and several calls before `to` looks count as one. Where memory is written by packets, these end
+    /// the wait already, and the call does nothing.
     ///
     /// # Errors
     /// No such task, or its doorbell cannot be reached.

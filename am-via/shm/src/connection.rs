@@ -152,7 +152,7 @@ impl Connection {
     }
 
     /// Lets `fill` write up to `len` bytes beside the next line, or into its area slot, then writes the entry that `finish` makes
-    /// of what was written. The bytes are seen by who sees the entry ("line published"). If `fill` returns `None`, no entry is written, and
+    /// of what was written. A reader that sees the entry sees the bytes ("line published"). If `fill` returns `None`, no entry is written, and
     /// the slot is that of the next one.
     ///
     /// The peer's cache still holds the lines of the next slot, from the message that it read there last. This call prefetches as many of them

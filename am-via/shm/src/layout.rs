@@ -64,8 +64,8 @@ pub struct ControlHeader {
     pub vis_used: AtomicU32,
     /// Contexts that the task has closed: a bit each. Changed by their owner; read after the owner's attention was raised.
     pub contexts_closed: AtomicU32,
-    /// Regions that each context has ever used: those of its range from the first on. For the owner, which may be another program or
-    /// another opening of the context than the one that used them: what it gives out anew has a later generation.
+    /// How many regions each context has ever used, from the first of its range on. Their owner may be another program or another
+    /// opening of the context than their last user: a region that is used again has a later generation.
     pub regions_used: [AtomicU32; CONTEXTS_MAX as usize],
 }
 
@@ -307,7 +307,7 @@ impl ControlLayout {
     pub fn write(&self, header: &ControlHeader) {
         header.num_tasks.store(self.num_tasks, Ordering::Relaxed);
         header.packet_bytes.store(self.packet_bytes, Ordering::Relaxed);
-        // Release: the numbers are seen by who sees the magic word.
+        // Release: a task that sees the magic word sees the numbers.
         header.magic.store(CONTROL_MAGIC, Ordering::Release);
     }
 

@@ -130,7 +130,7 @@ fn loom_a_sleeper_never_misses_a_line() {
     });
 }
 
-/// As a wait for a counter goes: two senders, each with a ring of its own, and a waiter that sleeps until both have come.
+/// The wait for a counter: two senders, each with a ring of its own, and a waiter that sleeps until both have come.
 #[test]
 fn loom_a_wait_for_two_senders_ends() {
     model(2, || {

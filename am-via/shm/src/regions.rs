@@ -306,7 +306,7 @@ pub fn close_all(head: &Mapping) -> bool {
 #[must_use]
 pub fn is_quiet<'a>(hazards: impl Iterator<Item = &'a Hazard>, task: u32, region: u32) -> bool {
     let name = hazard_name(task, region);
-    // Acquire: "region hazard": what the copier wrote is seen by who sees that it has ended.
+    // Acquire: "region hazard": a task that sees that the copier has ended sees what it wrote.
     hazards.into_iter().all(|hazard| hazard.copying.load(Ordering::Acquire) != name)
 }
 

@@ -163,7 +163,7 @@ impl RingWriter {
         let length_and_operation = u64::from(entry.length) | u64::from(entry.operation) << 32;
         line.length_and_operation.store(length_and_operation, Ordering::Relaxed);
         line.extra.store(entry.extra, Ordering::Relaxed);
-        // Release: "line published"; everything stored above, and data placed elsewhere before, is seen by who sees this.
+        // Release: "line published"; a reader that sees this word sees all stores above and all data that were placed before.
         line.valid.store(u64::from(self.next) | u64::from(entry.immediate) << 32, Ordering::Release);
         self.next = self.next.wrapping_add(1);
     }

@@ -229,8 +229,8 @@ impl Credits {
         }
     }
 
-    /// A packet of the peer was consumed. Whether so many credits are owed that they must be given back without waiting for a message
-    /// to ride on.
+    /// Counts a packet of the peer as consumed. Returns whether the peer is owed enough credits to give them back by a packet of
+    /// their own.
     #[inline(always)]
     #[must_use = "the peer may be waiting for its credits"]
     pub(super) fn consumed(&mut self, class: Class) -> bool {

@@ -56,7 +56,7 @@ impl Step<'_> {
     }
 }
 
-/// What the first rank says of the memory.
+// What the first rank tells the others of the memory.
 const NONE: u64 = 0;
 const MADE: u64 = 1;
 const FAILED: u64 = 2;

@@ -252,7 +252,7 @@ impl Outstanding {
         self.ops.get_mut(key)
     }
 
-    /// The operation that `peer` claims is its and this task's.
+    /// The operation of this number, if it is one with `peer`: a packet's number is a claim.
     pub(crate) fn with_peer(&mut self, key: u32, peer: Peer) -> Option<&mut Op> {
         self.ops.get_mut(key).filter(|op| op.peer == peer)
     }
@@ -281,7 +281,7 @@ impl Outstanding {
         Some(op)
     }
 
-    /// Ends an operation: its record, and its result unless that is kept in the slab for whoever waits for it.
+    /// Ends an operation. Returns its record, and its result unless the slab keeps that for a caller that waits.
     fn end(&mut self, key: u32, result: Result<u64>) -> Option<(Op, Option<Result<u64>>)> {
         if !self.ops.get(key)?.end.held {
             return Some((self.forget(key)?, Some(result)));
@@ -396,7 +396,7 @@ impl<U: UserCode> Engine<U> {
         match op.state {
             State::Queued(_) => {
                 self.pending.forget(peer, key);
-                // Its error is for whoever waits for it.
+                // A caller that waits for it gets its error.
                 let _ = self.end_op(key, withdrawn(), fabric, handlers);
             }
             State::Write { posted: false, .. } | State::Read { posted: false, .. } => {

@@ -63,7 +63,7 @@ pub enum Kind {
     Notify = 3,
     /// Adds 1 to a counter at the origin: the target is done.
     CounterAck = 4,
-    /// The answer to a request: the data were fetched (or nobody wanted them).
+    /// The answer to a request: the target has fetched the data, or wants none.
     Fetched = 5,
     /// The answer to a request: send the data as packets, to this incoming message.
     Accepted = 6,

@@ -1,4 +1,4 @@
-//! Packets that found no room: a first-in first-out queue for each target, emptied as room comes.
+//! Packets that found no credit: a first-in first-out queue for each target, emptied as credits come back.
 //!
 //! What is sent to a target while its queue is not empty goes behind it, so that messages keep their order. A queue is as long
 //! as what the program (or the peer's own unanswered requests) caused; handlers add nothing without bound.

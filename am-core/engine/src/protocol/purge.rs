@@ -1,9 +1,8 @@
 //! Giving up all operations with a peer, and beginning anew (`LAPI_Purge_totask`, `LAPI_Resume_totask`).
 //!
-//! Who purges ends what it has under way with the peer, tells it, and takes nothing from it until it has answered: what comes
-//! before that answer belongs to operations that are over. The peer, when it hears of it, ends its side of the same operations,
-//! and answers behind everything that it sent before, ahead of everything that it sends later: the answer has its room reserved,
-//! so that nothing passes it. So both begin anew from the same place in both streams of packets.
+//! The task that purges ends its operations with the peer, tells the peer, and drops all packets of the peer until the answer: they
+//! belong to operations that are over. The peer ends its side of the same operations and answers. The answer has a credit reserved, so
+//! no later packet of the peer passes it. Both tasks then begin anew at the same point of both streams of packets.
 //!
 //! Memory that the peer may be copying from does not come back by a purge alone. Its grant is closed, and the operation ends
 //! when nobody copies by it any more: a peer that is stopped in the middle of a copy keeps the memory until it goes on or dies.

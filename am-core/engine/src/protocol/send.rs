@@ -516,7 +516,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// What follows from the outcome of a write.
+    /// Takes the outcome of a write: done, to be tried again, or failed.
     fn written<F: Fabric>(
         &mut self,
         fabric: &mut F,

@@ -327,7 +327,7 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Memory that an operation sends from is no place for data that arrive, though a header handler can name its grant: the numbers are
+/// Memory that an operation sends from is no destination of data, though a header handler can name its grant: the numbers are
 /// those of a region that was exposed just before.
 fn loans_are_no_places<F: Fabric>(context: &mut Context<F>) {
     let (waiting, forged) = (Shared::<Option<Ticket>>::new(), Shared::<u32>::new());

@@ -1,7 +1,7 @@
 //! The job's files as the device uses them: what is mapped, and how two tasks agree on a connection.
 //!
 //! A connection is made by one side alone: it claims the word of the pair in the control file of the lower-numbered end,
-//! takes a free VI slot at both ends, writes who is who into both, publishes the word, and raises the peer's attention. When
+//! takes a free VI slot at both ends, writes into each which task and VI is its peer, publishes the word, and raises the peer's attention. When
 //! both ask at once, the word decides who makes it, and both end up with the same one. So a first message needs no progress
 //! of its target.
 
@@ -303,7 +303,7 @@ impl Files {
         Ok(())
     }
 
-    /// Takes a VI slot at both ends and writes who is who. A task's connection to itself has one slot for both ends.
+    /// Takes a VI slot at both ends and writes into each which task and VI is its peer. A task's connection to itself has one slot for both ends.
     fn make(
         &self,
         peers: &mut Peers,

@@ -74,7 +74,7 @@ impl Shm {
         }
     }
 
-    /// The next peer that has closed, when its ring is empty and its task had the time to be known as failed.
+    /// The next peer that has closed, once its ring is empty and a failure of its task would have been reported.
     fn next_closed(&mut self) -> Option<Box<News>> {
         let now = Instant::now();
         let is_over = |&(peer, due): &(NodeAddress, Instant)| {
