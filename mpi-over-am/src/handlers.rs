@@ -19,7 +19,7 @@ use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint, p
 use crate::envelope;
 use crate::error::{Error, Side};
 use crate::events::{self, EventKind, Fact};
-use crate::matching::{EarlyArrivalQueue, Envelope};
+use crate::matching::{EarlyArrivalQueue, Envelope, Pattern};
 use crate::message::Room;
 use crate::notes::Notes;
 use crate::request_id::RequestId;
@@ -73,8 +73,10 @@ pub(crate) struct MpiHandlers {
     pub(crate) attached: AttachedBuffers,
     /// The task that is in the way of the window's lock that a call waits for, for a report of what this task waits for.
     pub(crate) waits_for_lock_of: Option<TaskId>,
-    /// The tasks behind the ranks of communicators, for the same report.
+    /// The tasks behind the ranks of communicators, for the same report, and for receives from a task that has failed.
     pub(crate) peers: Peers,
+    /// Tasks that have failed, and how.
+    failed: Vec<(TaskId, String)>,
     /// Several threads of this task may call: another one may end a wait.
     pub(crate) has_threads: bool,
     num_tasks: u32,
@@ -99,6 +101,7 @@ impl MpiHandlers {
             attached: AttachedBuffers::default(),
             waits_for_lock_of: None,
             peers: Peers::default(),
+            failed: Vec::new(),
             has_threads: false,
             num_tasks,
         }
@@ -174,6 +177,24 @@ impl MpiHandlers {
     }
 
     /// A message that a receive or a matched probe has taken stays: it is the receiver's.
+    /// Ends a receive that was posted now, if it can only come from a task that has failed.
+    #[inline(always)]
+    pub(crate) fn end_if_its_sender_failed(&mut self, request: RequestId, pattern: &Pattern) {
+        if !self.failed.is_empty() {
+            self.end_hopeless(request, pattern);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_hopeless(&mut self, request: RequestId, pattern: &Pattern) {
+        let sender = pattern.source().and_then(|rank| self.peers.task_of(pattern.context_id(), rank));
+        if let Some((task, what)) = self.failed.iter().find(|&&(task, _)| Some(task) == sender) {
+            let why = am_core::error::Error::PeerFailed { task: *task, what: what.clone() };
+            self.requests.withdraw(request, Error::Core(why));
+        }
+    }
+
     fn withdraw_synchronous(&mut self, message: &Message<'_>) -> Answer {
         let Ok(name) = message.uhdr.try_into().map(u32::from_le_bytes) else {
             return self.malformed(message);
@@ -385,6 +406,13 @@ impl HandlerSet for MpiHandlers {
         for request in requests.collect::<Vec<_>>() {
             self.requests.acknowledged(request, task, Some(Error::Core(why())));
         }
+        // A context that was closed is no failure: a receive that was meant for a later one may still be posted.
+        if let am_core::error::Error::PeerFailed { task, what } = why() {
+            self.failed.push((task, what));
+            for (request, pattern) in self.requests.posted_receives().collect::<Vec<_>>() {
+                self.end_hopeless(request, &pattern);
+            }
+        }
     }
 
     fn count(&self) -> usize {
@@ -398,7 +426,7 @@ impl HandlerSet for MpiHandlers {
             partner: Some(task),
             details: String::new(),
         }));
-        let posted = self.requests.posted_receives();
+        let posted = self.requests.posted_receives().map(|(_, pattern)| pattern);
         let early = self.early.iter().map(|(_, envelope, message)| (*envelope, message));
         let sends = self.requests.unacknowledged().map(|(_, task)| task);
         waits::add_facts(facts, &self.peers, posted, sends, early);

@@ -22,6 +22,8 @@ pub enum Cause {
     NotStarted,
     /// Its process ended with code 0 and had never joined the job, while another task had.
     NeverJoined,
+    /// Its host is gone, or the launcher cannot reach it.
+    HostLost,
 }
 
 impl Cause {
@@ -36,6 +38,7 @@ impl Cause {
             Self::GaveUp => (5, 0),
             Self::NotStarted => (6, 0),
             Self::NeverJoined => (7, 0),
+            Self::HostLost => (8, 0),
         }
     }
 
@@ -49,6 +52,7 @@ impl Cause {
             5 => Self::GaveUp,
             6 => Self::NotStarted,
             7 => Self::NeverJoined,
+            8 => Self::HostLost,
             _ => Self::Vanished,
         }
     }
@@ -87,6 +91,7 @@ impl fmt::Display for Cause {
             Self::GaveUp => f.write_str("gave up"),
             Self::NotStarted => f.write_str("could not be started"),
             Self::NeverJoined => f.write_str("ended with code 0 without joining the job"),
+            Self::HostLost => f.write_str("is lost with its host"),
         }
     }
 }
@@ -126,6 +131,7 @@ mod tests {
             Cause::GaveUp,
             Cause::NotStarted,
             Cause::NeverJoined,
+            Cause::HostLost,
         ] {
             let (kind, value) = cause.encode();
             assert_eq!(Cause::decode(kind, value), cause);

@@ -347,7 +347,7 @@ impl Hub {
         let tasks: Vec<u32> =
             (0..).zip(&self.placed).filter(|&(_, &at)| Some(at) == host).map(|(task, _)| task).collect();
         for &task in &tasks {
-            let (kind, value) = Cause::Vanished.encode();
+            let (kind, value) = Cause::HostLost.encode();
             self.say_all(&Down::News(News::Failed { task, kind, value, words: words.clone() }));
         }
         if !self.ends.goes_on {

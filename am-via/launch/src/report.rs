@@ -78,7 +78,7 @@ impl Report {
             Cause::Exited(code) => of_ended(Ended::Exited(code)).max(1),
             Cause::Signalled(number) => of_signal(number),
             Cause::GaveUp => self.own_code(failure.task).max(1),
-            Cause::Vanished | Cause::TimedOut | Cause::NotStarted | Cause::NeverJoined => 1,
+            Cause::Vanished | Cause::TimedOut | Cause::NotStarted | Cause::NeverJoined | Cause::HostLost => 1,
         }
     }
 

@@ -143,7 +143,7 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
         schedules::abandon_schedule(state, request);
     }
     match state.handlers().requests.phase(request) {
-        Phase::Posted => state.handlers().requests.withdraw(request),
+        Phase::Posted => state.handlers().requests.withdraw(request, Error::Cancelled),
         Phase::Moving if !state.handlers().requests.is_receive(request) => {
             give_up(state, request);
         }

@@ -24,7 +24,12 @@ use crate::state::State;
 pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive) -> RequestId {
     let Receive { pattern, room } = receive;
     match state.handlers().early.take_match(&pattern) {
-        None => state.handlers().requests.insert_posted(pattern, room),
+        None => {
+            let handlers = state.handlers();
+            let request = handlers.requests.insert_posted(pattern, room);
+            handlers.end_if_its_sender_failed(request, &pattern);
+            request
+        }
         Some((envelope, message)) => {
             let request = state.handlers().requests.insert_of(true, pattern.context_id());
             take_early(&mut state.context, room, request, envelope, message);
@@ -110,7 +115,11 @@ pub(crate) fn start_into<F: Fabric>(
 ) {
     match context.handlers_mut().early.take_match(&receive.pattern) {
         Some((envelope, message)) => take_early(context, receive.room, request, envelope, message),
-        None => context.handlers_mut().requests.post(request, receive.pattern, receive.room),
+        None => {
+            let handlers = context.handlers_mut();
+            handlers.requests.post(request, receive.pattern, receive.room);
+            handlers.end_if_its_sender_failed(request, &receive.pattern);
+        }
     }
 }
 

@@ -187,9 +187,12 @@ impl Requests {
         self.posted.len()
     }
 
-    /// What the receives ask for that wait for their message, in the order in which they were posted.
-    pub(crate) fn posted_receives(&self) -> impl Iterator<Item = Pattern> {
-        self.posted.iter(&self.records).map(|slot| self.records[slot as usize].entry.pattern)
+    /// The receives that wait for their message, and what they ask for, in the order in which they were posted.
+    pub(crate) fn posted_receives(&self) -> impl Iterator<Item = (RequestId, Pattern)> {
+        self.posted.iter(&self.records).map(|slot| {
+            let record = &self.records[slot as usize];
+            (RequestId::of_slot(slot, record.generation), record.entry.pattern)
+        })
     }
 
     /// A new request for a receive that waits for its message.
@@ -256,12 +259,12 @@ impl Requests {
         self.delivered(id, here.len() as u64, placed as u64);
     }
 
-    /// Takes a receive back that waits for its message.
-    pub(crate) fn withdraw(&mut self, id: RequestId) {
+    /// Ends a receive that waits for its message, with this error.
+    pub(crate) fn withdraw(&mut self, id: RequestId, why: Error) {
         if self.phase(id) == Phase::Posted {
             self.posted.cancel(&mut self.records, id.slot());
             self.records[id.index()].set_status(Status::EMPTY);
-            self.end(id, Some(Error::Cancelled));
+            self.end(id, Some(why));
         }
     }
 

@@ -72,7 +72,7 @@ fn a_posted_receive_and_its_request_are_one_cache_line() {
     let pattern = Pattern::exact(ContextId(4), 1, 2);
     let id = requests.insert_posted(pattern, Room::Layout);
     let lines = requests.records.len();
-    assert_eq!(requests.posted_receives().collect::<Vec<_>>(), [pattern]);
+    assert_eq!(requests.posted_receives().collect::<Vec<_>>(), [(id, pattern)]);
     let record = &requests.records[id.index()];
     assert_eq!(record.entry.pattern, pattern);
     assert!(std::ptr::from_ref(record).addr().is_multiple_of(64));

@@ -15,10 +15,18 @@ use mpi_over_am::{Communicator, Environment, Info, SplitType, op};
 
 /// Runs `body` as each task of a job on these hosts.
 fn on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) {
+    let Some((good, said)) = said_on_hosts(test, (tasks, hosts), body) else { return };
+    assert!(good, "{said}");
+    let ended = said.matches("the body has ended").count();
+    assert_eq!(ended, tasks as usize, "{said}");
+}
+
+/// As [`on_hosts`]: whether the job ended well, and its output. `None` in a task.
+fn said_on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) -> Option<(bool, String)> {
     if std::env::var_os("AM_JOB").is_some() {
         body();
         println!("the body has ended");
-        return;
+        return None;
     }
     programs::build();
     let scratch = Scratch::new(&format!("hosts-{test}"));
@@ -29,10 +37,7 @@ fn on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) {
     command.args(["-n", &tasks.to_string(), "--hosts", hosts, "--launch-agent"]).arg(&agent);
     command.arg(std::env::current_exe().expect("a test has a path"));
     command.args(["--exact", &format!("hosts::{test}"), "--nocapture", "--test-threads=1"]);
-    let (good, said) = run(&mut command);
-    assert!(good, "{said}");
-    let ended = said.matches("the body has ended").count();
-    assert_eq!(ended, tasks as usize, "{said}");
+    Some(run(&mut command))
 }
 
 /// Tasks 0 and 1 share memory, and so do 2 and 3. The pairs reach each other by the network.
@@ -94,6 +99,41 @@ fn the_owner_and_near_and_far_tasks_update_one_element() {
         created.free().expect("all tasks are there");
         environment.finalize().expect("nothing was left to go wrong");
     });
+}
+
+/// The host of task 2 is gone with its agent. The others are told, and go on.
+#[test]
+fn a_host_that_is_lost_is_an_error_at_the_others() {
+    let said = said_on_hosts("a_host_that_is_lost_is_an_error_at_the_others", (3, "a,b,c"), || {
+        Task::join().expect("an agent made a job").job().set_continue_on_failure(true);
+        let environment = Environment::init().expect("an agent made a job");
+        environment.set_go_on(true).expect("no call is under way");
+        let world = environment.world();
+        world.barrier().expect("all tasks are there");
+        if world.rank() == 2 {
+            let agent = std::os::unix::process::parent_id().to_string();
+            Command::new("kill").args(["-KILL", &agent]).status().expect("kill runs");
+            loop {
+                std::thread::park();
+            }
+        }
+        let error = world.recv(&mut 0_u8, 2, 0).expect_err("task 2 sends nothing");
+        println!("task {}: {error}", world.rank());
+        let other = 1 - world.rank();
+        let mut got = 0_u32;
+        world.sendrecv(&world.rank(), other, 1, &mut got, other, 1).expect("both live");
+        assert_eq!(got, other);
+        let _ = environment.leave();
+    });
+    let Some((_, said)) = said else { return };
+    for task in 0..2 {
+        let line = said.lines().find(|line| line.contains(&format!("task {task}: ")));
+        assert!(
+            line.is_some_and(|line| line.contains("task 2") && line.contains("host c is lost")),
+            "{said}"
+        );
+    }
+    assert_eq!(said.matches("the body has ended").count(), 2, "{said}");
 }
 
 /// Tasks 0 and 1 share memory; the communicators of tasks that can do have theirs in one file, and the world's tasks have each their own.

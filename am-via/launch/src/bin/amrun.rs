@@ -184,9 +184,11 @@ fn main() -> ExitCode {
 fn check(options: &Options) {
     let refuse = |kind, what: &str| Options::command().error(kind, what).exit();
     match options.tasks {
-        None => refuse(ErrorKind::MissingRequiredArgument, "say how many tasks: -n TASKS"),
+        None if options.hosts.is_none() && options.hostfile.is_none() => {
+            refuse(ErrorKind::MissingRequiredArgument, "say how many tasks: -n TASKS")
+        }
         Some(0) => refuse(ErrorKind::InvalidValue, "-n 0: a job has at least 1 task"),
-        Some(_) => {}
+        _ => {}
     }
     let target = options.target();
     if target.is_none() && options.command.is_empty() {
