@@ -19,7 +19,7 @@ use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint, p
 use crate::envelope;
 use crate::error::{Error, Side};
 use crate::events::{self, EventKind, Fact};
-use crate::matching::{EarlyArrivalQueue, Envelope, Pattern};
+use crate::matching::{EarlyArrivalQueue, Envelope};
 use crate::message::Room;
 use crate::notes::Notes;
 use crate::request_id::RequestId;
@@ -179,15 +179,16 @@ impl MpiHandlers {
     /// A message that a receive or a matched probe has taken stays: it is the receiver's.
     /// Ends a receive that was posted now, if it can only come from a task that has failed.
     #[inline(always)]
-    pub(crate) fn end_if_its_sender_failed(&mut self, request: RequestId, pattern: &Pattern) {
+    pub(crate) fn end_if_its_sender_failed(&mut self, request: RequestId) {
         if !self.failed.is_empty() {
-            self.end_hopeless(request, pattern);
+            self.end_hopeless(request);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn end_hopeless(&mut self, request: RequestId, pattern: &Pattern) {
+    fn end_hopeless(&mut self, request: RequestId) {
+        let Some(pattern) = self.requests.posted_pattern(request) else { return };
         let sender = pattern.source().and_then(|rank| self.peers.task_of(pattern.context_id(), rank));
         if let Some((task, what)) = self.failed.iter().find(|&&(task, _)| Some(task) == sender) {
             let why = am_core::error::Error::PeerFailed { task: *task, what: what.clone() };
@@ -409,8 +410,8 @@ impl HandlerSet for MpiHandlers {
         // A context that was closed is no failure: a receive that was meant for a later one may still be posted.
         if let am_core::error::Error::PeerFailed { task, what } = why() {
             self.failed.push((task, what));
-            for (request, pattern) in self.requests.posted_receives().collect::<Vec<_>>() {
-                self.end_hopeless(request, &pattern);
+            for (request, _) in self.requests.posted_receives().collect::<Vec<_>>() {
+                self.end_hopeless(request);
             }
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive) -
         None => {
             let handlers = state.handlers();
             let request = handlers.requests.insert_posted(pattern, room);
-            handlers.end_if_its_sender_failed(request, &pattern);
+            handlers.end_if_its_sender_failed(request);
             request
         }
         Some((envelope, message)) => {
@@ -118,7 +118,7 @@ pub(crate) fn start_into<F: Fabric>(
         None => {
             let handlers = context.handlers_mut();
             handlers.requests.post(request, receive.pattern, receive.room);
-            handlers.end_if_its_sender_failed(request, &receive.pattern);
+            handlers.end_if_its_sender_failed(request);
         }
     }
 }

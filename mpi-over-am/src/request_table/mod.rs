@@ -195,6 +195,11 @@ impl Requests {
         })
     }
 
+    /// What a receive asks for that waits for its message.
+    pub(crate) fn posted_pattern(&self, id: RequestId) -> Option<Pattern> {
+        self.get(id).filter(|record| record.phase == Phase::Posted).map(|record| record.entry.pattern)
+    }
+
     /// A new request for a receive that waits for its message.
     #[inline(always)]
     pub(crate) fn insert_posted(&mut self, pattern: Pattern, room: Room) -> RequestId {
