@@ -31,6 +31,23 @@ mod sys;
 pub use endpoint::{Endpoint, PeerAddress};
 pub use library::{OfiError, Provider, providers};
 
+/// For tests: whether libfabric is there. Prints why a test is left out; fails where none may be (`TESTS_NEED_TOOLS`, as in `.ci/run`).
+///
+/// # Panics
+/// libfabric is missing, and `TESTS_NEED_TOOLS` is set.
+#[doc(hidden)]
+#[must_use]
+pub fn is_there_for_tests() -> bool {
+    match providers() {
+        Ok(_) => true,
+        Err(why) => {
+            assert!(std::env::var_os("TESTS_NEED_TOOLS").is_none(), "{why}");
+            println!("left out: {why}");
+            false
+        }
+    }
+}
+
 /// Longest message, in bytes. ofi_rxm carries that much whole. It cuts longer ones, and version 1.17 loses a part when two tasks send many
 /// of them to a third.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
