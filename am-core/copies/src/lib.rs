@@ -56,7 +56,7 @@ unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Whether [`words`] can copy so many words, and is faster than a loop.
+/// Whether [`words`] can copy this number of words, and is faster than a loop.
 #[inline(always)]
 #[must_use]
 pub fn are_many(words: usize) -> bool {

@@ -52,7 +52,7 @@ pub struct Ticket(pub u32);
 /// What a header handler returns.
 #[derive(Debug)]
 pub enum Answer {
-    /// A destination and a completion that own nothing, as for most short messages.
+    /// The answer to most short messages: its destination and its completion own no memory.
     Plain(PlainAnswer),
     /// Any other destination and completion.
     Full(Place, Completion),

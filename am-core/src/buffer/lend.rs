@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// A library that keeps the rules by itself: its panics are not caught.
+    /// A handler set of a library, whose panics are not caught.
     #[derive(Debug)]
     struct Library;
 

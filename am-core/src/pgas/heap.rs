@@ -15,7 +15,8 @@ use crate::task::{Endpoint, TaskId};
 /// Every segment begins on a line of its own: counters of two segments do not share one.
 const ALIGN: u64 = 64;
 
-/// An exposed region of the same size in every task, from which all tasks allocate in the same order, each by itself.
+/// An exposed region, of the same size in every task. Each task allocates from its own; all tasks allocate in the same order, so that
+/// an allocation has the same offset everywhere, and no message is needed.
 ///
 /// Its memory is zero at first. Untouched pages cost nothing.
 #[derive(Debug)]

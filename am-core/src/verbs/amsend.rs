@@ -174,7 +174,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.try_amsend_now(Amsend { target, handler, uhdr, options }, udata)
     }
 
-    /// The recorder is told of sent messages, not of those that found no credit.
+    /// Records the message if it was sent, and not if it found no credit.
     #[cold]
     #[inline(never)]
     fn try_amsend_marked(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Outcome> {

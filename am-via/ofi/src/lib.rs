@@ -35,7 +35,7 @@ pub use library::{OfiError, Provider, providers};
 ///
 /// # Panics
 /// libfabric is missing, and `TESTS_NEED_TOOLS` is set.
-#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub fn is_there_for_tests() -> bool {
     match providers() {

@@ -184,8 +184,8 @@ impl Grant {
     }
 }
 
-/// Who carries out rmws and accumulations on the words of a region. Fixed when it is exposed, and part of its addresses, so that all tasks
-/// choose the same way.
+/// Which task carries out rmws and accumulations on the words of a region. The choice is made when the region is exposed, and is part of
+/// its addresses: all tasks see the same one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Executor {
     /// Whichever task can reach the words, and the owner for tasks that cannot: the lowest latency.

@@ -76,7 +76,7 @@ impl Touched {
         }
     }
 
-    /// Marks a peer that is told of data that are in place: a fence of data has nothing to ask it.
+    /// Marks a peer that gets a notice of data that are in place already. A fence of data does not ask this peer.
     #[inline(always)]
     pub(crate) fn mark_notice(&mut self, peer: Peer) {
         if !self.has_notices(peer) {

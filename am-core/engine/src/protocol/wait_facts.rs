@@ -1,4 +1,4 @@
-//! A description of the operations under way, for a person who wonders why a job does not go on.
+//! Describes the operations under way, for the report of a job that hangs.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,7 +13,7 @@ use crate::user_code::UserCode;
 const TOLD_MAX: usize = 16;
 
 impl Op {
-    /// The kind of operation and its details; `None` if nobody waits for it.
+    /// The kind of operation and its details; `None` if no caller waits for the operation.
     fn told(&self) -> Option<(&'static str, String)> {
         let bytes = format!("{} bytes", self.len);
         Some(match &self.state {

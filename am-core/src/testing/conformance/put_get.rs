@@ -93,8 +93,8 @@ fn put_target_counter<F: Fabric>(context: &mut Context<F>) {
     context.remove_counter(target);
 }
 
-/// Bytes in memory that this task has mapped are in place when `put` returns, and a fence of data asks nobody; the counter follows with the
-/// target's progress. This task is the target, so that no other makes progress for it.
+/// In memory that this task has mapped, the bytes of a put are in place when `put` returns, and a fence of data sends nothing. The counter
+/// follows when the target makes progress. This task is its own target, so that no other task makes that progress.
 fn put_in_place<F: Fabric>(context: &mut Context<F>) {
     let rings = rings(context);
     let target = new_counter(context);

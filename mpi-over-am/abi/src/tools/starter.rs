@@ -128,15 +128,23 @@ impl Section {
     }
 }
 
+/// Which hosts a job runs on.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Hosts {
+    #[default]
+    NotSaid,
+    /// `HOST[:TASKS],...`
+    List(String),
+    /// A file, for the launcher to read.
+    File(OsString),
+}
+
 /// A job: options for the launcher, and its programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
     options: Vec<OsString>,
     sections: Vec<Section>,
-    /// Hosts of the job; empty: not given.
-    hosts: String,
-    /// Whether hosts were given, as a list or a file.
-    has_hosts: bool,
+    hosts: Hosts,
     /// `-N`: tasks of each host.
     tasks_a_host: Option<u32>,
     /// `--shared-malloc`.
@@ -189,23 +197,28 @@ impl Plan {
     /// Says how many tasks there are, and on which hosts.
     fn place(&mut self) -> Result<(), String> {
         if let Some(tasks) = self.tasks_a_host {
-            if !self.has_hosts {
-                for section in &mut self.sections {
-                    section.tasks = section.tasks.or(Some(tasks));
+            match &mut self.hosts {
+                Hosts::NotSaid => {
+                    for section in &mut self.sections {
+                        section.tasks = section.tasks.or(Some(tasks));
+                    }
                 }
-            } else if self.hosts.is_empty() || self.sections.len() > 1 {
-                return Err(
-                    "-N goes with a list of hosts and one program; write HOST:TASKS, and -n for each program"
-                        .to_owned(),
-                );
-            } else {
-                let with_tasks =
-                    |host: &str| if host.contains(':') { host.to_owned() } else { format!("{host}:{tasks}") };
-                self.hosts = self.hosts.split(',').map(with_tasks).collect::<Vec<_>>().join(",");
+                Hosts::List(hosts) if self.sections.len() == 1 => {
+                    let with_tasks = |host: &str| match host.contains(':') {
+                        true => host.to_owned(),
+                        false => format!("{host}:{tasks}"),
+                    };
+                    *hosts = hosts.split(',').map(with_tasks).collect::<Vec<_>>().join(",");
+                }
+                Hosts::List(_) | Hosts::File(_) => {
+                    return Err("-N goes with a list of hosts and one program; write HOST:TASKS, and -n for each program".to_owned());
+                }
             }
         }
-        if !self.hosts.is_empty() {
-            self.options.extend(["--hosts".into(), OsString::from(&self.hosts)]);
+        match &self.hosts {
+            Hosts::NotSaid => {}
+            Hosts::List(hosts) => self.options.extend(["--hosts".into(), hosts.into()]),
+            Hosts::File(file) => self.options.extend(["--hostfile".into(), file.clone()]),
         }
         Ok(())
     }
@@ -225,12 +238,10 @@ impl Plan {
                 self.tasks_a_host = Some(number(&option, &value()?)?);
             }
             "-host" | "--host" | "-H" | "-hosts" | "--hosts" => {
-                self.hosts = value()?.to_string_lossy().into_owned();
-                self.has_hosts = true;
+                self.hosts = Hosts::List(value()?.to_string_lossy().into_owned());
             }
             "-hostfile" | "--hostfile" | "-machinefile" | "--machinefile" | "-f" => {
-                self.options.extend(["--hostfile".into(), value()?]);
-                self.has_hosts = true;
+                self.hosts = Hosts::File(value()?);
             }
             "--launch-agent" | "-launch-agent" => self.options.extend(["--launch-agent".into(), value()?]),
             "--bind-to" | "-bind-to" => self.options.extend(["--bind".into(), binding(&value()?)?.into()]),
@@ -326,7 +337,7 @@ impl Plan {
         let tasks: u32 = self.sections.iter().map(Section::tasks).sum();
         let mut arguments = Vec::new();
         // Without a number, the hosts say how many.
-        if !self.has_hosts
+        if self.hosts == Hosts::NotSaid
             || self.sections.len() > 1
             || self.sections.iter().any(|section| section.tasks.is_some())
         {
