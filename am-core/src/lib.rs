@@ -122,7 +122,7 @@
 //! | `Putv`, `Getv` | [`Context::run`] with [`Put`] and [`Get`] to or from a [`Layout`], and [`Pieces`] |
 //! | `Amsend` | [`Context::amsend`]; [`Amsend`] |
 //! | `Amsendv` | [`Context::run`] with [`Amsend`] and [`Pieces`]; the header handler answers [`Answer::scatter`] |
-//! | header handler, `lapi_return_info_t` | [`Message`] in, [`Answer`] out: deliver ([`Place`]), bury ([`Answer::discard`]), scatter ([`Answer::scatter`], [`Sink`]); in place of a dropped packet that comes again, [`Answer::later`] |
+//! | header handler, `lapi_return_info_t` | [`Message`] in, [`Answer`] out: deliver ([`Destination`]), bury ([`Answer::discard`]), scatter ([`Answer::scatter`], [`Sink`]); in place of a dropped packet that comes again, [`Answer::later`] |
 //! | `LAPI_NORMAL`, `LAPI_LOCAL_STATE`, `LAPI_SEND_REPLY` | [`Completion::Thread`], [`Completion::Call`] and the predefined ones, [`Completion::Reply`], which goes to the source |
 //! | `Rmw`, `Rmw64` | [`Context::rmw`] with [`AtomicOp`] and [`Width`]; [`rmw_nonblocking`](Context::rmw_nonblocking), [`rmw_nonfetching`](Context::rmw_nonfetching) |
 //! | `Xfer` | a call for each transfer. For the send completion handler: an owned operation hands its buffer back with how it ended ([`Context::try_owned`], or a future of [`Session`]). For DGSPs: [`Sink`] and [`Gatherer`] |
@@ -182,7 +182,7 @@ const _: () = assert!(usize::BITS == 64, "am-core counts bytes of memory in 64 b
 #[cfg(doc)]
 use crate::{
     fabric::Fabric,
-    handler::{Place, Sink},
+    handler::{Destination, Sink},
     pgas::Session,
     transfer::Gatherer,
     vector::{Layout, Pieces},

@@ -22,7 +22,7 @@ use crate::task::Target;
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// The same while something waits for a credit of a target, because a target does not ring when it returns credits.
-const SLEEP_MAX_FOR_ROOM: Duration = Duration::from_millis(1);
+const SLEEP_MAX_FOR_CREDIT: Duration = Duration::from_millis(1);
 
 /// Messages that are received in line in a row: what other peers have sent is looked at after them.
 const TAKEN_IN_LINE_MAX: u32 = 16;
@@ -38,7 +38,7 @@ pub(crate) enum Errors {
     /// The failure of a task ends it, unless the context goes on; others are kept for the next probe or wait.
     Failures,
     /// Like [`Failures`](Self::Failures), for a wait for a credit: sleeps are short, because a target does not ring when it returns credits.
-    ForRoom,
+    ForCredit,
     /// It keeps all of them: what it waits for uses memory that is about to be given back.
     Keep,
 }
@@ -99,7 +99,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
 
     /// One round of progress of a wait; whether anything moved.
     fn round(&mut self, errors: Errors) -> Result<bool> {
-        if errors == Errors::ForRoom {
+        if errors == Errors::ForCredit {
             Statistics::add(&mut self.engine.statistics.retries, 1);
             if record::is_on() {
                 record::tell(&Event::plain(EventKind::Mark, "stall"));
@@ -107,7 +107,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
         match errors {
             Errors::Report if self.engine.attention => self.attend()?,
-            Errors::Failures | Errors::ForRoom if !self.go_on => {
+            Errors::Failures | Errors::ForCredit if !self.go_on => {
                 self.engine.first_failure().map_or(Ok(()), Err)?;
             }
             _ => {}
@@ -133,8 +133,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// After a poll that brought nothing.
     #[inline(always)]
     fn sleep(&mut self, polls: u32, errors: Errors, left: Duration) {
-        let is_for_room = errors == Errors::ForRoom || self.engine.is_busy() && self.engine.is_eager();
-        let limit = if is_for_room { SLEEP_MAX_FOR_ROOM } else { SLEEP_MAX };
+        let is_for_credit = errors == Errors::ForCredit || self.engine.is_busy() && self.engine.is_eager();
+        let limit = if is_for_credit { SLEEP_MAX_FOR_CREDIT } else { SLEEP_MAX };
         if self.fabric.wait(polls, limit.min(left)) {
             self.note_wait(left < Duration::MAX);
         }
@@ -213,9 +213,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// The failure of a task, unless the context goes on: the credit may never come.
     #[cold]
     #[inline(never)]
-    pub(crate) fn wait_for_room(&mut self, polls: &mut u32) -> Result<()> {
-        let moved = self.round(Errors::ForRoom)?;
-        self.sleep_unless(moved, polls, Errors::ForRoom, Duration::MAX);
+    pub(crate) fn wait_for_credit(&mut self, polls: &mut u32) -> Result<()> {
+        let moved = self.round(Errors::ForCredit)?;
+        self.sleep_unless(moved, polls, Errors::ForCredit, Duration::MAX);
         Ok(())
     }
 
@@ -226,7 +226,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     pub(crate) fn wait_sent(&mut self, target: Peer) -> Result<()> {
         let mut polls = 0;
         while self.engine.pending.has(target) {
-            self.wait_for_room(&mut polls)?;
+            self.wait_for_credit(&mut polls)?;
         }
         Ok(())
     }

@@ -224,7 +224,7 @@ pub enum Error {
     },
     /// A message longer than the buffer that received it. The buffer holds the message's beginning.
     #[error(
-        "a message of {sent} bytes from rank {source_rank} with tag {tag} met a receive of {room} bytes: receive with a longer buffer, or probe for the length first"
+        "a message of {sent} bytes from rank {source_rank} with tag {tag} met a receive of {capacity} bytes: receive with a longer buffer, or probe for the length first"
     )]
     Truncated {
         /// The sender's rank.
@@ -234,7 +234,7 @@ pub enum Error {
         /// Bytes sent.
         sent: u64,
         /// Bytes of the receive buffer.
-        room: u64,
+        capacity: u64,
     },
     /// Tasks of a communicator disagree about a collective: all of them get this error. Detected if the setting `check_collectives` is on.
     #[error(

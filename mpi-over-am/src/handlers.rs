@@ -6,7 +6,7 @@
 use am_core::buffer::Arrived;
 use am_core::fabric::{UnderWay, WaitFacts};
 use am_core::handler::{
-    Answer, Completion, Delivered, HandlerId, HandlerSet, Message, MessageName, Place, Reply, Ticket,
+    Answer, Completion, Delivered, Destination, HandlerId, HandlerSet, Message, MessageName, Reply, Ticket,
 };
 use am_core::record;
 use am_core::task::{Endpoint, TaskId};
@@ -20,7 +20,7 @@ use crate::envelope;
 use crate::error::{Error, Side};
 use crate::events::{self, EventKind, Fact};
 use crate::matching::{EarlyArrivalQueue, Envelope};
-use crate::message::Room;
+use crate::message::ReceiveBuffer;
 use crate::notes::Notes;
 use crate::request_id::RequestId;
 use crate::request_table::{Requests, Wakers};
@@ -290,19 +290,19 @@ impl MpiHandlers {
 
     fn matched(
         &mut self,
-        (request, room): (RequestId, Room),
+        (request, buffer): (RequestId, ReceiveBuffer),
         message: &Message<'_>,
         envelope: &Envelope,
         is_eager: bool,
     ) -> Answer {
         self.record_match(|| message.source.task, envelope, message.len, false);
-        let (place, room) = match room {
-            Room::Bytes(buffer) => (Place::Raw(buffer), buffer.len() as u64),
-            Room::Layout => self.requests.take_layout(request),
+        let (destination, capacity) = match buffer {
+            ReceiveBuffer::Bytes(buffer) => (Destination::Raw(buffer), buffer.len() as u64),
+            ReceiveBuffer::Layout => self.requests.take_layout(request),
         };
-        let lengths = (message.len, room);
+        let lengths = (message.len, capacity);
         let completion = self.completions.completion(request, (message.source.task, is_eager), lengths);
-        Answer::new(place, completion)
+        Answer::new(destination, completion)
     }
 
     /// The envelope that a message claims; `None` for a source that does not exist, since programs use it as an index.

@@ -31,12 +31,12 @@ pub(crate) struct Route {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Receive {
     pub(crate) pattern: Pattern,
-    pub(crate) room: Room,
+    pub(crate) buffer: ReceiveBuffer,
 }
 
 /// Where a receive puts its message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Room {
+pub(crate) enum ReceiveBuffer {
     /// Into these bytes.
     Bytes(RawBuffer),
     /// Where the layout says that its request holds.

@@ -20,5 +20,5 @@ pub use arrived::{Arrived, INLINE_BYTES_MAX, InlineBytes};
 pub use exposed::Owner;
 pub use exposed::{Access, BlockOwner, Executor, Exposed, ExposedRange, Grant, JobBuffer, RemoteAddress};
 pub use pieces::RawPieces;
-pub use raw::{ForEngine, KeepsPromises, MappedRange, RawBuffer, RawBytes, Room};
+pub use raw::{ForEngine, KeepsPromises, MappedRange, PacketWriter, RawBuffer, RawBytes};
 pub use shared::{Keep, SharedMemory, SharedName, SharedPart};

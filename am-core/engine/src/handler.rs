@@ -40,11 +40,11 @@ pub struct Message<'a> {
     pub len: u64,
     /// The whole user data, if they arrived with the header (LAPI's one-packet pointer): the handler may consume them here.
     pub here: Option<Arrived<'a>>,
-    /// The name under which the message can be accepted later, if the handler answers [`Place::Later`].
+    /// The name under which the message can be accepted later, if the handler answers [`Destination::Later`].
     pub ticket: Ticket,
 }
 
-/// A message whose destination is not known yet (see [`Place::Later`]). It can be accepted or refused once. The number is only a claim: one
+/// A message whose destination is not known yet (see [`Destination::Later`]). It can be accepted or refused once. The number is only a claim: one
 /// that names no such message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
@@ -55,26 +55,26 @@ pub enum Answer {
     /// The answer to most short messages: its destination and its completion own no memory.
     Plain(PlainAnswer),
     /// Any other destination and completion.
-    Full(Place, Completion),
+    Full(Destination, Completion),
 }
 
 /// An answer that owns nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainAnswer {
     /// Where the data go.
-    pub place: PlainPlace,
+    pub destination: PlainDestination,
     /// What to do when the last byte has arrived.
     pub completion: PlainCompletion,
 }
 
-/// A [`Place`] that owns nothing.
+/// A [`Destination`] that owns nothing.
 #[derive(Clone, Copy, Debug)]
-pub enum PlainPlace {
-    /// [`Place::Nowhere`].
+pub enum PlainDestination {
+    /// [`Destination::Nowhere`].
     Nowhere,
-    /// [`Place::Raw`].
+    /// [`Destination::Raw`].
     Raw(RawBuffer),
-    /// [`Place::Exposed`].
+    /// [`Destination::Exposed`].
     Exposed(ExposedRange),
 }
 
@@ -93,18 +93,18 @@ impl Answer {
     /// Places the data at `place`; then does `completion`.
     #[inline(always)]
     #[must_use]
-    pub fn new(place: Place, completion: Completion) -> Self {
+    pub fn new(destination: Destination, completion: Completion) -> Self {
         // Each variant is converted on its own, so that the compiler sees that plain ones leave nothing to drop.
-        let place = match place {
-            Place::Nowhere => PlainPlace::Nowhere,
-            Place::Raw(to) => PlainPlace::Raw(to),
-            Place::Exposed(range) => PlainPlace::Exposed(range),
-            Place::Owned(buffer) => return Self::Full(Place::Owned(buffer), completion),
-            Place::Sink(sink) => return Self::Full(Place::Sink(sink), completion),
-            Place::Scatter(scatter) => return Self::Full(Place::Scatter(scatter), completion),
-            Place::Later => return Self::Full(Place::Later, completion),
+        let destination = match destination {
+            Destination::Nowhere => PlainDestination::Nowhere,
+            Destination::Raw(to) => PlainDestination::Raw(to),
+            Destination::Exposed(range) => PlainDestination::Exposed(range),
+            Destination::Owned(buffer) => return Self::Full(Destination::Owned(buffer), completion),
+            Destination::Sink(sink) => return Self::Full(Destination::Sink(sink), completion),
+            Destination::Scatter(scatter) => return Self::Full(Destination::Scatter(scatter), completion),
+            Destination::Later => return Self::Full(Destination::Later, completion),
         };
-        let full = |completion| Self::Full(place.into(), completion);
+        let full = |completion| Self::Full(destination.into(), completion);
         let completion = match completion {
             Completion::None => PlainCompletion::None,
             Completion::Bump(counter) => PlainCompletion::Bump(counter),
@@ -115,65 +115,65 @@ impl Answer {
             Completion::Call(call) => return full(Completion::Call(call)),
             Completion::Thread(handler) => return full(Completion::Thread(handler)),
         };
-        Self::Plain(PlainAnswer { place, completion })
+        Self::Plain(PlainAnswer { destination, completion })
     }
 
     /// The destination and the completion.
-    pub(crate) fn into_parts(self) -> (Place, Completion) {
+    pub(crate) fn into_parts(self) -> (Destination, Completion) {
         match self {
-            Self::Plain(PlainAnswer { place, completion }) => (place.into(), completion.into()),
-            Self::Full(place, completion) => (place, completion),
+            Self::Plain(PlainAnswer { destination, completion }) => (destination.into(), completion.into()),
+            Self::Full(destination, completion) => (destination, completion),
         }
     }
 
     /// Drops the data, if any; nothing follows (LAPI's `LAPI_BURY_MSG`).
     #[must_use]
     pub fn discard() -> Self {
-        Self::Plain(PlainAnswer { place: PlainPlace::Nowhere, completion: PlainCompletion::None })
+        Self::Plain(PlainAnswer { destination: PlainDestination::Nowhere, completion: PlainCompletion::None })
     }
 
     /// Drops the data, if any, or the handler has consumed them itself; then does `completion`.
     #[inline(always)]
     #[must_use]
     pub fn consumed(completion: Completion) -> Self {
-        Self::new(Place::Nowhere, completion)
+        Self::new(Destination::Nowhere, completion)
     }
 
     /// Places the data in a part of exposed memory; then does `completion`.
     #[inline(always)]
     #[must_use]
     pub fn exposed(range: ExposedRange, completion: Completion) -> Self {
-        Self::new(Place::Exposed(range), completion)
+        Self::new(Destination::Exposed(range), completion)
     }
 
     /// Places the data in `buffer`, which the completion gets; data beyond its end are dropped.
     #[inline(always)]
     #[must_use]
     pub fn owned(buffer: JobBuffer, completion: Completion) -> Self {
-        Self::Full(Place::Owned(buffer), completion)
+        Self::Full(Destination::Owned(buffer), completion)
     }
 
     /// Scatters the data; then does `completion`.
     #[must_use]
     pub fn scatter(scatter: Scatter, completion: Completion) -> Self {
-        Self::Full(Place::Scatter(Box::new(scatter)), completion)
+        Self::Full(Destination::Scatter(Box::new(scatter)), completion)
     }
 
     /// Leaves the destination open, until `Context::accept` is called with the message's ticket.
     #[inline(always)]
     #[must_use]
     pub fn later() -> Self {
-        Self::Full(Place::Later, Completion::None)
+        Self::Full(Destination::Later, Completion::None)
     }
 }
 
-impl From<PlainPlace> for Place {
+impl From<PlainDestination> for Destination {
     #[inline(always)]
-    fn from(place: PlainPlace) -> Self {
-        match place {
-            PlainPlace::Nowhere => Self::Nowhere,
-            PlainPlace::Raw(to) => Self::Raw(to),
-            PlainPlace::Exposed(range) => Self::Exposed(range),
+    fn from(destination: PlainDestination) -> Self {
+        match destination {
+            PlainDestination::Nowhere => Self::Nowhere,
+            PlainDestination::Raw(to) => Self::Raw(to),
+            PlainDestination::Exposed(range) => Self::Exposed(range),
         }
     }
 }
@@ -191,7 +191,7 @@ impl From<PlainCompletion> for Completion {
 
 /// The destination of a message's data. Data that do not fit are dropped (LAPI's truncation), and [`Delivered`] tells.
 #[derive(Debug)]
-pub enum Place {
+pub enum Destination {
     /// None: the data are dropped, or the handler has consumed them.
     Nowhere,
     /// Memory that was lent for the purpose (the constructor of [`RawBuffer`] is `unsafe`).
@@ -290,7 +290,7 @@ pub struct Delivered {
     pub len: u64,
     /// Bytes that were placed: fewer than `len` if the place was shorter.
     pub placed: u64,
-    /// The buffer of [`Place::Owned`], filled.
+    /// The buffer of [`Destination::Owned`], filled.
     pub buffer: Option<JobBuffer>,
     /// Whether all data have arrived; otherwise why not (a peer that died, for instance).
     pub outcome: Result<(), Box<Error>>,
@@ -348,7 +348,7 @@ pub trait HandlerSet {
         self.complete_request(request, Delivered { source, len, placed, buffer: None, outcome: Ok(()) });
     }
 
-    /// Whether the origin may withdraw an announcement that was answered with [`Place::Later`] and has not been accepted. If so, the ticket
+    /// Whether the origin may withdraw an announcement that was answered with [`Destination::Later`] and has not been accepted. If so, the ticket
     /// is invalid when this returns, and the set forgets the message.
     fn withdraw(&mut self, _ticket: Ticket) -> bool {
         true

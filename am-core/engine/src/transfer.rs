@@ -4,7 +4,7 @@ use core::fmt;
 
 pub use am_atomics::{AtomicOp, Width};
 
-use crate::buffer::{InlineBytes, RawBuffer, RawBytes, RawPieces, Room};
+use crate::buffer::{InlineBytes, PacketWriter, RawBuffer, RawBytes, RawPieces};
 use crate::error::Result;
 use crate::task::Endpoint;
 use crate::user_code::{self, UserCode};
@@ -61,7 +61,7 @@ pub trait Body {
     ///
     /// # Errors
     /// Its own: the packet is not sent then.
-    fn write(&mut self, room: &mut Room<'_>) -> Result<()>;
+    fn write(&mut self, writer: &mut PacketWriter<'_>) -> Result<()>;
 
     /// Appends all of them to a packet inside an entry; whether they fitted, and may be copied so.
     fn push_to(&mut self, _packet: &mut InlineBytes) -> bool {
@@ -82,7 +82,7 @@ pub trait Gatherer: fmt::Debug + Send {
 
     /// Writes the `len` bytes from `offset` on into `room`. Asked in rising order, each byte once. If it panics, the message ends with
     /// [`Error::HandlerPanicked`](crate::error::Error::HandlerPanicked), and the packet that was being written is not sent.
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>);
+    fn gather(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>);
 
     /// Whether there is nothing to write.
     fn is_empty(&self) -> bool {
@@ -99,7 +99,7 @@ pub trait Parts: fmt::Debug + Send {
     ///
     /// # Errors
     /// [`Error::HandlerPanicked`](crate::error::Error::HandlerPanicked).
-    fn write_part(&mut self, offset: u64, len: usize, room: &mut Room<'_>) -> Result<()>;
+    fn write_part(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) -> Result<()>;
 }
 
 /// The data of a message that a gatherer writes.
@@ -124,8 +124,8 @@ impl<G: Gatherer, U: UserCode + Send> Parts for Gather<G, U> {
         self.len
     }
 
-    fn write_part(&mut self, offset: u64, len: usize, room: &mut Room<'_>) -> Result<()> {
-        user_code::run(self.user, self.own, "gather", || self.gatherer.gather(offset, len, room))
+    fn write_part(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) -> Result<()> {
+        user_code::run(self.user, self.own, "gather", || self.gatherer.gather(offset, len, writer))
     }
 }
 
@@ -143,10 +143,10 @@ impl<P: Parts + ?Sized> Body for Part<'_, P> {
         self.len
     }
 
-    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
-        let end = room.used() + self.len;
-        self.of.write_part(self.offset, self.len, room)?;
-        while room.used() < end && room.put_slice(&[0; 64][..64.min(end - room.used())]) > 0 {}
+    fn write(&mut self, writer: &mut PacketWriter<'_>) -> Result<()> {
+        let end = writer.used() + self.len;
+        self.of.write_part(self.offset, self.len, writer)?;
+        while writer.used() < end && writer.put_slice(&[0; 64][..64.min(end - writer.used())]) > 0 {}
         Ok(())
     }
 }
@@ -157,9 +157,9 @@ impl<G: Gatherer, U: UserCode + Send> Body for Gather<G, U> {
         usize::try_from(self.len).unwrap_or(usize::MAX)
     }
 
-    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
+    fn write(&mut self, writer: &mut PacketWriter<'_>) -> Result<()> {
         let len = Body::len(self);
-        Part { of: self, offset: 0, len }.write(room)
+        Part { of: self, offset: 0, len }.write(writer)
     }
 }
 
@@ -175,8 +175,8 @@ impl Body for &[u8] {
     }
 
     #[inline(always)]
-    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
-        room.put_slice(self);
+    fn write(&mut self, writer: &mut PacketWriter<'_>) -> Result<()> {
+        writer.put_slice(self);
         Ok(())
     }
 }
@@ -193,8 +193,8 @@ impl Body for RawBytes {
     }
 
     #[inline(always)]
-    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
-        room.put(*self);
+    fn write(&mut self, writer: &mut PacketWriter<'_>) -> Result<()> {
+        writer.put(*self);
         Ok(())
     }
 }
@@ -211,8 +211,8 @@ impl Body for RawBuffer {
     }
 
     #[inline(always)]
-    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
-        room.put(self.as_bytes());
+    fn write(&mut self, writer: &mut PacketWriter<'_>) -> Result<()> {
+        writer.put(self.as_bytes());
         Ok(())
     }
 }
@@ -222,8 +222,8 @@ impl Body for RawPieces<RawBytes> {
         usize::try_from(RawPieces::len(self)).unwrap_or(usize::MAX)
     }
 
-    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
-        self.gather_from(0, Body::len(self), room);
+    fn write(&mut self, writer: &mut PacketWriter<'_>) -> Result<()> {
+        self.gather_from(0, Body::len(self), writer);
         Ok(())
     }
 }
@@ -233,8 +233,8 @@ impl Parts for RawPieces<RawBytes> {
         RawPieces::len(self)
     }
 
-    fn write_part(&mut self, offset: u64, len: usize, room: &mut Room<'_>) -> Result<()> {
-        self.gather_from(offset, len, room);
+    fn write_part(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) -> Result<()> {
+        self.gather_from(offset, len, writer);
         Ok(())
     }
 }

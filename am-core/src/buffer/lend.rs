@@ -234,7 +234,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
-    use crate::buffer::{Access, JobBuffer, RemoteAddress, Room};
+    use crate::buffer::{Access, JobBuffer, PacketWriter, RemoteAddress};
     use crate::error::Outcome;
     use crate::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message};
     use crate::testing::loopback::{Config, Loopback, Reach, network};
@@ -254,7 +254,7 @@ mod tests {
             LEN as u64
         }
 
-        fn gather(&mut self, offset: u64, _len: usize, _room: &mut Room<'_>) {
+        fn gather(&mut self, offset: u64, _len: usize, _writer: &mut PacketWriter<'_>) {
             assert_eq!(offset, 0, "as planned");
         }
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::buffer::{
     Access, Arrived, Executor, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, MappedRange,
-    RawBuffer, RawBytes, RemoteAddress, Room,
+    PacketWriter, RawBuffer, RawBytes, RemoteAddress,
 };
 use crate::error::{Outcome, Result};
 use crate::fabric::{
@@ -155,7 +155,7 @@ impl Loopback {
     ) -> Result<Outcome> {
         let to = TaskId(to);
         // The sender has one thread, so the room that it has seen stays.
-        if self.network.lock().has_room(self.own, endpoint(to), class)? == Outcome::Retry {
+        if self.network.lock().has_credit(self.own, endpoint(to), class)? == Outcome::Retry {
             return Ok(Outcome::Retry);
         }
         let bytes = bytes()?;
@@ -414,9 +414,9 @@ fn peer(task: TaskId) -> Peer {
 /// All that a body has to write.
 fn body_to_vec(body: &mut impl Body) -> Result<Vec<u8>> {
     let mut bytes = vec![0; body.len()];
-    let mut room = Room::over(&mut bytes);
-    body.write(&mut room)?;
-    let used = room.used();
+    let mut writer = PacketWriter::over(&mut bytes);
+    body.write(&mut writer)?;
+    let used = writer.used();
     bytes.truncate(used);
     Ok(bytes)
 }

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::counter::{Counter, CounterName};
 use crate::error::{Outcome, Result};
 use crate::fabric::Fabric;
-use crate::handler::{Completion, HandlerId, HandlerSet, Place, Ticket};
+use crate::handler::{Completion, Destination, HandlerId, HandlerSet, Ticket};
 use crate::in_handler;
 use crate::record;
 use crate::task::{Endpoint, Target, TaskId};
@@ -147,7 +147,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                     self.engine.bump_own(message.options.origin);
                     return Ok(());
                 }
-                Posted::NoRoom => self.wait_for_room(&mut polls)?,
+                Posted::NoCredit => self.wait_for_credit(&mut polls)?,
                 Posted::NotWhole => return self.run(message, udata),
             }
         }
@@ -227,18 +227,18 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         begun.map(Begun::outcome)
     }
 
-    /// Gives a message for which a header handler has returned [`Place::Later`] its destination: the data are stored at once if they have
+    /// Gives a message for which a header handler has returned [`Destination::Later`] its destination: the data are stored at once if they have
     /// arrived, and fetched otherwise; then `completion` runs. Does not wait.
     ///
     /// # Errors
     /// A ticket that names no waiting message (its sender may have died), a call inside a handler; what the message ended
     /// with, if `completion` does not take it.
-    pub fn accept(&mut self, ticket: Ticket, place: Place, completion: Completion) -> Result<()> {
+    pub fn accept(&mut self, ticket: Ticket, destination: Destination, completion: Completion) -> Result<()> {
         in_handler::check("accept")?;
-        self.engine.accept(ticket, place, completion, &mut self.fabric, &mut self.handlers)
+        self.engine.accept(ticket, destination, completion, &mut self.fabric, &mut self.handlers)
     }
 
-    /// Refuses a message for which a header handler has returned [`Place::Later`]: its origin's operation ends with an error.
+    /// Refuses a message for which a header handler has returned [`Destination::Later`]: its origin's operation ends with an error.
     ///
     /// # Errors
     /// A ticket that names no waiting message, a call inside a handler.

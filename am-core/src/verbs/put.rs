@@ -88,7 +88,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                     self.engine.bump_own(options.origin);
                     return Ok(());
                 }
-                Posted::NoRoom => self.wait_for_room(&mut polls)?,
+                Posted::NoCredit => self.wait_for_credit(&mut polls)?,
                 Posted::NotWhole => return self.put_long(to, bytes, options),
             }
         }

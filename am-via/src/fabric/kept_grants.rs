@@ -31,7 +31,7 @@ pub(super) struct KeptGrants {
 
 /// What becomes of a new grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum Added {
     /// It is kept.
     Free,
     /// It is kept in place of this one, which must end.
@@ -54,21 +54,21 @@ impl KeptGrants {
     }
 
     /// A new grant of this memory, in use.
-    pub(super) fn add(&mut self, at: NonZeroUsize, len: usize, grant: Grant) -> Room {
+    pub(super) fn add(&mut self, at: NonZeroUsize, len: usize, grant: Grant) -> Added {
         let new = Kept { at, len, grant, in_use: true };
         if self.kept.len() < KEPT_MAX {
             self.kept.push(new);
-            return Room::Free;
+            return Added::Free;
         }
         for _ in 0..KEPT_MAX {
             let place = self.next;
             self.next = (place + 1) % KEPT_MAX;
             if !self.kept[place].in_use {
                 let old = std::mem::replace(&mut self.kept[place], new);
-                return Room::InsteadOf(old.grant);
+                return Added::InsteadOf(old.grant);
             }
         }
-        Room::None
+        Added::None
     }
 
     /// The operation of `grant` has ended; returns whether the grant is kept.
@@ -101,7 +101,7 @@ mod tests {
     fn a_grant_serves_one_operation_at_a_time_and_only_its_own_memory() {
         let mut kept = KeptGrants::new();
         assert_eq!(kept.take(at(4096), 100), None);
-        assert_eq!(kept.add(at(4096), 100, grant(1)), Room::Free);
+        assert_eq!(kept.add(at(4096), 100, grant(1)), Added::Free);
         assert_eq!(kept.take(at(4096), 100), None, "in use");
         assert!(kept.give_back(grant(1)));
         assert_eq!(kept.take(at(4096), 99), None, "shorter");
@@ -114,23 +114,23 @@ mod tests {
     fn what_nobody_uses_makes_room_in_turn_and_what_is_used_stays() {
         let mut kept = KeptGrants::new();
         for region in 0..KEPT_MAX as u32 {
-            assert_eq!(kept.add(at(4096), region as usize, grant(region)), Room::Free);
+            assert_eq!(kept.add(at(4096), region as usize, grant(region)), Added::Free);
         }
-        assert_eq!(kept.add(at(4096), 1000, grant(1000)), Room::None, "all are in use");
+        assert_eq!(kept.add(at(4096), 1000, grant(1000)), Added::None, "all are in use");
         assert!(!kept.give_back(grant(1000)));
         for region in [3, 5] {
             assert!(kept.give_back(grant(region)));
         }
-        assert_eq!(kept.add(at(4096), 2000, grant(2000)), Room::InsteadOf(grant(3)));
-        assert_eq!(kept.add(at(4096), 3000, grant(3000)), Room::InsteadOf(grant(5)));
-        assert_eq!(kept.add(at(4096), 4000, grant(4000)), Room::None);
+        assert_eq!(kept.add(at(4096), 2000, grant(2000)), Added::InsteadOf(grant(3)));
+        assert_eq!(kept.add(at(4096), 3000, grant(3000)), Added::InsteadOf(grant(5)));
+        assert_eq!(kept.add(at(4096), 4000, grant(4000)), Added::None);
         assert!(kept.give_back(grant(2000)) && !kept.give_back(grant(3)));
     }
 
     #[test]
     fn what_is_given_up_is_kept_no_more() {
         let mut kept = KeptGrants::new();
-        assert_eq!(kept.add(at(4096), 100, grant(1)), Room::Free);
+        assert_eq!(kept.add(at(4096), 100, grant(1)), Added::Free);
         kept.forget(grant(1));
         assert!(!kept.give_back(grant(1)));
         assert_eq!(kept.take(at(4096), 100), None);

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use am_core::buffer::{
-    Arrived, BlockOwner, JobBuffer, KeepsPromises, MappedRange, RawBuffer, RawBytes, Room, SharedMemory,
-    SharedName,
+    Arrived, BlockOwner, JobBuffer, KeepsPromises, MappedRange, PacketWriter, RawBuffer, RawBytes,
+    SharedMemory, SharedName,
 };
 
 use super::ViaFabric;
@@ -41,11 +41,11 @@ pub(super) fn raw_buffer(range: CheckedRange<'_>) -> RawBuffer {
 
 /// Room in a receive area.
 #[inline(always)]
-pub(super) fn room(range: CheckedRange<'_>, storing: Storing) -> Room<'_> {
+pub(super) fn writer(range: CheckedRange<'_>, storing: Storing) -> PacketWriter<'_> {
     // SAFETY: the slot is writable, and nobody touches it before the entry is published: the credit said that its owner has
     // given it back. The device hands it out for the length of the call in which the Room lives.
-    let room = unsafe { Room::new(range.at(), range.len()) };
-    if storing == Storing::PastCaches { room.past_caches() } else { room }
+    let writer = unsafe { PacketWriter::new(range.at(), range.len()) };
+    if storing == Storing::PastCaches { writer.past_caches() } else { writer }
 }
 
 /// Mapped memory of a peer, as it is lent for a call.

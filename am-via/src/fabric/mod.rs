@@ -37,7 +37,7 @@ use am_via_vipl::below::{
 };
 use am_via_vipl::{DeviceError, Posted, ViState};
 
-use kept_grants::{KeptGrants, Room};
+use kept_grants::{Added, KeptGrants};
 use peers::Peers;
 use registration_cache::{Purpose, RegistrationCache};
 use terms::{
@@ -202,8 +202,8 @@ impl<D: Device> ViaFabric<D> {
         body: &mut impl Body,
     ) -> Result<Outcome> {
         let mut failed = None;
-        let mut bytes = InArea(head.words(), body.len(), |room: CheckedRange<'_>, storing| {
-            write(body, &mut failed, room, storing)
+        let mut bytes = InArea(head.words(), body.len(), |area: CheckedRange<'_>, storing| {
+            write(body, &mut failed, area, storing)
         });
         let posted = self.post_again(to, class, (Operation::Area, label, head.len()), &mut bytes);
         failed.map_or(posted, Err)
@@ -356,12 +356,12 @@ impl<D: Device> ViaFabric<D> {
 fn write(
     body: &mut impl Body,
     failed: &mut Option<Error>,
-    room: CheckedRange<'_>,
+    area: CheckedRange<'_>,
     storing: Storing,
 ) -> Option<usize> {
-    let mut room = memory::room(room, storing);
-    match body.write(&mut room) {
-        Ok(()) => Some(room.used()),
+    let mut writer = memory::writer(area, storing);
+    match body.write(&mut writer) {
+        Ok(()) => Some(writer.used()),
         Err(error) => {
             *failed = Some(error);
             None
@@ -419,8 +419,8 @@ impl<D: Device> Post for ViaFabric<D> {
         debug_assert!(body.len() <= self.slot_bytes, "the engine cuts messages into packets");
         let entry = packet(Operation::Area, label, head.len());
         let mut failed = None;
-        let mut bytes = InArea(head.words(), body.len(), |room: CheckedRange<'_>, storing| {
-            write(body, &mut failed, room, storing)
+        let mut bytes = InArea(head.words(), body.len(), |area: CheckedRange<'_>, storing| {
+            write(body, &mut failed, area, storing)
         });
         if self.post(to, class, entry, &mut bytes) {
             return Ok(Outcome::Done);
@@ -560,7 +560,7 @@ impl<D: Device> Memory for ViaFabric<D> {
         if to_read_once && !keep {
             self.nic.device.expect_one_read(handle);
         }
-        if keep && let Room::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
+        if keep && let Added::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
             // No peer copies by it, so that it ends at once.
             let _ = self.end_grant(old, true)?;
         }

@@ -55,7 +55,7 @@ const LOGICALS: [&str; 8] =
     ["flag", "commute", "reorder", "high", "periods", "remain_dims", "is_set", "weighted"];
 
 /// Parameters that hold the length of a string buffer, and after the call the length of the string.
-const ROOMS: [&str; 2] = ["buflen", "pset_len"];
+const CAPACITIES: [&str; 2] = ["buflen", "pset_len"];
 
 /// Parameters that only C has.
 const ONLY_IN_C: [(&str, &str); 6] = [
@@ -187,7 +187,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             (kind.clone(), name.clone(), "integer :: {name}(*)".to_owned())
         }
         // C counts the final zero, if the caller asks for the length.
-        ("*mut c_int", length) if ROOMS.contains(&length) => {
+        ("*mut c_int", length) if CAPACITIES.contains(&length) => {
             writeln!(before, "let mut c_{name} = if *{name} > 0 {{ *{name} + 1 }} else {{ 0 }};")?;
             writeln!(after, "*{name} = (c_{name} - 1).max(0);")?;
             (kind.clone(), format!("&raw mut c_{name}"), "integer :: {name}".to_owned())
@@ -214,14 +214,15 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
         ("*mut c_char", _) => {
             has_length = true;
             let has_flag = prototype.parameters.iter().any(|other| other.name == "flag");
-            let room = prototype.parameters.iter().find(|other| ROOMS.contains(&other.name.as_str()));
+            let capacity =
+                prototype.parameters.iter().find(|other| CAPACITIES.contains(&other.name.as_str()));
             let mut condition = String::from(if has_flag { " && *flag != 0" } else { "" });
             // A length of 0 asks for the length only.
-            if let Some(room) = room {
-                writeln!(before, "let is_wanted = *{} > 0;", room.name)?;
+            if let Some(capacity) = capacity {
+                writeln!(before, "let is_wanted = *{} > 0;", capacity.name)?;
                 condition.push_str(" && is_wanted");
             }
-            writeln!(before, "let mut c_{name} = text::Room::new();")?;
+            writeln!(before, "let mut c_{name} = text::TextBuffer::new();")?;
             writeln!(after, "if code == 0{condition} {{ c_{name}.give({name}, {name}_len); }}")?;
             (kind.clone(), format!("c_{name}.as_mut_ptr()"), "character(len=*) :: {name}".to_owned())
         }

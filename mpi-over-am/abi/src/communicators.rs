@@ -31,7 +31,7 @@ use crate::text::{give_string, string_at};
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request};
 
 /// Bytes of an object's name, with its final zero (`MPI_MAX_OBJECT_NAME`).
-pub(crate) const NAME_ROOM: usize = MPI_MAX_OBJECT_NAME;
+pub(crate) const NAME_BYTES_MAX: usize = MPI_MAX_OBJECT_NAME;
 
 /// A handle for a new communicator; `MPI_COMM_NULL` if this task has none.
 ///
@@ -287,11 +287,11 @@ pub(crate) unsafe fn mpi_comm_set_name(comm: MPI_Comm, name: *const c_char) -> c
 pub(crate) unsafe fn mpi_comm_get_name(comm: MPI_Comm, name: *mut c_char, len: *mut c_int) -> c_int {
     if comm == MPI_COMM_NULL && !name.is_null() {
         // The null handle has a name too (MPI 5.0 section 7.8).
-        unsafe { give_string("MPI_COMM_NULL", name, NAME_ROOM, len) };
+        unsafe { give_string("MPI_COMM_NULL", name, NAME_BYTES_MAX, len) };
         return MPI_SUCCESS;
     }
     on_communicator("MPI_Comm_get_name", comm, |_, object| {
-        unsafe { give_string(&object.communicator.name(), place(name)?, NAME_ROOM, len) };
+        unsafe { give_string(&object.communicator.name(), place(name)?, NAME_BYTES_MAX, len) };
         Ok(())
     })
 }

@@ -312,8 +312,8 @@ pub(crate) unsafe fn mpi_t_event_get_info(
             );
             put(bind, MPI_T_BIND_NO_OBJECT);
             if !num_elements.is_null() {
-                let room = usize::try_from(*num_elements).unwrap_or(0).min(numbers.len());
-                for at in 0..room {
+                let capacity = usize::try_from(*num_elements).unwrap_or(0).min(numbers.len());
+                for at in 0..capacity {
                     // Each array may be null.
                     if !array_of_datatypes.is_null() {
                         array_of_datatypes.add(at).write(MPI_COUNT);

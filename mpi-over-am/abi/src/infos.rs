@@ -22,7 +22,7 @@ use crate::text::give_string;
 use crate::types::MPI_Info;
 
 /// Bytes of a key, with its final zero (`MPI_MAX_INFO_KEY`).
-const KEY_ROOM: usize = MPI_MAX_INFO_KEY;
+const KEY_BYTES_MAX: usize = MPI_MAX_INFO_KEY;
 
 static INFOS: Mutex<Handles<Info>> = Mutex::new(Handles::new(ObjectKind::Info));
 
@@ -156,20 +156,21 @@ pub(crate) unsafe fn mpi_info_delete(info: MPI_Info, key: *const c_char) -> c_in
 pub(crate) unsafe fn mpi_info_get(
     info: MPI_Info,
     key: *const c_char,
-    room: c_int,
+    capacity: c_int,
     value: *mut c_char,
     flag: *mut c_int,
 ) -> c_int {
     run("MPI_Info_get", || {
         let (key, flag) = unsafe { (key_of(key)?, place(flag)?) };
         // The final zero is not counted here.
-        let room = usize::try_from(room)
-            .map_err(|_| Failure::new(ErrorClass::Argument, format!("the length is {room}, below zero")))?;
+        let capacity = usize::try_from(capacity).map_err(|_| {
+            Failure::new(ErrorClass::Argument, format!("the length is {capacity}, below zero"))
+        })?;
         let info = contents(info)?;
         let found = info.get(&key)?;
         unsafe { *flag = c_int::from(found.is_some()) };
         if let Some(found) = found {
-            unsafe { give_string(found, place(value)?, room + 1, std::ptr::null_mut()) };
+            unsafe { give_string(found, place(value)?, capacity + 1, std::ptr::null_mut()) };
         }
         Ok(())
     })
@@ -196,13 +197,13 @@ pub(crate) unsafe fn mpi_info_get_valuelen(
 pub(crate) unsafe fn mpi_info_get_string(
     info: MPI_Info,
     key: *const c_char,
-    room: *mut c_int,
+    capacity: *mut c_int,
     value: *mut c_char,
     flag: *mut c_int,
 ) -> c_int {
     run("MPI_Info_get_string", || {
-        let (key, room, flag) = unsafe { (key_of(key)?, place(room)?, place(flag)?) };
-        let bytes = usize::try_from(unsafe { *room })
+        let (key, capacity, flag) = unsafe { (key_of(key)?, place(capacity)?, place(flag)?) };
+        let bytes = usize::try_from(unsafe { *capacity })
             .map_err(|_| Failure::new(ErrorClass::Argument, "the length of the buffer is below zero"))?;
         let info = contents(info)?;
         let found = info.get_string(&key, bytes)?;
@@ -216,7 +217,7 @@ pub(crate) unsafe fn mpi_info_get_string(
                     *value.add(shown.len()) = 0;
                 }
             }
-            unsafe { *room = needed as c_int };
+            unsafe { *capacity = needed as c_int };
         }
         Ok(())
     })
@@ -234,7 +235,7 @@ pub(crate) unsafe fn mpi_info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_c
         let key = place(key)?;
         let info = contents(info)?;
         let found = info.key(usize::try_from(n).unwrap_or(usize::MAX))?;
-        unsafe { give_string(found, key, KEY_ROOM, std::ptr::null_mut()) };
+        unsafe { give_string(found, key, KEY_BYTES_MAX, std::ptr::null_mut()) };
         Ok(())
     })
 }

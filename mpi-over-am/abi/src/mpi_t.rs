@@ -61,14 +61,14 @@ pub(crate) unsafe fn put_string(text: &str, to: *mut c_char, len: *mut c_int) {
         return;
     }
     // SAFETY: not null; the caller's promise.
-    let room = usize::try_from(unsafe { *len }).unwrap_or(0);
-    if to.is_null() || room == 0 {
+    let capacity = usize::try_from(unsafe { *len }).unwrap_or(0);
+    if to.is_null() || capacity == 0 {
         // SAFETY: not null; the caller's promise.
         unsafe { *len = text.len() as c_int + 1 };
     } else {
         // SAFETY: neither is null; the caller's promise.
         unsafe {
-            crate::text::give_string(text, to, room, len);
+            crate::text::give_string(text, to, capacity, len);
             *len += 1;
         }
     }

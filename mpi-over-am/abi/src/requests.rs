@@ -112,7 +112,7 @@ unsafe fn ended(
 #[cold]
 unsafe fn ended_badly(error: Error, status: *mut MPI_Status) -> Failure {
     let known = match error {
-        Error::Truncated { source_rank, tag, room, .. } => Status::new(source_rank, tag, room),
+        Error::Truncated { source_rank, tag, capacity, .. } => Status::new(source_rank, tag, capacity),
         _ => Status::default(),
     };
     unsafe { store(status, &known) };

@@ -219,9 +219,9 @@ pub(crate) unsafe fn mpi_session_get_nth_pset(
             Failure::new(ErrorClass::Argument, format!("there is no set {n}: there are {}", sets.len()))
         })?;
         // On entry the size of the buffer; on return the size needed, with the final zero.
-        let room = unsafe { *len };
-        if room > 0 {
-            unsafe { give_string(set, place(name)?, room as usize, std::ptr::null_mut()) };
+        let capacity = unsafe { *len };
+        if capacity > 0 {
+            unsafe { give_string(set, place(name)?, capacity as usize, std::ptr::null_mut()) };
         }
         unsafe { *len = set.len() as c_int + 1 };
         Ok(())

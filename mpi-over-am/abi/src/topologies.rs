@@ -41,12 +41,12 @@ fn truths(numbers: &[c_int]) -> Vec<bool> {
 }
 
 /// Stores as many numbers as the array holds.
-unsafe fn give(numbers: impl ExactSizeIterator<Item = u32>, room: c_int, at: *mut c_int) -> Outcome<()> {
-    let room = natural(room, ErrorClass::Argument, "the length of an array")? as usize;
-    if room.min(numbers.len()) > 0 {
+unsafe fn give(numbers: impl ExactSizeIterator<Item = u32>, capacity: c_int, at: *mut c_int) -> Outcome<()> {
+    let capacity = natural(capacity, ErrorClass::Argument, "the length of an array")? as usize;
+    if capacity.min(numbers.len()) > 0 {
         place(at)?;
     }
-    for (index, number) in numbers.take(room).enumerate() {
+    for (index, number) in numbers.take(capacity).enumerate() {
         unsafe { *at.add(index) = number as c_int };
     }
     Ok(())
@@ -105,11 +105,11 @@ pub(crate) unsafe fn mpi_cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int
 }
 
 /// Refuses arrays that are too short for a grid.
-fn check_room(room: c_int, dimensions: usize) -> Outcome<()> {
-    if natural(room, ErrorClass::Argument, "the length of an array")? as usize >= dimensions {
+fn check_capacity(capacity: c_int, dimensions: usize) -> Outcome<()> {
+    if natural(capacity, ErrorClass::Argument, "the length of an array")? as usize >= dimensions {
         return Ok(());
     }
-    let what = format!("the array has {room} elements, and the grid has {dimensions} dimensions");
+    let what = format!("the array has {capacity} elements, and the grid has {dimensions} dimensions");
     Err(Failure::new(ErrorClass::Argument, what))
 }
 
@@ -122,7 +122,7 @@ pub(crate) unsafe fn mpi_cart_get(
 ) -> c_int {
     on_communicator("MPI_Cart_get", comm, |_, object| {
         let grid = object.communicator.cartesian()?;
-        check_room(maxdims, grid.dimensions().len())?;
+        check_capacity(maxdims, grid.dimensions().len())?;
         let own = grid.coordinates(object.communicator.rank())?;
         unsafe {
             give(grid.dimensions().iter().copied(), maxdims, dims)?;
@@ -149,7 +149,7 @@ pub(crate) unsafe fn mpi_cart_coords(
 ) -> c_int {
     on_communicator("MPI_Cart_coords", comm, |_, object| {
         let grid = object.communicator.cartesian()?;
-        check_room(maxdims, grid.dimensions().len())?;
+        check_capacity(maxdims, grid.dimensions().len())?;
         let found = grid.coordinates(natural(rank, ErrorClass::Rank, "the rank")?)?;
         unsafe { give(found.into_iter(), maxdims, coords) }
     })
@@ -350,10 +350,10 @@ pub(crate) unsafe fn mpi_dist_graph_neighbors_count(
 }
 
 /// Stores weights, if there are some and the program wants them.
-unsafe fn give_weights(weights: &Weights, room: c_int, at: *mut c_int) -> Outcome<()> {
+unsafe fn give_weights(weights: &Weights, capacity: c_int, at: *mut c_int) -> Outcome<()> {
     match weights {
         Weights::Each(weights) if at.addr() != MPI_UNWEIGHTED && at.addr() != MPI_WEIGHTS_EMPTY => unsafe {
-            give(weights.iter().copied(), room, at)
+            give(weights.iter().copied(), capacity, at)
         },
         _ => Ok(()),
     }

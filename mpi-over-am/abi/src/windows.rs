@@ -18,7 +18,7 @@ use mpi_over_am::window::Flavor;
 use mpi_over_am::{ErrorClass, WindowMemory};
 
 use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
-use crate::communicators::NAME_ROOM;
+use crate::communicators::NAME_BYTES_MAX;
 use crate::constants::{
     MPI_ERRORS_ARE_FATAL, MPI_SUCCESS, MPI_WIN_BASE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT,
     MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC, MPI_WIN_FLAVOR_SHARED,
@@ -257,11 +257,11 @@ pub(crate) unsafe fn mpi_win_set_name(win: MPI_Win, name: *const c_char) -> c_in
 pub(crate) unsafe fn mpi_win_get_name(win: MPI_Win, name: *mut c_char, len: *mut c_int) -> c_int {
     if win == MPI_WIN_NULL && !name.is_null() {
         // The null handle has a name too (MPI 5.0 section 7.8).
-        unsafe { give_string("MPI_WIN_NULL", name, NAME_ROOM, len) };
+        unsafe { give_string("MPI_WIN_NULL", name, NAME_BYTES_MAX, len) };
         return MPI_SUCCESS;
     }
     on_window("MPI_Win_get_name", win, |_, object| {
-        unsafe { give_string(&object.window.name(), place(name)?, NAME_ROOM, len) };
+        unsafe { give_string(&object.window.name(), place(name)?, NAME_BYTES_MAX, len) };
         Ok(())
     })
 }

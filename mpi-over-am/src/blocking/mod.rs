@@ -10,7 +10,7 @@ use am_core::task::TaskId;
 use crate::buffer::{self, RecvData, SendData};
 use crate::error::{Error, Result};
 use crate::matching::Pattern;
-use crate::message::{Mode, Receive, Room, Route};
+use crate::message::{Mode, Receive, ReceiveBuffer, Route};
 use crate::policy::LockPolicy;
 use crate::progress::end;
 use crate::protocol::{
@@ -97,7 +97,7 @@ pub(crate) fn receive<F: Fabric, L: LockPolicy>(
 ) -> Result<Status> {
     if L::takes_turns() {
         // Several threads may be in a receive that waits.
-        let request = start_receive(state, Receive { pattern, room: Room::Bytes(buffer) });
+        let request = start_receive(state, Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) });
         return wait_here(state, request);
     }
     receive_in_one_turn(state, source, pattern, buffer).map_err(|error| *error)
@@ -120,7 +120,7 @@ pub(crate) fn receive_in_one_turn<F: Fabric>(
     {
         return Ok(status);
     }
-    post_and_wait(state, Receive { pattern, room: Room::Bytes(buffer) })
+    post_and_wait(state, Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) })
 }
 
 /// Not inlined, to leave the registers to the receive in line.

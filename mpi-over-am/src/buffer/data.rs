@@ -7,7 +7,7 @@
 
 use std::ptr::NonNull;
 
-use am_core::buffer::{Arrived, RawBuffer, RawBytes, Room};
+use am_core::buffer::{Arrived, PacketWriter, RawBuffer, RawBytes};
 use am_core::handler::Sink;
 use am_core::transfer::Gatherer;
 
@@ -295,23 +295,23 @@ impl SendData {
                 from.copy_to_buffer(to);
                 from.len().min(to.len()) as u64
             }
-            (from, room) => self.copy_elements_to(from, to, room),
+            (from, memory) => self.copy_elements_to(from, to, memory),
         }
     }
 
     /// [`copy_to`](Self::copy_to) where one side is not in one piece, or both are not: without a copy between where the other is, and where both
     /// have one layout.
-    fn copy_elements_to(&self, from: Option<RawBytes>, to: &RecvData, room: Option<RawBuffer>) -> u64 {
+    fn copy_elements_to(&self, from: Option<RawBytes>, to: &RecvData, memory: Option<RawBuffer>) -> u64 {
         let len = self.packed_len().min(to.packed_len());
         if let Some(from) = from {
             // SAFETY: the bytes stay readable as long as this value is used (`SendData::new`).
             let arrived = unsafe { Arrived::shared(from.at(), from.len()) };
             return to.scatter().place(0, arrived) as u64;
         }
-        if let Some(room) = room {
+        if let Some(memory) = memory {
             // SAFETY: the bytes are writable and nobody else's as long as `to` is used (`RecvData::new`).
-            let mut room = unsafe { Room::new(room.at(), room.len()) };
-            self.gather().gather(0, len as usize, &mut room);
+            let mut writer = unsafe { PacketWriter::new(memory.at(), memory.len()) };
+            self.gather().gather(0, len as usize, &mut writer);
             return len;
         }
         let layout = self.0.layout();
@@ -483,23 +483,23 @@ impl Gatherer for Gather {
         self.layout.size()
     }
 
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
+    fn gather(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) {
         let end = offset.saturating_add(len as u64).min(self.layout.size());
-        self.layout.visit(offset.min(end), end, &mut Writing { base: self.base, room });
+        self.layout.visit(offset.min(end), end, &mut Writing { base: self.base, writer });
     }
 }
 
 /// Copies pieces into a NIC's buffer.
 struct Writing<'a, 'r> {
     base: Base,
-    room: &'a mut Room<'r>,
+    writer: &'a mut PacketWriter<'r>,
 }
 
 impl Visit for Writing<'_, '_> {
     #[inline(always)]
     fn block(&mut self, at: i64, len: u64) {
         // SAFETY: the piece belongs to the elements whose maker has promised them to be readable.
-        self.room.put(unsafe { self.base.bytes(at, len as usize) });
+        self.writer.put(unsafe { self.base.bytes(at, len as usize) });
     }
 
     fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
@@ -515,9 +515,9 @@ impl<'r> Writing<'_, 'r> {
     /// Like [`Packing::in_registers`].
     #[inline(always)]
     fn in_registers(&mut self, blocks: impl FnOnce(&mut Writing<'_, 'r>)) {
-        let mut room = std::mem::replace(self.room, Room::over(&mut []));
-        blocks(&mut Writing { base: self.base, room: &mut room });
-        *self.room = room;
+        let mut writer = std::mem::replace(self.writer, PacketWriter::over(&mut []));
+        blocks(&mut Writing { base: self.base, writer: &mut writer });
+        *self.writer = writer;
     }
 }
 

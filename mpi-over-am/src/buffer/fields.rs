@@ -149,14 +149,14 @@ pub trait Equivalence {
 /// Fields to be read.
 #[derive(Debug, Default)]
 pub struct FieldList<'a> {
-    places: Places,
+    listed: Listed,
     _fields: PhantomData<&'a ()>,
 }
 
 /// Fields to be written.
 #[derive(Debug, Default)]
 pub struct FieldListMut<'a> {
-    places: Places,
+    listed: Listed,
     _fields: PhantomData<&'a mut ()>,
 }
 
@@ -170,7 +170,7 @@ impl<'a> FieldList<'a> {
     /// Adds values as their bytes.
     pub(super) fn add_bytes<T: NoUninit>(&mut self, values: &'a [T]) {
         let len = size_of_val(values) as u64;
-        self.places.add(values.as_ptr().expose_provenance(), Predefined::Uint8, len);
+        self.listed.add(values.as_ptr().expose_provenance(), Predefined::Uint8, len);
     }
 }
 
@@ -184,13 +184,13 @@ impl<'a> FieldListMut<'a> {
     /// Adds values as their bytes.
     pub(super) fn add_bytes<T: AnyBitPattern>(&mut self, values: &'a mut [T]) {
         let len = size_of_val(values) as u64;
-        self.places.add(values.as_mut_ptr().expose_provenance(), Predefined::Uint8, len);
+        self.listed.add(values.as_mut_ptr().expose_provenance(), Predefined::Uint8, len);
     }
 }
 
 /// What was listed.
 #[derive(Debug)]
-enum Places {
+enum Listed {
     /// Runs of numbers: the address, the type and the number of each.
     Runs(Vec<Run>),
     /// The range of bytes that contains exactly the listed fields, one after the other; `None` if there is no such range. Finding this out
@@ -201,13 +201,13 @@ enum Places {
 
 type Run = (usize, Predefined, u64);
 
-impl Default for Places {
+impl Default for Listed {
     fn default() -> Self {
         Self::Runs(Vec::new())
     }
 }
 
-impl Places {
+impl Listed {
     #[inline]
     fn add(&mut self, at: usize, basic: Predefined, count: u64) {
         match self {
@@ -248,26 +248,26 @@ fn datatype_of(runs: &[Run], base: usize) -> Result<Datatype> {
 fn are_one_piece<E>(
     values: impl Iterator<Item = E>,
     (base, len): (usize, usize),
-    mut list: impl FnMut(E, Places) -> Places,
+    mut list: impl FnMut(E, Listed) -> Listed,
 ) -> bool {
-    let mut places = Places::OnePiece(Some((base, base)));
+    let mut listed = Listed::OnePiece(Some((base, base)));
     for value in values {
-        places = list(value, places);
-        if !matches!(places, Places::OnePiece(Some(_))) {
+        listed = list(value, listed);
+        if !matches!(listed, Listed::OnePiece(Some(_))) {
             return false;
         }
     }
-    matches!(places, Places::OnePiece(Some(piece)) if piece == (base, base + len))
+    matches!(listed, Listed::OnePiece(Some(piece)) if piece == (base, base + len))
 }
 
 /// The fields of values; contiguous if possible.
 #[inline]
 fn outgoing_fields<T: Equivalence>(values: &[T]) -> Result<Outgoing<'_>> {
     let (at, len) = (NonNull::from(values).cast::<u8>(), size_of_val(values));
-    let one_piece = are_one_piece(values.iter(), (at.addr().get(), len), |value, places| {
-        let mut list = FieldList { places, _fields: PhantomData };
+    let one_piece = are_one_piece(values.iter(), (at.addr().get(), len), |value, listed| {
+        let mut list = FieldList { listed, _fields: PhantomData };
         value.list(&mut list);
-        list.places
+        list.listed
     });
     if one_piece {
         // SAFETY: each byte from `at` to `at + len`, the memory of `values`, belongs to a number to which `list` was given a shared
@@ -283,10 +283,10 @@ fn outgoing_fields<T: Equivalence>(values: &[T]) -> Result<Outgoing<'_>> {
 #[inline]
 fn incoming_fields<T: Equivalence>(values: &mut [T]) -> Result<Incoming<'_>> {
     let (at, len) = (NonNull::from(&mut *values).cast::<u8>(), size_of_val(values));
-    let one_piece = are_one_piece(values.iter_mut(), (at.addr().get(), len), |value, places| {
-        let mut list = FieldListMut { places, _fields: PhantomData };
+    let one_piece = are_one_piece(values.iter_mut(), (at.addr().get(), len), |value, listed| {
+        let mut list = FieldListMut { listed, _fields: PhantomData };
         value.list_mut(&mut list);
-        list.places
+        list.listed
     });
     if one_piece {
         let at: *mut u8 = std::ptr::with_exposed_provenance_mut(at.addr().get());
@@ -313,7 +313,7 @@ impl Collected {
     fn new<E>(
         elements: impl Iterator<Item = E>,
         (base, size): (usize, usize),
-        mut list: impl FnMut(E) -> Places,
+        mut list: impl FnMut(E) -> Listed,
     ) -> Result<Self> {
         let (mut all, mut count, mut alike, mut first) = (Vec::new(), 0, true, Vec::new());
         for element in elements {
@@ -365,7 +365,7 @@ unsafe fn fields_without_lifetime<T: Equivalence>(values: &[T]) -> Result<SendDa
     let collected = Collected::new(values.iter(), (base, size_of::<T>()), |value| {
         let mut list = FieldList::default();
         value.list(&mut list);
-        list.places
+        list.listed
     })?;
     let (count, datatype) = collected.elements(base)?;
     // SAFETY: the elements are the numbers to which `list` was given references that live as long as the borrow of `values`; the
@@ -387,7 +387,7 @@ unsafe fn field_room_without_lifetime<T: Equivalence>(values: &mut [T]) -> Resul
     let collected = Collected::new(values.iter_mut(), (base, size_of::<T>()), |value| {
         let mut list = FieldListMut::default();
         value.list_mut(&mut list);
-        list.places
+        list.listed
     })?;
     let (count, datatype) = collected.elements(base)?;
     // SAFETY: as for `fields_without_lifetime`; `list_mut` was given exclusive references, so that no two elements are the same, and whatever
@@ -401,12 +401,12 @@ macro_rules! numbers {
         impl Equivalence for $type {
             #[inline]
             fn list<'a>(&'a self, list: &mut FieldList<'a>) {
-                list.places.add(std::ptr::from_ref(self).expose_provenance(), Predefined::$basic, 1);
+                list.listed.add(std::ptr::from_ref(self).expose_provenance(), Predefined::$basic, 1);
             }
 
             #[inline]
             fn list_mut<'a>(&'a mut self, list: &mut FieldListMut<'a>) {
-                list.places.add(std::ptr::from_mut(self).expose_provenance(), Predefined::$basic, 1);
+                list.listed.add(std::ptr::from_mut(self).expose_provenance(), Predefined::$basic, 1);
             }
 
             #[inline(always)]
@@ -527,11 +527,11 @@ mod tests {
     /// A list may be swapped with that of another value, which describes other memory.
     #[test]
     fn a_piece_counts_for_its_own_bytes_only() {
-        let said = |piece| are_one_piece([()].into_iter(), (96, 16), |(), _| Places::OnePiece(piece));
+        let said = |piece| are_one_piece([()].into_iter(), (96, 16), |(), _| Listed::OnePiece(piece));
         assert!(said(Some((96, 112))));
         for piece in [None, Some((104, 112)), Some((112, 112)), Some((96, 104))] {
             assert!(!said(piece), "{piece:?}");
         }
-        assert!(!are_one_piece([()].into_iter(), (96, 16), |(), _| Places::default()));
+        assert!(!are_one_piece([()].into_iter(), (96, 16), |(), _| Listed::default()));
     }
 }

@@ -56,7 +56,7 @@ impl Receiving {
                 source_rank: peer,
                 tag: self.status.tag,
                 sent: channel.partitions.saturating_mul(channel.partition_len),
-                room: self.data.packed_len(),
+                capacity: self.data.packed_len(),
             }),
             (Ok(()), Some(_), Some(_)) => None,
         };

@@ -6,7 +6,7 @@
 use am_core::Context;
 use am_core::buffer::Arrived;
 use am_core::fabric::Fabric;
-use am_core::handler::Place;
+use am_core::handler::Destination;
 use am_core::task::TaskId;
 
 use super::synchronous;
@@ -15,24 +15,24 @@ use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Side};
 use crate::handlers::MpiHandlers;
 use crate::matching::{Envelope, Pattern};
-use crate::message::{Receive, Room};
+use crate::message::{Receive, ReceiveBuffer};
 use crate::request_id::RequestId;
 use crate::state::State;
 
 /// Starts a receive into memory that its request holds.
 #[inline(always)]
 pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive) -> RequestId {
-    let Receive { pattern, room } = receive;
+    let Receive { pattern, buffer } = receive;
     match state.handlers().early.take_match(&pattern) {
         None => {
             let handlers = state.handlers();
-            let request = handlers.requests.insert_posted(pattern, room);
+            let request = handlers.requests.insert_posted(pattern, buffer);
             handlers.end_if_its_sender_failed(request);
             request
         }
         Some((envelope, message)) => {
             let request = state.handlers().requests.insert_of(true, pattern.context_id());
-            take_early(&mut state.context, room, request, envelope, message);
+            take_early(&mut state.context, buffer, request, envelope, message);
             request
         }
     }
@@ -46,7 +46,7 @@ pub(crate) fn start_receive_data<F: Fabric>(
     data: &RecvData,
 ) -> RequestId {
     if let Some(buffer) = data.as_buffer() {
-        return start_receive(state, Receive { pattern, room: Room::Bytes(buffer) });
+        return start_receive(state, Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) });
     }
     let request = state.handlers().requests.insert_of(true, pattern.context_id());
     receive_data_as(&mut state.context, pattern, data, request);
@@ -61,8 +61,8 @@ pub(crate) fn receive_data_as<F: Fabric>(
     data: &RecvData,
     request: RequestId,
 ) {
-    let room = room_for(context, data, request);
-    start_into(context, Receive { pattern, room }, request);
+    let buffer = receive_buffer(context, data, request);
+    start_into(context, Receive { pattern, buffer }, request);
 }
 
 /// Starts a receive into a part of what the caller keeps for the request.
@@ -72,24 +72,28 @@ pub(crate) fn receive_window_as<F: Fabric>(
     window: Window,
     request: RequestId,
 ) {
-    let room = match window {
-        Window::Bytes(buffer) => Room::Bytes(buffer),
+    let buffer = match window {
+        Window::Bytes(buffer) => ReceiveBuffer::Bytes(buffer),
         Window::Layout(scatter) => {
             context.handlers_mut().requests.set_layout(request, scatter);
-            Room::Layout
+            ReceiveBuffer::Layout
         }
     };
-    start_into(context, Receive { pattern, room }, request);
+    start_into(context, Receive { pattern, buffer }, request);
 }
 
 /// Where a message for these elements goes.
 #[inline]
-fn room_for<F: Fabric>(context: &mut Context<F, MpiHandlers>, data: &RecvData, request: RequestId) -> Room {
+fn receive_buffer<F: Fabric>(
+    context: &mut Context<F, MpiHandlers>,
+    data: &RecvData,
+    request: RequestId,
+) -> ReceiveBuffer {
     match data.as_buffer() {
-        Some(buffer) => Room::Bytes(buffer),
+        Some(buffer) => ReceiveBuffer::Bytes(buffer),
         None => {
             context.handlers_mut().requests.set_layout(request, data.scatter());
-            Room::Layout
+            ReceiveBuffer::Layout
         }
     }
 }
@@ -101,8 +105,8 @@ pub(crate) fn start_matched<F: Fabric>(
     data: &RecvData,
 ) -> RequestId {
     let request = state.handlers().requests.insert_of(true, envelope.context_id());
-    let room = room_for(&mut state.context, data, request);
-    take_early(&mut state.context, room, request, envelope, message);
+    let buffer = receive_buffer(&mut state.context, data, request);
+    take_early(&mut state.context, buffer, request, envelope, message);
     request
 }
 
@@ -114,10 +118,10 @@ pub(crate) fn start_into<F: Fabric>(
     request: RequestId,
 ) {
     match context.handlers_mut().early.take_match(&receive.pattern) {
-        Some((envelope, message)) => take_early(context, receive.room, request, envelope, message),
+        Some((envelope, message)) => take_early(context, receive.buffer, request, envelope, message),
         None => {
             let handlers = context.handlers_mut();
-            handlers.requests.post(request, receive.pattern, receive.room);
+            handlers.requests.post(request, receive.pattern, receive.buffer);
             handlers.end_if_its_sender_failed(request);
         }
     }
@@ -126,7 +130,7 @@ pub(crate) fn start_into<F: Fabric>(
 #[inline(never)]
 fn take_early<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,
-    room: Room,
+    buffer: ReceiveBuffer,
     request: RequestId,
     envelope: Envelope,
     message: EarlyMessage,
@@ -136,13 +140,13 @@ fn take_early<F: Fabric>(
     handlers.record_match(|| message.task(), &envelope, message.len(), true);
     match message {
         EarlyMessage::Short { task, len, bytes, synchronous } => {
-            let placed = deliver_to(handlers, request, room, &bytes[..usize::from(len)]);
+            let placed = deliver_to(handlers, request, buffer, &bytes[..usize::from(len)]);
             handlers.requests.delivered(request, u64::from(len), placed);
             release(context, task, footprint(usize::from(len)), synchronous);
         }
-        EarlyMessage::Kept { task, len, buffer, synchronous } => {
-            let placed = deliver_to(handlers, request, room, &buffer[..len as usize]);
-            handlers.buffers.give_back(buffer);
+        EarlyMessage::Kept { task, len, buffer: kept, synchronous } => {
+            let placed = deliver_to(handlers, request, buffer, &kept[..len as usize]);
+            handlers.buffers.give_back(kept);
             handlers.requests.delivered(request, u64::from(len), placed);
             release(context, task, footprint(len as usize), synchronous);
         }
@@ -154,12 +158,12 @@ fn take_early<F: Fabric>(
         }
         EarlyMessage::Announced { ticket, task, len } => {
             handlers.budget.drop_announced(task);
-            let (place, room) = match room {
-                Room::Bytes(buffer) => (Place::Raw(buffer), buffer.len() as u64),
-                Room::Layout => handlers.requests.take_layout(request),
+            let (destination, capacity) = match buffer {
+                ReceiveBuffer::Bytes(buffer) => (Destination::Raw(buffer), buffer.len() as u64),
+                ReceiveBuffer::Layout => handlers.requests.take_layout(request),
             };
-            let completion = handlers.completions.completion(request, (TaskId(task), false), (len, room));
-            if let Err(error) = context.accept(ticket, place, completion) {
+            let completion = handlers.completions.completion(request, (TaskId(task), false), (len, capacity));
+            if let Err(error) = context.accept(ticket, destination, completion) {
                 context.handlers_mut().requests.end(request, Some(error.into()));
             }
         }
@@ -174,10 +178,10 @@ fn release<F: Fabric>(context: &mut Context<F, MpiHandlers>, task: u32, footprin
 }
 
 /// Copies a kept message to where it was wanted all along, as much as fits; how many bytes that were.
-fn deliver_to(handlers: &mut MpiHandlers, request: RequestId, room: Room, bytes: &[u8]) -> u64 {
-    match room {
-        Room::Bytes(buffer) => deliver(bytes, buffer),
-        Room::Layout => handlers
+fn deliver_to(handlers: &mut MpiHandlers, request: RequestId, buffer: ReceiveBuffer, bytes: &[u8]) -> u64 {
+    match buffer {
+        ReceiveBuffer::Bytes(buffer) => deliver(bytes, buffer),
+        ReceiveBuffer::Layout => handlers
             .requests
             .layout(request)
             .map_or(0, |scatter| scatter.place(0, Arrived::private(bytes)) as u64),

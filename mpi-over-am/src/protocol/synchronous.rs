@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
     use crate::matching::{ContextId, Envelope, Pattern};
-    use crate::message::{Mode, Receive, Room};
+    use crate::message::{Mode, Receive, ReceiveBuffer};
     use crate::protocol::{Borrowed, send_bytes_or_start, start_receive, try_send};
     use crate::settings::Settings;
 
@@ -118,8 +118,8 @@ mod tests {
         assert_eq!(first.unwrap(), Outcome::Done);
         while try_send(&mut receiver, &back, &[0; 8]) {}
         let before = receiver.handlers().budget.clone();
-        let room = Room::Bytes(RawBuffer::EMPTY);
-        let request = start_receive(&mut receiver, Receive { pattern: Pattern::of(&envelope), room });
+        let buffer = ReceiveBuffer::Bytes(RawBuffer::EMPTY);
+        let request = start_receive(&mut receiver, Receive { pattern: Pattern::of(&envelope), buffer });
         assert!(receiver.handlers().requests.is_over(request));
         receiver.probe().unwrap();
         assert!(receiver.handlers().budget == before, "the acknowledgement has gone without a credit");

@@ -12,7 +12,7 @@ use crate::buffer::{RecvData, SendData, with_slice};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
-use crate::message::{Mode, Receive, Room, Route};
+use crate::message::{Mode, Receive, ReceiveBuffer, Route};
 use crate::policy::LockPolicy;
 use crate::protocol;
 use crate::rank::{PROC_NULL, Source};
@@ -97,7 +97,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     #[inline(always)]
     pub fn try_irecv_bytes(&self, buffer: RawBuffer, source: Source, tag: Tag) -> Option<RequestId> {
         let pattern = self.pattern_now(source, tag)?;
-        let receive = Receive { pattern, room: Room::Bytes(buffer) };
+        let receive = Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) };
         let mut state = self.state_briefly()?;
         if !state.has_room() {
             return None;

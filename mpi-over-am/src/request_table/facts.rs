@@ -1,6 +1,6 @@
 //! What is known about a request, and what only some requests have: memory, a layout, a recipe, parts.
 
-use am_core::handler::Place;
+use am_core::handler::Destination;
 
 use super::parts::Parts;
 use super::phase::Phase;
@@ -143,7 +143,7 @@ impl Requests {
         if let Some(record) = self.get_mut(id) {
             record.unusual |= unusual::LAYOUT;
             let cold = self.cold_of(id);
-            cold.room = layout.size();
+            cold.capacity = layout.size();
             cold.layout = Some(Box::new(layout));
         }
     }
@@ -156,11 +156,11 @@ impl Requests {
 
     /// The destination for a message that has met its receive, and its length in bytes.
     #[inline(never)]
-    pub(crate) fn take_layout(&mut self, id: RequestId) -> (Place, u64) {
+    pub(crate) fn take_layout(&mut self, id: RequestId) -> (Destination, u64) {
         let cold = if self.get(id).is_some() { self.cold[id.index()].as_mut() } else { None };
-        match cold.and_then(|cold| cold.layout.take().map(|layout| (layout, cold.room))) {
-            Some((layout, room)) => (Place::Sink(layout), room),
-            None => (Place::Nowhere, 0),
+        match cold.and_then(|cold| cold.layout.take().map(|layout| (layout, cold.capacity))) {
+            Some((layout, capacity)) => (Destination::Sink(layout), capacity),
+            None => (Destination::Nowhere, 0),
         }
     }
 

@@ -17,7 +17,7 @@ use am_core::task::TaskId;
 use crate::buffer::KeptVec;
 use crate::error::{Error, Result};
 use crate::matching::{ContextId, Envelope, Pattern, PostedList};
-use crate::message::Room;
+use crate::message::ReceiveBuffer;
 use crate::request_id::{RequestId, SLOTS_KEPT, SLOTS_MAX};
 use crate::status::Status;
 pub(crate) use matched::MatchedMessages;
@@ -202,7 +202,7 @@ impl Requests {
 
     /// A new request for a receive that waits for its message.
     #[inline(always)]
-    pub(crate) fn insert_posted(&mut self, pattern: Pattern, room: Room) -> RequestId {
+    pub(crate) fn insert_posted(&mut self, pattern: Pattern, buffer: ReceiveBuffer) -> RequestId {
         let slot = self.free_slot();
         // A slice, so that its place and length stay in registers.
         let records = self.records.as_mut_slice();
@@ -211,7 +211,7 @@ impl Requests {
         record.phase = Phase::Posted;
         record.is_receive = true;
         record.scope = NO_SCOPE;
-        record.room = room;
+        record.buffer = buffer;
         let id = RequestId::of_slot(slot, record.generation);
         self.posted.post(records, slot, pattern);
         id
@@ -219,22 +219,22 @@ impl Requests {
 
     /// The receive waits for its message.
     #[inline(always)]
-    pub(crate) fn post(&mut self, id: RequestId, pattern: Pattern, room: Room) {
+    pub(crate) fn post(&mut self, id: RequestId, pattern: Pattern, buffer: ReceiveBuffer) {
         let record = &mut self.records[id.index()];
         debug_assert!(record.is_of(id) && record.phase == Phase::Moving);
         record.phase = Phase::Posted;
-        record.room = room;
+        record.buffer = buffer;
         self.posted.post(&mut self.records, id.slot(), pattern);
     }
 
     /// The earliest receive that a message satisfies, which has met it now, and where the message goes.
     #[inline(always)]
-    pub(crate) fn take_match(&mut self, envelope: &Envelope) -> Option<(RequestId, Room)> {
+    pub(crate) fn take_match(&mut self, envelope: &Envelope) -> Option<(RequestId, ReceiveBuffer)> {
         let slot = self.posted.take_match(&mut self.records, envelope)?;
         let record = &mut self.records[slot as usize];
         record.phase = Phase::Moving;
         record.entry.pattern = Pattern::of(envelope);
-        Some((RequestId::of_slot(slot, record.generation), record.room))
+        Some((RequestId::of_slot(slot, record.generation), record.buffer))
     }
 
     /// Gives a message that is here whole to the earliest receive that it satisfies, which is over then; whether there is one.
@@ -245,9 +245,9 @@ impl Requests {
         record.entry.pattern = Pattern::of(envelope);
         record.entry.number = here.len() as u64;
         record.phase = Phase::Done;
-        let placed = match record.room {
-            Room::Bytes(buffer) => here.copy_to_buffer(buffer),
-            Room::Layout => 0,
+        let placed = match record.buffer {
+            ReceiveBuffer::Bytes(buffer) => here.copy_to_buffer(buffer),
+            ReceiveBuffer::Layout => 0,
         };
         if placed != here.len() || record.unusual & unusual::AT_END != 0 {
             let id = RequestId::of_slot(slot, record.generation);
@@ -324,12 +324,12 @@ impl Requests {
         record.entry.number = len;
         let Status { source: source_rank, tag, .. } = record.status();
         let (is_receive, has_layout) = (record.is_receive, record.unusual & unusual::LAYOUT != 0);
-        let room = match &self.cold[id.index()] {
-            Some(cold) if has_layout => placed.min(cold.room),
+        let capacity = match &self.cold[id.index()] {
+            Some(cold) if has_layout => placed.min(cold.capacity),
             _ => placed,
         };
-        let is_cut = is_receive && room != len;
-        self.end(id, is_cut.then_some(Error::Truncated { source_rank, tag, sent: len, room }));
+        let is_cut = is_receive && capacity != len;
+        self.end(id, is_cut.then_some(Error::Truncated { source_rank, tag, sent: len, capacity }));
     }
 
     /// The operation is over, with this error if there is one.

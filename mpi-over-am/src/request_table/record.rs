@@ -8,7 +8,7 @@ use super::recipe::Recipe;
 use crate::buffer::{KeptVec, Scatter};
 use crate::error::Error;
 use crate::matching::{ContextId, Pattern, PostedEntry, PostedSlot};
-use crate::message::Room;
+use crate::message::ReceiveBuffer;
 use crate::request_id::{LIVE_BIT, RequestId};
 use crate::status::Status;
 
@@ -43,7 +43,7 @@ pub(super) struct Record {
     /// the communicator that the operation belongs to, or [`NO_CONTEXT`], and the number is the length of the status.
     pub(super) entry: PostedEntry,
     /// Where a message goes that this receive is posted for.
-    pub(super) room: Room,
+    pub(super) buffer: ReceiveBuffer,
     /// The high bits of the request's number; without [`LIVE_BIT`] while the slot is free, and then of its next one.
     pub(super) generation: u8,
     pub(super) phase: Phase,
@@ -79,7 +79,7 @@ pub(super) struct Cold {
     /// Where the message goes, until it has met its receive.
     pub(super) layout: Option<Box<Scatter>>,
     /// Bytes that the layout has room for; a sink takes any number.
-    pub(super) room: u64,
+    pub(super) capacity: u64,
     /// Memory that belongs to the operation.
     pub(super) kept: Option<KeptVec>,
     /// What a start does, if the request is persistent.
@@ -92,7 +92,7 @@ impl Record {
     pub(super) fn free() -> Self {
         Self {
             entry: PostedEntry::new(pattern_of(NO_CONTEXT, Status::EMPTY), 0),
-            room: Room::Layout,
+            buffer: ReceiveBuffer::Layout,
             generation: 0,
             phase: Phase::Free,
             is_receive: false,

@@ -70,7 +70,7 @@ fn a_posted_receive_and_its_request_are_one_cache_line() {
     assert_eq!((size_of::<Record>(), align_of::<Record>()), (64, 64));
     let mut requests = Requests::default();
     let pattern = Pattern::exact(ContextId(4), 1, 2);
-    let id = requests.insert_posted(pattern, Room::Layout);
+    let id = requests.insert_posted(pattern, ReceiveBuffer::Layout);
     let lines = requests.records.len();
     assert_eq!(requests.posted_receives().collect::<Vec<_>>(), [(id, pattern)]);
     let record = &requests.records[id.index()];
@@ -112,6 +112,6 @@ fn a_cut_receive_ends_with_the_four_values() {
     requests.delivered(id, 100, 60);
     assert!(matches!(
         requests.take(id),
-        Err(Error::Truncated { source_rank: 2, tag: 3, sent: 100, room: 60 })
+        Err(Error::Truncated { source_rank: 2, tag: 3, sent: 100, capacity: 60 })
     ));
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use am_core::buffer::{Access, JobBuffer};
 use am_core::error::{Error, Fault};
-use am_core::handler::{Answer, Completion, Delivered, HandlerId, Place};
+use am_core::handler::{Answer, Completion, Delivered, Destination, HandlerId};
 use am_core::task::TaskId;
 use am_core::transfer::{AtomicOp, Width};
 use am_core::{AmOptions, Amsend, Context, GetOptions, Put, PutOptions};
@@ -149,7 +149,7 @@ fn split_in_a_scope(unwinds: bool) {
                 "not the copy's bytes"
             );
         };
-        context.accept(ticket, Place::Owned(place), Completion::Call(Box::new(check))).expect("accept");
+        context.accept(ticket, Destination::Owned(place), Completion::Call(Box::new(check))).expect("accept");
         context.wait_counter(came, 1).expect("the target counter");
         return context.gfence().expect("gfence");
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use am_core::buffer::JobBuffer;
 use am_core::error::Error;
-use am_core::handler::{Answer, Completion, Delivered, HandlerId, Place};
+use am_core::handler::{Answer, Completion, Delivered, Destination, HandlerId};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Amsend, Context, Counter};
 use am_tests::harness::job;
@@ -51,7 +51,7 @@ fn open(task: &Task) -> (Context<ShmFabric>, HandlerId, Counter) {
                 "message {number} of {len} bytes is spoiled"
             );
         };
-        let place = Place::Owned(JobBuffer::from(vec![0xEE; len]));
+        let place = Destination::Owned(JobBuffer::from(vec![0xEE; len]));
         Answer::new(place, Completion::Call(Box::new(check)))
     };
     let handler = context.register_handler(check).expect("the first handler");

@@ -1,6 +1,6 @@
 //! User memory that is not contiguous, without a lifetime.
 
-use super::raw::{RawBuffer, RawBytes, Room};
+use super::raw::{PacketWriter, RawBuffer, RawBytes};
 use crate::error::Result;
 use crate::vector::Layout;
 use alloc::vec::Vec;
@@ -103,11 +103,11 @@ impl From<RawPieces<RawBuffer>> for RawPieces<RawBytes> {
 
 impl RawPieces<RawBytes> {
     /// Writes the `len` bytes from `offset` on to `room`.
-    pub(crate) fn gather_from(&self, offset: u64, len: usize, room: &mut Room<'_>) {
+    pub(crate) fn gather_from(&self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) {
         let mut done = 0;
         while let Some(part) = self.part_at(offset + done, len as u64 - done).filter(|part| !part.is_empty())
         {
-            done += room.put(part) as u64;
+            done += writer.put(part) as u64;
         }
     }
 }

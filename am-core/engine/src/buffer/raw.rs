@@ -297,7 +297,7 @@ const PAST_CACHES_BYTES_MIN: usize = 512;
 /// It ends with the call that is given it. Its lifetime makes that so: two calls have different ones, so that a body cannot exchange
 /// the room of one packet for that of another.
 #[derive(Debug)]
-pub struct Room<'a> {
+pub struct PacketWriter<'a> {
     at: NonNull<u8>,
     len: usize,
     used: usize,
@@ -305,7 +305,7 @@ pub struct Room<'a> {
     _lives: PhantomData<&'a mut [u8]>,
 }
 
-impl<'a> Room<'a> {
+impl<'a> PacketWriter<'a> {
     /// All of a slice, for fabrics that have no NIC's buffer.
     #[must_use]
     pub fn over(bytes: &'a mut [u8]) -> Self {
@@ -382,9 +382,9 @@ mod tests {
         for (start, len) in (0..65).flat_map(|start| [511, 512, 575, 640, 700, 1100].map(|len| (start, len)))
         {
             let mut to = vec![0u8; start + len + 1];
-            let mut room = Room::over(&mut to[start..start + len]).past_caches();
-            assert_eq!(room.put_slice(&source[start..]), len, "it is cut to the room");
-            assert_eq!(room.remaining(), 0);
+            let mut writer = PacketWriter::over(&mut to[start..start + len]).past_caches();
+            assert_eq!(writer.put_slice(&source[start..]), len, "it is cut to the room");
+            assert_eq!(writer.remaining(), 0);
             assert_eq!(to[start..start + len], source[start..start + len], "{len} bytes from {start} on");
             assert!(to[..start].iter().all(|&byte| byte == 0) && to[start + len] == 0);
         }

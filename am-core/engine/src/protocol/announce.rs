@@ -3,13 +3,13 @@
 
 use super::outstanding::{End, Op, State};
 use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_HEAD_BYTES, pack};
-use super::reassembly::{Incoming, Ranges, Stage, Tail, room_of};
+use super::reassembly::{Incoming, Ranges, Stage, Tail, capacity_of};
 use super::statistics::Statistics;
 use super::{Cold, Engine, Packet, granted, malformed};
 use crate::buffer::{Access, Arrived, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
 use crate::error::{Error, RangeFault, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
-use crate::handler::{Answer, Completion, Delivered, HandlerSet, Message, Place, Scatter, Ticket};
+use crate::handler::{Answer, Completion, Delivered, Destination, HandlerSet, Message, Scatter, Ticket};
 use crate::transfer::{Class, OpId, Transfer};
 use crate::user_code::UserCode;
 use alloc::borrow::ToOwned;
@@ -54,7 +54,7 @@ impl<U: UserCode> Engine<U> {
         let len = announcement.len;
         let id = packet::handler_of(packet.label);
         let answer = if id == packet::PUT_BY_PIECES {
-            place_of_put(fabric, packet, uhdr, len)
+            destination_of_put(fabric, packet, uhdr, len)
         } else {
             let here = (len == 0).then_some(Arrived::private(&[]));
             let ticket = self.next_ticket;
@@ -64,21 +64,21 @@ impl<U: UserCode> Engine<U> {
                 |()| answer.ok_or_else(|| super::receive::unknown_handler(packet.label, &message, handlers)),
             )
         };
-        let (place, completion) = match answer {
+        let (destination, completion) = match answer {
             Ok(answer) => answer.into_parts(),
             Err(error) => {
                 self.refuse_later(packet.from, packet.class, announcement.op, error);
                 return Ok(());
             }
         };
-        let waits = matches!(place, Place::Later);
+        let waits = matches!(destination, Destination::Later);
         // A message that waits for its place holds no room of its origin: others must be able to pass it.
         tail.reserved = !waits;
         let incoming = Incoming {
             source: packet.from,
             len,
-            room: room_of(&place, len),
-            place,
+            capacity: capacity_of(&destination, len),
+            destination,
             completion,
             stage: if waits {
                 Stage::Waiting { kept: None }
@@ -130,18 +130,18 @@ impl<U: UserCode> Engine<U> {
     pub fn accept<F: Fabric, H: HandlerSet>(
         &mut self,
         ticket: Ticket,
-        place: Place,
+        destination: Destination,
         completion: Completion,
         fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let user = self.user;
         let incoming = self.waiting(ticket)?;
-        if matches!(place, Place::Later) {
+        if matches!(destination, Destination::Later) {
             return Ok(());
         }
-        incoming.room = room_of(&place, incoming.len);
-        incoming.place = place;
+        incoming.capacity = capacity_of(&destination, incoming.len);
+        incoming.destination = destination;
         incoming.completion = completion;
         let fetching = Stage::Fetching { issued: 0, in_flight: 0 };
         if let Stage::Waiting { kept: Some(kept) } = core::mem::replace(&mut incoming.stage, fetching) {
@@ -179,7 +179,7 @@ impl<U: UserCode> Engine<U> {
         handlers: &mut H,
     ) -> Result<()> {
         let Some(incoming) = self.incoming.get(key) else { return Ok(()) };
-        if incoming.room == 0 {
+        if incoming.capacity == 0 {
             return self.end_incoming(key, fabric, handlers);
         }
         if incoming.grant.is_none() {
@@ -226,14 +226,14 @@ impl<U: UserCode> Engine<U> {
             let next = self.ops.next_key();
             let Some(incoming) = self.incoming.get_mut(key) else { return Ok(true) };
             let Stage::Fetching { issued, in_flight } = incoming.stage else { return Ok(true) };
-            let left = incoming.room - issued;
+            let left = incoming.capacity - issued;
             if incoming.failed.is_some() || left == 0 {
                 if in_flight == 0 {
                     self.end_incoming(key, fabric, handlers)?;
                 }
                 return Ok(true);
             }
-            let through_sink = matches!(incoming.place, Place::Sink(_) | Place::Scatter(_));
+            let through_sink = matches!(incoming.destination, Destination::Sink(_) | Destination::Scatter(_));
             if in_flight >= if through_sink { 1 } else { READS_AT_ONCE } {
                 return Ok(true);
             }
@@ -259,7 +259,7 @@ impl<U: UserCode> Engine<U> {
             };
             let started = match incoming.part(&*fabric, issued, len) {
                 Ok(Some(to)) => fabric.read(from, to, OpId(next)),
-                Ok(None) => Err(Error::LocalRange { offset: issued, len, region_len: incoming.room }),
+                Ok(None) => Err(Error::LocalRange { offset: issued, len, region_len: incoming.capacity }),
                 Err(error) => Err(error),
             };
             match started {
@@ -318,7 +318,7 @@ impl<U: UserCode> Engine<U> {
             *in_flight -= 1;
             let offset = *issued - len;
             let taken = match result {
-                Ok(_) if matches!(incoming.place, Place::Sink(_) | Place::Scatter(_)) => {
+                Ok(_) if matches!(incoming.destination, Destination::Sink(_) | Destination::Scatter(_)) => {
                     through_bounce(self.user, fabric, incoming, offset, len)
                 }
                 result => result.map(|_| ()),
@@ -335,8 +335,8 @@ impl<U: UserCode> Engine<U> {
         incoming.stage = Stage::Pieces { received: Ranges::default() };
         let class = if incoming.tail.reserved { Class::Answer } else { Class::OneWay };
         incoming.tail.reserved = false;
-        let (op, room, source) = (incoming.tail.op, incoming.room, incoming.source);
-        let accepted = pack([&op.to_le_bytes(), &key.to_le_bytes(), &room.to_le_bytes()]);
+        let (op, capacity, source) = (incoming.tail.op, incoming.capacity, incoming.source);
+        let accepted = pack([&op.to_le_bytes(), &key.to_le_bytes(), &capacity.to_le_bytes()]);
         self.send_control(fabric, source, class, packet::label(Kind::Accepted, FIRST), accepted)
     }
 
@@ -350,16 +350,16 @@ impl<U: UserCode> Engine<U> {
         let Some(incoming) = incoming else {
             return Err(malformed(packet.from, "a piece of a message that this task does not expect"));
         };
-        let room = incoming.room;
+        let capacity = incoming.capacity;
         let Stage::Pieces { received } = &mut incoming.stage else {
             return Err(malformed(packet.from, "a piece of a message that was not to be sent in pieces"));
         };
         let len = bytes.len() as u64;
-        let inside = offset.checked_add(len).is_some_and(|end| end <= room);
+        let inside = offset.checked_add(len).is_some_and(|end| end <= capacity);
         if len == 0 || !inside || !received.insert(offset, len) {
             return Err(malformed(packet.from, "a piece outside of its message, or one that came twice"));
         }
-        let whole = received.covered() == room;
+        let whole = received.covered() == capacity;
         incoming.tail.reserved |= packet.class == Class::Request;
         if let Err(error) = incoming.put(self.user, fabric, offset, bytes) {
             incoming.failed.get_or_insert_with(|| Box::new(error));
@@ -409,14 +409,14 @@ impl<U: UserCode> Engine<U> {
         handlers: &mut H,
     ) -> Result<()> {
         let Some(incoming) = self.take_incoming(key) else { return Ok(()) };
-        let Incoming { source, len, room, place, completion, tail, failed, .. } = incoming;
-        let buffer = match place {
-            Place::Owned(buffer) => Some(buffer),
-            Place::Scatter(scatter) => scatter.into_buffer(),
+        let Incoming { source, len, capacity, destination, completion, tail, failed, .. } = incoming;
+        let buffer = match destination {
+            Destination::Owned(buffer) => Some(buffer),
+            Destination::Scatter(scatter) => scatter.into_buffer(),
             _ => None,
         };
         let (placed, outcome) = match failed {
-            None => (room, Ok(())),
+            None => (capacity, Ok(())),
             Some(error) => (0, Err(error)),
         };
         Statistics::add(&mut self.statistics.messages_received, 1);
@@ -474,8 +474,8 @@ pub(crate) fn keep_whole(
     Cold::New(Box::new(Incoming {
         source,
         len,
-        room: len,
-        place: Place::Later,
+        capacity: len,
+        destination: Destination::Later,
         completion,
         stage: Stage::Waiting { kept: Some(here.to_vec()) },
         grant: None,
@@ -501,18 +501,18 @@ fn through_bounce<F: Fabric>(
 }
 
 /// A put that comes as a message: its place is what it names, if that is exposed for writing.
-fn place_of_put<F: Fabric>(fabric: &F, packet: Packet<'_>, uhdr: &[u8], len: u64) -> Result<Answer> {
+fn destination_of_put<F: Fabric>(fabric: &F, packet: Packet<'_>, uhdr: &[u8], len: u64) -> Result<Answer> {
     let mut fields = Fields(uhdr);
     let (Some(region), Some(generation), Some(offset)) = (fields.u32(), fields.u32(), fields.u64()) else {
-        return Err(malformed(packet.from, "a put without its place"));
+        return Err(malformed(packet.from, "a put without its destination"));
     };
     let grant = Grant { region, generation };
     super::for_programs(packet, grant, offset, len)?;
     let range = ExposedRange { grant, offset, len };
-    let place = match fields.u64() {
+    let destination = match fields.u64() {
         None => {
             granted(fabric, grant, offset, len, Access::WRITE)?;
-            Place::Exposed(range)
+            Destination::Exposed(range)
         }
         Some(code) if packet::scattered_layout(code, fields).is_none() => {
             let words = granted(fabric, grant, offset, len, Access::WRITE)?;
@@ -527,7 +527,7 @@ fn place_of_put<F: Fabric>(fabric: &F, packet: Packet<'_>, uhdr: &[u8], len: u64
             if !(words.at().addr().get() as u64).is_multiple_of(size) {
                 return Err(Error::Misaligned { offset, size });
             }
-            Place::Scatter(Box::new(Scatter::words(range, width, operation)?))
+            Destination::Scatter(Box::new(Scatter::words(range, width, operation)?))
         }
         Some(code) => {
             let Some(layout) = packet::scattered_layout(code, fields).filter(|layout| layout.len() == len)
@@ -536,10 +536,10 @@ fn place_of_put<F: Fabric>(fabric: &F, packet: Packet<'_>, uhdr: &[u8], len: u64
             };
             let span = layout.span();
             granted(fabric, grant, offset, span, Access::WRITE)?;
-            Place::Scatter(Box::new(Scatter::exposed(ExposedRange { len: span, ..range }, layout)?))
+            Destination::Scatter(Box::new(Scatter::exposed(ExposedRange { len: span, ..range }, layout)?))
         }
     };
-    Ok(Answer::new(place, Completion::None))
+    Ok(Answer::new(destination, Completion::None))
 }
 
 /// The parts of a piece: number, offset, bytes.

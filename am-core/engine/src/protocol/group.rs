@@ -8,7 +8,7 @@ use super::ask::atomic_code;
 use super::outstanding::{Data, End, Op, State};
 use super::packet::{self, pack};
 use super::send::{Begun, Started, refuse_operation_grant};
-use crate::buffer::{Executor, RawBuffer, RawBytes, RawPieces, RemoteAddress, Room};
+use crate::buffer::{Executor, PacketWriter, RawBuffer, RawBytes, RawPieces, RemoteAddress};
 use crate::counter::Counter;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer};
@@ -153,14 +153,15 @@ impl<U: UserCode> Engine<U> {
         mut data: PiecesFrom,
         group: u32,
     ) -> Result<()> {
-        let place_max = self.uhdr_bytes_max();
+        let destination_bytes_max = self.uhdr_bytes_max();
         while data.start < layout.len() {
-            let (place, len) = packet::scattered_place(to, layout, data.start, place_max);
+            let (destination, len) =
+                packet::scattered_destination(to, layout, data.start, destination_bytes_max);
             let end = End { part_of: Some(group), ..End::default() };
             let mut op = Op { peer, len, end, state: State::Fence };
             let key = self.ops.reserve()?;
             let part = Data::Parts(Box::new(PiecesOf { from: data.clone(), len }));
-            if let Started::Ongoing = self.announce_placed(fabric, key, &mut op, part, &place, (0, 0))? {
+            if let Started::Ongoing = self.announce_put(fabric, key, &mut op, part, &destination, (0, 0))? {
                 let op = self.ops.insert(op)?;
                 self.count_part(group, Begun::Ongoing(op));
             }
@@ -271,7 +272,7 @@ impl<U: UserCode> Engine<U> {
         group: u32,
     ) -> Result<()> {
         let Some(rest) = operands.part(at, operands.len() - at) else { return Ok(()) };
-        let place = pack([
+        let destination = pack([
             &to.grant.region.to_le_bytes(),
             &to.grant.generation.to_le_bytes(),
             &to.offset.to_le_bytes(),
@@ -282,7 +283,7 @@ impl<U: UserCode> Engine<U> {
         let key = self.ops.reserve()?;
         let operands = Data::Bytes(rest);
         if let Started::Ongoing =
-            self.announce_placed(fabric, key, &mut op, operands, place.as_slice(), (0, 0))?
+            self.announce_put(fabric, key, &mut op, operands, destination.as_slice(), (0, 0))?
         {
             let op = self.ops.insert(op)?;
             self.count_part(group, Begun::Ongoing(op));
@@ -310,8 +311,8 @@ impl Parts for PiecesOf {
         self.len
     }
 
-    fn write_part(&mut self, offset: u64, len: usize, room: &mut Room<'_>) -> Result<()> {
-        self.from.pieces.gather_from(self.from.start + offset, len, room);
+    fn write_part(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) -> Result<()> {
+        self.from.pieces.gather_from(self.from.start + offset, len, writer);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use super::reassembly::Ranges;
 use super::slab::Slab;
 use super::statistics::Statistics;
 use super::tally::Tally;
-use crate::buffer::{Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress, Room};
+use crate::buffer::{Grant, InlineBytes, JobBuffer, PacketWriter, RawBuffer, RawBytes, RemoteAddress};
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Outcome, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
@@ -102,9 +102,9 @@ impl<B: Body> Body for Headed<'_, B> {
         self.head.len() + self.body.len()
     }
 
-    fn write(&mut self, room: &mut Room<'_>) -> Result<()> {
-        room.put_slice(self.head);
-        self.body.write(room)
+    fn write(&mut self, writer: &mut PacketWriter<'_>) -> Result<()> {
+        writer.put_slice(self.head);
+        self.body.write(writer)
     }
 }
 

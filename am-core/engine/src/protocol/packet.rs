@@ -272,27 +272,27 @@ pub(crate) const FOURTH: HandlerId = HandlerId(3);
 pub(crate) const PIECE_HEAD_BYTES: usize = 12;
 
 /// Instead of the code of an accumulation: a strided place; a list of blocks.
-const PLACE_STRIDED: u64 = 0x100;
-const PLACE_LIST: u64 = 0x101;
+const LAYOUT_STRIDED: u64 = 0x100;
+const LAYOUT_LIST: u64 = 0x101;
 
 /// The place of the bytes of a put from `position` of `layout` on, in at most `bytes_max` bytes, and how many bytes of the put have
 /// their place in it.
-pub(crate) fn scattered_place(
+pub(crate) fn scattered_destination(
     to: RemoteAddress,
     layout: &Layout,
     position: u64,
     bytes_max: usize,
 ) -> (Vec<u8>, u64) {
-    let mut place = Vec::with_capacity(bytes_max);
-    let mut push = |word: u64| place.extend_from_slice(&word.to_le_bytes());
+    let mut destination = Vec::with_capacity(bytes_max);
+    let mut push = |word: u64| destination.extend_from_slice(&word.to_le_bytes());
     push(u64::from(to.grant.region) | u64::from(to.grant.generation) << 32);
     if let Some((offset, block, stride, count)) = layout.as_strided().filter(|_| position == 0) {
         push(to.offset.wrapping_add(offset));
-        [PLACE_STRIDED, block, stride, count].into_iter().for_each(&mut push);
-        return (place, layout.len());
+        [LAYOUT_STRIDED, block, stride, count].into_iter().for_each(&mut push);
+        return (destination, layout.len());
     }
     push(to.offset);
-    push(PLACE_LIST);
+    push(LAYOUT_LIST);
     let mut len = 0;
     for _ in 0..bytes_max.saturating_sub(24) / 16 {
         let Some(block) = layout.block_at(position + len) else { break };
@@ -300,17 +300,17 @@ pub(crate) fn scattered_place(
         push(block.len);
         len += block.len;
     }
-    (place, len)
+    (destination, len)
 }
 
 /// What follows the code in such a place; `None` if it is no layout.
 pub(crate) fn scattered_layout(code: u64, mut fields: Fields<'_>) -> Option<Layout> {
     match code {
-        PLACE_STRIDED => {
+        LAYOUT_STRIDED => {
             let (block, stride, count) = (fields.u64()?, fields.u64()?, fields.u64()?);
             Layout::strided(0, block, stride, count).ok()
         }
-        PLACE_LIST => {
+        LAYOUT_LIST => {
             let blocks = core::iter::from_fn(|| Some(Block { offset: fields.u64()?, len: fields.u64()? }));
             Layout::list(blocks).ok()
         }

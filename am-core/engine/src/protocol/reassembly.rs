@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::buffer::{Access, Arrived, ExposedRange, Grant, JobBuffer, RawBuffer};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer};
-use crate::handler::{Completion, Place};
+use crate::handler::{Completion, Destination};
 
 use super::granted;
 use super::packet::MessageHead;
@@ -82,8 +82,8 @@ pub(crate) struct Incoming {
     /// The number of bytes of user data that the origin has.
     pub(crate) len: u64,
     /// The number of them that fit into the destination.
-    pub(crate) room: u64,
-    pub(crate) place: Place,
+    pub(crate) capacity: u64,
+    pub(crate) destination: Destination,
     pub(crate) completion: Completion,
     pub(crate) stage: Stage,
     /// The origin's memory, as long as it may be read directly.
@@ -140,33 +140,33 @@ impl Incoming {
         offset: u64,
         bytes: Arrived<'_>,
     ) -> Result<()> {
-        let room = self.room.saturating_sub(offset);
-        let bytes = bytes.take(usize::try_from(room).unwrap_or(usize::MAX));
+        let capacity = self.capacity.saturating_sub(offset);
+        let bytes = bytes.take(usize::try_from(capacity).unwrap_or(usize::MAX));
         if bytes.is_empty() {
             return Ok(());
         }
-        match &mut self.place {
-            Place::Nowhere | Place::Later => {}
-            Place::Raw(to) => {
+        match &mut self.destination {
+            Destination::Nowhere | Destination::Later => {}
+            Destination::Raw(to) => {
                 if let Some(part) = to.part(offset as usize, bytes.len()) {
                     bytes.copy_to_buffer(part);
                 }
             }
-            Place::Owned(to) => {
+            Destination::Owned(to) => {
                 if let Some(part) = to.get_mut(offset as usize..) {
                     bytes.copy_to(part);
                 }
             }
-            Place::Exposed(ExposedRange { grant, offset: start, .. }) => {
+            Destination::Exposed(ExposedRange { grant, offset: start, .. }) => {
                 let at = start.wrapping_add(offset);
                 let to = granted(fabric, *grant, at, bytes.len() as u64, Access::OWNER)?;
                 bytes.copy_to_buffer(to);
             }
-            Place::Scatter(scatter) => {
+            Destination::Scatter(scatter) => {
                 let owned = |grant, offset, len| granted(fabric, grant, offset, len, Access::OWNER);
                 scatter.put(owned, offset, bytes)?;
             }
-            Place::Sink(sink) => {
+            Destination::Sink(sink) => {
                 user_code::run(user, self.source.endpoint, "sink", || sink.take(offset, bytes))?
             }
         }
@@ -178,14 +178,14 @@ impl Incoming {
     /// # Errors
     /// The destination is no longer exposed.
     pub(crate) fn part<F: Fabric>(&self, fabric: &F, offset: u64, len: u64) -> Result<Option<RawBuffer>> {
-        Ok(match &self.place {
-            Place::Nowhere | Place::Later => None,
-            Place::Raw(to) => to.part(offset as usize, len as usize),
-            Place::Owned(to) => to.raw().part(offset as usize, len as usize),
-            Place::Exposed(ExposedRange { grant, offset: start, .. }) => {
+        Ok(match &self.destination {
+            Destination::Nowhere | Destination::Later => None,
+            Destination::Raw(to) => to.part(offset as usize, len as usize),
+            Destination::Owned(to) => to.raw().part(offset as usize, len as usize),
+            Destination::Exposed(ExposedRange { grant, offset: start, .. }) => {
                 Some(granted(fabric, *grant, start.wrapping_add(offset), len, Access::OWNER)?)
             }
-            Place::Sink(_) | Place::Scatter(_) => {
+            Destination::Sink(_) | Destination::Scatter(_) => {
                 self.bounce.as_ref().and_then(|bounce| bounce.raw().part(0, len as usize))
             }
         })
@@ -194,30 +194,30 @@ impl Incoming {
     /// Leaks the memory that a read under way writes to.
     pub(crate) fn leak_if_read_into(&mut self) {
         if let Stage::Fetching { in_flight: 1.., .. } = self.stage {
-            core::mem::forget(core::mem::replace(&mut self.place, Place::Nowhere));
+            core::mem::forget(core::mem::replace(&mut self.destination, Destination::Nowhere));
             core::mem::forget(self.bounce.take());
         }
     }
 
     /// Whether its destination is in the memory of this grant.
     pub(crate) fn is_into(&self, own: Grant) -> bool {
-        match &self.place {
-            Place::Exposed(range) => range.grant == own,
-            Place::Scatter(scatter) => scatter.is_into(own),
+        match &self.destination {
+            Destination::Exposed(range) => range.grant == own,
+            Destination::Scatter(scatter) => scatter.is_into(own),
             _ => false,
         }
     }
 }
 
 /// How many bytes of a message of `len` bytes fit into a destination.
-pub(crate) fn room_of(place: &Place, len: u64) -> u64 {
-    match place {
-        Place::Nowhere => 0,
-        Place::Raw(to) => len.min(to.len() as u64),
-        Place::Owned(to) => len.min(to.len() as u64),
-        Place::Exposed(range) => len.min(range.len),
-        Place::Scatter(scatter) => len.min(scatter.len()),
-        Place::Sink(_) | Place::Later => len,
+pub(crate) fn capacity_of(destination: &Destination, len: u64) -> u64 {
+    match destination {
+        Destination::Nowhere => 0,
+        Destination::Raw(to) => len.min(to.len() as u64),
+        Destination::Owned(to) => len.min(to.len() as u64),
+        Destination::Exposed(range) => len.min(range.len),
+        Destination::Scatter(scatter) => len.min(scatter.len()),
+        Destination::Sink(_) | Destination::Later => len,
     }
 }
 

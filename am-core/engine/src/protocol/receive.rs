@@ -13,8 +13,8 @@ use crate::counter::CounterName;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::{
-    Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, PlainAnswer, PlainCompletion,
-    PlainPlace,
+    Answer, Completion, Delivered, Destination, HandlerId, HandlerSet, Message, PlainAnswer, PlainCompletion,
+    PlainDestination,
 };
 use crate::transfer::Class;
 use crate::user_code::{self, UserCode};
@@ -184,18 +184,18 @@ impl<U: UserCode> Engine<U> {
         if let Err(error) = run_header(self.user, handlers, packet.label, &message, &mut answer) {
             return self.refused(packet, error);
         }
-        let PlainAnswer { place, completion } = match answer {
+        let PlainAnswer { destination, completion } = match answer {
             Some(Answer::Plain(answer)) => answer,
-            Some(Answer::Full(place, completion)) => {
-                self.settle(fabric, packet.origin(), head, (place, completion), here);
+            Some(Answer::Full(destination, completion)) => {
+                self.settle(fabric, packet.origin(), head, (destination, completion), here);
                 return Due::Cold;
             }
             None => return self.refused(packet, unknown_handler(packet.label, &message, handlers)),
         };
-        let placed = match place {
-            PlainPlace::Nowhere => 0,
-            PlainPlace::Raw(to) => here.copy_to_buffer(to),
-            PlainPlace::Exposed(ExposedRange { grant, offset, len }) => {
+        let placed = match destination {
+            PlainDestination::Nowhere => 0,
+            PlainDestination::Raw(to) => here.copy_to_buffer(to),
+            PlainDestination::Exposed(ExposedRange { grant, offset, len }) => {
                 match granted(fabric, grant, offset, len, Access::OWNER) {
                     Ok(to) => here.copy_to_buffer(to),
                     Err(error) => return self.refused(packet, error),
@@ -245,7 +245,7 @@ impl<U: UserCode> Engine<U> {
         fabric: &F,
         origin: Origin,
         head: MessageHead,
-        answer: (Place, Completion),
+        answer: (Destination, Completion),
         here: Arrived<'_>,
     ) {
         match self.place_whole(fabric, origin, head, answer, here) {
@@ -259,33 +259,33 @@ impl<U: UserCode> Engine<U> {
         fabric: &F,
         Origin { from: source, class, .. }: Origin,
         head: MessageHead,
-        (place, completion): (Place, Completion),
+        (destination, completion): (Destination, Completion),
         here: Arrived<'_>,
     ) -> Result<Cold> {
         let mut buffer = None;
-        let placed = match place {
-            Place::Nowhere => 0,
-            Place::Raw(to) => here.copy_to_buffer(to),
-            Place::Exposed(ExposedRange { grant, offset, len }) => {
+        let placed = match destination {
+            Destination::Nowhere => 0,
+            Destination::Raw(to) => here.copy_to_buffer(to),
+            Destination::Exposed(ExposedRange { grant, offset, len }) => {
                 here.copy_to_buffer(granted(fabric, grant, offset, len, Access::OWNER)?)
             }
-            Place::Owned(mut to) => {
+            Destination::Owned(mut to) => {
                 let placed = here.copy_to(&mut to);
                 buffer = Some(to);
                 placed
             }
-            Place::Sink(mut sink) => {
+            Destination::Sink(mut sink) => {
                 user_code::run(self.user, source.endpoint, "sink", || sink.take(0, here))?;
                 here.len()
             }
-            Place::Scatter(mut scatter) => {
+            Destination::Scatter(mut scatter) => {
                 let len = here.len().min(usize::try_from(scatter.len()).unwrap_or(usize::MAX));
                 let owned = |grant, offset, len| granted(fabric, grant, offset, len, Access::OWNER);
                 scatter.put(owned, 0, here.take(len))?;
                 buffer = scatter.into_buffer();
                 len
             }
-            Place::Later => {
+            Destination::Later => {
                 return Ok(announce::keep_whole(source, class, head, here, completion));
             }
         };

@@ -40,7 +40,7 @@ pub(crate) enum From {
 enum Turn {
     Finished,
     More,
-    NoRoom,
+    NoCredit,
 }
 
 impl<U: UserCode> Engine<U> {
@@ -64,7 +64,7 @@ impl<U: UserCode> Engine<U> {
             let turn = self.post_pieces(fabric, &mut stream, handlers);
             moved |= matches!(turn, Ok(Turn::Finished | Turn::More));
             match turn {
-                Ok(Turn::More | Turn::NoRoom) => self.streams.push_back(stream),
+                Ok(Turn::More | Turn::NoCredit) => self.streams.push_back(stream),
                 _ => self.no_longer_asks(&stream),
             }
             turn?;
@@ -123,7 +123,7 @@ impl<U: UserCode> Engine<U> {
             };
             if outcome == Outcome::Retry {
                 Statistics::add(&mut self.statistics.retries, 1);
-                return Ok(Turn::NoRoom);
+                return Ok(Turn::NoCredit);
             }
             stream.sent += len;
             Statistics::add(&mut self.statistics.pieces_sent, 1);

@@ -118,7 +118,7 @@ pub enum Posted {
     /// It has gone.
     Sent,
     /// There is no room now.
-    NoRoom,
+    NoCredit,
     /// It takes more than one packet, or something waits before it.
     NotWhole,
 }
@@ -184,7 +184,7 @@ impl<U: UserCode> Engine<U> {
         } else {
             return Ok(Posted::NotWhole);
         };
-        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoRoom })
+        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })
     }
 
     /// Puts bytes and posts the notice for the target's counter, where that takes no more than a copy and writing a completion entry;
@@ -203,7 +203,7 @@ impl<U: UserCode> Engine<U> {
         if !self.pending.is_clear() || to.grant.is_for_operation() {
             return false;
         }
-        if self.touched.has_notices(target) && place(fabric, to, bytes) {
+        if self.touched.has_notices(target) && store_mapped(fabric, to, bytes) {
             let label = packet::label(Kind::Notify, FIRST);
             return fabric.try_post_inline(target.index, Class::OneWay, label, &notice(counter));
         }
@@ -230,7 +230,7 @@ impl<U: UserCode> Engine<U> {
             return Ok(Posted::NotWhole);
         }
         let outcome = match fabric.find_mapped(to, bytes.len() as u64) {
-            Ok(true) if place(fabric, to, bytes) => {
+            Ok(true) if store_mapped(fabric, to, bytes) => {
                 self.touched.mark_notice(target);
                 let label = packet::label(Kind::Notify, FIRST);
                 fabric.post_inline(target.index, Class::OneWay, label, &notice(counter))?
@@ -244,7 +244,7 @@ impl<U: UserCode> Engine<U> {
             // Closed meanwhile, or not open for reading: `write` asks for less, and says what is wrong.
             _ => return Ok(Posted::NotWhole),
         };
-        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoRoom })
+        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })
     }
 
     /// Sends a message.
@@ -446,7 +446,7 @@ impl<U: UserCode> Engine<U> {
                 }
             }
             Started::Ongoing => self.ops.insert(op).map(Begun::Ongoing),
-            Started::NoRoom => {
+            Started::NoCredit => {
                 let key = self.ops.insert(op)?;
                 self.retry_later(key);
                 Ok(Begun::Ongoing(key))
@@ -471,7 +471,7 @@ impl<U: UserCode> Engine<U> {
                     *posted = true;
                     Ok(Started::Ongoing)
                 }
-                Transfer::Retry => Ok(Started::NoRoom),
+                Transfer::Retry => Ok(Started::NoCredit),
                 Transfer::Staged => {
                     op.state = State::Asked { to, received: Ranges::default() };
                     let len = to.len() as u64;
@@ -497,7 +497,7 @@ impl<U: UserCode> Engine<U> {
                         *posted = true;
                         Ok(Started::Ongoing)
                     }
-                    Atomic::Retry => Ok(Started::NoRoom),
+                    Atomic::Retry => Ok(Started::NoCredit),
                     Atomic::AtOwner => {
                         let (first, second) = operands(operation);
                         let ask = pack([
@@ -540,15 +540,15 @@ impl<U: UserCode> Engine<U> {
                 self.notify(fabric, peer, notify)?;
                 Ok(Started::Ongoing)
             }
-            Transfer::Retry => Ok(Started::NoRoom),
+            Transfer::Retry => Ok(Started::NoCredit),
             Transfer::Staged => {
-                let place = pack([
+                let destination = pack([
                     &to.grant.region.to_le_bytes(),
                     &to.grant.generation.to_le_bytes(),
                     &to.offset.to_le_bytes(),
                 ]);
                 let counters = (notify, completion_counter);
-                self.announce_placed(fabric, key, op, Data::Bytes(bytes), place.as_slice(), counters)
+                self.announce_put(fabric, key, op, Data::Bytes(bytes), destination.as_slice(), counters)
             }
         }
     }
@@ -566,13 +566,13 @@ impl<U: UserCode> Engine<U> {
 
     /// A put to memory that there is no way into, or an accumulation for the owner, becomes a message that the engine at the
     /// target places: `place` says where.
-    pub(super) fn announce_placed<F: Fabric>(
+    pub(super) fn announce_put<F: Fabric>(
         &mut self,
         fabric: &mut F,
         key: u32,
         op: &mut Op,
         data: Data,
-        place: &[u8],
+        destination: &[u8],
         (target_counter, completion_counter): (u32, u32),
     ) -> Result<Started> {
         let grant = match &data {
@@ -581,10 +581,10 @@ impl<U: UserCode> Engine<U> {
             }
             _ => None,
         };
-        let head = MessageHead { uhdr_len: place.len() as u16, target_counter, completion_counter };
+        let head = MessageHead { uhdr_len: destination.len() as u16, target_counter, completion_counter };
         let announcement = Announcement { len: data.len(), op: key, grant };
         let mut front = FrontBytes::default();
-        front.fill(head, Some(announcement), place, FRONT_BYTES_MAX)?;
+        front.fill(head, Some(announcement), destination, FRONT_BYTES_MAX)?;
         let label = packet::label(Kind::Request, PUT_BY_PIECES);
         // The target tells when it is in place: the answer bumps the completion counter.
         op.end.completion = None;
@@ -636,7 +636,7 @@ impl<U: UserCode> Engine<U> {
                 op.end = taken.end;
             }
             match started {
-                Ok(Started::NoRoom) => {
+                Ok(Started::NoCredit) => {
                     self.retries.push_front(key);
                     break;
                 }
@@ -726,8 +726,8 @@ impl<U: UserCode> Engine<U> {
 
 /// Copies bytes to memory of a peer that was found mapped; whether it was.
 #[inline(always)]
-fn place<F: Fabric>(fabric: &mut F, to: RemoteAddress, bytes: &[u8]) -> bool {
-    fabric.lend_mapped(to, bytes.len() as u64, |place| place.write(0, bytes)) == Some(true)
+fn store_mapped<F: Fabric>(fabric: &mut F, to: RemoteAddress, bytes: &[u8]) -> bool {
+    fabric.lend_mapped(to, bytes.len() as u64, |mapped| mapped.write(0, bytes)) == Some(true)
 }
 
 /// The packet that tells the target of a put that is in place.
@@ -751,7 +751,7 @@ fn put_packet(to: RemoteAddress, bytes: &[u8], counter: CounterName) -> Option<I
 pub(super) enum Started {
     Over(u64),
     Ongoing,
-    NoRoom,
+    NoCredit,
 }
 
 /// User data that have not been recorded yet.

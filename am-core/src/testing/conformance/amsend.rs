@@ -4,11 +4,11 @@ use super::Check;
 use super::common::{
     Shared, UNTOUCHED, everyone, lengths, new_counter, next, pattern, previous, register, until, untouched,
 };
-use crate::buffer::{Access, Arrived, JobBuffer, Room};
+use crate::buffer::{Access, Arrived, JobBuffer, PacketWriter};
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::fabric::Fabric;
-use crate::handler::{Answer, Completion, Place, Sink};
+use crate::handler::{Answer, Completion, Destination, Sink};
 use crate::transfer::Gatherer;
 use crate::{AmOptions, Amsend};
 
@@ -38,7 +38,7 @@ fn every_length_owned<F: Fabric>(context: &mut Context<F>) {
             buffer,
             Completion::Call(Box::new(move |delivered| {
                 delivered.outcome.expect("delivered");
-                let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                let bytes = delivered.buffer.expect("the buffer of Destination::Owned").to_vec();
                 received.with(|all| all.push((delivered.source.task.0, delivered.placed, bytes)));
             })),
         )
@@ -116,7 +116,7 @@ fn every_length_sink<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, move |message| {
         for_handler.with(|into| *into = vec![0; message.len as usize]);
         let sink = Box::new(Scatter { into: for_handler.clone() });
-        Answer::new(Place::Sink(sink), Completion::Bump(arrived))
+        Answer::new(Destination::Sink(sink), Completion::Bump(arrived))
     });
     for len in lengths(context) {
         let udata = pattern(context.task().0, len);
@@ -140,10 +140,10 @@ impl Gatherer for EverySecond {
         self.bytes.len() as u64 / 2
     }
 
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
+    fn gather(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) {
         let from = 2 * offset as usize;
         let chosen = every_second(&self.bytes[from..from + 2 * len]);
-        assert_eq!(room.put_slice(&chosen), len, "room for what was asked");
+        assert_eq!(writer.put_slice(&chosen), len, "room for what was asked");
     }
 }
 
@@ -191,7 +191,7 @@ fn register_owned<F: Fabric>(context: &mut Context<F>, received: &Received) -> c
         Answer::owned(
             JobBuffer::zeroed(message.len as usize),
             Completion::Call(Box::new(move |delivered| {
-                let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                let bytes = delivered.buffer.expect("the buffer of Destination::Owned").to_vec();
                 received.with(|all| all.push((delivered.source.task.0, delivered.placed, bytes)));
             })),
         )
@@ -207,7 +207,7 @@ fn truncated<F: Fabric>(context: &mut Context<F>) {
         Answer::owned(
             JobBuffer::zeroed(message.len as usize / 2),
             Completion::Call(Box::new(move |delivered| {
-                let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                let bytes = delivered.buffer.expect("the buffer of Destination::Owned").to_vec();
                 told.with(|told| told.push((delivered.len, delivered.placed, bytes)));
             })),
         )

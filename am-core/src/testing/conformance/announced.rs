@@ -22,7 +22,7 @@ fn many_at_once<F: Fabric>(context: &mut Context<F>) {
             JobBuffer::zeroed(message.len as usize),
             Completion::Call(Box::new(move |delivered| {
                 delivered.outcome.expect("delivered");
-                let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                let bytes = delivered.buffer.expect("the buffer of Destination::Owned").to_vec();
                 received.with(|all| all.push((delivered.source.task.0, number, bytes)));
             })),
         )

@@ -6,7 +6,7 @@ use crate::buffer::{Access, Executor, ExposedRange, Grant, JobBuffer, RemoteAddr
 use crate::context::Context;
 use crate::error::{Error, Fault, RangeFault, Refusal};
 use crate::fabric::{AtomicOp, Fabric, Width};
-use crate::handler::{Answer, Completion, HandlerId, Place, Ticket};
+use crate::handler::{Answer, Completion, Destination, HandlerId, Ticket};
 use crate::task::{ContextNumber, Endpoint, TaskId};
 use crate::vector::{Layout, Pieces, PiecesMut};
 use crate::{Accumulation, AmOptions, Amsend, Get, GetOptions, Put, PutOptions};
@@ -378,7 +378,9 @@ fn loans_are_no_places<F: Fabric>(context: &mut Context<F>) {
         let completion = Completion::Call(Box::new(move |delivered| {
             in_completion.with(|got| *got = delivered.buffer.map(|buffer| buffer.to_vec()));
         }));
-        context.accept(ticket, Place::Owned(JobBuffer::zeroed(expected.len())), completion).expect("accept");
+        context
+            .accept(ticket, Destination::Owned(JobBuffer::zeroed(expected.len())), completion)
+            .expect("accept");
         quiet_until(context, || got.with(|got| got.is_some()));
         assert!(got.take().as_ref() == Some(&expected), "what was lent has changed");
         context.wait_owned(handle).expect("a handle of this context").1.expect("sent");
@@ -448,7 +450,7 @@ fn tickets<F: Fabric>(context: &mut Context<F>) {
     for number in [0, 1, 77, u32::MAX] {
         let ticket = Ticket(number);
         let error = context
-            .accept(ticket, Place::Nowhere, crate::handler::Completion::None)
+            .accept(ticket, Destination::Nowhere, crate::handler::Completion::None)
             .expect_err("there is no such message");
         assert_eq!(error.fault(), Fault::Caller);
         assert!(matches!(error, Error::UnknownTicket { ticket } if ticket == number));

@@ -3,7 +3,7 @@
 use super::Check;
 use super::common::{Shared, next, previous, register, until};
 use super::errors::next_error;
-use crate::buffer::{JobBuffer, Room};
+use crate::buffer::{JobBuffer, PacketWriter};
 use crate::context::Context;
 use crate::error::{Error, Fault, Outcome, Refusal};
 use crate::fabric::Fabric;
@@ -27,9 +27,9 @@ impl Gatherer for Breaks {
         self.len as u64
     }
 
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
+    fn gather(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) {
         assert!(offset as usize + len <= self.sound, "as the check wants it");
-        assert_eq!(room.put_slice(&vec![5; len]), len, "room for what was asked");
+        assert_eq!(writer.put_slice(&vec![5; len]), len, "room for what was asked");
     }
 }
 

@@ -6,7 +6,7 @@ use crate::buffer::JobBuffer;
 use crate::context::Context;
 use crate::error::{Error, Fault, Refusal};
 use crate::fabric::Fabric;
-use crate::handler::{Answer, Completion, HandlerId, Place, Ticket};
+use crate::handler::{Answer, Completion, Destination, HandlerId, Ticket};
 use crate::{AmOptions, Amsend};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
@@ -81,12 +81,12 @@ fn accept<F: Fabric>(context: &mut Context<F>, ticket: Ticket, number: u32, len:
         delivered.outcome.expect("delivered");
         in_completion.with(|done| *done = Some(delivered.buffer.expect("an owned place").to_vec()));
     }));
-    let place = Place::Owned(JobBuffer::zeroed(len as usize));
+    let place = Destination::Owned(JobBuffer::zeroed(len as usize));
     context.accept(ticket, place, completion).expect("accept");
     until(context, || done.with(|done| done.is_some()));
     let bytes = done.take().expect("just seen");
     assert!(bytes == pattern(number, len as usize), "message {number} of {len} bytes");
-    let again = context.accept(ticket, Place::Nowhere, Completion::None);
+    let again = context.accept(ticket, Destination::Nowhere, Completion::None);
     assert!(matches!(again, Err(Error::UnknownTicket { .. })), "a ticket is good for one use");
 }
 

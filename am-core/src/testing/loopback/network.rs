@@ -212,25 +212,25 @@ impl State {
     }
 
     /// Whether a packet would be taken now.
-    pub(super) fn has_room(&mut self, own: TaskId, to: Endpoint, class: Class) -> Result<Outcome> {
+    pub(super) fn has_credit(&mut self, own: TaskId, to: Endpoint, class: Class) -> Result<Outcome> {
         self.check(own, to)?;
         if self.tasks[to.task.index()].gone && class != Class::Answer {
             return Err(Error::ContextClosed { endpoint: to, after: String::new() });
         }
         let flow = self.tasks[own.index()].flows[to.task.index()];
         let Config { credits, requests_max, retry_one_in, .. } = self.config;
-        let has_room = match class {
+        let has_credit = match class {
             Class::Answer => true,
             Class::OneWay => flow.unreleased < credits,
             Class::Request => flow.unreleased < credits && flow.reserved < requests_max,
         };
-        if !has_room || (class != Class::Answer && self.random.one_in(retry_one_in)) {
+        if !has_credit || (class != Class::Answer && self.random.one_in(retry_one_in)) {
             return Ok(Outcome::Retry);
         }
         Ok(Outcome::Done)
     }
 
-    /// Takes a packet that [`has_room`](Self::has_room) has just allowed.
+    /// Takes a packet that [`has_credit`](Self::has_credit) has just allowed.
     pub(super) fn post(&mut self, own: TaskId, to: TaskId, class: Class, label: u16, bytes: Bytes) {
         self.write_what_was_posted(own);
         match class {

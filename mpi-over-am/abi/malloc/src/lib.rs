@@ -146,7 +146,7 @@ unsafe fn header(at: *mut c_void) -> Header {
 ///
 /// # Safety
 /// Those of [`header`].
-unsafe fn room(at: *mut c_void) -> usize {
+unsafe fn capacity(at: *mut c_void) -> usize {
     // SAFETY: the caller's.
     let Header { taken, taken_bytes } = unsafe { header(at) };
     taken.addr() + taken_bytes - at.addr()
@@ -250,26 +250,26 @@ pub unsafe extern "C" fn realloc(at: *mut c_void, size: usize) -> *mut c_void {
 #[inline(never)]
 unsafe fn realloc_large(at: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: the block is live.
-    let room = unsafe { room(at) };
+    let capacity = unsafe { capacity(at) };
     if size == 0 {
         // As the C library does.
         // SAFETY: the caller gives it up.
         unsafe { free_large(at) };
         return ptr::null_mut();
     }
-    if size >= LARGE_BYTES && size <= room && size >= room / 4 {
+    if size >= LARGE_BYTES && size <= capacity && size >= capacity / 4 {
         return at;
     }
     // A block that grows often grows again; untouched pages use no memory.
-    let more = if size > room { size / 2 } else { 0 };
-    let roomy =
-        size.checked_add(more).filter(|&roomy| roomy >= LARGE_BYTES).and_then(|roomy| large(1, roomy));
+    let more = if size > capacity { size / 2 } else { 0 };
+    let larger =
+        size.checked_add(more).filter(|&larger| larger >= LARGE_BYTES).and_then(|larger| large(1, larger));
     // SAFETY: as C says.
-    let new = roomy.map_or_else(|| unsafe { malloc(size) }, |(new, _)| new);
+    let new = larger.map_or_else(|| unsafe { malloc(size) }, |(new, _)| new);
     if !new.is_null() {
         // SAFETY: both blocks are live and hold what is copied; the caller gives the old one up.
         unsafe {
-            ptr::copy_nonoverlapping(at.cast::<u8>(), new.cast::<u8>(), size.min(room));
+            ptr::copy_nonoverlapping(at.cast::<u8>(), new.cast::<u8>(), size.min(capacity));
             free_large(at);
         }
     }
@@ -371,7 +371,7 @@ pub unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
 pub unsafe extern "C" fn malloc_usable_size(at: *mut c_void) -> usize {
     if is_large(at) {
         // SAFETY: as for `free`.
-        unsafe { room(at) }
+        unsafe { capacity(at) }
     } else {
         // SAFETY: as here.
         unsafe { libc_usable_size(at) }

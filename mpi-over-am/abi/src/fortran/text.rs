@@ -14,7 +14,7 @@ use crate::constants::MPI_MAX_LIBRARY_VERSION_STRING;
 use crate::fortran::sentinels;
 
 /// Longer than any string that a call returns (`MPI_MAX_LIBRARY_VERSION_STRING` is the longest).
-const ROOM: usize = MPI_MAX_LIBRARY_VERSION_STRING + 1;
+const BYTES_MAX: usize = MPI_MAX_LIBRARY_VERSION_STRING + 1;
 
 unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
     // SAFETY: the caller's promise: a string of Fortran's with this length.
@@ -41,11 +41,11 @@ pub(crate) unsafe fn given_stripped(at: *const c_char, len: usize) -> CString {
 }
 
 /// Buffer for a string of C that is returned to Fortran.
-pub(crate) struct Room([u8; ROOM]);
+pub(crate) struct TextBuffer([u8; BYTES_MAX]);
 
-impl Room {
+impl TextBuffer {
     pub(crate) fn new() -> Self {
-        Self([0; ROOM])
+        Self([0; BYTES_MAX])
     }
 
     pub(crate) fn as_mut_ptr(&mut self) -> *mut c_char {
@@ -54,7 +54,7 @@ impl Room {
 
     /// Copies as much of the string as fits to the program's variable, and fills the rest with blanks.
     pub(crate) unsafe fn give(&self, to: *mut c_char, len: usize) {
-        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(ROOM).min(len);
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(BYTES_MAX).min(len);
         // SAFETY: the caller's promise: `to` has `len` bytes; `end` is at most that, and at most what is here.
         unsafe {
             std::ptr::copy_nonoverlapping(self.0.as_ptr().cast(), to, end);

@@ -78,7 +78,7 @@ impl Wrapper {
                 None => arguments.push(argument),
             }
         }
-        let Some(places) = Places::find() else {
+        let Some(paths) = Paths::find() else {
             eprintln!(
                 "{}: libmpi_abi.so is neither beside this program nor in ../lib; build or install it first",
                 self.name
@@ -86,9 +86,8 @@ impl Wrapper {
             return ExitCode::FAILURE;
         };
         let compiler = std::env::var_os(self.variable).unwrap_or_else(|| self.compiler.into());
-        let compile = || self.compile_options(&compiler, &places);
-        let link =
-            [joined("-L", &places.library), joined("-Wl,-rpath,", &places.library), "-lmpi_abi".into()];
+        let compile = || self.compile_options(&compiler, &paths);
+        let link = [joined("-L", &paths.library), joined("-Wl,-rpath,", &paths.library), "-lmpi_abi".into()];
         // Adds no libraries if nothing is linked: some compilers warn about libraries in a run that only compiles, and a question about the
         // compiler itself (`--version`) has nothing to do with MPI.
         let is_only =
@@ -130,7 +129,7 @@ impl Wrapper {
         ExitCode::FAILURE
     }
 
-    fn compile_options(&self, compiler: &OsString, places: &Places) -> Vec<OsString> {
+    fn compile_options(&self, compiler: &OsString, paths: &Paths) -> Vec<OsString> {
         let mut options = Vec::new();
         if self.is_fortran {
             let known = fortran::Compiler::ask(compiler);
@@ -144,7 +143,7 @@ impl Wrapper {
                 }
             }
         }
-        options.push(joined("-I", &places.include));
+        options.push(joined("-I", &paths.include));
         options
     }
 }
@@ -156,12 +155,12 @@ fn joined(option: &str, path: &Path) -> OsString {
 }
 
 /// The folders of header and library: those of the build, or those of an installation.
-struct Places {
+struct Paths {
     include: PathBuf,
     library: PathBuf,
 }
 
-impl Places {
+impl Paths {
     fn find() -> Option<Self> {
         let own = std::env::current_exe().ok()?;
         let folder = own.parent()?;

@@ -168,7 +168,7 @@ fn a_message_longer_than_its_elements_is_cut_and_said_so() {
                     assert_eq!(error.class(), ErrorClass::Truncate);
                     let sent = 4 * count as u64;
                     assert!(
-                        matches!(error, Error::Truncated { source_rank: 0, tag: t, sent: s, room: r }
+                        matches!(error, Error::Truncated { source_rank: 0, tag: t, sent: s, capacity: r }
                             if t == tag && s == sent && r == room),
                         "{error}"
                     );

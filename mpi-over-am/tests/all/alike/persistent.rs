@@ -196,7 +196,7 @@ fn a_partitioned_receive_of_another_length_says_so() {
             let receive = world.precv_init(vec![0u8; 8], 2, 0, 1).unwrap();
             receive.start().unwrap();
             let error = receive.wait().unwrap_err();
-            assert!(matches!(error, Error::Truncated { sent: 12, room: 8, tag: 1, .. }), "{error}");
+            assert!(matches!(error, Error::Truncated { sent: 12, capacity: 8, tag: 1, .. }), "{error}");
             world.barrier().unwrap();
         }
         assert!(matches!(world.psend_init(vec![0u8; 7], 2, 0, 0), Err(Error::Count { .. })));

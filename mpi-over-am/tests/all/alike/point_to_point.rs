@@ -89,7 +89,7 @@ fn a_blocking_receive_gets_its_own_message_whatever_else_has_come() {
             assert_eq!(world.recv_value::<i32>(0, Tag::Any).unwrap().0, value(5));
             let mut short = [0; 3];
             let error = world.recv(&mut short, 0, 8).unwrap_err();
-            assert!(matches!(error, Error::Truncated { sent: 40, room: 12, .. }), "{error}");
+            assert!(matches!(error, Error::Truncated { sent: 40, capacity: 12, .. }), "{error}");
             assert_eq!((short, world.recv_value::<i32>(0, 8).unwrap().0), ([round; 3], round));
         }
     });
@@ -269,7 +269,7 @@ fn a_message_longer_than_its_receive_is_cut_and_named() {
                         error
                     };
                     assert!(
-                        matches!(error, Error::Truncated { source_rank: 0, tag: 3, sent, room: 18 } if sent == len as u64),
+                        matches!(error, Error::Truncated { source_rank: 0, tag: 3, sent, capacity: 18 } if sent == len as u64),
                         "{error:?}"
                     );
                     assert_eq!(error.class(), ErrorClass::Truncate);

@@ -165,7 +165,7 @@ fn an_error_of_a_forgotten_operation_is_the_scopes() {
         } else {
             let mut short = [0u8; 4];
             let result = world.scope(|s| s.irecv(&mut short, 0, 0).map(|_| ()));
-            assert!(matches!(result, Err(Error::Truncated { sent: 10, room: 4, .. })), "{result:?}");
+            assert!(matches!(result, Err(Error::Truncated { sent: 10, capacity: 4, .. })), "{result:?}");
         }
     });
 }

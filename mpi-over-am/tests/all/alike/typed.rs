@@ -143,7 +143,7 @@ fn receives_that_allocate_are_as_long_as_the_message() {
         }
         let sending = [9u8, 7].map(|byte| world.isend_owned(vec![byte; 7], other, 6).unwrap());
         let error = world.recv_vec::<u16>(other, 6).unwrap_err();
-        assert!(matches!(error, Error::Truncated { sent: 7, room: 6, .. }), "{error}");
+        assert!(matches!(error, Error::Truncated { sent: 7, capacity: 6, .. }), "{error}");
         let error = world.recv_value::<u64>(other, 6).unwrap_err();
         assert!(matches!(error, Error::Count { .. }), "{error}");
         assert!(sending.into_iter().all(|sending| sending.wait().is_ok()));
@@ -160,7 +160,7 @@ fn an_operation_that_fails_gives_its_buffer_back() {
         let sending = world.isend_owned(vec![1u8, 2, 3], other, 0).unwrap();
         let Returned { error, buffer } =
             world.irecv_owned(vec![0u8; 2], other, 0).unwrap().wait().unwrap_err();
-        assert!(matches!(error, Error::Truncated { sent: 3, room: 2, .. }), "{error}");
+        assert!(matches!(error, Error::Truncated { sent: 3, capacity: 2, .. }), "{error}");
         assert_eq!(buffer.as_deref(), Some(&[1, 2][..]));
         sending.wait().unwrap();
     });

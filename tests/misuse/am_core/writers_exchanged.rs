@@ -1,6 +1,6 @@
 //! A body cannot swap the buffer of one packet for that of another: it would be written after its packet was sent.
 #![forbid(unsafe_code)]
-use am_core::buffer::{InlineBytes, Room};
+use am_core::buffer::{InlineBytes, PacketWriter};
 use am_core::fabric::{Class, Post};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::testing::loopback::{Config, Loopback, network};
@@ -13,24 +13,24 @@ impl Body for Outer {
         64
     }
 
-    fn write(&mut self, room: &mut Room) -> am_core::error::Result<()> {
+    fn write(&mut self, writer: &mut PacketWriter) -> am_core::error::Result<()> {
         let to = Endpoint::new(TaskId(0), ContextNumber(0));
         let to = self.0.peer(to).unwrap().index;
-        self.0.post_packet(to, Class::OneWay, 0, &InlineBytes::new(), &mut Inner(&mut |other| std::mem::swap(room, other))).unwrap();
-        room.put_slice(&[1; 64]);
+        self.0.post_packet(to, Class::OneWay, 0, &InlineBytes::new(), &mut Inner(&mut |other| std::mem::swap(writer, other))).unwrap();
+        writer.put_slice(&[1; 64]);
         Ok(())
     }
 }
 
-struct Inner<'a>(&'a mut dyn FnMut(&mut Room));
+struct Inner<'a>(&'a mut dyn FnMut(&mut PacketWriter));
 
 impl Body for Inner<'_> {
     fn len(&self) -> usize {
         64
     }
 
-    fn write(&mut self, room: &mut Room) -> am_core::error::Result<()> {
-        self.0(room);
+    fn write(&mut self, writer: &mut PacketWriter) -> am_core::error::Result<()> {
+        self.0(writer);
         Ok(())
     }
 }
