@@ -4,23 +4,20 @@
 //! When the launcher is gone, so is the part of the job: the input has ended, or said nothing for [`SILENCE_MAX`].
 
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::report::{EndedBy, Report};
-use super::uplink::{self, Down, Frame, News, Part, Up, Uplink};
+use super::uplink::{self, Down, Frame, Part, Up, Uplink};
 use super::{Bind, Launch, LaunchError, Running};
-use am_via_job::{Cause, JobOwner};
+use am_via_job::OwnNews;
 
 /// How often the job's file is looked at for news, and the launcher is told that this agent lives.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// A launcher that says nothing for so long is gone.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Contexts of a task.
-const CONTEXTS_MAX: u32 = 16;
 
 /// Runs the part of a job that the launcher at the other end of the standard input names.
 ///
@@ -92,7 +89,7 @@ fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<
     let (tell, heard) = mpsc::channel();
     // It ends with this process: nothing ends a read of the standard input.
     thread::spawn(move || listen(&tell));
-    let mut seen = Seen::new(&running.job, hosts, host);
+    let mut own = OwnNews::new(&running.job, hosts, host);
     let (mut said_at, mut heard_at) = (Instant::now(), Instant::now());
     while !running.is_over() {
         match hear(&heard, &running) {
@@ -100,7 +97,7 @@ fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<
             Heard::Nothing if heard_at.elapsed() < SILENCE_MAX => {}
             Heard::Nothing | Heard::End => running.end(),
         }
-        let mut news = seen.news();
+        let mut news: Vec<Up> = own.take().into_iter().map(Up::News).collect();
         if said_at.elapsed() >= ALIVE_EVERY {
             news.push(Up::Alive);
         }
@@ -112,8 +109,8 @@ fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<
         }
     }
     // What the end itself has brought.
-    for word in seen.news() {
-        let _ = uplink.say(&word);
+    for news in own.take() {
+        let _ = uplink.say(&Up::News(news));
     }
     running.wait()
 }
@@ -126,7 +123,6 @@ enum Heard {
 
 /// Does what the launcher says next, if it says something soon.
 fn hear(heard: &Receiver<Down>, running: &Running) -> Heard {
-    let job = &running.job;
     match heard.recv_timeout(LOOK_EVERY) {
         Err(RecvTimeoutError::Timeout) => return Heard::Nothing,
         Err(RecvTimeoutError::Disconnected) => {
@@ -137,62 +133,7 @@ fn hear(heard: &Receiver<Down>, running: &Running) -> Heard {
         Ok(Down::End | Down::Start(_)) => running.end(),
         Ok(Down::Signal(number)) => running.signal_all(number),
         Ok(Down::Alive) => {}
-        Ok(Down::News(News::Address { task, context, address })) => {
-            job.set_network_address(task, context, &address);
-        }
-        Ok(Down::News(News::Failed { task, kind, value, words })) => {
-            job.mark_dead(task, Cause::decode(kind, value), &words);
-        }
-        Ok(Down::News(News::GoesOn(goes_on))) => job.set_continue_on_failure(goes_on),
+        Ok(Down::News(news)) => running.job.hear(&news),
     }
     Heard::Something
-}
-
-/// What the launcher has been told of this host's tasks.
-struct Seen {
-    job: Arc<JobOwner>,
-    tasks: Vec<u32>,
-    addresses: Vec<Option<Vec<u8>>>,
-    failed: Vec<bool>,
-    goes_on: bool,
-}
-
-impl Seen {
-    fn new(job: &Arc<JobOwner>, hosts: &[u32], host: u32) -> Self {
-        let tasks: Vec<u32> = (0..).zip(hosts).filter(|&(_, &at)| at == host).map(|(task, _)| task).collect();
-        Self {
-            job: Arc::clone(job),
-            addresses: vec![None; tasks.len() * CONTEXTS_MAX as usize],
-            failed: vec![false; tasks.len()],
-            tasks,
-            goes_on: false,
-        }
-    }
-
-    /// What is new.
-    fn news(&mut self) -> Vec<Up> {
-        let mut news = Vec::new();
-        let goes_on = self.job.continues_on_failure();
-        if goes_on != std::mem::replace(&mut self.goes_on, goes_on) {
-            news.push(News::GoesOn(goes_on));
-        }
-        for (index, &task) in self.tasks.iter().enumerate() {
-            for context in 0..CONTEXTS_MAX {
-                let address = self.job.network_address(task, context);
-                let known = &mut self.addresses[index * CONTEXTS_MAX as usize + context as usize];
-                if let Some(address) = address.filter(|address| known.as_ref() != Some(address)) {
-                    *known = Some(address.clone());
-                    news.push(News::Address { task, context, address });
-                }
-            }
-            if !self.failed[index]
-                && let Some((cause, words)) = self.job.failure_of(task)
-            {
-                self.failed[index] = true;
-                let (kind, value) = cause.encode();
-                news.push(News::Failed { task, kind, value, words });
-            }
-        }
-        news.into_iter().map(Up::News).collect()
-    }
 }

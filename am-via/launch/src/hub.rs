@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use super::agent::SILENCE_MAX;
 use super::end_request::SIGNALS;
 use super::hosts::{self, Host};
-use super::uplink::{self, Down, Frame, News, Part, Up};
+use super::uplink::{self, Down, Frame, Part, Up};
 use super::{LaunchError, program};
-use am_via_job::{Cause, Failure};
+use am_via_job::{Cause, Failure, News};
 use am_via_os::signal::{self, SignalFd};
 
 /// How often the agents are told that the launcher lives, and the clock is looked at.
@@ -347,8 +347,7 @@ impl Hub {
         let tasks: Vec<u32> =
             (0..).zip(&self.placed).filter(|&(_, &at)| Some(at) == host).map(|(task, _)| task).collect();
         for &task in &tasks {
-            let (kind, value) = Cause::HostLost.encode();
-            self.say_all(&Down::News(News::Failed { task, kind, value, words: words.clone() }));
+            self.say_all(&Down::News(News::failed(task, Cause::HostLost, words.clone())));
         }
         if !self.ends.goes_on {
             self.end_with(Outcome { exit_code: 1, line: words }, GRACE);

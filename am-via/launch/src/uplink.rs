@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::output::Sinks;
+use am_via_job::News;
 
 /// A longer frame is refused: whatever wrote it is no launcher of ours.
 const FRAME_BYTES_MAX: usize = 64 << 20;
@@ -67,17 +68,6 @@ pub(super) enum Up {
         why: String,
     },
     Alive,
-}
-
-/// What the tasks of all hosts must know.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum News {
-    /// Where a context of a task is reached by the network.
-    Address { task: u32, context: u32, address: Vec<u8> },
-    /// A task has failed.
-    Failed { task: u32, kind: u32, value: i32, words: String },
-    /// The program wants the job to go on when a task fails, or no longer.
-    GoesOn(bool),
 }
 
 /// What a reader finds.

@@ -1,0 +1,87 @@
+//! What a job is to the layers that carry messages.
+
+use std::os::fd::BorrowedFd;
+
+use am_via_os::atomics::Ordering;
+use am_via_os::fork;
+use am_via_shm::SleepBarrier;
+
+use super::{Job, JobError, control_of, heap_of, network};
+
+/// Calls of a job for the layers that carry messages. They are not methods of [`Job`], so that a program that holds a job does not see
+/// them: nothing checks what they write to the job's files, and their callers in a forked copy must do little.
+pub trait Carrier {
+    /// Calls `hook` in each copy of this process that is made by a fork without exec. The hook must do little: other threads of the task
+    /// may have held any lock.
+    fn call_in_copies(&self, hook: fork::Hook);
+
+    /// Notes that NICs are opened (the caller defines the bits), unless one of `others` was noted before. Returns whether it did.
+    fn note_nics(&self, bits: u32, others: u32) -> bool;
+
+    /// How tasks order a store before a load of what a peer stores; the same in all tasks of the job.
+    fn barrier(&self) -> SleepBarrier;
+
+    /// The control file of a task.
+    ///
+    /// # Errors
+    /// There is no such task, or the file is neither inherited nor reachable through the launcher.
+    fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
+
+    /// The heap file of a task.
+    ///
+    /// # Errors
+    /// Those of [`control_file`](Self::control_file).
+    fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
+
+    /// The number of the host that a task runs on. Tasks of one host share memory; with the setting `device` at `ofi`, no two tasks do.
+    fn host(&self, task: u32) -> u32;
+
+    /// Whether a task is reached by the network. Its files here are stand-ins, which only this host's tasks write.
+    fn is_far(&self, task: u32) -> bool;
+
+    /// Where a context of a task is reached by the network, once that is known. A claim.
+    fn network_address(&self, task: u32, context: u32) -> Option<Vec<u8>>;
+
+    /// Says where a context of this task is reached by the network; whether the address fits.
+    fn set_network_address(&self, context: u32, address: &[u8]) -> bool;
+}
+
+impl Carrier for Job {
+    fn call_in_copies(&self, hook: fork::Hook) {
+        fork::install(hook);
+    }
+
+    fn note_nics(&self, bits: u32, others: u32) -> bool {
+        let note = |noted| (noted & others == 0).then_some(noted | bits);
+        // Relaxed: nothing but the bits is read.
+        self.nics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, note).is_ok()
+    }
+
+    fn barrier(&self) -> SleepBarrier {
+        self.barrier
+    }
+
+    fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.open_once(task, "control", |files| &files.control, control_of)
+    }
+
+    fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.open_once(task, "heap", |files| &files.heap, heap_of)
+    }
+
+    fn host(&self, task: u32) -> u32 {
+        network::host(&self.entries, self.settings.device, task)
+    }
+
+    fn is_far(&self, task: u32) -> bool {
+        self.host(task) != self.host(self.task)
+    }
+
+    fn network_address(&self, task: u32, context: u32) -> Option<Vec<u8>> {
+        self.entries.get(task as usize)?.network.get(context as usize)?.read()
+    }
+
+    fn set_network_address(&self, context: u32, address: &[u8]) -> bool {
+        self.own_entry().network.get(context as usize).is_some_and(|own| own.write(address))
+    }
+}

@@ -1,0 +1,54 @@
+//! A task's side of the interfaces by which launchers of other projects tell processes of their job.
+//!
+//! Such a launcher gives each process a number, and keeps values: a process stores one under a key ([`Launcher::put`]), and after a
+//! [`fence`](Launcher::fence) each process can read it. [`find`] looks in the environment for a launcher that speaks an interface known here:
+//! PMI-1 (Hydra, which MPICH's and Intel's `mpiexec` are, and Slurm's `srun --mpi=pmi2`).
+
+mod pmi1;
+
+use std::fmt::Debug;
+use std::io;
+
+/// The launcher of this process's job.
+pub trait Launcher: Debug + Send {
+    /// This process's number in the job.
+    fn task(&self) -> u32;
+
+    /// Number of processes in the job.
+    fn num_tasks(&self) -> u32;
+
+    /// Stores a value of this process. Neither key nor value may have spaces.
+    ///
+    /// # Errors
+    /// The launcher refuses it, or is gone.
+    fn put(&mut self, key: &str, value: &str) -> io::Result<()>;
+
+    /// Waits until all processes of the job have called it. What they stored before can then be read.
+    ///
+    /// # Errors
+    /// The launcher is gone.
+    fn fence(&mut self) -> io::Result<()>;
+
+    /// Reads the value that process `task` stored under `key`.
+    ///
+    /// # Errors
+    /// There is none, or the launcher is gone.
+    fn get(&mut self, task: u32, key: &str) -> io::Result<String>;
+
+    /// Tells the launcher that this process ends in order: its end is no failure from now on. Later calls fail.
+    ///
+    /// # Errors
+    /// The launcher is gone.
+    fn finalize(&mut self) -> io::Result<()>;
+
+    /// Asks the launcher to end the job with this exit code. Returns before the job has ended.
+    fn abort(&mut self, code: i32);
+}
+
+/// The launcher that the environment names; `None` if there is none, or its job has one process only.
+///
+/// # Errors
+/// The environment is not what a launcher makes, or the launcher does not answer.
+pub fn find() -> io::Result<Option<Box<dyn Launcher>>> {
+    Ok(pmi1::Pmi1::find()?.map(|found| Box::new(found) as Box<dyn Launcher>))
+}
