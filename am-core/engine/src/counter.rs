@@ -1,7 +1,7 @@
 //! Counters: how a program learns that its messages have gone, arrived, or done their work (LAPI section "counters").
 //!
-//! A counter belongs to a context. It only grows by completions, and a wait for `val` subtracts `val`, so that several
-//! completions can pile up and be waited for one by one (`LAPI_Waitcntr`).
+//! A counter belongs to a context. Completions add to it, and a wait for `val` subtracts `val`, so that completions can accumulate and be
+//! consumed one by one (`LAPI_Waitcntr`).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -37,14 +37,14 @@ impl CounterName {
 
     #[inline(always)]
     fn slot(self) -> usize {
-        // A claim with slot part 0 becomes an index that no table has.
+        // A claim whose slot part is 0 becomes an index that no table has.
         (self.0.get() & SLOT_MASK).wrapping_sub(1) as usize
     }
 }
 
 impl Counter {
     /// The counter's name, to be sent to other tasks (`LAPI_Address_init`). Tasks that make their counters in the same
-    /// order have the same names and need no exchange.
+    /// order get the same names, and need not exchange them.
     #[inline(always)]
     #[must_use]
     pub fn name(self) -> CounterName {
@@ -52,22 +52,22 @@ impl Counter {
     }
 }
 
-/// What has become of the messages to one destination of a counter (`LAPI_Setcntr_wstatus`).
+/// State of the messages to one destination of a counter (`LAPI_Setcntr_wstatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DestinationStatus {
-    /// Nothing has come back yet (`LAPI_MSG_INITIAL`).
+    /// Not acknowledged yet (`LAPI_MSG_INITIAL`).
     Initial,
-    /// It has acknowledged a message (`LAPI_MSG_RECVD`).
+    /// The destination has acknowledged a message (`LAPI_MSG_RECVD`).
     Received,
-    /// Operations with it were purged, or it has died, before it has acknowledged one (`LAPI_MSG_PURGED`).
+    /// Operations with it were purged, or it died, before it acknowledged a message (`LAPI_MSG_PURGED`).
     Purged,
-    /// The same, after it had (`LAPI_MSG_PURGED_RCVD`).
+    /// Purged, or dead, after it had acknowledged a message (`LAPI_MSG_PURGED_RCVD`).
     PurgedReceived,
 }
 
 #[derive(Debug)]
 struct Slot {
-    /// The counter that is here, or of a free slot the next one.
+    /// Name of the counter in this slot; of a free slot, the name of its next counter.
     name: CounterName,
     value: u64,
 }
@@ -77,12 +77,12 @@ struct Slot {
 pub struct Counters {
     slots: Vec<Slot>,
     free: Vec<usize>,
-    /// Of counters with destinations: what became of each.
+    /// For counters with destinations, the state of each destination.
     watched: BTreeMap<CounterName, Vec<(TaskId, DestinationStatus)>>,
 }
 
 impl Counters {
-    /// Counters at once, at most: what the slot part of a name can tell apart.
+    /// Maximum number of counters at a time, limited by the slot part of a name.
     pub const COUNT_MAX: usize = SLOT_MASK as usize - 1;
 
     /// A new counter, at 0.
@@ -113,7 +113,7 @@ impl Counters {
     /// Ends a counter; messages that still name it find nothing.
     pub fn remove(&mut self, counter: Counter) {
         if let Some(slot) = self.slot_mut(counter.0) {
-            // The generation moves on, so that a late message for the old counter finds nothing.
+            // The next generation: a late message for the old counter finds nothing.
             let next = slot.name.0.get().wrapping_add(1 << SLOT_BITS);
             slot.name = CounterName::from_wire(next).expect("the slot part of a name is never 0");
             self.watched.remove(&counter.0);
@@ -154,7 +154,7 @@ impl Counters {
         self.slot_mut(counter.0).map(|slot| slot.value = value).ok_or_else(|| unknown(counter))
     }
 
-    /// Sets the counter to 0 and watches what becomes of the messages to `destinations` (`LAPI_Setcntr_wstatus`).
+    /// Sets the counter to 0 and tracks the state of messages to `destinations` (`LAPI_Setcntr_wstatus`).
     ///
     /// # Errors
     /// [`Error::UnknownCounter`] for a removed counter.
@@ -165,14 +165,13 @@ impl Counters {
         Ok(())
     }
 
-    /// What became of the messages to each destination, in the order in which they were given; `None` for a counter that is not
-    /// watched.
+    /// The state of each destination, in the order in which they were given; `None` for a counter that is not watched.
     #[must_use]
     pub fn destinations(&self, counter: Counter) -> Option<&[(TaskId, DestinationStatus)]> {
         self.watched.get(&counter.0).map(Vec::as_slice)
     }
 
-    /// A bump of this counter came from `task`.
+    /// Notes that a bump of this counter came from `task`.
     #[inline]
     pub(crate) fn note_received(&mut self, name: Option<CounterName>, task: TaskId) {
         if !self.watched.is_empty() {
@@ -183,7 +182,7 @@ impl Counters {
         }
     }
 
-    /// Nothing will come from `task` any more.
+    /// Notes that nothing more will come from `task`.
     pub(crate) fn note_purged(&mut self, task: TaskId) {
         for name in self.watched.keys().copied().collect::<Vec<_>>() {
             self.note(Some(name), task, |status| match status {
@@ -209,7 +208,7 @@ impl Counters {
         }
     }
 
-    /// Takes `val` off the counter if it has reached that (`LAPI_Waitcntr`'s last step); whether it had.
+    /// Subtracts `val` from the counter if the counter has reached it (the last step of `LAPI_Waitcntr`); returns whether it had.
     ///
     /// # Errors
     /// [`Error::UnknownCounter`] for a removed counter.

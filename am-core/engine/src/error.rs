@@ -1,4 +1,4 @@
-//! What can go wrong, sorted by who is at fault. "Not now" is not here: that is an [`Outcome`].
+//! What can go wrong, sorted by who is at fault. "Not now" is an [`Outcome`], not an error.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -6,19 +6,19 @@ use alloc::string::String;
 
 use crate::task::{Endpoint, TaskId};
 
-/// What became of a request to the layer below. None of the three is an error.
+/// Outcome of a request to the layer below. None of the three is an error.
 #[must_use = "a Retry means that nothing was done"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Carried out before the call returned.
     Done,
-    /// Accepted; a completion will come up by polling.
+    /// Accepted; polling will return its completion.
     Posted,
-    /// No room now. Nothing was done; make progress and ask again.
+    /// No credit now. Nothing was done: make progress and try again.
     Retry,
 }
 
-/// Whom an [`Error`] blames.
+/// The party that an [`Error`] blames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The call was wrong: mend the program.
@@ -34,7 +34,7 @@ pub enum Fault {
 /// Every error of this layer, with the values that a person needs to act.
 #[expect(
     clippy::error_impl_error,
-    reason = "the one error type of the crate, named by its path as io::Error is"
+    reason = "the one error type of the crate, named by its path, like io::Error"
 )]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -45,7 +45,7 @@ pub enum Error {
         /// The call that was refused.
         call: &'static str,
     },
-    /// A communicating call was made in a copy of a task.
+    /// A communicating call was made in a forked copy of a task.
     #[error(
         "a copy of a task, made by fork, called `{call}`: only the task itself may communicate; start another program instead (std::process::Command), or fork before the job is joined"
     )]
@@ -53,20 +53,20 @@ pub enum Error {
         /// The call that was refused.
         call: &'static str,
     },
-    /// A task number that the job does not have (LAPI_ERR_TGT).
+    /// A task number outside the job (LAPI_ERR_TGT).
     #[error("{endpoint} does not exist: the job has tasks 0 to {last}; use a number in that range", last = num_tasks - 1)]
     UnknownTask {
-        /// What was asked for.
+        /// The endpoint that was named.
         endpoint: Endpoint,
-        /// How many tasks the job has.
+        /// Number of tasks in the job.
         num_tasks: u32,
     },
     /// A context number that no task can have (LAPI_ERR_HNDL_INVALID).
     #[error("{endpoint} does not exist: a task has contexts 0 to {last}; use a number in that range", last = contexts_max - 1)]
     UnknownContext {
-        /// What was asked for.
+        /// The endpoint that was named.
         endpoint: Endpoint,
-        /// How many contexts a task can have.
+        /// Maximum number of contexts of a task.
         contexts_max: u8,
     },
     /// A handler number that the target has not registered (LAPI_ERR_HDR_HNDLR_NULL).
@@ -81,7 +81,7 @@ pub enum Error {
         /// How many handlers are registered here.
         registered: usize,
     },
-    /// A handler number was given that this task itself never registered.
+    /// This task never registered a handler with this number.
     #[error("handler {handler} is not registered: this task has {registered} handlers")]
     UnregisteredHandler {
         /// The handler number.
@@ -89,25 +89,23 @@ pub enum Error {
         /// How many handlers are registered here.
         registered: usize,
     },
-    /// A user header longer than what travels with the first packet (LAPI_ERR_UHDR_LEN).
+    /// A user header too long for the first packet of a message (LAPI_ERR_UHDR_LEN).
     #[error(
         "a user header of {len} bytes: at most {max} travel with a message; put the rest into the user data"
     )]
     UserHeaderTooLong {
         /// Bytes given.
         len: usize,
-        /// Bytes possible.
+        /// Maximum in bytes.
         max: usize,
     },
-    /// A counter that does not exist (any more).
-    #[error(
-        "counter {counter:#x} does not exist (any more): it was removed, or it belongs to another context"
-    )]
+    /// A counter that does not exist or was removed.
+    #[error("counter {counter:#x} does not exist: it was removed, or it belongs to another context")]
     UnknownCounter {
         /// The number on the wire.
         counter: u32,
     },
-    /// A remote address outside of every exposed region, or a region that is not exposed any more.
+    /// A remote address outside the exposed regions, or in a region that is no longer exposed.
     #[error(
         "{len} bytes at offset {offset:#x} of region {region} (generation {generation}) of {task}: {why}"
     )]
@@ -116,26 +114,26 @@ pub enum Error {
         task: TaskId,
         /// The region number.
         region: u32,
-        /// The generation that was named.
+        /// The generation in the address.
         generation: u32,
         /// The offset in the region, in bytes.
         offset: u64,
         /// The length asked for, in bytes.
         len: u64,
-        /// What is wrong with it.
+        /// Why the range is refused.
         why: RangeFault,
     },
-    /// A region that another context has exposed, and that this one was to take back.
+    /// A region was given to a context that did not expose it.
     #[error(
-        "{context} was given a region to take back that {owner} has exposed, which is another context or an earlier one: call unexpose of the context that exposed it; the region stays exposed, and its memory is not used again"
+        "{context} was asked to unexpose a region that {owner} exposed (another context, or an earlier one): call unexpose of the context that exposed it; the region stays exposed, and its memory is not reused"
     )]
     ForeignRegion {
         /// The endpoint that exposed it.
         owner: Endpoint,
-        /// The endpoint that was to take it back.
+        /// The endpoint that was asked to unexpose it.
         context: Endpoint,
     },
-    /// A local range outside of its region.
+    /// A local range that does not lie in its region.
     #[error("{len} bytes at offset {offset} of a region of {region_len} bytes")]
     LocalRange {
         /// The offset, in bytes.
@@ -145,10 +143,10 @@ pub enum Error {
         /// The region's length, in bytes.
         region_len: u64,
     },
-    /// A layout of data that can't be (`LAPI_ERR_STRIDE` and the like).
-    #[error("a layout that can't be: {0}")]
+    /// An invalid layout (`LAPI_ERR_STRIDE` and the like).
+    #[error("an invalid layout: {0}")]
     Layout(LayoutFault),
-    /// Two sides of a transfer of different length (`LAPI_ERR_VEC_LEN_DIFF`).
+    /// The two sides of a transfer have different lengths (`LAPI_ERR_VEC_LEN_DIFF`).
     #[error("the layout here has {here} bytes and the one at the other side {there}: they must agree")]
     LengthsDiffer {
         /// Bytes at this side.
@@ -156,34 +154,34 @@ pub enum Error {
         /// Bytes at the other.
         there: u64,
     },
-    /// An accumulation that its element type does not have (`LAPI_ERR_RMW_OP`).
+    /// An accumulation that its element type does not support (`LAPI_ERR_RMW_OP`).
     #[error(
-        "{operation} of elements of type {element}: bits are combined of integers only, and floating-point numbers have 4 or 8 bytes"
+        "{operation} of elements of type {element}: bitwise operations need integers, and floating-point numbers have 4 or 8 bytes"
     )]
     NoSuchOperation {
-        /// What was asked for.
+        /// The operation.
         operation: &'static str,
-        /// Of what.
+        /// The element type.
         element: &'static str,
     },
-    /// A query or setting that there is not, or a value that it can't have (`LAPI_ERR_QUERY_TYPE`, `LAPI_ERR_SET_VAL`).
+    /// A query or setting that does not exist, or a value that it cannot have (`LAPI_ERR_QUERY_TYPE`, `LAPI_ERR_SET_VAL`).
     #[error("{name} can't be set to {value}: {why}")]
     Setting {
-        /// Which.
+        /// The name of the setting.
         name: &'static str,
         /// The value.
         value: u64,
-        /// What would be right.
+        /// What is wrong, and which values are valid.
         why: &'static str,
     },
-    /// Nothing arrived for as long as the time-out allows (`LAPI_ERR_TIMEOUT`).
+    /// Nothing arrived within the time-out (`LAPI_ERR_TIMEOUT`).
     #[error(
         "{what} saw nothing arrive for {limit:?}: a peer does not answer; ask for its state, raise TIMEOUT, or purge it"
     )]
     TimedOut {
-        /// What waited.
+        /// The waiting call.
         what: &'static str,
-        /// How long it was to wait.
+        /// The time-out.
         limit: core::time::Duration,
     },
     /// Several threads wait for one counter without polling (`LAPI_ERR_MULTIPLE_WAITERS`).
@@ -194,12 +192,12 @@ pub enum Error {
         /// The counter's number on the wire.
         counter: u32,
     },
-    /// The program has given up all operations with a task (`LAPI_ERR_TGT_PURGED`).
+    /// Operations with a task were purged (`LAPI_ERR_TGT_PURGED`).
     #[error("operations with {task} were purged by {by}: new ones are refused until this task resumes it")]
     Purged {
         /// The other side.
         task: TaskId,
-        /// Who gave them up.
+        /// The task that purged them.
         by: TaskId,
     },
     /// An address that is not a multiple of the operand's size.
@@ -212,15 +210,15 @@ pub enum Error {
         /// The operand's size in bytes.
         size: u64,
     },
-    /// A task died; what was under way to it is over (VIP_ERROR_CONN_LOST, LAPI_ERR_TGT_PURGED).
+    /// A task died, and operations with it have ended (VIP_ERROR_CONN_LOST, LAPI_ERR_TGT_PURGED).
     #[error("{task} has failed{how}: operations to it have ended, and new ones are refused", how = in_brackets(what))]
     PeerFailed {
-        /// Who died.
+        /// The dead task.
         task: TaskId,
-        /// How; empty if not known.
+        /// How it died; empty if not known.
         what: String,
     },
-    /// A name that no query has (`LAPI_ERR_QUERY_TYPE`).
+    /// An unknown query (`LAPI_ERR_QUERY_TYPE`).
     #[error("{name} cannot be asked for: {why}")]
     UnknownQuery {
         /// The name.
@@ -228,15 +226,15 @@ pub enum Error {
         /// Where to ask, or why there is no answer.
         why: &'static str,
     },
-    /// A context was closed by its task, which lives on (`LAPI_ERR_HNDL_INVALID`, seen from afar).
+    /// A task closed a context and lives on (`LAPI_ERR_HNDL_INVALID`, seen from another task).
     #[error("{endpoint} {}", closed(after))]
     ContextClosed {
-        /// Which context.
+        /// The context.
         endpoint: Endpoint,
-        /// The failure of another task that its task knew of; empty if there was none.
+        /// The failure of another task that the closing task had seen; empty if none.
         after: String,
     },
-    /// A message of a peer that no correct peer sends.
+    /// A packet that no correct peer sends.
     #[error("{peer} broke the protocol: {what}")]
     Protocol {
         /// Who sent it.
@@ -249,43 +247,43 @@ pub enum Error {
     Refused {
         /// Who refused.
         target: Endpoint,
-        /// Why.
+        /// The reason.
         why: Refusal,
     },
     /// Arguments of a call that serde could not write.
     #[error("the arguments of a call can't be written: {why}")]
     Arguments {
-        /// What serde or postcard says.
+        /// What serde or postcard reported.
         why: String,
     },
-    /// A completion that answers, for a message whose origin has not allowed an answer.
+    /// A completion answers a message whose origin has not allowed an answer.
     #[error(
-        "a completion answers the message of {origin}, which was not sent to be answered: set AmOptions::answerable there"
+        "a completion answers the message of {origin}, which was sent without allowing an answer: set AmOptions::answerable there"
     )]
     NotAnswerable {
         /// Who sent the message.
         origin: Endpoint,
     },
-    /// A ticket that was used, or whose message has gone.
+    /// A ticket that was used before, or whose message is gone.
     #[error(
-        "ticket {ticket:#x} names no waiting message: it was used before, or its sender failed or gave it up"
+        "ticket {ticket:#x} names no waiting message: it was used before, or its sender failed or withdrew it"
     )]
     UnknownTicket {
         /// The ticket's number.
         ticket: u32,
     },
     /// A handle that was used before, or belongs to another context.
-    #[error("handle {handle:#x} names no operation of this context: each is to be used once")]
+    #[error("handle {handle:#x} names no operation of this context: each handle can be used once")]
     UnknownHandle {
         /// The handle's number.
         handle: u32,
     },
-    /// A contribution longer than what is exchanged.
-    #[error("{len} bytes to exchange: at most {max} a task; put the rest into exposed memory")]
+    /// A contribution longer than an exchange can carry.
+    #[error("{len} bytes to exchange: the maximum is {max} per task; put the rest into exposed memory")]
     ContributionTooLong {
         /// Bytes given.
         len: usize,
-        /// Bytes possible.
+        /// Maximum in bytes.
         max: usize,
     },
     /// Something ran out.
@@ -297,15 +295,15 @@ pub enum Error {
         needed: u64,
         /// How much there is.
         available: u64,
-        /// What a person can do about it.
+        /// What the user can do about it.
         remedy: &'static str,
     },
     /// A handler, a sink or a gatherer panicked; the operation it served has ended.
     #[error("the {kind} handler of a message from {origin} panicked: {message}")]
     HandlerPanicked {
-        /// Header, completion, sink or gather.
+        /// "header", "completion", "sink" or "gather".
         kind: &'static str,
-        /// Whose message it was.
+        /// The sender of the message.
         origin: Endpoint,
         /// The panic's message.
         message: String,
@@ -313,7 +311,7 @@ pub enum Error {
     /// The job could not be joined or set up.
     #[error("joining the job: {what}")]
     Job {
-        /// Whose fault it is.
+        /// The party at fault.
         fault: Fault,
         /// What happened and what to do.
         what: String,
@@ -321,17 +319,17 @@ pub enum Error {
     /// The operating system refused.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: Box<dyn core::error::Error + Send + Sync>,
     },
 }
 
-/// Why a layout can't be.
+/// Why a layout is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutFault {
-    /// Blocks would overlap.
+    /// The blocks overlap.
     #[error("a stride of {stride} bytes is shorter than its block of {block} bytes")]
     StrideTooShort {
         /// Bytes of a block.
@@ -339,7 +337,7 @@ pub enum LayoutFault {
         /// Bytes from block to block.
         stride: u64,
     },
-    /// Its end has no number.
+    /// Its end is beyond 2^64.
     #[error("{len} bytes from offset {offset} on end beyond 2^64")]
     TooLong {
         /// Where it begins.
@@ -352,8 +350,8 @@ pub enum LayoutFault {
 /// Why a remote range is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangeFault {
-    /// Nothing is exposed under this number, or not any more, or anew.
-    #[error("no such region is exposed now; exchange addresses again after each expose")]
+    /// The region is not exposed, was unexposed, or was exposed anew.
+    #[error("the region is not exposed, or was exposed anew; exchange addresses again after each expose")]
     Stale,
     /// The range ends beyond the region.
     #[error("the region has only {region_len} bytes")]
@@ -366,7 +364,7 @@ pub enum RangeFault {
     Access(&'static str),
 }
 
-/// Why a target refused an operation, in the words that travel.
+/// Why a target refused an operation, in a form that fits into a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No such handler is registered there.
@@ -376,13 +374,13 @@ pub enum Refusal {
     UnknownHandler {
         /// The handler number.
         handler: u16,
-        /// How many it has.
+        /// Number of handlers that it has registered.
         registered: u32,
     },
-    /// Its program did.
+    /// The program at the target refused it.
     #[error("its program does not want the message")]
     ByProgram,
-    /// A remote range that it does not expose.
+    /// A remote range that the target does not expose.
     #[error("bytes from offset {offset:#x}: {why}")]
     Range {
         /// The offset in the region.
@@ -390,19 +388,19 @@ pub enum Refusal {
         /// What is wrong.
         why: RangeFault,
     },
-    /// Its handler panicked.
+    /// The handler at the target panicked.
     #[error("its handler panicked")]
     HandlerPanicked,
-    /// What it got is no packet of this protocol.
-    #[error("it could not read the packet")]
+    /// The packet does not follow the protocol.
+    #[error("the packet does not follow the protocol")]
     Malformed,
-    /// This task itself gave the operation up.
-    #[error("the operation was given up by its origin")]
+    /// The origin withdrew the operation.
+    #[error("the operation was withdrawn by its origin")]
     Withdrawn,
-    /// It cannot take more at present.
-    #[error("it has no room for more unfinished messages")]
+    /// The target is out of a resource.
+    #[error("it has reached its limit of unfinished messages")]
     Exhausted,
-    /// Words that do not lie at a multiple of their size. Its origin has it as [`Error::Misaligned`].
+    /// Words at an address that is not a multiple of their size. The origin reports [`Error::Misaligned`].
     #[error("words of {size} bytes from offset {offset:#x} on are not aligned")]
     Misaligned {
         /// The offset in the region.
@@ -413,7 +411,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The wire form: reason and two values.
+    /// The wire form: a reason and two values.
     pub(crate) fn to_wire(self) -> (u32, u64, u64) {
         match self {
             Self::UnknownHandler { handler, registered } => (1, u64::from(handler), u64::from(registered)),
@@ -429,7 +427,7 @@ impl Refusal {
         }
     }
 
-    /// What the wire form claims; a reason that does not exist reads as [`Refusal::Malformed`].
+    /// Decodes the wire form. An unknown reason reads as [`Refusal::Malformed`].
     pub(crate) fn from_wire(reason: u32, first: u64, second: u64) -> Self {
         match reason {
             1 => Self::UnknownHandler { handler: first as u16, registered: second as u32 },
@@ -447,7 +445,7 @@ impl Refusal {
         }
     }
 
-    /// What to tell the origin of a packet that met `error` here.
+    /// The refusal that tells the origin of a packet about `error`.
     pub(crate) fn of(error: &Error) -> Self {
         match error {
             Error::UnknownHandler { handler, registered, .. } => {
@@ -469,7 +467,7 @@ fn closed(after: &str) -> String {
              collective fence) before it closes",
         )
     } else {
-        format!("has left after {after}: operations with it have ended, and new ones are refused")
+        format!("left after {after}: operations with it have ended, and new ones are refused")
     }
 }
 
@@ -482,13 +480,13 @@ const READ: &str = "read";
 const WRITE: &str = "write";
 
 impl Error {
-    /// Whether it says that a handler of this task has panicked.
+    /// Whether it reports the panic of a handler of this task.
     #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self, Self::HandlerPanicked { .. })
     }
 
-    /// Whom this error blames.
+    /// The party that this error blames.
     #[must_use]
     pub fn fault(&self) -> Fault {
         match self {
@@ -533,12 +531,12 @@ impl Error {
     }
 }
 
-/// What every call here returns.
+/// The result of every call of this crate.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
 impl Endpoint {
-    /// Checks that a job of `num_tasks` tasks, of which each may open `contexts_max` contexts, can have this endpoint. The one check
-    /// of an endpoint that a program or a peer names. Says nothing of whether the context is open.
+    /// Checks that a job of `num_tasks` tasks with at most `contexts_max` contexts each can have this endpoint. Every endpoint that a
+    /// program or a peer names is checked here. The context need not be open.
     ///
     /// # Errors
     /// [`Error::UnknownTask`] or [`Error::UnknownContext`].

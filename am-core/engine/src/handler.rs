@@ -1,8 +1,8 @@
 //! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; seed paper section 3 and 5.3).
 //!
-//! A header handler runs at the target when the first packet of a message is in, and returns where to place the data and what to do when
-//! they have arrived. It has no access to anything that communicates, and a communicating call inside a handler is rejected: the engine is
-//! not re-entrant, and a handler that waited could wait for itself.
+//! A header handler runs at the target when the first packet of a message has arrived. It returns the destination of the data, and the
+//! completion to run when they have arrived. It cannot communicate: a communicating call in a handler is rejected, because the engine is
+//! not re-entrant and the handler could wait for itself.
 
 mod scatter;
 
@@ -20,16 +20,16 @@ use crate::task::{Endpoint, TaskId};
 
 pub use scatter::Scatter;
 
-/// The number of a registered header handler: the same in every task that registers the same handlers in the same order.
+/// The number of a registered header handler. Tasks that register the same handlers in the same order have the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HandlerId(pub u16);
 
 impl HandlerId {
-    /// The greatest number of handlers: as many as the label of a packet can name, except the last number, which stands for a put.
+    /// Maximum number of handlers. The label of a packet can name one more, and that number stands for a put.
     pub const COUNT_MAX: usize = 4095;
 }
 
-/// The arguments of a header handler: the five facts of LAPI's `lapi_return_info_t`, as values.
+/// The arguments of a header handler: the five values of LAPI's `lapi_return_info_t`.
 #[derive(Debug)]
 pub struct Message<'a> {
     /// Who sent it.
@@ -40,19 +40,19 @@ pub struct Message<'a> {
     pub len: u64,
     /// The whole user data, if they arrived with the header (LAPI's one-packet pointer): the handler may consume them here.
     pub here: Option<Arrived<'a>>,
-    /// The name under which the message can be accepted later, if the handler answers [`Destination::Later`].
+    /// Names the message in a later `accept`, if the handler answers [`Destination::Later`].
     pub ticket: Ticket,
 }
 
-/// A message whose destination is not known yet (see [`Destination::Later`]). It can be accepted or refused once. The number is only a claim: one
-/// that names no such message is rejected.
+/// A message whose destination is not known yet (see [`Destination::Later`]). It can be accepted or refused once. A number that names no
+/// such message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 
 /// What a header handler returns.
 #[derive(Debug)]
 pub enum Answer {
-    /// The answer to most short messages: its destination and its completion own no memory.
+    /// The answer to most short messages: destination and completion own no memory.
     Plain(PlainAnswer),
     /// Any other destination and completion.
     Full(Destination, Completion),
@@ -61,9 +61,9 @@ pub enum Answer {
 /// An answer that owns nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainAnswer {
-    /// Where the data go.
+    /// The destination of the data.
     pub destination: PlainDestination,
-    /// What to do when the last byte has arrived.
+    /// What to do when all data have arrived.
     pub completion: PlainCompletion,
 }
 
@@ -90,11 +90,11 @@ pub enum PlainCompletion {
 }
 
 impl Answer {
-    /// Places the data at `place`; then does `completion`.
+    /// Stores the data at `destination`; then runs `completion`.
     #[inline(always)]
     #[must_use]
     pub fn new(destination: Destination, completion: Completion) -> Self {
-        // Each variant is converted on its own, so that the compiler sees that plain ones leave nothing to drop.
+        // Each variant is converted on its own, so that the compiler sees that plain variants need no drop.
         let destination = match destination {
             Destination::Nowhere => PlainDestination::Nowhere,
             Destination::Raw(to) => PlainDestination::Raw(to),
@@ -126,40 +126,40 @@ impl Answer {
         }
     }
 
-    /// Drops the data, if any; nothing follows (LAPI's `LAPI_BURY_MSG`).
+    /// Drops the data, and does nothing else (LAPI's `LAPI_BURY_MSG`).
     #[must_use]
     pub fn discard() -> Self {
         Self::Plain(PlainAnswer { destination: PlainDestination::Nowhere, completion: PlainCompletion::None })
     }
 
-    /// Drops the data, if any, or the handler has consumed them itself; then does `completion`.
+    /// Runs `completion`. The handler has consumed the data, or they are dropped.
     #[inline(always)]
     #[must_use]
     pub fn consumed(completion: Completion) -> Self {
         Self::new(Destination::Nowhere, completion)
     }
 
-    /// Places the data in a part of exposed memory; then does `completion`.
+    /// Stores the data in a part of exposed memory; then runs `completion`.
     #[inline(always)]
     #[must_use]
     pub fn exposed(range: ExposedRange, completion: Completion) -> Self {
         Self::new(Destination::Exposed(range), completion)
     }
 
-    /// Places the data in `buffer`, which the completion gets; data beyond its end are dropped.
+    /// Stores the data in `buffer`, which the completion receives; data beyond its end are dropped.
     #[inline(always)]
     #[must_use]
     pub fn owned(buffer: JobBuffer, completion: Completion) -> Self {
         Self::Full(Destination::Owned(buffer), completion)
     }
 
-    /// Scatters the data; then does `completion`.
+    /// Scatters the data; then runs `completion`.
     #[must_use]
     pub fn scatter(scatter: Scatter, completion: Completion) -> Self {
         Self::Full(Destination::Scatter(Box::new(scatter)), completion)
     }
 
-    /// Leaves the destination open, until `Context::accept` is called with the message's ticket.
+    /// Leaves the destination open until `Context::accept` is called with the message's ticket.
     #[inline(always)]
     #[must_use]
     pub fn later() -> Self {
@@ -189,18 +189,18 @@ impl From<PlainCompletion> for Completion {
     }
 }
 
-/// The destination of a message's data. Data that do not fit are dropped (LAPI's truncation), and [`Delivered`] tells.
+/// The destination of a message's data. Data that do not fit are dropped (LAPI's truncation), as [`Delivered`] reports.
 #[derive(Debug)]
 pub enum Destination {
     /// None: the data are dropped, or the handler has consumed them.
     Nowhere,
-    /// Memory that was lent for the purpose (the constructor of [`RawBuffer`] is `unsafe`).
+    /// Memory lent for this message (the constructor of [`RawBuffer`] is `unsafe`).
     Raw(RawBuffer),
     /// A part of this task's exposed memory.
     Exposed(ExposedRange),
-    /// A buffer that the completion gets.
+    /// A buffer that the completion receives.
     Owned(JobBuffer),
-    /// A sink, which gets the data straight from the NIC's buffer (LAPI's DGSP).
+    /// A sink, which reads the data in the NIC's buffer (LAPI's DGSP).
     Sink(Box<dyn Sink>),
     /// Several pieces of memory: see [`Scatter`].
     Scatter(Box<Scatter>),
@@ -214,8 +214,8 @@ pub trait Sink: fmt::Debug + Send {
     fn take(&mut self, offset: u64, bytes: Arrived<'_>);
 }
 
-/// What to do when the data are in place. The choice is made per message; that is the point of the seed paper's section 5.3. All but the
-/// last run in the context that polls.
+/// What to do when the data have been stored, chosen for each message (seed paper, section 5.3). All variants but the last run in the
+/// polling context.
 pub enum Completion {
     /// Nothing.
     None,
@@ -229,9 +229,9 @@ pub enum Completion {
     MarkRequest(u64),
     /// Predefined: sends a short message to the source. Only for messages that may be answered.
     Reply(Reply),
-    /// A closure over local state, in the polling context. It has no access to anything that communicates.
+    /// A closure over local state, in the polling context. It cannot communicate.
     Call(Box<dyn FnOnce(Delivered) + Send>),
-    /// A closure on the handler thread, which may communicate through its argument. Costs a thread switch.
+    /// A closure on the handler thread, which may communicate through its argument. It costs a thread switch.
     Thread(ThreadHandler),
 }
 
@@ -253,7 +253,7 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// A short message to the source of the message that is being completed, and to nobody else (LAPI error 501).
+/// A short message to the source of the completed message, and to no other task (LAPI error 501).
 #[derive(Clone, Copy, Debug)]
 pub struct Reply {
     /// The handler to run at the source.
@@ -288,17 +288,17 @@ pub struct Delivered {
     pub source: Endpoint,
     /// Bytes of user data that were sent.
     pub len: u64,
-    /// Bytes that were placed: fewer than `len` if the place was shorter.
+    /// Bytes that were stored: fewer than `len` if the destination was shorter.
     pub placed: u64,
     /// The buffer of [`Destination::Owned`], filled.
     pub buffer: Option<JobBuffer>,
-    /// Whether all data have arrived; otherwise why not (a peer that died, for instance).
+    /// `Ok` if all data have arrived; otherwise the reason, such as the death of a peer.
     pub outcome: Result<(), Box<Error>>,
 }
 
-/// What a completion handler on the handler thread may do: the context's owner carries its calls out at its next progress, in order.
+/// What a completion handler on the handler thread may do. The context's owner carries the calls out at its next progress, in order.
 pub trait Deferred {
-    /// Sends a message; `udata` is owned by the message.
+    /// Sends a message, which owns `udata`.
     fn amsend(&mut self, target: Endpoint, handler: HandlerId, uhdr: &[u8], udata: Vec<u8>);
 
     /// Adds 1 to a counter of the context.
@@ -312,27 +312,27 @@ pub struct MessageName {
     pub protocol: &'static str,
     /// MPI's tag, or the number of the header handler.
     pub tag: i32,
-    /// What the tag belongs to: a communicator, or [`OF_HANDLER`](Self::OF_HANDLER).
+    /// The number space of the tag: a communicator, or [`OF_HANDLER`](Self::OF_HANDLER).
     pub context: u32,
 }
 
 impl MessageName {
-    /// The context of tags that are numbers of handlers.
+    /// The context of tags that are handler numbers.
     pub const OF_HANDLER: u32 = u32::MAX;
 }
 
 /// The handlers of a context, either known at compile time, or registered one by one as in am-core's `HandlerTable`.
 pub trait HandlerSet {
-    /// Whether [`header`](Self::header) runs code of the program, during which communicating calls must be rejected. If it is false the
-    /// engine need not mark when a handler runs; a set that is part of a library must then keep the rule itself.
+    /// Whether [`header`](Self::header) runs code of the program, during which communicating calls are rejected. If false, the engine does
+    /// not mark when a handler runs; the set, part of a library, must then not communicate.
     const RUNS_USER_CODE: bool;
 
     /// Runs header handler `id`; `None` if there is no such handler.
     fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer>;
 
-    /// Consumes a message whose data are all `here`, before [`header`](Self::header) is called: places the data, and does what follows
-    /// (LAPI's header handlers do so with `LAPI_BURY_MSG`). Returns whether it did; if not, nothing has changed. Only for sets that run no
-    /// code of the program.
+    /// Consumes a message that is all `here`, before [`header`](Self::header) is called: stores the data, and does what follows (LAPI's
+    /// header handlers do this with `LAPI_BURY_MSG`). Returns whether it did; if not, nothing has changed. Only for sets that run no code
+    /// of the program.
     #[inline(always)]
     fn consume(&mut self, _id: HandlerId, _source: Endpoint, _uhdr: &[u8], _here: Arrived<'_>) -> bool {
         false
@@ -341,32 +341,31 @@ pub trait HandlerSet {
     /// Reports that the request named by [`Completion::MarkRequest`] is complete.
     fn complete_request(&mut self, request: u64, delivered: Delivered);
 
-    /// The same for a message that arrived whole and had no buffer of its own, which is the frequent case: a set that handles many
-    /// small messages can do without a [`Delivered`] here.
+    /// Like [`complete_request`](Self::complete_request), for a message that arrived whole and had no buffer of its own. This is the
+    /// frequent case, in which no [`Delivered`] is made.
     #[inline(always)]
     fn complete_plain_request(&mut self, request: u64, source: Endpoint, len: u64, placed: u64) {
         self.complete_request(request, Delivered { source, len, placed, buffer: None, outcome: Ok(()) });
     }
 
-    /// Whether the origin may withdraw an announcement that was answered with [`Destination::Later`] and has not been accepted. If so, the ticket
-    /// is invalid when this returns, and the set forgets the message.
+    /// Whether the origin may withdraw an announcement that was answered with [`Destination::Later`] and has not been accepted. If so, the
+    /// set has forgotten the message, and the ticket is invalid.
     fn withdraw(&mut self, _ticket: Ticket) -> bool {
         true
     }
 
-    /// Reports that nothing more will come from a task, which has died or closed its context: a set that waits for messages from it ends
-    /// that, with the error that `why` makes.
+    /// Reports that nothing more will come from a task, because it died or closed its context. A set ends whatever waits for messages from
+    /// it, with the error that `why` makes.
     fn peer_is_gone(&mut self, _task: TaskId, _why: &dyn Fn() -> Error) {}
 
-    /// The name of a message to header handler `id` in traces and statistics. Called only while the process has a recorder.
+    /// The name of a message to header handler `id` in traces and statistics. Called only if the process has a recorder.
     fn describe(&self, id: HandlerId, _uhdr: &[u8]) -> MessageName {
         MessageName { protocol: "amsend", tag: i32::from(id.0), context: MessageName::OF_HANDLER }
     }
 
-    /// How many handlers there are, for error messages.
+    /// Number of handlers, for error messages.
     fn count(&self) -> usize;
 
-    /// Called when the task has waited for a while and nothing has come: a set that is part of a library adds a description of the wait,
-    /// for people to read.
+    /// Called when the task has waited for a while without an event: the set of a library adds a readable description of the wait.
     fn add_to_facts(&self, _facts: &mut WaitFacts) {}
 }

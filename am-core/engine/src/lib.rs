@@ -1,11 +1,11 @@
 //! The protocol of am-core: the meaning of its packets.
 //!
-//! An [`Engine`](protocol::Engine) holds the protocol state of one context. It reads no clock, does no input or output and starts no thread;
-//! a [`Fabric`](fabric::Fabric) sends and receives its packets, and code of the program runs through [`UserCode`](user_code::UserCode). So a test drives any
-//! number of engines in one thread. Programs use am-core's `Context`, which owns an engine and makes its progress; that crate
-//! re-exports the items for programs and for authors of fabrics.
+//! An [`Engine`](protocol::Engine) holds the protocol state of one context. It reads no clock, does no input or output and starts no
+//! thread; a [`Fabric`](fabric::Fabric) sends and receives its packets, and code of the program runs through
+//! [`UserCode`](user_code::UserCode). A test can drive any number of engines in one thread. Programs use am-core's `Context`, which owns
+//! and drives an engine; that crate re-exports what programs and authors of fabrics need.
 //!
-//! Functions of the message path are generic or `#[inline]`, so that they are compiled together with the fabric that they run over.
+//! Functions on the message path are generic or `#[inline]`, so that they are compiled together with their fabric.
 
 #![no_std]
 #![deny(unsafe_code)]

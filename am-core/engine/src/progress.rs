@@ -1,4 +1,4 @@
-//! Where engine and fabric meet: one event at a time, every call direct and inlined.
+//! Handles one event of the fabric at a time; every call is direct and inlined.
 
 use crate::buffer::{Arrived, InlineBytes};
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::user_code::UserCode;
 /// Handles the next event; returns whether there was one.
 ///
 /// # Errors
-/// What the event reports.
+/// The error of the event.
 #[inline(always)]
 pub fn step<U: UserCode, F: Fabric, H: HandlerSet>(
     fabric: &mut F,
@@ -58,7 +58,7 @@ fn handle<U: UserCode, F: Fabric, H: HandlerSet>(
     (inline, front): (&mut InlineBytes, &mut Front),
     event: Event,
 ) -> Result<bool> {
-    // One comparison for the frequent event; matching all would be a jump table.
+    // One comparison for the frequent event: a match of all would be a jump table.
     let Event::Arrival(arrival) = event else { return handle_rare(fabric, engine, handlers, event) };
     match arrival.payload {
         Payload::Inline => handle_inline(fabric, engine, handlers, arrival, inline)?,
@@ -76,7 +76,7 @@ fn handle_rare<U: UserCode, F: Fabric, H: HandlerSet>(
     event: Event,
 ) -> Result<bool> {
     match event {
-        // The caller waits for events, so it looks again after this one.
+        // The caller looks again after each event.
         Event::Arrival(_) | Event::Rung => {}
         Event::Completed { op, result } => {
             let result = result.map_err(|error| *error);
@@ -91,7 +91,7 @@ fn handle_rare<U: UserCode, F: Fabric, H: HandlerSet>(
     Ok(true)
 }
 
-/// Handles a packet inside its entry: the poll has released its place in the queue, and its bytes are in private memory.
+/// Handles a packet that lies in its entry. The poll has released its slot, and its bytes are in private memory.
 #[inline(always)]
 fn handle_inline<U: UserCode, F: Fabric, H: HandlerSet>(
     fabric: &mut F,
@@ -106,7 +106,7 @@ fn handle_inline<U: UserCode, F: Fabric, H: HandlerSet>(
     engine.carry_out(due, fabric, handlers)
 }
 
-/// Handles a packet in the NIC's buffer, which is released afterwards. Its head came inside the entry, unless it is too long.
+/// Handles a packet in the NIC's buffer, and releases it. Its head came in the entry, unless it is too long for that.
 #[inline(always)]
 fn handle_buffered<U: UserCode, F: Fabric, H: HandlerSet>(
     fabric: &mut F,

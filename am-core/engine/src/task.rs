@@ -25,7 +25,7 @@ impl fmt::Display for TaskId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContextNumber(pub u8);
 
-/// The name of a context in the job: what a message is sent to.
+/// The name of a context in the job: the address of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
     /// The task.
@@ -43,10 +43,10 @@ impl Endpoint {
     }
 }
 
-/// The target of a message: a context by its name, or a task. A bare task means its context with the same number as the sender's, since all
-/// tasks open their contexts in the same order.
+/// The target of a message: a context by its name, or a task. A bare task means its context with the sender's context number: all tasks
+/// open their contexts in the same order.
 pub trait Target: Copy {
-    /// The context that is meant, if the sender's own context is `own`.
+    /// The context that is meant by a sender in context `own`.
     fn seen_from(self, own: ContextNumber) -> Endpoint;
 }
 

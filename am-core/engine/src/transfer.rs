@@ -1,4 +1,4 @@
-//! The plain words in which the engine and a fabric speak of packets and transfers.
+//! Types that the engine and a fabric share: packets and transfers.
 
 use core::fmt;
 
@@ -9,93 +9,93 @@ use crate::error::Result;
 use crate::task::Endpoint;
 use crate::user_code::{self, UserCode};
 
-/// Which room a packet takes.
+/// The credit that a packet takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// A place in the target's receive queue.
+    /// A slot in the target's receive queue.
     OneWay,
-    /// The same, and a place in the origin's receive queue for one [`Class::Answer`].
+    /// A slot in the target's receive queue, and one in the origin's for the [`Class::Answer`].
     Request,
-    /// The place that a request reserved. Never answered with [`Outcome::Retry`](crate::error::Outcome::Retry) if the request is still unanswered.
+    /// The slot that a request reserved. While the request is unanswered, never [`Outcome::Retry`](crate::error::Outcome::Retry).
     Answer,
 }
 
-/// The number by which the engine knows an operation that a fabric has accepted ([`Outcome::Posted`](crate::error::Outcome::Posted)).
+/// The engine's number of an operation that a fabric has accepted ([`Outcome::Posted`](crate::error::Outcome::Posted)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId(pub u32);
 
-/// How a transfer to or from granted memory can go.
+/// Outcome of a transfer to or from granted memory.
 #[must_use = "a transfer that is Retry or Staged was not started"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// Carried out.
     Done,
-    /// Accepted; a completion event tells when it has ended.
+    /// Accepted; a completion event reports its end.
     Posted,
-    /// No room now.
+    /// No credit now.
     Retry,
-    /// There is no way from here into that memory: send the bytes as packets.
+    /// This task cannot access that memory: send the bytes as packets.
     Staged,
 }
 
-/// What became of an atomic operation.
+/// Outcome of an atomic operation.
 #[must_use = "an operation that is Retry or AtOwner was not started"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomic {
-    /// Carried out; the old value.
+    /// Carried out; with the old value.
     Done(u64),
     /// Accepted; a completion event carries the old value.
     Posted,
-    /// No room now.
+    /// No credit now.
     Retry,
-    /// Only the owner of that region can do it: send it a packet.
+    /// Only the owner of the region can carry it out: send it a packet.
     AtOwner,
 }
 
 /// What follows the head of a packet: bytes of user memory, or a gatherer that writes them into the NIC's buffer itself.
 pub trait Body {
-    /// Bytes it will write.
+    /// Number of bytes.
     fn len(&self) -> usize;
 
-    /// Writes all of them.
+    /// Writes all bytes.
     ///
     /// # Errors
-    /// Its own: the packet is not sent then.
+    /// Any error of the implementation; the packet is not sent then.
     fn write(&mut self, writer: &mut PacketWriter<'_>) -> Result<()>;
 
-    /// Appends all of them to a packet inside an entry; whether they fitted, and may be copied so.
+    /// Appends all bytes to a packet that lies in its entry; returns false if they do not fit, or must not be copied there.
     fn push_to(&mut self, _packet: &mut InlineBytes) -> bool {
         false
     }
 
-    /// Whether there is nothing to write.
+    /// Whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// User data that are not in one piece: writes any part of them into a NIC's buffer when it is asked (the sending side's
+/// User data that are not contiguous: writes any part of them into a NIC's buffer when asked (the counterpart of
 /// [`Sink`](crate::handler::Sink)).
 pub trait Gatherer: fmt::Debug + Send {
-    /// Bytes in all.
+    /// Number of bytes.
     fn len(&self) -> u64;
 
-    /// Writes the `len` bytes from `offset` on into `room`. Asked in rising order, each byte once. If it panics, the message ends with
-    /// [`Error::HandlerPanicked`](crate::error::Error::HandlerPanicked), and the packet that was being written is not sent.
+    /// Writes the `len` bytes from `offset` on. Offsets rise, and each byte is asked for once. If it panics, the message ends with
+    /// [`Error::HandlerPanicked`](crate::error::Error::HandlerPanicked), and the packet under way is not sent.
     fn gather(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>);
 
-    /// Whether there is nothing to write.
+    /// Whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Data of a message that are not in one piece, as the engine keeps them.
+/// Message data that are not contiguous, in the form that the engine keeps.
 pub trait Parts: fmt::Debug + Send {
-    /// Bytes in all.
+    /// Number of bytes.
     fn size(&self) -> u64;
 
-    /// Writes the `len` bytes from `offset` on into `room`. Asked in rising order, each byte once.
+    /// Writes the `len` bytes from `offset` on. Offsets rise, and each byte is asked for once.
     ///
     /// # Errors
     /// [`Error::HandlerPanicked`](crate::error::Error::HandlerPanicked).
@@ -112,7 +112,8 @@ pub struct Gather<G, U> {
 }
 
 impl<G: Gatherer, U: UserCode> Gather<G, U> {
-    /// What `gatherer` has, for a message that `own` sends. The gatherer runs through `user`, but when it is asked here for its length.
+    /// The data of `gatherer`, for a message that `own` sends. The gatherer runs through `user`, except when it is asked here for its
+    /// length.
     #[inline]
     pub fn new(gatherer: G, user: U, own: Endpoint) -> Self {
         Self { len: gatherer.len(), gatherer, user, own }
@@ -129,8 +130,8 @@ impl<G: Gatherer, U: UserCode + Send> Parts for Gather<G, U> {
     }
 }
 
-/// Some of these data, as the body of a packet. What a gatherer leaves out becomes zeroes: what lay in the NIC's buffer before belongs to
-/// somebody else.
+/// A part of these data, as the body of a packet. Bytes that a gatherer leaves out become zeros: the NIC's buffer may hold data of another
+/// task.
 #[derive(Debug)]
 pub(crate) struct Part<'a, P: ?Sized> {
     pub(crate) of: &'a mut P,
@@ -151,7 +152,7 @@ impl<P: Parts + ?Sized> Body for Part<'_, P> {
     }
 }
 
-/// A body of all of them.
+/// All of the data, as a body.
 impl<G: Gatherer, U: UserCode + Send> Body for Gather<G, U> {
     fn len(&self) -> usize {
         usize::try_from(self.len).unwrap_or(usize::MAX)

@@ -6,10 +6,10 @@ use core::fmt;
 use crate::error::{Error, Result};
 use crate::task::Endpoint;
 
-/// Runs header handlers, sinks, gatherers and completions. An engine has one, as a type of its own: it is given a value, not an object.
+/// Runs header handlers, sinks, gatherers and completions. It is a type parameter of the engine, so that calls are direct.
 pub trait UserCode: Copy + fmt::Debug {
-    /// Runs `code`, a `kind` of user code (`"header"`, `"sink"`, `"gather"` or `"completion"`), and tells its panic, if it catches panics. One that
-    /// does not may let `code` unwind through the engine, which is of no use afterwards.
+    /// Runs `code`, whose `kind` is `"header"`, `"sink"`, `"gather"` or `"completion"`, and returns its panic. An implementation may let
+    /// the panic unwind through the engine instead; the engine must not be used afterwards.
     ///
     /// # Errors
     /// `code` panicked.
@@ -19,7 +19,7 @@ pub trait UserCode: Copy + fmt::Debug {
 /// Code of the program has panicked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panicked {
-    /// What the panic said.
+    /// The panic's message.
     pub message: String,
 }
 

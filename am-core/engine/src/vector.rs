@@ -13,8 +13,8 @@ pub struct Block {
     pub len: u64,
 }
 
-/// Where the bytes of a stream lie in some memory: the task's own, a peer's exposed region, or a buffer. The layout is checked when it is
-/// made; that it lies inside the memory is checked at each use.
+/// Where the bytes of a stream lie in memory: the task's own, a peer's exposed region, or a buffer. Making a layout checks it; each use
+/// checks that it lies inside the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     form: Form,
@@ -39,7 +39,7 @@ impl Layout {
     /// One block.
     ///
     /// # Errors
-    /// Its end is beyond 2^64.
+    /// [`Error::Layout`]: its end is beyond 2^64.
     pub fn contiguous(offset: u64, len: u64) -> Result<Self> {
         Self::strided(offset, len, len, 1)
     }
@@ -48,7 +48,7 @@ impl Layout {
     /// destination get the value from either block.
     ///
     /// # Errors
-    /// A block, or all together, whose end is beyond 2^64.
+    /// [`Error::Layout`]: the end of a block, or the sum of the lengths, is beyond 2^64.
     pub fn list(blocks: impl IntoIterator<Item = Block>) -> Result<Self> {
         let blocks: Box<[Block]> = blocks.into_iter().filter(|block| block.len > 0).collect();
         let mut len = 0u64;
@@ -61,11 +61,11 @@ impl Layout {
         Ok(Self { form: Form::List { blocks, ends: ends.into() }, len })
     }
 
-    /// `count` blocks of `block` bytes, each beginning `stride` bytes after the last, the first at `offset`
+    /// `count` blocks of `block` bytes, one every `stride` bytes, from `offset` on
     /// (`LAPI_GEN_STRIDED_XFER`).
     ///
     /// # Errors
-    /// A stride shorter than a block (`LAPI_ERR_STRIDE`), or an end beyond 2^64.
+    /// [`Error::Layout`]: a stride shorter than a block (`LAPI_ERR_STRIDE`), or an end beyond 2^64.
     pub fn strided(offset: u64, block: u64, stride: u64, count: u64) -> Result<Self> {
         if stride < block && count > 1 {
             return Err(Error::Layout(LayoutFault::StrideTooShort { block, stride }));
@@ -146,10 +146,10 @@ impl Layout {
     }
 
     /// Copies the bytes of the layout in `from` to `to`, contiguously (`LAPI_Util`'s `DGSP_PACK`), starting at `*position` of the stream,
-    /// until the end of either; returns how many, and advances `*position`.
+    /// until the end of either. Returns the number of bytes, and advances `*position`.
     ///
     /// # Errors
-    /// [`Error::LocalRange`]: a block that does not lie in `from`.
+    /// [`Error::LocalRange`]: a block outside `from`.
     pub fn pack(&self, from: &[u8], to: &mut [u8], position: &mut u64) -> Result<usize> {
         let mut done = 0;
         while let Some(block) = self.block_at(*position).filter(|_| done < to.len()) {
@@ -161,10 +161,11 @@ impl Layout {
         Ok(done)
     }
 
-    /// The reverse (`DGSP_UNPACK`): copies `from` to the bytes of the layout in `to`, starting at `*position` of the stream.
+    /// The reverse of [`pack`](Self::pack) (`DGSP_UNPACK`): copies `from` to the bytes of the layout in `to`, starting at `*position` of
+    /// the stream.
     ///
     /// # Errors
-    /// [`Error::LocalRange`]: a block that does not lie in `to`.
+    /// [`Error::LocalRange`]: a block outside `to`.
     pub fn unpack(&self, from: &[u8], to: &mut [u8], position: &mut u64) -> Result<usize> {
         let mut done = 0;
         while let Some(block) = self.block_at(*position).filter(|_| done < from.len()) {
@@ -178,12 +179,12 @@ impl Layout {
     }
 
     /// # Errors
-    /// A block that does not lie in memory of `region_len` bytes.
+    /// [`Error::LocalRange`]: a block outside memory of `region_len` bytes.
     pub fn check_inside(&self, region_len: u64) -> Result<()> {
         let outside = |block: &Block| block.offset > region_len || block.len > region_len - block.offset;
         let found = match &self.form {
             Form::List { blocks, .. } => blocks.iter().copied().find(outside),
-            // The last block ends furthest on.
+            // The last block has the highest end.
             &Form::Strided { block, .. } => {
                 self.len.checked_sub(block).and_then(|last| self.block_at(last)).filter(outside)
             }
@@ -204,19 +205,19 @@ fn local(offset: u64, len: u64, region_len: usize) -> Result<core::ops::Range<us
     }
 }
 
-/// Data of this task to send that are not contiguous.
+/// Data to send that are not contiguous.
 #[derive(Clone, Copy, Debug)]
 pub enum Pieces<'a> {
-    /// Slices, one behind the other.
+    /// Slices, in order.
     Slices(&'a [&'a [u8]]),
     /// Parts of one slice.
     Layout(&'a [u8], &'a Layout),
 }
 
-/// Memory of this task to receive into that is not contiguous.
+/// Memory to receive into that is not contiguous.
 #[derive(Debug)]
 pub enum PiecesMut<'a> {
-    /// Slices, one behind the other.
+    /// Slices, in order.
     Slices(&'a mut [&'a mut [u8]]),
     /// Parts of one slice.
     Layout(&'a mut [u8], &'a Layout),

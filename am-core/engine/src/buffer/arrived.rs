@@ -90,13 +90,13 @@ impl InlineBytes {
     /// `from..from + len` is readable, and not a part of `self`.
     #[inline(always)]
     unsafe fn push_from(&mut self, from: *const u8, len: usize) -> bool {
-        // Read once: behind the copy the compiler would not know that the length is still the same.
+        // Read once: after the copy the compiler would not know that the length is unchanged.
         let at = self.len;
         if len > INLINE_BYTES_MAX - at {
             return false;
         }
         if at.is_multiple_of(8) {
-            // By words: where the length before is a constant, as it mostly is, they stay in registers.
+            // Word by word: if the old length is a constant, as it usually is, the words stay in registers.
             for (index, word) in self.words.iter_mut().enumerate() {
                 if 8 * index >= at {
                     // SAFETY: the caller's promise.
@@ -104,8 +104,8 @@ impl InlineBytes {
                 }
             }
         } else {
-            // SAFETY: `at + len` is within the words (just checked), which are exclusively borrowed; the source is readable, and is
-            // something else (the caller's promise).
+            // SAFETY: `at + len` is within the words (just checked), which are exclusively borrowed; the source is readable, and does not
+            // overlap them (the caller's promise).
             unsafe { copies::small(from, self.words.as_mut_ptr().cast::<u8>().add(at), len) };
         }
         self.len = at + len;
@@ -135,7 +135,7 @@ impl Default for InlineBytes {
     }
 }
 
-/// The little-endian word at `offset` of `len` bytes, with zeroes for what is behind their end.
+/// The little-endian word at `offset` of `len` bytes, with zeroes for bytes beyond the end.
 ///
 /// # Safety
 /// `from..from + len` is readable.
@@ -162,8 +162,7 @@ unsafe fn word_at(from: *const u8, len: usize, offset: usize) -> u64 {
     }
 }
 
-/// Bytes of a message that have arrived. Where they lie in the NIC's buffer the sender can still reach them, so they are copied, never
-/// borrowed.
+/// Bytes of a message that has arrived. The sender can still change bytes in the NIC's buffer, so they are copied, never borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'a> {
     at: NonNull<u8>,
@@ -182,8 +181,8 @@ impl<'a> Arrived<'a> {
     /// Bytes in a NIC's buffer.
     ///
     /// # Safety
-    /// `at..at + len` is mapped and readable during `'a`. Its bytes may change meanwhile if the sender breaks its word: the
-    /// copies then hold some mixture, and nothing else happens.
+    /// `at..at + len` is mapped and readable during `'a`. Its bytes may change meanwhile if the sender misbehaves: a copy then holds a
+    /// mixture of old and new bytes.
     #[inline(always)]
     #[must_use]
     pub unsafe fn shared(at: NonNull<u8>, len: usize) -> Self {
@@ -229,7 +228,7 @@ impl<'a> Arrived<'a> {
         len
     }
 
-    /// Copies the first bytes into a range that its owner has handed over, as many as both have; returns how many.
+    /// Copies the first bytes into a range whose owner has lent it, as many as both have; returns how many.
     #[inline(always)]
     pub fn copy_to_buffer(&self, to: RawBuffer) -> usize {
         let len = to.len().min(self.len);

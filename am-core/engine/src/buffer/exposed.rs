@@ -21,7 +21,7 @@ pub trait BlockOwner: Send + Sync + fmt::Debug {
     /// Takes back the block at `at`. Called once for each block, by [`JobBuffer`]'s drop.
     ///
     /// # Safety
-    /// The block was passed to [`JobBuffer::new`] together with this owner; it is no longer used, and was not taken back before.
+    /// The block was passed to [`JobBuffer::new`] together with this owner; nothing uses it any more, and it was not taken back before.
     unsafe fn take_back(&self, at: NonNull<u8>, len: usize);
 }
 
@@ -43,7 +43,7 @@ impl JobBuffer {
     /// A block of `len` initialised bytes at `at` that `owner` takes back.
     ///
     /// # Safety
-    /// `at..at + len` is initialised, readable and writable, and nobody else touches it until `owner.take_back(at, len)`.
+    /// `at..at + len` is initialised, readable and writable, and nothing else touches it until `owner.take_back(at, len)`.
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize, owner: Arc<dyn BlockOwner>) -> Self {
         Self { at, len, owner }
@@ -67,7 +67,7 @@ impl JobBuffer {
 }
 
 impl JobBuffer {
-    /// A block of zeroes in private memory, aligned as a cache line: fit for atomic words, unlike a `Vec`'s.
+    /// A block of zeros in private memory, aligned to a cache line: usable for atomic words, unlike a `Vec`'s.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         #[derive(Clone, Copy)]
@@ -78,7 +78,7 @@ impl JobBuffer {
         impl BlockOwner for Lines {
             unsafe fn take_back(&self, at: NonNull<u8>, len: usize) {
                 let lines = NonNull::slice_from_raw_parts(at.cast::<Line>(), len.div_ceil(64));
-                // SAFETY: `at` came from a boxed slice of so many lines, given up below and not yet freed.
+                // SAFETY: `at` came from a boxed slice of this many lines, released below and not yet freed.
                 drop(unsafe { Box::from_raw(lines.as_ptr()) });
             }
         }
@@ -94,7 +94,7 @@ impl From<Vec<u8>> for JobBuffer {
         struct Private;
         impl BlockOwner for Private {
             unsafe fn take_back(&self, at: NonNull<u8>, len: usize) {
-                // SAFETY: `at` and `len` came from a boxed slice of this length, given up below and not yet freed.
+                // SAFETY: `at` and `len` came from a boxed slice of this length, released below and not yet freed.
                 drop(unsafe { Box::from_raw(NonNull::slice_from_raw_parts(at, len).as_ptr()) });
             }
         }
@@ -121,7 +121,7 @@ impl Deref for JobBuffer {
 
 impl DerefMut for JobBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `self` is exclusively borrowed.
+        // SAFETY: initialised and live (`new`), and `self` is exclusively borrowed.
         unsafe { core::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
     }
 }
@@ -138,7 +138,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// None: the access that the owner requests for its own memory.
+    /// No access for peers: what the owner requests for its own memory.
     pub const OWNER: Self = Self { read: false, write: false, for_operation: false };
     /// Reading only.
     pub const READ: Self = Self { read: true, write: false, for_operation: false };
@@ -166,7 +166,7 @@ impl Access {
 pub struct Grant {
     /// The slot.
     pub region: u32,
-    /// How often the slot was used: a claim with an older number is rejected.
+    /// How many times the slot has been used. A claim with an older number is rejected.
     pub generation: u32,
 }
 
@@ -175,8 +175,8 @@ impl Grant {
     pub const OPERATION_BIT: u32 = 1 << 31;
 
     /// Whether the grant was made for one operation of the engine. Programs cannot name such a grant in a put, get or rmw: the calls reject
-    /// it. So its only user is the peer of that operation, which reports when it has finished, and revoking the grant need not consider
-    /// what others are copying.
+    /// it. Only the peer of that operation uses it, and reports when it has finished, so revoking the grant needs no check for copies by
+    /// others.
     #[inline(always)]
     #[must_use]
     pub fn is_for_operation(self) -> bool {
@@ -184,25 +184,26 @@ impl Grant {
     }
 }
 
-/// Which task carries out rmws and accumulations on the words of a region. The choice is made when the region is exposed, and is part of
-/// its addresses: all tasks see the same one.
+/// The task that carries out atomic operations and accumulations on the words of a region. Chosen when the region is exposed, and part of
+/// its addresses, so that all tasks agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Executor {
-    /// Whichever task can reach the words, and the owner for tasks that cannot: the lowest latency.
+    /// Any task that can reach the words, and the owner for tasks that cannot. The lowest latency.
     #[default]
     Anyone,
-    /// The owner, at its next progress, from messages: words that are updated often stay in its cache, and a whole array takes one message.
+    /// The owner, from messages, when it next makes progress. Words that are updated often stay in its cache, and a whole array takes one
+    /// message.
     Owner,
 }
 
-/// An address in another task's exposed memory: what `LAPI_Address_init` exchanges.
+/// An address in exposed memory of a task, as `LAPI_Address_init` exchanges them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteAddress {
     /// The task whose memory it is.
     pub task: TaskId,
-    /// Which of its contexts has exposed it: that context serves requests for it, and has the counters of puts and gets.
+    /// The context of the task that exposed it: it serves requests for this memory and owns the counters of puts and gets.
     pub context: ContextNumber,
-    /// Who carries out atomic operations on it.
+    /// The task that carries out atomic operations on it.
     pub executor: Executor,
     /// The region.
     pub grant: Grant,
@@ -271,17 +272,17 @@ pub struct ExposedRange {
     pub len: u64,
 }
 
-/// An exposed buffer: peers may read or write it at any time, so its owner, too, only copies or uses atomics.
+/// An exposed buffer: peers may read or write it at any time, so even its owner only copies or uses atomics.
 ///
-/// Take the buffer back with `Context::unexpose`. One that is dropped instead stays exposed, and its memory is not used
-/// again, until the context ends.
+/// Take the buffer back with `Context::unexpose`. If it is dropped instead, it stays exposed, and its memory is not reused, until the
+/// context ends.
 #[derive(Debug)]
 pub struct Exposed {
     buffer: core::mem::ManuallyDrop<JobBuffer>,
     owner: Owner,
     executor: Executor,
     grant: Grant,
-    /// Whether other tasks have mapped the memory as their own: then it is never returned as a buffer.
+    /// Whether other tasks have mapped the memory too: it is then never returned as a buffer.
     is_shared: bool,
 }
 
@@ -291,7 +292,7 @@ pub struct Exposed {
 pub struct Owner {
     /// Its endpoint.
     pub endpoint: Endpoint,
-    /// Different for each context that the process has ever had.
+    /// Unique among all contexts that this process has opened.
     pub identity: u64,
 }
 
@@ -303,7 +304,7 @@ impl Exposed {
         Self { buffer, owner, executor, grant, is_shared: false }
     }
 
-    /// The same for a part of shared memory.
+    /// Like [`new`](Self::new), for a part of shared memory.
     #[must_use]
     pub fn of_shared(part: SharedPart, owner: Owner, grant: Grant) -> Self {
         let exposed = Self::new(part.into_buffer(), owner, Executor::Anyone, grant);
@@ -320,7 +321,7 @@ impl Exposed {
         }
     }
 
-    /// The buffer again; an empty one for shared memory.
+    /// Returns the buffer; an empty one for shared memory.
     ///
     /// # Safety
     /// The fabric of the region's owner has said that revoking the grant is done.
@@ -364,7 +365,7 @@ impl Exposed {
         Ok(ExposedRange { grant: self.grant, offset, len })
     }
 
-    /// Copies from the region. Aligned words of 8 bytes are read in one piece (relaxed), since other threads may write them.
+    /// Copies from the region. Aligned words of 8 bytes are read atomically (relaxed), since other threads may write them.
     ///
     /// # Errors
     /// [`Error::LocalRange`] if the range does not lie inside.
@@ -373,8 +374,8 @@ impl Exposed {
         let from = self.check(offset, to.len() as u64)?;
         let (first, rest) = to.split_at_mut(head_len(from, to.len()));
         let (words, last) = rest.as_chunks_mut();
-        // SAFETY: in the three loops, the bytes are those of the range, one behind the other: alive (`check`), and reached by atomics and
-        // copies only while exposed. The words begin where the head has ended, at a multiple of 8.
+        // SAFETY: in the three loops, the bytes are those of the range, in order: live (`check`), and accessed only by atomics and copies
+        // while exposed. The words begin where the head has ended, at a multiple of 8.
         unsafe {
             let mut at = from;
             for byte in first {
@@ -399,7 +400,7 @@ impl Exposed {
         Ok(())
     }
 
-    /// Copies into the region. Aligned words of 8 bytes are written in one piece (relaxed), since other threads may read them.
+    /// Copies into the region. Aligned words of 8 bytes are written atomically (relaxed), since other threads may read them.
     ///
     /// # Errors
     /// [`Error::LocalRange`] if the range does not lie inside.
@@ -408,7 +409,7 @@ impl Exposed {
         let to = self.check(offset, from.len() as u64)?;
         let (first, rest) = from.split_at(head_len(to, from.len()));
         let (words, last) = rest.as_chunks();
-        // SAFETY: as in `read`.
+        // SAFETY: like `read`: the bytes of the range, live (`check`), accessed only by atomics and copies, words at multiples of 8.
         unsafe {
             let mut at = to;
             for &byte in first {
@@ -433,7 +434,7 @@ impl Exposed {
         Ok(())
     }
 
-    /// The 64-bit word at `offset`, read in one piece (relaxed).
+    /// The 64-bit word at `offset`, read atomically (relaxed).
     ///
     /// # Errors
     /// [`Error::LocalRange`] or [`Error::Misaligned`].
@@ -441,7 +442,7 @@ impl Exposed {
         Ok(self.atomic_u64(offset)?.load(Ordering::Relaxed))
     }
 
-    /// Writes the 64-bit word at `offset` in one piece (relaxed).
+    /// Writes the 64-bit word at `offset` atomically (relaxed).
     ///
     /// # Errors
     /// [`Error::LocalRange`] or [`Error::Misaligned`].
@@ -456,7 +457,7 @@ impl Exposed {
     /// [`Error::LocalRange`] or [`Error::Misaligned`].
     pub fn atomic_u64(&self, offset: u64) -> Result<&AtomicU64> {
         let at = self.check_aligned(offset, 8)?;
-        // SAFETY: eight live bytes (`check`), aligned; while exposed the block is reached by atomics and copies only, and
+        // SAFETY: eight live bytes (`check`), aligned; while exposed, the block is accessed by atomics and copies only, and
         // `&self` keeps it from being taken back.
         Ok(unsafe { AtomicU64::from_ptr(at.cast().as_ptr()) })
     }
@@ -467,7 +468,7 @@ impl Exposed {
     /// [`Error::LocalRange`] or [`Error::Misaligned`].
     pub fn atomic_u32(&self, offset: u64) -> Result<&AtomicU32> {
         let at = self.check_aligned(offset, 4)?;
-        // SAFETY: as for `atomic_u64`, with four bytes.
+        // SAFETY: four live bytes (`check`), aligned; accessed by atomics and copies only while exposed, and `&self` keeps it exposed.
         Ok(unsafe { AtomicU32::from_ptr(at.cast().as_ptr()) })
     }
 

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::vector::Layout;
 use alloc::vec::Vec;
 
-/// A range whose parts can be taken.
+/// A range of memory that can be divided.
 pub trait Range: Copy {
     /// Bytes in the range.
     fn len(&self) -> u64;
@@ -38,7 +38,7 @@ impl Range for RawBuffer {
 pub enum RawPieces<R> {
     /// Ranges, each with the position in the stream at which it ends.
     List(Vec<(R, u64)>),
-    /// Parts of one range. It was checked that the layout lies inside.
+    /// Parts of one range; the layout is known to lie inside it.
     Layout(R, Layout),
 }
 
@@ -46,7 +46,7 @@ impl<R: Range> RawPieces<R> {
     /// The stream of these ranges, one after the other.
     ///
     /// # Errors
-    /// The first one of `ranges`.
+    /// The first error in `ranges`.
     pub fn list(ranges: impl Iterator<Item = Result<R>>) -> Result<Self> {
         let mut end = 0u64;
         let ends = ranges.map(|range| {
@@ -102,7 +102,7 @@ impl From<RawPieces<RawBuffer>> for RawPieces<RawBytes> {
 }
 
 impl RawPieces<RawBytes> {
-    /// Writes the `len` bytes from `offset` on to `room`.
+    /// Writes the `len` bytes from `offset` on.
     pub(crate) fn gather_from(&self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) {
         let mut done = 0;
         while let Some(part) = self.part_at(offset + done, len as u64 - done).filter(|part| !part.is_empty())

@@ -6,44 +6,43 @@ use core::ptr::NonNull;
 use am_atomics::{AtomicOp, Width};
 use am_copies as copies;
 
-/// Memory to send from. Whoever made it has promised that the bytes stay alive and unwritten until the operation that
-/// holds it has ended.
+/// Memory to send from. Its maker has promised that the bytes stay live and unwritten until the operation that holds it has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct RawBytes {
     at: NonNull<u8>,
     len: usize,
 }
 
-/// Memory to receive into. Whoever made it has promised that the bytes stay alive and untouched by others until the
-/// operation that holds it has ended.
+/// Memory to receive into. Its maker has promised that the bytes stay live and untouched by others until the operation that holds it has
+/// ended.
 #[derive(Clone, Copy, Debug)]
 pub struct RawBuffer {
     at: NonNull<u8>,
     len: usize,
 }
 
-/// Proof that the engine asks for granted memory. That memory has no lifetime; the engine uses it before it handles anything else.
-/// Only this crate can make one.
+/// Proof that the caller is the engine. Granted memory has no lifetime; the engine uses it before it handles anything else. Only this crate
+/// can make one.
 #[derive(Clone, Copy, Debug)]
 pub struct ForEngine(pub(crate) ());
 
-/// What a fabric promises about memory that it is given, or gives to others.
+/// What a fabric promises about memory that it receives or lends.
 ///
 /// # Safety
 /// An implementation
-/// * uses a [`RawBytes`] or [`RawBuffer`] only until its operation has ended: until the call returns; if that says that a transfer was
-///   posted, until the fabric reports its end; if it was a grant, until revoking it is done;
-/// * says that revoking is done only when no peer touches the memory any more, whatever peers do;
-/// * gives out memory of a grant only while it is live, only by the name that it was given (with or without
-///   [`Grant::OPERATION_BIT`](super::Grant::OPERATION_BIT)), and only the range that was asked for, if it lies inside;
-/// * does not unwind, except out of a body that it is given to write.
+/// * uses a [`RawBytes`] or [`RawBuffer`] only until its operation has ended: until the call returns, until the fabric reports the end of a
+///   posted transfer, or until a grant has been revoked;
+/// * reports a grant as revoked only when no peer can touch the memory any more, however peers behave;
+/// * lends memory of a grant only while the grant is live, only under the name that the grant was given (with or without
+///   [`Grant::OPERATION_BIT`](super::Grant::OPERATION_BIT)), and only a requested range that lies inside it;
+/// * unwinds only if the body of a packet does.
 pub unsafe trait KeepsPromises {}
 
 // SAFETY: the promise of the constructor is not bound to a thread.
 unsafe impl Send for RawBytes {}
-// SAFETY: as above, and it is only read.
+// SAFETY: a range is not bound to a thread, and it is only read.
 unsafe impl Sync for RawBytes {}
-// SAFETY: as above.
+// SAFETY: the promise of the constructor is not bound to a thread.
 unsafe impl Send for RawBuffer {}
 
 impl RawBytes {
@@ -104,14 +103,14 @@ impl RawBytes {
 }
 
 impl RawBytes {
-    /// Copies the first bytes into a range that its owner has handed over, as many as both have. The two may be the same or
+    /// Copies the first bytes into a range that its owner has lent, as many as both have. The two may be the same or
     /// overlap (a task that writes to itself).
     #[inline]
     pub fn copy_to_buffer(&self, to: RawBuffer) {
         let len = self.len.min(to.len);
         let (from, to) = (self.at.as_ptr(), to.at.as_ptr());
-        // SAFETY: both ranges hold `len` live bytes, readable here and writable there (`new` of both); `copy` allows overlap, and a word is
-        // read before it is written.
+        // SAFETY: both ranges hold `len` live bytes, readable in `self` and writable in `to` (`new` of both); `copy` allows overlap, and a
+        // word is read before it is written.
         unsafe {
             match len {
                 4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
@@ -121,14 +120,14 @@ impl RawBytes {
         };
     }
 
-    /// The same range as a fabric's `grant` takes it: to be granted for reading, and never written through.
+    /// This range in the form that a fabric's `grant` takes. It is granted for reading only, and never written through.
     pub(crate) fn to_grant_for_reading(self) -> RawBuffer {
         RawBuffer { at: self.at, len: self.len }
     }
 }
 
 impl RawBuffer {
-    /// No room.
+    /// No bytes.
     pub const EMPTY: Self = Self { at: NonNull::dangling(), len: 0 };
 
     /// `len` bytes at `at`.
@@ -148,7 +147,7 @@ impl RawBuffer {
         self.len
     }
 
-    /// Whether there is no room.
+    /// Whether it has 0 bytes.
     #[inline(always)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -174,18 +173,18 @@ impl RawBuffer {
         }
     }
 
-    /// The same memory, to be read.
+    /// The same memory as a source.
     #[inline(always)]
     #[must_use]
     pub fn as_bytes(&self) -> RawBytes {
         RawBytes { at: self.at, len: self.len }
     }
 
-    /// Copies `bytes` to the start of the range, as many as fit; how many that were.
+    /// Copies `bytes` to the start of the range, as many as fit; returns how many.
     #[inline(always)]
     pub fn fill_from(&self, bytes: &[u8]) -> usize {
         let len = bytes.len().min(self.len);
-        // SAFETY: the destination holds at least `len` bytes that nobody else touches (`new`), the source is a live borrow;
+        // SAFETY: the destination holds at least `len` bytes that nothing else touches (`new`), the source is a live borrow;
         // an exclusive range and a shared borrow do not overlap.
         unsafe { copies::small(bytes.as_ptr(), self.at.as_ptr(), len) };
         len
@@ -200,7 +199,7 @@ impl From<RawBuffer> for RawBytes {
 }
 
 impl RawBuffer {
-    /// Operates atomically on the word that the range begins with; the old value. `None` if the range is shorter than the
+    /// Operates atomically on the first word of the range; returns the old value. `None` if the range is shorter than the
     /// word, or does not begin at a multiple of its size.
     #[inline(always)]
     #[must_use]
@@ -208,14 +207,14 @@ impl RawBuffer {
         if self.len < width.bytes() as usize {
             return None;
         }
-        // SAFETY: the range has the word's bytes (just checked), alive (`new`); words that peers may reach by atomics are reached by nothing
-        // else meanwhile (`Exposed`).
+        // SAFETY: the range has the word's bytes (just checked), alive (`new`); words that peers may update are accessed by atomics only
+        // (`Exposed`).
         unsafe { am_atomics::update(self.at.as_ptr(), width, operation) }
     }
 }
 
-/// Granted memory that the caller has mapped, lent for the length of a call. Other tasks read and write it meanwhile, so it is never
-/// behind a reference: it is copied, or operated on atomically.
+/// Granted memory that the caller has mapped, lent for one call. Other tasks read and write it meanwhile, so it is copied or updated
+/// atomically, never borrowed.
 #[derive(Debug)]
 pub struct MappedRange<'a> {
     memory: RawBuffer,
@@ -226,8 +225,8 @@ impl MappedRange<'_> {
     /// `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` stays mapped, readable and writable until the call that the value is lent to returns; until then its owner leaves
-    /// it to those that have a grant.
+    /// `at..at + len` stays mapped, readable and writable until the call that the value is lent to returns; until then its owner accesses
+    /// it only as a holder of the grant may.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
@@ -255,7 +254,7 @@ impl MappedRange<'_> {
         self.memory.at.addr().get()
     }
 
-    /// Copies the bytes from `offset` on to `to`; whether the range has them.
+    /// Copies the bytes from `offset` on to `to`; returns whether the range has them.
     #[inline(always)]
     #[must_use]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> bool {
@@ -263,15 +262,15 @@ impl MappedRange<'_> {
         part.inspect(|part| part.as_bytes().copy_to(to)).is_some()
     }
 
-    /// Copies `from` to the bytes from `offset` on; whether the range has them.
+    /// Copies `from` to the bytes from `offset` on; returns whether the range has them.
     #[inline(always)]
     #[must_use]
     pub fn write(&self, offset: usize, from: &[u8]) -> bool {
         self.memory.part(offset, from.len()).is_some_and(|part| part.fill_from(from) == from.len())
     }
 
-    /// Operates atomically on the word at `offset`; the old value. `None` if the range does not have the word, or it does not begin at a
-    /// multiple of its size.
+    /// Operates atomically on the word at `offset`; returns the old value. `None` if the word is outside the range, or not at a multiple of
+    /// its size.
     #[inline(always)]
     #[must_use]
     pub fn atomic(&self, offset: usize, width: Width, operation: AtomicOp) -> Option<u64> {
@@ -289,13 +288,13 @@ impl MappedRange<'_> {
     }
 }
 
-/// Shortest range that a room past the caches stores so: a fence follows each.
+/// Shortest range that is stored past the caches: a fence follows each such store.
 const PAST_CACHES_BYTES_MIN: usize = 512;
 
-/// Room in a NIC's buffer that a packet is being written into; it grows from the front.
+/// Writes a packet into a NIC's buffer, from the front.
 ///
-/// It ends with the call that is given it. Its lifetime makes that so: two calls have different ones, so that a body cannot exchange
-/// the room of one packet for that of another.
+/// The value is valid during the call that receives it. Each call has a lifetime of its own, so that a body cannot exchange the writers of
+/// two packets.
 #[derive(Debug)]
 pub struct PacketWriter<'a> {
     at: NonNull<u8>,
@@ -306,24 +305,24 @@ pub struct PacketWriter<'a> {
 }
 
 impl<'a> PacketWriter<'a> {
-    /// All of a slice, for fabrics that have no NIC's buffer.
+    /// Writes into a slice: for fabrics without a NIC.
     #[must_use]
     pub fn over(bytes: &'a mut [u8]) -> Self {
         // SAFETY: the exclusive borrow lasts as long as the value.
         unsafe { Self::new(NonNull::from(&mut *bytes).cast(), bytes.len()) }
     }
 
-    /// Room for `len` bytes at `at`.
+    /// Writes at most `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` is writable during the value's lifetime, and nobody reads or writes it meanwhile.
+    /// `at..at + len` is writable during the value's lifetime, and nothing else reads or writes it meanwhile.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
         Self { at, len, used: 0, is_past_caches: false, _lives: PhantomData }
     }
 
-    /// The same, with its bytes stored past this processor's caches: one that shares none of them is to read the bytes.
+    /// The same, with stores past this processor's caches, for a reader that shares none of them.
     #[inline(always)]
     #[must_use]
     pub fn past_caches(self) -> Self {
@@ -344,12 +343,12 @@ impl<'a> PacketWriter<'a> {
         self.used
     }
 
-    /// Appends bytes, as many as fit; how many that were.
+    /// Appends bytes, as many as fit; returns how many.
     #[inline(always)]
     pub fn put(&mut self, bytes: RawBytes) -> usize {
         let len = bytes.len().min(self.remaining());
-        // SAFETY: source: `len` live, unwritten bytes (`RawBytes::new`). Destination: `len` bytes behind `used`, inside the
-        // room (min above) that nobody else touches (`new`). User memory and a NIC's buffer do not overlap.
+        // SAFETY: source: `len` live, unwritten bytes (`RawBytes::new`). Destination: `len` bytes after `used`, inside the buffer (min
+        // above), which nothing else touches (`new`). User memory and a NIC's buffer do not overlap.
         unsafe {
             let to = self.at.as_ptr().add(self.used);
             if self.is_past_caches && len >= PAST_CACHES_BYTES_MIN {
@@ -362,7 +361,7 @@ impl<'a> PacketWriter<'a> {
         len
     }
 
-    /// Appends bytes of a slice, as many as fit; how many that were.
+    /// Appends bytes of a slice, as many as fit; returns how many.
     #[inline(always)]
     pub fn put_slice(&mut self, bytes: &[u8]) -> usize {
         // SAFETY: the slice is borrowed for the whole call, which is as long as the RawBytes lives.
@@ -383,7 +382,7 @@ mod tests {
         {
             let mut to = vec![0u8; start + len + 1];
             let mut writer = PacketWriter::over(&mut to[start..start + len]).past_caches();
-            assert_eq!(writer.put_slice(&source[start..]), len, "it is cut to the room");
+            assert_eq!(writer.put_slice(&source[start..]), len, "it is cut to the buffer");
             assert_eq!(writer.remaining(), 0);
             assert_eq!(to[start..start + len], source[start..start + len], "{len} bytes from {start} on");
             assert!(to[..start].iter().all(|&byte| byte == 0) && to[start + len] == 0);

@@ -8,15 +8,15 @@ use super::exposed::{BlockOwner, JobBuffer};
 use super::raw::RawBuffer;
 use crate::error::{Error, Result};
 
-/// Names shared memory to the tasks that open it: made by the fabric of the task that made the memory, and sent to them. It is only a
-/// claim, which opening checks.
+/// Names shared memory to the tasks that open it. The fabric of the task that made the memory makes the name. It is a claim, which opening
+/// checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SharedName(pub [u64; 4]);
 
-/// Zeroed memory that this task and others have mapped, each at an address of its own. All of them load and store there at any time, so no
+/// Zeroed memory that several tasks have mapped, each at its own address. All of them load and store there at any time, so no
 /// `&` or `&mut` ever points to it.
 ///
-/// It is unmapped by `Context::unshare`. One that is dropped instead stays mapped until the context ends.
+/// `Context::unshare` unmaps it. If it is dropped instead, it stays mapped until the context ends.
 #[derive(Debug)]
 pub struct SharedMemory {
     at: NonNull<u8>,
@@ -26,21 +26,21 @@ pub struct SharedMemory {
     mapping: Arc<dyn Keep>,
 }
 
-/// What keeps shared memory mapped until it is dropped.
+/// Keeps shared memory mapped until it is dropped.
 pub trait Keep: Send + Sync + fmt::Debug {}
 
 impl<T: Send + Sync + fmt::Debug> Keep for T {}
 
-// SAFETY: an address, of memory that any thread may reach by raw pointers and atomics; what keeps it mapped is Send.
+// SAFETY: an address of memory that any thread may access by raw pointers and atomics; its `Keep` is Send.
 unsafe impl Send for SharedMemory {}
-// SAFETY: shared access is by raw pointers and atomics only, never by a reference to the bytes; what keeps them mapped is Sync.
+// SAFETY: shared access is by raw pointers and atomics only, never by a reference to the bytes; its `Keep` is Sync.
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
     /// `len` bytes at `at` that `mapping` keeps mapped, which peers open by `name`.
     ///
     /// # Safety
-    /// `at..at + len` is initialised, readable and writable as long as `mapping` lives, and nobody makes a reference to it.
+    /// `at..at + len` is initialised, readable and writable as long as `mapping` lives, and nothing makes a reference to it.
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize, name: SharedName, mapping: Arc<dyn Keep>) -> Self {
         Self { at, len, name, mapping }
@@ -64,20 +64,20 @@ impl SharedMemory {
         self.len == 0
     }
 
-    /// The address at which this task has mapped it, for layers that have safety rules of their own.
+    /// The address at which this task has mapped it, for layers with their own safety rules.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.at.as_ptr()
     }
 
-    /// The part `offset..offset + len`, which keeps the whole mapped.
+    /// The part `offset..offset + len`, which keeps all of it mapped.
     ///
     /// # Errors
     /// [`Error::LocalRange`] if it does not lie inside.
     pub fn part(&self, offset: u64, len: u64) -> Result<SharedPart> {
         let outside = Error::LocalRange { offset, len, region_len: self.len as u64 };
         let range = || Some((usize::try_from(offset).ok()?, usize::try_from(len).ok()?));
-        // SAFETY: the memory is mapped, and `SharedPart` keeps it so; whoever gets the range reaches it by copies and atomics (`new`).
+        // SAFETY: the memory is mapped, and `SharedPart` keeps it so; the range is accessed by copies and atomics only (`new`).
         let whole = unsafe { RawBuffer::new(self.at, self.len) };
         let memory = range().and_then(|(offset, len)| whole.part(offset, len)).ok_or(outside)?;
         Ok(SharedPart { memory, mapping: Arc::clone(&self.mapping) })
@@ -101,7 +101,7 @@ impl SharedPart {
         self.memory
     }
 
-    /// The part in the form of a buffer, for [`Exposed`](super::Exposed), which never hands it out.
+    /// The part as a buffer for [`Exposed`](super::Exposed), which never returns it.
     pub(super) fn into_buffer(self) -> JobBuffer {
         #[derive(Debug)]
         struct Mapped {

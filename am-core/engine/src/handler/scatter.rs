@@ -21,7 +21,7 @@ enum Base {
 }
 
 impl Scatter {
-    /// Places the data in blocks of this task's exposed memory: the layout's offsets count from the start of `range`.
+    /// Stores the data in blocks of this task's exposed memory. Offsets of the layout count from the start of `range`.
     ///
     /// # Errors
     /// [`Error::LocalRange`]: a block beyond the end of `range`.
@@ -30,7 +30,7 @@ impl Scatter {
         Ok(Self { layout, base: Base::Exposed(range) })
     }
 
-    /// Places the data in blocks of `buffer`, which the completion gets.
+    /// Stores the data in blocks of `buffer`, which the completion receives.
     ///
     /// # Errors
     /// [`Error::LocalRange`]: a block beyond its end.
@@ -42,7 +42,7 @@ impl Scatter {
     /// Combines the words of `range` with the data.
     ///
     /// # Errors
-    /// A range that ends beyond 2^64.
+    /// [`Error::Layout`]: the range ends beyond 2^64.
     pub(crate) fn words(range: ExposedRange, width: Width, operation: AtomicOp) -> Result<Self> {
         let layout = Layout::contiguous(0, range.len)?;
         Ok(Self { layout, base: Base::Words(range, width, operation) })
@@ -75,11 +75,12 @@ impl Scatter {
         }
     }
 
-    /// Places `bytes`, which start at `offset` of the message. `granted` returns a range of this task's own exposed memory, given grant,
+    /// Stores `bytes`, which start at `offset` of the message. `granted` returns a range of this task's own exposed memory, from grant,
     /// offset and length.
     ///
     /// # Errors
-    /// The memory is not exposed any more; a word that is cut, or not aligned.
+    /// [`Error::RemoteRange`]: the memory is no longer exposed. [`Error::Misaligned`], [`Error::Protocol`]: a word that is not aligned, or
+    /// cut.
     pub(crate) fn put(
         &mut self,
         granted: impl Fn(Grant, u64, u64) -> Result<RawBuffer>,
