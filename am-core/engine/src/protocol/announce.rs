@@ -1,5 +1,5 @@
-//! Announced messages at the target: the header handler runs on the announcement, then the data are fetched from the
-//! origin's memory, or come as pieces where there is no way into it. Also messages that wait for their place.
+//! Announced messages at the target. The header handler runs on the announcement; then the data are fetched from the origin's memory, or
+//! arrive as pieces if this task cannot access it. Also messages that wait for their destination.
 
 use super::outstanding::{End, Op, State};
 use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_HEAD_BYTES, pack};
@@ -16,17 +16,17 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// Bytes fetched in one call, at most: the bound on the time that it takes.
+/// Maximum bytes fetched in one call, to bound its time.
 pub(crate) const FETCH_BYTES_A_CALL: u64 = 4 << 20;
-/// Bytes between a direct read and a sink.
+/// Size of the buffer between a direct read and a sink, in bytes.
 const BOUNCE_BYTES: usize = 256 << 10;
 /// Bounce buffers kept for the next message.
 const BOUNCES_KEPT: usize = 4;
-/// Reads of one message under way at once.
+/// Reads of one message in flight at a time.
 const READS_AT_ONCE: u32 = 4;
 
 impl<U: UserCode> Engine<U> {
-    /// The announcement of a message: runs its header handler.
+    /// Runs the header handler of an announced message.
     pub(crate) fn handle_request<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &F,
@@ -72,7 +72,7 @@ impl<U: UserCode> Engine<U> {
             }
         };
         let waits = matches!(destination, Destination::Later);
-        // A message that waits for its place holds no room of its origin: others must be able to pass it.
+        // A message that waits for its destination holds no credit of its origin, so that other messages can pass it.
         tail.reserved = !waits;
         let incoming = Incoming {
             source: packet.from,
@@ -94,7 +94,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// Enters a new message, and starts it if its place is known.
+    /// Enters a new message, and starts it if its destination is known.
     pub(crate) fn begin_incoming<F: Fabric, H: HandlerSet>(
         &mut self,
         incoming: Incoming,
@@ -116,17 +116,17 @@ impl<U: UserCode> Engine<U> {
         if !waits {
             return self.start_fetching(key, fabric, handlers);
         }
-        // A message that may be answered, and has not been yet: its answer will take a place like any other packet.
+        // The answer of this answerable message will need a credit, like any packet.
         if tail.answerable {
             fabric.waive(source.index);
         }
         Ok(())
     }
 
-    /// Gives a waiting message its place.
+    /// Gives a waiting message its destination.
     ///
     /// # Errors
-    /// The ticket names no waiting message, or what the message ends with.
+    /// `UnknownTicket`: the ticket names no waiting message. Any error that ends the message.
     pub fn accept<F: Fabric, H: HandlerSet>(
         &mut self,
         ticket: Ticket,
@@ -155,7 +155,7 @@ impl<U: UserCode> Engine<U> {
     /// Refuses a waiting message: its origin's operation ends with an error.
     ///
     /// # Errors
-    /// The ticket names no waiting message, or the answer could not be sent.
+    /// `UnknownTicket`: the ticket names no waiting message. `PeerFailed`: its origin is dead.
     pub fn refuse_ticket<F: Fabric>(&mut self, ticket: Ticket, fabric: &mut F) -> Result<()> {
         self.waiting(ticket)?;
         let Some(incoming) = self.take_incoming(ticket.0) else { return Ok(()) };
@@ -193,10 +193,10 @@ impl<U: UserCode> Engine<U> {
         self.fetch(key, &mut budget, fabric, handlers).map(|_| ())
     }
 
-    /// Fetches what waits to be fetched, in order; whether anything moved.
+    /// Fetches from the waiting messages, in order; returns whether anything was done.
     ///
     /// # Errors
-    /// What a message ends with, if nobody else is told.
+    /// The error of a message that is reported nowhere else.
     pub(crate) fn work_on_fetching<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &mut F,
@@ -212,8 +212,8 @@ impl<U: UserCode> Engine<U> {
         Ok(budget < FETCH_BYTES_A_CALL)
     }
 
-    /// Fetches from one message as far as the budget goes; whether the next may have its turn. Puts it back to the front of
-    /// the queue if it is to go on by itself; otherwise a completion brings it back.
+    /// Fetches from one message within the budget; returns whether the next message may be fetched. A message that can go on by itself
+    /// returns to the front of the queue; any other is brought back by a completion.
     fn fetch<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,
@@ -290,7 +290,7 @@ impl<U: UserCode> Engine<U> {
                     let what = "the way into its memory was lost during a transfer".to_owned();
                     incoming.failed = Some(Box::new(Error::Protocol { peer: source.endpoint, what }));
                 }
-                // Its origin has taken the grant back before this task has said that it is done.
+                // The origin took the grant back before this task reported the end.
                 Err(Error::RemoteRange { why: RangeFault::Stale, .. }) => {
                     let why = Refusal::Withdrawn;
                     incoming.failed = Some(Box::new(Error::Refused { target: source.endpoint, why }));
@@ -305,7 +305,7 @@ impl<U: UserCode> Engine<U> {
         self.busy = true;
     }
 
-    /// A read that was posted for a message has ended.
+    /// A read posted for a message has ended.
     pub(crate) fn handle_fetched_part<F: Fabric>(
         &mut self,
         fabric: &F,
@@ -357,7 +357,7 @@ impl<U: UserCode> Engine<U> {
         let len = bytes.len() as u64;
         let inside = offset.checked_add(len).is_some_and(|end| end <= capacity);
         if len == 0 || !inside || !received.insert(offset, len) {
-            return Err(malformed(packet.from, "a piece outside of its message, or one that came twice"));
+            return Err(malformed(packet.from, "a piece outside its message, or one that came twice"));
         }
         let whole = received.covered() == capacity;
         incoming.tail.reserved |= packet.class == Class::Request;
@@ -370,24 +370,24 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// The origin of a message has broken its pieces off, and ended its operation.
+    /// The origin of a message stopped sending pieces, and ended its operation.
     pub(crate) fn handle_broken_off(&mut self, packet: Packet<'_>) -> Result<()> {
         let found = packet.fields()?.u32().and_then(|key| Some((key, self.incoming.get_mut(key)?)));
         let is_meant = |incoming: &Incoming| {
             incoming.source == packet.from && matches!(incoming.stage, Stage::Pieces { .. })
         };
         let Some((key, incoming)) = found.filter(|(_, incoming)| is_meant(incoming)) else {
-            return Err(malformed(packet.from, "the end of pieces that this task does not expect"));
+            return Err(malformed(packet.from, "the end of a message that this task does not expect"));
         };
         let why = Refusal::Withdrawn;
         incoming.failed.get_or_insert_with(|| Box::new(Error::Refused { target: packet.from.endpoint, why }));
-        // The origin waits for no answer.
+        // The origin expects no answer.
         incoming.tail = Tail::NOTHING;
         self.later(Cold::Whole(key));
         Ok(())
     }
 
-    /// Takes a message out of the table.
+    /// Removes a message from the table.
     pub(crate) fn take_incoming(&mut self, key: u32) -> Option<Incoming> {
         let mut incoming = self.incoming.remove(key)?;
         self.next_ticket = Ticket(self.incoming.next_key());
@@ -398,10 +398,10 @@ impl<U: UserCode> Engine<U> {
         Some(incoming)
     }
 
-    /// A message is whole, or will never be: its completion, and the answer to its origin.
+    /// Ends a message that is complete, or that never will be: its completion, and the answer to its origin.
     ///
     /// # Errors
-    /// What went wrong with it here.
+    /// The error that ended the message here.
     pub(crate) fn end_incoming<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,
@@ -425,14 +425,14 @@ impl<U: UserCode> Engine<U> {
         self.deliver(completion, source, delivered, tail, fabric, handlers)
     }
 
-    /// Whether a transfer into this grant of this task is under way on its own behalf.
+    /// Whether this task is fetching into this grant of its own.
     pub fn is_receiving_into(&self, own: Grant) -> bool {
         self.incoming.iter().any(|(_, incoming)| {
             matches!(incoming.stage, Stage::Fetching { in_flight: 1.., .. }) && incoming.is_into(own)
         })
     }
 
-    /// The origin of an announcement gives it up. The announcement is dropped if no handler has accepted it and the handler set agrees.
+    /// The origin of an announcement withdraws it. The announcement is dropped if no handler has accepted it and the handler set agrees.
     pub(crate) fn withdraw<F: Fabric, H: HandlerSet>(
         &mut self,
         origin: Peer,
@@ -450,7 +450,7 @@ impl<U: UserCode> Engine<U> {
                 drop(self.take_incoming(key));
                 self.refuse(fabric, origin, Class::Answer, op, Refusal::Withdrawn)
             }
-            // It ends by the usual answer.
+            // The message ends by its usual answer.
             None => {
                 fabric.waive(origin.index);
                 Ok(())
@@ -459,7 +459,7 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// A whole message that waits for its place: its data are kept in a private copy.
+/// Keeps a private copy of a whole message that waits for its destination.
 #[cold]
 #[inline(never)]
 pub(crate) fn keep_whole(
@@ -485,7 +485,7 @@ pub(crate) fn keep_whole(
     }))
 }
 
-/// A fetched part in the bounce buffer goes where its place has the bytes.
+/// Moves a part from the bounce buffer to the destination.
 fn through_bounce<F: Fabric>(
     user: impl UserCode,
     fabric: &F,
@@ -500,7 +500,7 @@ fn through_bounce<F: Fabric>(
     put
 }
 
-/// A put that comes as a message: its place is what it names, if that is exposed for writing.
+/// The destination of a put that arrived as a message, if it is exposed for writing.
 fn destination_of_put<F: Fabric>(fabric: &F, packet: Packet<'_>, uhdr: &[u8], len: u64) -> Result<Answer> {
     let mut fields = Fields(uhdr);
     let (Some(region), Some(generation), Some(offset)) = (fields.u32(), fields.u32(), fields.u64()) else {

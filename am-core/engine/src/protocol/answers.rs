@@ -14,7 +14,7 @@ use crate::user_code::UserCode;
 use alloc::boxed::Box;
 
 impl<U: UserCode> Engine<U> {
-    /// Counters that the target has incremented in this task.
+    /// Bumps counters of this task for the target.
     pub(crate) fn handle_acks(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let Some(first) = fields.u32() else {
@@ -27,7 +27,7 @@ impl<U: UserCode> Engine<U> {
         bumped
     }
 
-    /// The target has received the whole of an announced message.
+    /// The target has received all of an announced message.
     pub(crate) fn handle_fetched(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(first), Some(second)) = (fields.u32(), fields.u32(), fields.u32()) else {
@@ -41,13 +41,13 @@ impl<U: UserCode> Engine<U> {
         let bumped = self.bump_claimed(first).and(self.bump_claimed(second));
         self.later(match bumped {
             Ok(()) => Cold::EndOp { op, result: Ok(0) },
-            // The message is complete, whatever became of its counters.
+            // The message is complete even if a counter was wrong.
             Err(error) => Cold::EndOpWith { op, met: Box::new(error) },
         });
         Ok(())
     }
 
-    /// The target requests the data of an announced message in pieces.
+    /// The target asks for the data of an announced message in pieces.
     pub(crate) fn handle_accepted(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(incoming), Some(len)) = (fields.u32(), fields.u32(), fields.u64()) else {
@@ -86,12 +86,12 @@ impl<U: UserCode> Engine<U> {
             Some(State::Asked { to, received }) => {
                 let is_whole = received.covered() == to.len() as u64;
                 let early = || malformed(packet.from, "the end of a get before its last byte");
-                // In either case nothing more will come.
+                // No more pieces will come in either case.
                 let result = if is_whole { Ok(value) } else { Err(early()) };
                 self.later(Cold::EndOp { op, result });
                 Ok(())
             }
-            _ => Err(malformed(packet.from, "an answer to something that was not asked")),
+            _ => Err(malformed(packet.from, "an answer that this task did not ask for")),
         }
     }
 
@@ -103,7 +103,7 @@ impl<U: UserCode> Engine<U> {
         Statistics::add(&mut self.statistics.pieces_received, 1);
         let Some(State::Asked { to, received }) = self.ops.with_peer(op, packet.from).map(|op| &mut op.state)
         else {
-            return Err(malformed(packet.from, "a piece of something that was not asked for"));
+            return Err(malformed(packet.from, "a piece that this task did not ask for"));
         };
         let part = usize::try_from(offset).ok().and_then(|offset| to.part(offset, bytes.len()));
         match part.filter(|_| received.insert(offset, bytes.len() as u64)) {
@@ -111,9 +111,7 @@ impl<U: UserCode> Engine<U> {
                 bytes.copy_to_buffer(part);
                 Ok(())
             }
-            None => {
-                Err(malformed(packet.from, "a piece outside of what was asked for, or one that came twice"))
-            }
+            None => Err(malformed(packet.from, "a piece outside its get, or one that came twice")),
         }
     }
 
@@ -128,7 +126,7 @@ impl<U: UserCode> Engine<U> {
         };
         Statistics::add(&mut self.statistics.refused_by_peers, 1);
         let error = match Refusal::from_wire(reason, first, second) {
-            // This task reports the same error where it checks an operation before it starts it.
+            // The error that this task reports when it checks an operation itself.
             Refusal::Misaligned { offset, size } => Error::Misaligned { offset, size },
             why => Error::Refused { target: packet.from.endpoint, why },
         };
@@ -141,10 +139,10 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Tells the origin of a packet that it is refused.
+    /// Tells the origin of a packet that the packet was refused.
     ///
     /// # Errors
-    /// The origin is dead.
+    /// `PeerFailed`: the origin is dead.
     pub(crate) fn refuse<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -156,7 +154,7 @@ impl<U: UserCode> Engine<U> {
         self.send_control(fabric, origin, class, packet::label(Kind::Refused, FIRST), refusal(op, why))
     }
 
-    /// A request failed here with `error`: its origin is to be told, and this task's caller gets the error itself.
+    /// A request failed here with `error`: refuses it to its origin, and returns the error to this task's caller.
     #[cold]
     #[inline(never)]
     pub(crate) fn refuse_later(&mut self, origin: Peer, class: Class, op: u32, error: Error) {

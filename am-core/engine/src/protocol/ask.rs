@@ -1,4 +1,4 @@
-//! Gets and rmws that only the owner of the memory can carry out: the owner's part.
+//! Gets and rmws that only the owner of the memory can carry out: the owner's side.
 
 use super::packet::{self, FIRST, Fields, Kind, pack};
 use super::segment::{From, Stream};
@@ -9,12 +9,12 @@ use crate::fabric::Fabric;
 use crate::transfer::{AtomicOp, Class, Width};
 use crate::user_code::UserCode;
 
-/// The number of operation codes for each width.
+/// Number of operation codes for each width.
 const OPERATIONS: u16 = 16;
-/// In the order of the codes of an rmw.
+/// Indexed by the width in the code of an rmw.
 const WIDTHS: [Width; 4] = [Width::Bits32, Width::Bits64, Width::Bits16, Width::Bits8];
 
-/// The handler field of an Ask for an rmw, and the code of an accumulation.
+/// The handler field of an rmw's Ask, also used as the code of an accumulation.
 pub(crate) fn atomic_code(width: Width, operation: AtomicOp) -> u16 {
     let operation = match operation {
         AtomicOp::FetchAdd(_) => 0,
@@ -40,7 +40,7 @@ pub(crate) fn atomic_code(width: Width, operation: AtomicOp) -> u16 {
     1 + operation + OPERATIONS * width
 }
 
-/// The operands in their form on the wire.
+/// The operands in wire form.
 pub(crate) fn operands(operation: AtomicOp) -> (u64, u64) {
     match operation {
         AtomicOp::FetchAdd(value)
@@ -81,21 +81,21 @@ pub(super) fn atomic_of(code: u16, first: u64, second: u64) -> Option<(Width, At
     has_operation(width, operation).then_some((width, operation))
 }
 
-/// Whether the operation exists for words of this width.
+/// Whether words of this width support the operation.
 pub(super) fn has_operation(width: Width, operation: AtomicOp) -> bool {
     width.bytes() >= 4 || !operation.is_float()
 }
 
 impl<U: UserCode> Engine<U> {
-    /// A get or an rmw for this task to carry out.
+    /// A get or an rmw that this task carries out.
     pub(crate) fn handle_ask<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Result<()> {
         if packet.class != Class::Request {
-            return Err(malformed(packet.from, "a question that may not be answered"));
+            return Err(malformed(packet.from, "an ask that may not be answered"));
         }
         let mut fields = packet.fields()?;
         let (Some(region), Some(generation), Some(offset)) = (fields.u32(), fields.u32(), fields.u64())
         else {
-            return Err(malformed(packet.from, "a question shorter than its fields"));
+            return Err(malformed(packet.from, "an ask shorter than its fields"));
         };
         let grant = Grant { region, generation };
         match packet::handler_of(packet.label) {

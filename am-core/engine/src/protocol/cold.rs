@@ -1,4 +1,4 @@
-//! What the shortest path leaves out: the other kinds of packets, what is due for them, and the work that waits.
+//! What stays off the shortest path: rare kinds of packets, their follow-up, and waiting work.
 
 use super::reassembly::{Incoming, Tail};
 use super::receive::Origin;
@@ -13,31 +13,32 @@ use alloc::boxed::Box;
 
 use packet::Kind;
 
-/// What is due beside the completion of a whole message: kept in the engine, so that what [`Engine::receive`] returns stays in registers.
+/// What follows a packet, other than the completion of a whole message. Kept in the engine, so that the result of [`Engine::receive`] stays
+/// in registers.
 #[derive(Debug)]
 pub(super) enum Cold {
-    /// A message is whole, and its completion is not a plain one.
+    /// A message is complete, and its completion is not a plain one.
     Complete { source: Peer, completion: Completion, delivered: Delivered, tail: Tail },
-    /// A message was announced, or came whole and waits for its place.
+    /// A message was announced, or arrived whole and waits for its destination.
     New(Box<Incoming>),
-    /// The last piece of a message is here.
+    /// The last piece of a message has arrived.
     Whole(u32),
     /// A peer has ended an operation.
     EndOp { op: u32, result: Result<u64> },
-    /// The same, and the packet that says so met an error here, which concerns not the operation but the caller.
+    /// The same, and its packet had an error that concerns the caller, not the operation.
     EndOpWith { op: u32, met: Box<Error> },
     /// An answer of fixed format.
     Answer(Peer, u16, InlineBytes),
-    /// A packet met an error here, which its origin is told (if it may be answered) and, but for misaligned words, the caller gets.
+    /// A packet had an error. Its origin gets the error if it may be answered; the caller gets it unless words are misaligned.
     Refuse { origin: Peer, answered: bool, op: u32, error: Box<Error> },
-    /// A peer has given up everything with this task.
+    /// A peer has purged all operations with this task.
     Purged(Peer),
-    /// An announcement is given up by its origin.
+    /// The origin withdraws an announcement.
     Withdraw { origin: Peer, op: u32 },
 }
 
 impl<U: UserCode> Engine<U> {
-    /// The kinds that the shortest path does without.
+    /// The kinds of packets that stay off the shortest path.
     #[inline(never)]
     pub(super) fn receive_other<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -87,8 +88,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// A packet that could not be handled. Its origin is told at once if it waits for an answer, by its next fence if it
-    /// does not.
+    /// Refuses a packet that could not be handled. Its origin gets the error at once if it expects an answer, otherwise by its next fence.
     #[cold]
     #[inline(never)]
     pub(super) fn refuse_packet(&mut self, Origin { from, class, label }: Origin, error: Error) {
@@ -98,7 +98,7 @@ impl<U: UserCode> Engine<U> {
         self.refuse_later(from, class, 0, error);
     }
 
-    /// Notes what [`carry_out_cold`](Self::carry_out_cold) is to do for the packet.
+    /// Notes what [`carry_out_cold`](Self::carry_out_cold) has to do for the packet.
     pub(super) fn later(&mut self, due: Cold) {
         self.due = Some(due);
     }
@@ -130,7 +130,7 @@ impl<U: UserCode> Engine<U> {
                     self.refuse(fabric, origin, Class::Answer, op, Refusal::of(&error))?;
                 }
                 match *error {
-                    // Where its words lie, only this task can tell; that they lie wrong is no concern of its program.
+                    // Only this task knows the alignment of its words, and the misalignment is an error of the origin's program.
                     Error::Misaligned { .. } if answered => Ok(()),
                     error => Err(error),
                 }
@@ -140,13 +140,13 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Whether something waits to be done by [`work`](Self::work).
+    /// Whether [`work`](Self::work) has something to do.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {
         self.busy
     }
 
-    /// Whether something waits for room, or for its turn: worth another look soon, whatever arrives.
+    /// Whether something waits for a credit or for its turn, so that a look soon is worth it whatever arrives.
     pub fn is_eager(&self) -> bool {
         !(self.pending.is_empty()
             && self.streams.is_empty()
@@ -156,10 +156,10 @@ impl<U: UserCode> Engine<U> {
             && !self.purges.is_closing())
     }
 
-    /// Does a bounded part of what waits to be done; whether anything moved.
+    /// Does a bounded part of the waiting work; returns whether anything was done.
     ///
     /// # Errors
-    /// What an operation ends with, if nobody else is told.
+    /// The error of an operation that is reported nowhere else.
     #[cold]
     pub fn work<F: Fabric, H: HandlerSet>(&mut self, fabric: &mut F, handlers: &mut H) -> Result<bool> {
         let moved = self.work_on_pending(fabric, handlers)?
@@ -177,7 +177,7 @@ impl<U: UserCode> Engine<U> {
         self.thread_jobs.pop_front()
     }
 
-    /// Whether handlers were handed to the thread and have not come back.
+    /// Whether handlers are still on the handler thread.
     pub(crate) fn has_handlers_on_thread(&self) -> bool {
         !self.after_thread.is_empty()
     }

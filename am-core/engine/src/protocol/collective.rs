@@ -18,10 +18,10 @@ use crate::task::TaskId;
 use crate::transfer::Class;
 use crate::user_code::UserCode;
 
-/// The greatest number of rounds of a barrier: as many as a task number has bits.
+/// Maximum number of rounds of a barrier: the bits of a task number.
 const ROUNDS_MAX: usize = 32;
 
-/// The greatest number of bytes that a task contributes to an exchange.
+/// Maximum bytes that a task contributes to an exchange.
 pub const CONTRIBUTION_BYTES_MAX: usize = 32;
 
 /// Bytes of one contribution on the wire: task, length, bytes.
@@ -30,22 +30,22 @@ const ENTRY_BYTES: usize = 5 + CONTRIBUTION_BYTES_MAX;
 /// What a fence waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceKind {
-    /// Data in place.
+    /// The data of earlier messages are stored.
     Data,
-    /// Handlers too.
+    /// Their handlers have run, too.
     Operations,
 }
 
 /// Barriers of one context.
 #[derive(Debug, Default)]
 pub(crate) struct Barriers {
-    /// The number of barriers that this task has entered.
+    /// Number of barriers that this task has entered.
     entered: u64,
-    /// The number of notices that have come, for each round.
+    /// Number of notices received, for each round.
     noticed: [u64; ROUNDS_MAX],
 }
 
-/// What one task has contributed.
+/// The contribution of one task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contribution {
     len: u8,
@@ -55,13 +55,13 @@ pub(crate) struct Contribution {
 /// Exchanges of one context.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges {
-    /// The number of exchanges that this task has entered.
+    /// Number of exchanges that this task has entered.
     entered: u32,
-    /// The contributions that have come, for the exchange under way and for the next one, which others may have entered already.
+    /// The contributions received for the exchange under way, and for the next one, which other tasks may have entered.
     tables: BTreeMap<u32, Vec<Option<Contribution>>>,
 }
 
-/// A fence that waits until everything is finished that its origin has sent before.
+/// A fence of a peer, until everything that the peer sent before it has finished.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FenceWaiting {
     origin: Peer,
@@ -76,8 +76,8 @@ impl FenceWaiting {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// Handles the question whether everything that `packet.from` sent before is done. Packets come in order, so its data are in place; its
-    /// messages may still be arriving, and its handlers may be on the handler thread.
+    /// Handles a fence of a peer: is everything that `packet.from` sent before it done? Packets arrive in order, so earlier packets are
+    /// stored. Earlier messages may still be arriving, and handlers may be on the handler thread.
     pub(crate) fn handle_fence(&mut self, packet: Packet<'_>) -> Result<()> {
         let op = packet.fields()?.u32();
         let Some(op) = op.filter(|_| packet.class == Class::Request) else {
@@ -96,11 +96,10 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// Rejects a get or fence of a peer that already has as many here as it may have unanswered. A peer that keeps to its limit never
-    /// exceeds it.
+    /// Rejects a get or fence of a peer that already has the maximum number of unanswered ones. A correct peer never exceeds it.
     ///
     /// # Errors
-    /// The peer has too many.
+    /// `Protocol`: the peer exceeds it.
     #[inline]
     pub(super) fn check_asks(&self, origin: Peer) -> Result<()> {
         if self.asked_by.of(origin) < self.limits.requests_max {
@@ -109,7 +108,7 @@ impl<U: UserCode> Engine<U> {
         Err(malformed(origin, "more gets and fences than it may have unanswered"))
     }
 
-    /// A one-way message of `origin` was refused. Nothing is sent for it; the answer to the next fence reports it.
+    /// Notes that a one-way message of `origin` was refused. The answer to its next fence reports this.
     pub(super) fn tell_by_fence(&mut self, origin: Peer, why: Refusal) {
         if !self.untold.iter().any(|&(peer, _)| peer == origin) {
             self.untold.push((origin, why));
@@ -123,10 +122,10 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Answers the fences for which nothing of the origin is unfinished here; returns whether there were any.
+    /// Answers the fences of origins that have nothing unfinished here; returns whether there were any.
     ///
     /// # Errors
-    /// The origin is dead.
+    /// `PeerFailed`: an origin is dead.
     pub(crate) fn work_on_fences<F: Fabric>(&mut self, fabric: &mut F) -> Result<bool> {
         let waiting = core::mem::take(&mut self.fences);
         let before = waiting.len();
@@ -143,7 +142,7 @@ impl<U: UserCode> Engine<U> {
         Ok(self.fences.len() < before)
     }
 
-    /// The answer to a fence: everything that was sent before is done.
+    /// The answer to a fence: everything sent before it is done.
     pub(crate) fn handle_fenced(&mut self, packet: Packet<'_>) -> Result<()> {
         let op = packet.fields()?.u32();
         let record = op.and_then(|op| self.ops.with_peer(op, packet.from));
@@ -156,10 +155,10 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Asks `target` whether everything that was sent before is done. Returns the number of the operation, whose result is kept.
+    /// Begins a fence at `target`. Returns the number of the operation, whose result is kept.
     ///
     /// # Errors
-    /// A dead target, too many operations.
+    /// `PeerFailed`: the target is dead. `Exhausted`: too many operations.
     pub fn begin_fence<F: Fabric>(&mut self, fabric: &mut F, target: Peer, kind: FenceKind) -> Result<u32> {
         let op = self.ops.insert(Op { peer: target, len: 0, end: End::held(), state: State::Fence })?;
         let what = match kind {
@@ -176,7 +175,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Whether something for `target` has not been sent, or the target has not finished it.
+    /// Whether something for `target` is queued, or the target has not finished it.
     pub fn is_busy_with(&self, target: Peer) -> bool {
         self.pending.has(target) || self.ops.is_busy(target)
     }
@@ -190,18 +189,18 @@ impl<U: UserCode> Engine<U> {
     /// Notifies `target` that this task has reached `round` of its barrier.
     ///
     /// # Errors
-    /// A dead target.
+    /// `PeerFailed`: the target is dead.
     pub fn notify_barrier<F: Fabric>(&mut self, fabric: &mut F, target: Peer, round: u32) -> Result<()> {
         let label = packet::label(Kind::Barrier, FIRST);
         self.send_control(fabric, target, Class::OneWay, label, pack([&round.to_le_bytes()]))
     }
 
-    /// Whether the notice of `round` has come for the barrier with this number.
+    /// Whether the notice of `round` has arrived for this barrier.
     pub fn barrier_noticed(&self, number: u64, round: u32) -> bool {
         self.barriers.noticed.get(round as usize).is_some_and(|&noticed| noticed >= number)
     }
 
-    /// A task has reached a round of its barrier. A round has one sender, so counting is enough.
+    /// Counts the notice of a task that has reached a round of its barrier. Each round has one sender.
     pub(crate) fn handle_barrier(&mut self, packet: Packet<'_>) -> Result<()> {
         let round = packet.fields()?.u32();
         match round.and_then(|round| self.barriers.noticed.get_mut(round as usize)) {
@@ -224,16 +223,16 @@ impl<U: UserCode> Engine<U> {
         epoch
     }
 
-    /// Whether the bytes of all `tasks` have come.
+    /// Whether the contributions of all `tasks` have arrived.
     pub fn exchange_has(&self, epoch: u32, mut tasks: impl Iterator<Item = TaskId>) -> bool {
         let table = self.exchanges.tables.get(&epoch);
         tasks.all(|task| table.is_some_and(|table| table[task.index()].is_some()))
     }
 
-    /// Sends `target` what this task knows of `tasks`.
+    /// Sends `target` the contributions of `tasks` that this task has.
     ///
     /// # Errors
-    /// A dead target.
+    /// `PeerFailed`: the target is dead.
     pub fn send_exchange<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -265,7 +264,7 @@ impl<U: UserCode> Engine<U> {
             .collect()
     }
 
-    /// Leaves an exchange; returns what each task has contributed.
+    /// Leaves an exchange; returns the contribution of each task.
     pub fn leave_exchange(&mut self, epoch: u32) -> Vec<Vec<u8>> {
         let table = self.exchanges.tables.remove(&epoch).unwrap_or_default();
         table
@@ -274,11 +273,11 @@ impl<U: UserCode> Engine<U> {
             .collect()
     }
 
-    /// Contributions to an exchange.
+    /// Stores received contributions to an exchange.
     pub(crate) fn handle_exchange(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let epoch = fields.u32();
-        // A task that has entered the next exchange has seen this task enter the present one, so no task is further ahead.
+        // A task enters the next exchange only after it has seen this task enter the present one, so no task is further ahead.
         let ahead = epoch.map(|epoch| epoch.wrapping_sub(self.exchanges.entered).wrapping_add(1));
         let Some(epoch) = epoch.filter(|_| ahead.is_some_and(|ahead| ahead <= 1)) else {
             return Err(malformed(packet.from, "a contribution to an exchange that is not under way"));
@@ -290,7 +289,10 @@ impl<U: UserCode> Engine<U> {
             match known.and_then(|(task, known)| Some((table.get_mut(task as usize)?, known))) {
                 Some((slot, known)) => *slot = Some(known),
                 None => {
-                    return Err(malformed(packet.from, "a contribution that is too short, or of no task"));
+                    return Err(malformed(
+                        packet.from,
+                        "a contribution that is too short, or of a task that does not exist",
+                    ));
                 }
             }
         }

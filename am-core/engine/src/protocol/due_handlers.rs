@@ -1,7 +1,7 @@
-//! Completions: what to do when the data of a message are in place, and what to tell its origin.
+//! Completions: what happens when the data of a message are stored, and what its origin is told.
 //!
-//! Predefined completions run here. A closure for the handler thread is passed to the context, which owns the thread; the engine keeps what
-//! remains to be done after it has run.
+//! Predefined completions run here. The context owns the handler thread, and gets the closures for it; the engine keeps what remains to be
+//! done after a closure has run.
 
 use core::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ use crate::user_code::{self, UserCode};
 
 /// A completion handler for the handler thread.
 pub struct ThreadJob {
-    /// To be passed to [`Engine::thread_done`].
+    /// The argument for [`Engine::thread_done`].
     pub key: u32,
     /// The handler.
     pub handler: ThreadHandler,
@@ -32,14 +32,14 @@ impl core::fmt::Debug for ThreadJob {
     }
 }
 
-/// What remains to be done after a handler has run on the handler thread.
+/// What remains to be done after a handler on the handler thread.
 #[derive(Debug)]
 pub(crate) struct AfterThread {
     source: Peer,
     tail: Tail,
 }
 
-/// What a completion sends to the source, in addition to the answer that the source is owed anyway.
+/// What a completion sends to the source, besides the answer that is owed anyway.
 enum Told {
     Nothing,
     Counter(CounterName),
@@ -47,10 +47,10 @@ enum Told {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// The end of a message: its completion, then its counters and the answer to its origin.
+    /// Ends a message: its completion, its counters, and the answer to its origin.
     ///
     /// # Errors
-    /// The error of the message, if the completion does not take it; a completion that is not allowed here; a counter that does not exist.
+    /// The error of the message, unless its completion takes it. `NotAnswerable`: the completion may not answer. `UnknownCounter`.
     #[cold]
     #[inline(never)]
     pub(crate) fn deliver<F: Fabric, H: HandlerSet>(
@@ -69,7 +69,7 @@ impl<U: UserCode> Engine<U> {
             Completion::MarkRequest(request) => handlers.complete_request(request, delivered),
             Completion::Call(call) => {
                 result = user_code::run(self.user, source.endpoint, "completion", || call(delivered));
-                // A message whose handler panicked must not be counted as handled.
+                // A message whose handler panicked does not count as handled.
                 refusal = refusal.or(result.as_ref().err().map(Refusal::of));
             }
             Completion::Thread(handler) => {
@@ -84,7 +84,7 @@ impl<U: UserCode> Engine<U> {
                 result = self.bump_claimed(CounterName::to_wire(Some(counter.name())))
             }
             Completion::SetFlag(flag) => {
-                // Release: whoever sees the flag (on any thread) sees the bytes of the message.
+                // Release: a thread that sees the flag also sees the bytes of the message.
                 flag.store(true, Ordering::Release);
             }
             Completion::BumpAtSource(_) | Completion::Reply(_) if !tail.answerable => {
@@ -101,7 +101,7 @@ impl<U: UserCode> Engine<U> {
         result.and(ended)
     }
 
-    /// The origin's memory may be used again at once; its completion counter waits for the handler.
+    /// The origin may reuse its memory at once; its completion counter waits for the handler.
     fn hand_to_thread<F: Fabric>(
         &mut self,
         handler: ThreadHandler,
@@ -135,10 +135,10 @@ impl<U: UserCode> Engine<U> {
         result
     }
 
-    /// A handler has run on the handler thread, or panicked: sends what its message's origin is owed.
+    /// Finishes a handler that ran, or panicked, on the handler thread: sends what the origin is owed.
     ///
     /// # Errors
-    /// A counter that does not exist, or an origin that is dead.
+    /// `UnknownCounter`: a counter does not exist. `PeerFailed`: the origin is dead.
     pub fn thread_done<F: Fabric>(&mut self, key: u32, has_panicked: bool, fabric: &mut F) -> Result<()> {
         let Some(AfterThread { source, mut tail }) = self.after_thread.remove(key) else { return Ok(()) };
         self.unfinished_from.subtract(source);
@@ -149,7 +149,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Forgets what `peer` is owed for handlers on the handler thread, except its reserved places.
+    /// Forgets what `peer` is owed for handlers on the handler thread, except its reserved slots.
     pub(super) fn forget_owed(&mut self, peer: Peer) {
         for after in self.after_thread.values_mut().filter(|after| after.source == peer) {
             let Tail { reserved, .. } = after.tail;
@@ -157,7 +157,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// The counters and the answer of a message that was handled without an error.
+    /// Counters and answer of a message that was handled without an error.
     fn finish<F: Fabric>(&mut self, source: Peer, tail: &mut Tail, told: Told, fabric: &mut F) -> Result<()> {
         let bumped = self.bump_claimed(tail.target_counter);
         if self.is_gone(source.endpoint) {
@@ -192,7 +192,7 @@ impl<U: UserCode> Engine<U> {
         bumped.and(sent)
     }
 
-    /// The answer of a message that ended with an error.
+    /// Answer of a message that ended with an error.
     fn finish_refused<F: Fabric>(
         &mut self,
         source: Peer,
@@ -201,7 +201,7 @@ impl<U: UserCode> Engine<U> {
         fabric: &mut F,
     ) -> Result<()> {
         if tail.op == 0 && tail.completion_counter == 0 && !tail.answerable {
-            // For the others, a purge has cancelled what was owed.
+            // In the other cases, a purge has cancelled what was owed.
             if matches!(why, Refusal::HandlerPanicked) {
                 self.tell_by_fence(source, why);
             }
@@ -211,8 +211,7 @@ impl<U: UserCode> Engine<U> {
         self.refuse(fabric, source, class, tail.op, why)
     }
 
-    /// A reply is a whole message that takes the place of an answer; its target counter is the completion counter that the source waits
-    /// for.
+    /// A reply is a whole message that uses the slot of an answer. Its target counter is the completion counter that the source waits for.
     fn send_reply<F: Fabric>(
         &mut self,
         source: Peer,
@@ -225,12 +224,12 @@ impl<U: UserCode> Engine<U> {
         let head = MessageHead { uhdr_len, target_counter: counter, completion_counter: 0 };
         let mut bytes = InlineBytes::new();
         let fitted = head.push_to(&mut bytes) && bytes.push(reply.uhdr());
-        debug_assert!(fitted, "a reply is as long as an entry leaves room for");
+        debug_assert!(fitted, "a reply fits into an entry");
         self.send_control(fabric, source, class, packet::label(Kind::Message, reply.handler), bytes)
     }
 }
 
-/// The first packet to the origin uses the place that the origin has reserved, if it has.
+/// The first packet to the origin uses the slot that the origin reserved, if it did.
 fn answer_class(tail: &mut Tail) -> Class {
     if core::mem::take(&mut tail.reserved) { Class::Answer } else { Class::OneWay }
 }

@@ -1,5 +1,4 @@
-//! The death of a task, or the closing of a context by a task that lives on: all operations under way with it end, each with an error that
-//! names it.
+//! The death of a task, or a closed context of a living task: all operations with it end, each with an error that names it.
 
 use super::Engine;
 use super::outstanding::State;
@@ -16,10 +15,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 impl<U: UserCode> Engine<U> {
-    /// Ends all operations with `task`. Those that the fabric still holds end with their completion event.
+    /// Ends all operations with `task`. Those that the fabric holds end with their completion event.
     ///
     /// # Errors
-    /// The first error of an operation that is reported nowhere else.
+    /// The first error that is reported nowhere else.
     #[cold]
     pub(crate) fn handle_failure<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -40,10 +39,10 @@ impl<U: UserCode> Engine<U> {
         result
     }
 
-    /// Ends all operations with a context that its task has closed. It sends nothing more.
+    /// Ends all operations with a context that its task has closed.
     ///
     /// # Errors
-    /// Those of [`handle_failure`](Self::handle_failure).
+    /// The first error that is reported nowhere else.
     #[cold]
     pub(crate) fn handle_closed<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -82,7 +81,7 @@ impl<U: UserCode> Engine<U> {
         let incoming: Vec<(u32, Peer)> = self
             .incoming
             .iter()
-            // Data that have arrived can still be accepted, whatever became of their sender.
+            // Data that have arrived can still be accepted after their sender has gone.
             .filter(|(_, message)| {
                 is_gone(message.source.endpoint) && !matches!(message.stage, Stage::Waiting { kept: Some(_) })
             })
@@ -108,12 +107,12 @@ impl<U: UserCode> Engine<U> {
         let error = Box::new(error);
         let Some(incoming) = self.incoming.get_mut(key) else { return Ok(()) };
         match incoming.stage {
-            // It was not accepted: its ticket becomes invalid without an error.
+            // A ticket that was not accepted becomes invalid without an error.
             Stage::Waiting { .. } => {
                 drop(self.take_incoming(key));
                 Ok(())
             }
-            // The reads under way still use its destination; the last one ends it.
+            // Reads under way still use its destination; the last of them ends it.
             Stage::Fetching { in_flight: 1.., .. } => {
                 incoming.failed.get_or_insert(error);
                 Ok(())
@@ -130,12 +129,12 @@ impl<U: UserCode> Engine<U> {
         self.failed.iter().any(|&(dead, _)| dead == task)
     }
 
-    /// Whether nothing will ever come from `endpoint` again: its task has died, or has closed it.
+    /// Whether `endpoint` is gone: its task has died or has closed it.
     pub(crate) fn is_gone(&self, endpoint: Endpoint) -> bool {
         self.is_dead(endpoint.task) || self.closed.contains(&endpoint)
     }
 
-    /// Whether, as far as is known, operations are possible with every endpoint of the job.
+    /// Whether no endpoint of the job is known to be gone.
     #[inline(always)]
     pub(super) fn has_lost_nobody(&self) -> bool {
         self.failed.is_empty() && self.closed.is_empty() && self.purges.refuses_nobody()

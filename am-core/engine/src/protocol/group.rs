@@ -1,4 +1,4 @@
-//! Several operations that the program began as one, and that end as one: vectors and accumulations.
+//! Operations that a program begins as one and that end as one: vectors and accumulations.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -18,7 +18,7 @@ use crate::user_code::UserCode;
 use crate::vector::Layout;
 
 impl<U: UserCode> Engine<U> {
-    /// Opens a group. It stays open, whatever its parts do, until [`close_group`](Self::close_group).
+    /// Opens a group, which stays open until [`close_group`](Self::close_group).
     fn open_group(&mut self, peer: Peer, len: u64, notify: u32, end: End) -> Result<u32> {
         let state = State::Group { left: 1, failed: None, notify };
         self.ops.insert(Op { peer, len, end, state })
@@ -32,7 +32,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// All parts have begun, or one could not.
+    /// Closes a group: all parts have begun, or one failed to begin.
     fn close_group<F: Fabric>(&mut self, fabric: &mut F, group: u32, begun: Result<()>) -> Result<Begun> {
         let Some(Op { peer, state: State::Group { left, failed, notify }, .. }) = self.ops.get_mut(group)
         else {
@@ -41,7 +41,7 @@ impl<U: UserCode> Engine<U> {
         let (peer, notify) = (*peer, *notify);
         *left -= 1;
         if *left > 0 {
-            // The parts that have begun must end before the memory is free.
+            // The memory is free when the parts that began have ended.
             *failed = begun.err().map(Box::new);
             return Ok(Begun::Ongoing(group));
         }
@@ -54,10 +54,10 @@ impl<U: UserCode> Engine<U> {
         Ok(Begun::Done)
     }
 
-    /// A part has ended.
+    /// Ends a part.
     ///
     /// # Errors
-    /// What the group ended with, if nobody else is told.
+    /// The error of the group, if it is reported nowhere else.
     pub(super) fn end_part<F: Fabric, H: HandlerSet>(
         &mut self,
         group: u32,
@@ -86,10 +86,10 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Writes pieces of this task's memory to where `layout` says, from `to` on.
+    /// Writes pieces of this task's memory to the blocks of `layout`, from `to` on.
     ///
     /// # Errors
-    /// Sides of different length, a dead target, too many operations, or the first piece could not be begun.
+    /// `LengthsDiffer`, `PeerFailed`, `Exhausted` (too many operations), or the error of the first piece.
     pub fn write_pieces<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -124,7 +124,7 @@ impl<U: UserCode> Engine<U> {
                     position += bytes.len() as u64;
                     continue;
                 }
-                // The region's way, from the first piece on.
+                // All pieces of a region take the same path.
                 Transfer::Staged => {
                     let data = PiecesFrom { pieces: Arc::new(from), start: position };
                     return self.announce_pieces(fabric, peer, (to, layout), data, group);
@@ -144,7 +144,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// There is no way into the memory: the pieces go as few messages, which the engine at the target scatters.
+    /// The target's memory is not accessible from here: a few messages carry the pieces, and the engine at the target scatters them.
     fn announce_pieces<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -170,7 +170,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// Reads from where `layout` says, from `from` on, into pieces of this task's memory.
+    /// Reads the blocks of `layout`, from `from` on, into pieces of this task's memory.
     ///
     /// # Errors
     /// Those of [`write_pieces`](Self::write_pieces).
@@ -198,11 +198,11 @@ impl<U: UserCode> Engine<U> {
         self.close_group(fabric, group, begun)
     }
 
-    /// Combines each word at `to` with one of `operands`, which are little-endian words of the same width. Each word is updated in
-    /// one piece, by whom the region says; the whole is not.
+    /// Combines each word at `to` with one of `operands`, little-endian words of the same width. Each word is updated atomically by the
+    /// region's [`Executor`]; the whole is not atomic.
     ///
     /// # Errors
-    /// Words that are not exposed for writing or not aligned, a dead target, too many operations.
+    /// `RemoteRange`, `Misaligned`, `PeerFailed`, or `Exhausted` (too many operations).
     pub fn accumulate<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -261,7 +261,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// The operands from byte `at` on go to the owner as one message.
+    /// Sends the operands from byte `at` on to the owner, as one message.
     fn accumulate_at_owner<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -292,14 +292,14 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// The pieces from one place in their stream on.
+/// The pieces from one position of their stream on.
 #[derive(Clone, Debug)]
 struct PiecesFrom {
     pieces: Arc<RawPieces<RawBytes>>,
     start: u64,
 }
 
-/// The next `len` bytes of them, as the data of a message.
+/// The next `len` bytes, as the data of a message.
 #[derive(Debug)]
 struct PiecesOf {
     from: PiecesFrom,

@@ -1,4 +1,4 @@
-//! Receiving a message in line: its receiver looks at it where it lies, and takes it without the queues.
+//! Receiving in line: the receiver reads a message where it lies and consumes it without the queues.
 
 use super::Engine;
 use super::packet::{self, Kind, MessageHead};
@@ -9,9 +9,9 @@ use crate::task::Endpoint;
 use crate::user_code::UserCode;
 
 impl<U: UserCode> Engine<U> {
-    /// Waits briefly for the next packet of `source`, and looks at it if it is a one-way message for `handler`. `front` gets what lies in
-    /// its entry. The packet stays in the ring until the caller has the fabric take it; otherwise the next poll returns it. `None`: the
-    /// caller has to make progress first.
+    /// Waits briefly for the next packet of `source`, and looks at it if it is a one-way message for `handler`. `front` receives the bytes
+    /// in its entry. The packet stays in the ring until the fabric consumes it or the next poll returns it. `None`: the caller has to make
+    /// progress first.
     #[inline(always)]
     pub fn look_at_next<F: Fabric>(
         &mut self,
@@ -20,7 +20,7 @@ impl<U: UserCode> Engine<U> {
         handler: HandlerId,
         front: &mut InlineBytes,
     ) -> Option<Next> {
-        // Pending work, a failure, and a purge that drops messages need rounds of progress.
+        // Pending work, a failure, and a purge that drops messages need progress first.
         if self.busy || self.attention {
             return None;
         }
@@ -29,7 +29,7 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// The user header and data of a message that was looked at. `None`: it names a counter, or its head is not all of what lies in `front`.
+/// The user header and data of that message. `None`: it names a counter, or part of its head is not in `front`.
 #[inline(always)]
 pub fn parts_of<'a, F: Fabric>(
     fabric: &'a F,

@@ -1,4 +1,4 @@
-//! The protocol engine: what packets mean. It reads no clock, does no IO, spawns nothing, and knows no fabric.
+//! The protocol engine: the meaning of packets. It reads no clock, does no input or output, and is generic over the fabric.
 
 mod announce;
 mod answers;
@@ -54,10 +54,10 @@ use statistics::Statistics;
 use tally::Tally;
 pub use tally::Touched;
 
-/// Bytes of a user header, at most (LAPI's `MAX_UHDR_SZ`).
+/// Maximum bytes of a user header (LAPI's `MAX_UHDR_SZ`).
 pub(crate) const UHDR_BYTES_MAX: usize = 960;
 
-/// Bytes before the user data of a packet, at most.
+/// Maximum bytes before the user data of a packet.
 const FRONT_BYTES_MAX: usize = UHDR_BYTES_MAX + MessageHead::BYTES_MAX + Announcement::BYTES;
 
 /// Protocol state of one context.
@@ -67,21 +67,21 @@ pub struct Engine<U: UserCode> {
     user: U,
     /// The context's counters.
     pub counters: Counters,
-    /// What it has done so far.
+    /// Its counts so far.
     pub statistics: Statistics,
-    /// Something waits to be done beside handling packets.
+    /// Something besides packets waits to be done.
     busy: bool,
-    /// A task has failed, or an error waits to be reported: blocking calls look closer.
+    /// A task has failed, or an error waits to be reported: blocking calls check further.
     pub attention: bool,
     due: Option<Cold>,
-    /// The peers that something was sent to since the last fence of all.
+    /// The peers that packets were sent to since the last fence of all.
     pub touched: Touched,
     /// Packets that wait for credits.
     pub pending: Pending,
     /// Operations under way.
     pub ops: Outstanding,
     incoming: Slab<Incoming>,
-    /// The number that the next incoming message gets, if it has to be kept.
+    /// The number of the next incoming message that has to be kept.
     next_ticket: Ticket,
     /// Messages of each origin that are not finished here.
     unfinished_from: Tally,
@@ -91,12 +91,12 @@ pub struct Engine<U: UserCode> {
     bounces: Vec<JobBuffer>,
     streams: Streams,
     retries: VecDeque<u32>,
-    /// Purges so far, and what they have ended.
+    /// Purges so far, and the operations that they ended.
     pub purges: Purges,
     fences: Vec<FenceWaiting>,
-    /// Gets and fences of each origin that wait here for their answer.
+    /// Unanswered gets and fences of each origin.
     asked_by: Tally,
-    /// The first refusal of a message of each peer that it was not told of: its next fence tells it.
+    /// For each peer, the first refusal of a message that was not reported to it. Its next fence reports it.
     untold: Vec<(Peer, Refusal)>,
     barriers: Barriers,
     exchanges: Exchanges,
@@ -113,7 +113,7 @@ pub struct Engine<U: UserCode> {
 struct PacketLimits {
     packet_bytes_max: usize,
     read_bytes_max: u64,
-    /// Requests of one peer that may be unanswered.
+    /// Maximum number of unanswered requests per peer.
     requests_max: usize,
 }
 
@@ -121,10 +121,10 @@ impl<U: UserCode> Engine<U> {
     /// The engine of a context that has sent nothing yet.
     ///
     /// # Safety
-    /// Every later call gets this fabric and no other, and no other engine uses it: the engine says that memory is the program's again
-    /// when its fabric says so.
+    /// Every later call gets this fabric and no other, and no other engine uses it: the engine releases memory to the program when its
+    /// fabric does.
     #[must_use]
-    #[expect(unsafe_code, reason = "whoever drives the engine keeps engine and fabric together")]
+    #[expect(unsafe_code, reason = "the caller keeps engine and fabric together")]
     pub unsafe fn new<F: Fabric>(fabric: &F, user: U) -> Self {
         let limits = fabric.limits();
         Self {
@@ -165,7 +165,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Messages of `peer` that are not finished here.
+    /// Number of unfinished messages of `peer`.
     pub fn unfinished_from(&self, peer: Peer) -> u64 {
         self.unfinished_from.of(peer) as u64
     }
@@ -177,7 +177,7 @@ impl<U: UserCode> Engine<U> {
 }
 
 impl<U: UserCode> Drop for Engine<U> {
-    /// Memory that peers, or the fabric, may still be reaching is not used again.
+    /// Memory that peers or the fabric may still access is leaked.
     fn drop(&mut self) {
         self.ops.leak_kept();
         for incoming in self.incoming.values_mut() {
@@ -186,11 +186,11 @@ impl<U: UserCode> Drop for Engine<U> {
     }
 }
 
-/// The memory of an own grant. Data that arrive go to what the program has exposed, never to what it has lent to an operation: a
-/// header handler may have made the grant up.
+/// The memory of an own grant. Arriving data are stored only where the program has exposed memory, never where it has lent memory to an
+/// operation: a header handler may have made the grant up.
 ///
 /// # Errors
-/// The grant does not give `access`, or is one of an operation where the owner asks for a place.
+/// `RemoteRange`: the grant does not give `access`, or is for one operation where programs choose the destination.
 #[inline(always)]
 fn granted<F: Fabric>(fabric: &F, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
     if access == Access::OWNER && grant.is_for_operation() {
@@ -205,10 +205,10 @@ fn malformed(peer: Peer, what: &str) -> Error {
     Error::Protocol { peer: peer.endpoint, what: what.to_owned() }
 }
 
-/// A grant that was given for one operation can't be named by a program's put, get or rmw.
+/// Refuses a grant for one operation: a put, get or rmw of a program cannot name it.
 ///
 /// # Errors
-/// It is such a grant.
+/// `RemoteRange`.
 #[inline(always)]
 fn for_programs(packet: Packet<'_>, grant: Grant, offset: u64, len: u64) -> Result<()> {
     if grant.is_for_operation() {

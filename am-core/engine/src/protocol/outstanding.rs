@@ -1,7 +1,7 @@
-//! Operations that this task has begun and that have not ended: one record each, under a number that travels.
+//! Operations of this task that have not ended, one record each, under a number that is sent in packets.
 //!
-//! A record keeps the user's memory in use until it ends, and it ends exactly once: by an answer of the peer, by the fabric's
-//! completion, or by the peer's death. A record that somebody waits for stays, ended, until its result is taken.
+//! A record keeps the user's memory in use until the operation ends. It ends exactly once: by an answer of the peer, by the fabric's
+//! completion, or by the peer's death. If a caller waits for it, the record stays until its result is taken.
 
 use super::Engine;
 use super::packet::{self, FIRST, Kind, pack};
@@ -19,12 +19,12 @@ use crate::user_code::UserCode;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Where the user data of a message come from.
+/// The source of a message's user data.
 #[derive(Debug)]
 pub enum Data {
     /// From one range.
     Bytes(RawBytes),
-    /// From several places, or from a gatherer.
+    /// From several ranges, or from a gatherer.
     Parts(Box<dyn Parts>),
 }
 
@@ -36,7 +36,7 @@ impl Data {
         }
     }
 
-    /// Posts a packet with all of the data behind `head`; inside an entry if that fits.
+    /// Posts a packet with all of the data after `head`; in its entry if they fit.
     pub(crate) fn post<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -48,7 +48,7 @@ impl Data {
         self.post_part(fabric, to, class, label, head, (0, self.len() as usize))
     }
 
-    /// Posts a packet with the `len` bytes from `offset` on behind `head`; inside an entry if that fits.
+    /// Posts a packet with the `len` bytes from `offset` on after `head`; in its entry if they fit.
     pub(crate) fn post_part<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -74,7 +74,7 @@ impl Data {
     }
 }
 
-/// Posts a packet whose head goes into the entry, or before the body if it is too long for that.
+/// Posts a packet whose head goes into the entry, or before the body if it is too long.
 fn post_packet<F: Fabric>(
     fabric: &mut F,
     to: Peer,
@@ -91,7 +91,7 @@ fn post_packet<F: Fabric>(
     }
 }
 
-/// A body with a long head before it.
+/// A body preceded by a long head.
 struct Headed<'a, B> {
     head: &'a [u8],
     body: B,
@@ -108,26 +108,25 @@ impl<B: Body> Body for Headed<'_, B> {
     }
 }
 
-/// What is to be done when an operation ends, and who learns of it.
+/// What happens when an operation ends, and which caller learns of it.
 #[derive(Debug, Default)]
 pub struct End {
-    /// Bumped if it ended well: the local memory is the program's again.
+    /// Bumped on success: the program may reuse the local memory.
     pub origin: Option<Counter>,
-    /// Bumped if it ended well. Only for what ends in one step; a message's completion counter is bumped by the target's
-    /// answer.
+    /// Bumped on success. Only for operations that end in one step; the target's answer bumps a message's completion counter.
     pub completion: Option<Counter>,
-    /// Reported by `HandlerSet::complete_request`, well or not.
+    /// Reported by `HandlerSet::complete_request`, on success or failure.
     pub request: Option<u64>,
-    /// It is a part of this operation, which learns of its end instead.
+    /// This operation's group, which is told of its end.
     pub part_of: Option<u32>,
-    /// Somebody will take the result.
+    /// A caller will take the result.
     pub held: bool,
     /// Memory that belongs to the operation until it ends.
     pub keep: Option<JobBuffer>,
 }
 
 impl End {
-    /// Only the result matters: somebody waits for it.
+    /// Only the result matters: a caller waits for it.
     pub fn held() -> Self {
         Self { held: true, ..Self::default() }
     }
@@ -144,43 +143,42 @@ pub struct Op {
     pub(crate) state: State,
 }
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// A whole message that waits for room at its target.
+    /// A whole message that waits for a credit.
     Queued(Data),
-    /// A message whose data the target fetches, or asks for.
+    /// A message whose data the target will fetch, or ask for.
     Announced {
         data: Data,
         grant: Option<Grant>,
-        /// The target wants pieces: they are being sent, or have been.
+        /// The target asked for pieces: they are being sent, or were sent.
         in_pieces: bool,
     },
-    /// A put that the fabric carries.
+    /// A put carried by the fabric.
     Write { bytes: RawBytes, to: RemoteAddress, notify: u32, completion_counter: u32, posted: bool },
-    /// A get that the fabric carries.
+    /// A get carried by the fabric.
     Read { from: RemoteAddress, to: RawBuffer, notify: u32, posted: bool },
     /// A get whose bytes the owner sends.
     Asked { to: RawBuffer, received: Ranges },
-    /// An rmw: that the fabric carries, or the owner.
+    /// An rmw, carried by the fabric or carried out by the owner.
     Atomic { at: RemoteAddress, width: Width, operation: AtomicOp, posted: bool },
-    /// Several operations that end together: those not ended yet, the first error, and the target's counter that is bumped
-    /// when all have ended well.
+    /// Operations that end together: the number still under way, the first error, and the target's counter, which is bumped if all succeed.
     Group { left: u64, failed: Option<Box<Error>>, notify: u32 },
     /// A fence.
     Fence,
-    /// A piece of an incoming message that is being fetched: this task is the target.
+    /// A read for an incoming message of this task.
     Fetch { incoming: u32, len: u64 },
-    /// Over; somebody will take the result.
+    /// Ended; a caller will take the result.
     Ended(Result<u64, Box<Error>>),
 }
 
-/// An operation that is over: how it ended, and the memory it kept.
+/// An operation that has ended: its result, and the memory it kept.
 #[derive(Debug)]
 pub struct Ended {
-    /// How it ended; of an rmw the value before it.
+    /// Its result; for an rmw the old value.
     pub result: Result<u64, Box<Error>>,
-    /// The memory that it kept.
+    /// The memory it kept.
     pub kept: Option<JobBuffer>,
 }
 
@@ -188,7 +186,7 @@ pub struct Ended {
 #[derive(Debug)]
 pub struct Outstanding {
     ops: Slab<Op>,
-    /// Per peer, those that a fence waits for.
+    /// For each peer, the number of operations that a fence waits for.
     unfinished: Tally,
 }
 
@@ -199,7 +197,7 @@ impl Default for Outstanding {
 }
 
 impl Outstanding {
-    /// The operations that are under way, and those whose result nobody has taken.
+    /// The operations under way, and those with a result to be taken.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Op> {
         self.ops.iter().map(|(_, op)| op)
     }
@@ -208,10 +206,10 @@ impl Outstanding {
         self.ops.next_key()
     }
 
-    /// The number of the next operation, which is about to be started.
+    /// The number of the operation that is about to start.
     ///
     /// # Errors
-    /// Too many operations.
+    /// `Exhausted`: too many operations.
     pub(crate) fn reserve(&self) -> Result<u32> {
         self.ops.reserve()
     }
@@ -225,24 +223,24 @@ impl Outstanding {
         Ok(key)
     }
 
-    /// An operation that is over already, and whose result is held.
+    /// Records an operation that has already ended and whose result a caller will take.
     ///
     /// # Errors
-    /// Too many operations.
+    /// `Exhausted`: too many operations.
     pub fn insert_ended(&mut self, peer: Peer, result: Result<u64>) -> Result<u32> {
         let state = State::Ended(result.map_err(Box::new));
         self.insert(Op { peer, len: 0, end: End::held(), state })
     }
 
-    /// Gives an operation that is held memory to keep until its result is taken.
+    /// Gives a held operation memory to keep until its result is taken.
     pub fn keep(&mut self, key: u32, memory: JobBuffer) {
         if let Some(op) = self.ops.get_mut(key) {
-            // Not dropped: it could be in use.
+            // Leaked, because it may be in use.
             core::mem::forget(op.end.keep.replace(memory));
         }
     }
 
-    /// The operation of a number, until its result is taken.
+    /// The operation with this number, until its result is taken.
     #[must_use]
     pub fn get(&self, key: u32) -> Option<&Op> {
         self.ops.get(key)
@@ -252,17 +250,17 @@ impl Outstanding {
         self.ops.get_mut(key)
     }
 
-    /// The operation of this number, if it is one with `peer`: a packet's number is a claim.
+    /// The operation with this number, if it is with `peer`: the number in a packet is a claim.
     pub(crate) fn with_peer(&mut self, key: u32, peer: Peer) -> Option<&mut Op> {
         self.ops.get_mut(key).filter(|op| op.peer == peer)
     }
 
-    /// Whether anything that a fence waits for is under way to `peer`.
+    /// Whether a fence of `peer` has operations to wait for.
     pub fn is_busy(&self, peer: Peer) -> bool {
         self.unfinished.has(peer)
     }
 
-    /// The result of an operation that has ended, and the memory it kept. `None` while it has not.
+    /// The result of an operation that has ended, and the memory it kept. `None` if it has not ended.
     pub fn take_ended(&mut self, key: u32) -> Option<Ended> {
         match self.ops.get(key) {
             Some(Op { state: State::Ended(_), .. }) => {}
@@ -274,14 +272,14 @@ impl Outstanding {
         }
     }
 
-    /// Drops an operation of which nothing was sent.
+    /// Drops an operation that has sent nothing.
     pub(crate) fn forget(&mut self, key: u32) -> Option<Op> {
         let op = self.ops.remove(key)?;
         self.uncount(&op);
         Some(op)
     }
 
-    /// Ends an operation. Returns its record, and its result unless the slab keeps that for a caller that waits.
+    /// Ends an operation. Returns its record, and its result unless the slab keeps it for a caller.
     fn end(&mut self, key: u32, result: Result<u64>) -> Option<(Op, Option<Result<u64>>)> {
         if !self.ops.get(key)?.end.held {
             return Some((self.forget(key)?, Some(result)));
@@ -310,7 +308,7 @@ impl Outstanding {
         self.ops.iter().filter(|(_, op)| wanted(op)).map(|(key, _)| key).collect()
     }
 
-    /// Gives up the memory that live operations keep: peers may still be reading it.
+    /// Leaks the memory of live operations: peers may still be reading it.
     pub(crate) fn leak_kept(&mut self) {
         for op in self.ops.values_mut() {
             if !matches!(op.state, State::Ended(_)) {
@@ -321,16 +319,16 @@ impl Outstanding {
 }
 
 impl Op {
-    /// Whether a fence waits for it.
+    /// Whether fences wait for it.
     fn counts(&self) -> bool {
         !matches!(self.state, State::Fence | State::Fetch { .. } | State::Ended(_))
     }
 
-    /// Whether the fabric holds the local memory until its completion event.
+    /// Whether the fabric uses the local memory until its completion event.
     pub(crate) fn is_posted(&self) -> bool {
         match self.state {
             State::Write { posted, .. } | State::Read { posted, .. } | State::Atomic { posted, .. } => posted,
-            // A group is held by its parts.
+            // The parts of a group hold it.
             State::Fetch { .. } | State::Group { .. } => true,
             _ => false,
         }
@@ -338,10 +336,10 @@ impl Op {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// Ends an operation: memory back to the program, counters bumped, request reported.
+    /// Ends an operation: returns its memory to the program, bumps counters, reports the request.
     ///
     /// # Errors
-    /// The operation's own error, if nobody else is told of it.
+    /// The error of the operation, if it is reported nowhere else.
     pub(crate) fn end_op<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,
@@ -352,7 +350,7 @@ impl<U: UserCode> Engine<U> {
         let ended_well = result.is_ok();
         let Some((mut op, result)) = self.ops.end(key, result) else { return Ok(()) };
         if let State::Announced { grant: Some(grant), .. } = op.state {
-            // A grant for one operation: its only user is done with it (or dead), so this is Done at once.
+            // The only user of this grant is done with it or dead, so the outcome is Done.
             let _ = fabric.revoke(grant)?;
         }
         Statistics::add(&mut self.statistics.operations_ended, 1);
@@ -381,8 +379,8 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Gives up an operation on borrowed memory whose caller unwinds: what has not been sent ends now, what was announced is
-    /// withdrawn and ends by the target's answer, what is being copied ends when it is.
+    /// Withdraws an operation on borrowed memory whose caller unwinds. A queued message ends now, an announced message is withdrawn and
+    /// ends by the target's answer, and a copy under way ends when it is done.
     pub fn give_up<F: Fabric, H: HandlerSet>(&mut self, key: u32, fabric: &mut F, handlers: &mut H) {
         let Some(op) = self.ops.get(key) else { return };
         let peer = op.peer;
@@ -396,7 +394,7 @@ impl<U: UserCode> Engine<U> {
         match op.state {
             State::Queued(_) => {
                 self.pending.forget(peer, key);
-                // A caller that waits for it gets its error.
+                // A waiting caller gets the error of the operation.
                 let _ = self.end_op(key, withdrawn(), fabric, handlers);
             }
             State::Write { posted: false, .. } | State::Read { posted: false, .. } => {
@@ -405,14 +403,14 @@ impl<U: UserCode> Engine<U> {
             }
             State::Announced { in_pieces: false, .. } => {
                 let label = packet::label(Kind::Withdraw, FIRST);
-                // A target that is dead has ended the operation already.
+                // A dead target has already ended the operation.
                 let _ = self.send_control(fabric, peer, Class::Request, label, pack([&key.to_le_bytes()]));
             }
             _ => {}
         }
     }
 
-    /// Adds 1 to a counter of this context. One that was removed meanwhile is nobody's business any more.
+    /// Adds 1 to a counter of this context. Removed counters are ignored.
     #[inline(always)]
     pub fn bump_own(&mut self, counter: Option<Counter>) {
         if let Some(counter) = counter {
@@ -423,7 +421,7 @@ impl<U: UserCode> Engine<U> {
     /// Adds 1 to a counter that a peer names; 0 is none.
     ///
     /// # Errors
-    /// The counter does not exist.
+    /// `UnknownCounter`: it does not exist.
     pub fn bump_claimed(&mut self, counter: u32) -> Result<()> {
         match CounterName::from_wire(counter) {
             Some(name) if !self.counters.bump(name) => Err(super::unknown_counter(name)),

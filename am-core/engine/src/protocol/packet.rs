@@ -1,6 +1,6 @@
 //! The wire format of the engine's packets. Little-endian; every field read from a packet is a claim.
 //!
-//! The label that travels in the immediate word says what the packet is: kind in the low 4 bits, handler in the high 12.
+//! The label in the immediate word has the kind in its low 4 bits, and the handler in its high 12.
 //!
 //! ```text
 //! kind        bytes of the packet                                                   class
@@ -13,7 +13,7 @@
 //! Notify      counter(4)                      a put or get that its origin has done  OneWay
 //! CounterAck  counter(4) counter(4)           for the origin of a whole message     Answer, OneWay
 //! Fetched     op(4) counter(4) counter(4)     an announced message is whole         Answer, OneWay
-//! Accepted    op(4) incoming(4) room(8)       send so many bytes as pieces          Answer, OneWay
+//! Accepted    op(4) incoming(4) bytes(8)      send this number of bytes as pieces   Answer, OneWay
 //! Piece       0: incoming(4) offset(8) bytes  of an announced message               OneWay; the last one Request
 //!             1: op(4) offset(8) bytes        of a get                              OneWay
 //! Ask         0: region(4) generation(4) offset(8) len(8) op(4) counter(4)    get   Request
@@ -23,8 +23,8 @@
 //! Fenced      op(4)                           (Refused instead, if a one-way message was refused)  Answer
 //! Barrier     round(4)                                                              OneWay
 //! Exchange    epoch(4) then for each task: task(4) length(1) bytes(length)          OneWay
-//! Withdraw    op(4)                           the origin of an announcement gives up Request
-//!             1: nothing                      this task ends everything with you          Request
+//! Withdraw    op(4)                           the origin withdraws an announcement  Request
+//!             1: nothing                      this task purges its operations with you    Request
 //!             2: nothing                      the answer to that, behind all sent before  Answer
 //!             3: incoming(4)                  no more pieces of that message come        OneWay
 //! Refused     op(4) reason(4) value(8) value(8)                                     Answer, OneWay
@@ -36,20 +36,20 @@
 //! The short form is for announcements: with a user header of 16 bytes, MPI's, one still fits into a completion entry. A whole
 //! message has the fixed one, which is stored and loaded as one word.
 //!
-//! A packet that is longer than its entry has its head there, all that stands before the user data, and the rest in the NIC's buffer. A head
-//! of more than 40 bytes lies in the buffer, before the data, and the entry is empty.
+//! A packet longer than its entry has its head (everything before the user data) in the entry, and the rest in the NIC's buffer. A head of
+//! more than 40 bytes is in the buffer, before the data, and the entry is empty.
 //!
-//! The number after a kind (Piece 0, Ask 1) travels where others have their handler. The length of the user data of a
-//! Message is what remains of the packet: it is not sent twice. An rmw's handler field is 1 + operation + 16 x (64 bit).
-//! A region with number 0xFFFF_FFFF in a Request means that nothing is granted: the target has to ask for pieces.
-//! `op` is the origin's number of an operation, `incoming` the target's number of a message; 0 is nobody's.
+//! The number after a kind (Piece 0, Ask 1) is in the handler field. The user data of a Message are the rest of the packet, so their length
+//! is not sent. An rmw's handler field is 1 + operation + 16 x (64 bit). A region with number 0xFFFF_FFFF in a Request means that nothing
+//! is granted: the target has to ask for pieces. `op` is the origin's number of an operation, `incoming` the target's number of a message;
+//! 0 is never used.
 
 use crate::buffer::{Grant, InlineBytes, RemoteAddress};
 use crate::handler::HandlerId;
 use crate::vector::{Block, Layout};
 use alloc::vec::Vec;
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -59,11 +59,11 @@ pub enum Kind {
     Request = 1,
     /// A tiny put to memory that the origin has not mapped, placed by the target.
     Put = 2,
-    /// The news of a put that the origin has placed.
+    /// A put that its origin has carried out.
     Notify = 3,
     /// Adds 1 to a counter at the origin: the target is done.
     CounterAck = 4,
-    /// The answer to a request: the target has fetched the data, or wants none.
+    /// The answer to a request: the target has fetched the data, or does not want any.
     Fetched = 5,
     /// The answer to a request: send the data as packets, to this incoming message.
     Accepted = 6,
@@ -73,13 +73,13 @@ pub enum Kind {
     Ask = 8,
     /// The answer to an ask.
     Told = 9,
-    /// Is all that I sent before done?
+    /// Is everything that the sender sent before done?
     Fence = 10,
     /// It is.
     Fenced = 11,
     /// One round of a barrier.
     Barrier = 12,
-    /// The origin of an announcement gives it up if nobody has accepted it yet.
+    /// The origin withdraws an announcement that was not accepted yet.
     Withdraw = 13,
     /// One contribution to an exchange of addresses.
     Exchange = 14,
@@ -88,7 +88,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind a label claims.
+    /// The kind that a label claims.
     #[inline(always)]
     #[must_use]
     pub fn of(label: u16) -> Self {
@@ -127,7 +127,7 @@ pub(crate) fn label(kind: Kind, handler: HandlerId) -> u16 {
     kind as u16 | handler.0 << 4
 }
 
-/// The handler a label names.
+/// The handler that a label names.
 #[inline(always)]
 #[must_use]
 pub(crate) fn handler_of(label: u16) -> HandlerId {
@@ -139,7 +139,7 @@ const FLAG_COMPLETION: u8 = 1;
 /// Flag of the short form: a target counter follows.
 const FLAG_TARGET: u8 = 2;
 
-/// The fixed part of a Message or Request and what may follow it, before the user header.
+/// The fixed part of a Message or Request, with the optional fields before the user header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageHead {
     /// Bytes of user header.
@@ -163,7 +163,7 @@ impl MessageHead {
         if self.completion_counter == 0 { 8 } else { 12 }
     }
 
-    /// The fixed word.
+    /// The fixed part as one word.
     #[inline(always)]
     #[must_use]
     pub(crate) fn word(&self) -> u64 {
@@ -171,7 +171,7 @@ impl MessageHead {
         u64::from(self.uhdr_len) | u64::from(flags) << 16 | u64::from(self.target_counter) << 32
     }
 
-    /// Appends the head to an inline packet; whether it fitted.
+    /// Appends the head to an inline packet; returns whether it fits.
     #[inline(always)]
     #[must_use]
     pub(crate) fn push_to(&self, packet: &mut InlineBytes) -> bool {
@@ -179,7 +179,7 @@ impl MessageHead {
             && (self.completion_counter == 0 || packet.push(&self.completion_counter.to_le_bytes()))
     }
 
-    /// Appends the short form to an inline packet; whether it fitted.
+    /// Appends the short form to an inline packet; returns whether it fits.
     #[must_use]
     pub(crate) fn push_short_to(&self, packet: &mut InlineBytes) -> bool {
         let counters = [(self.completion_counter, FLAG_COMPLETION), (self.target_counter, FLAG_TARGET)];
@@ -193,7 +193,7 @@ impl MessageHead {
         fitted
     }
 
-    /// The short form that `bytes` begin with, and what follows it; `None` if they are too short.
+    /// Parses the short form; returns it and the bytes after it. `None` if `bytes` are too short.
     #[must_use]
     pub(crate) fn parse_short(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (&[low, high, flags, _], rest) = bytes.split_first_chunk::<4>()?;
@@ -204,7 +204,7 @@ impl MessageHead {
         Some((Self { uhdr_len, target_counter, completion_counter }, fields.0))
     }
 
-    /// The head that `bytes` begin with; `None` if they are too short.
+    /// Parses a head; `None` if `bytes` are too short.
     #[inline(always)]
     #[must_use]
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
@@ -218,7 +218,7 @@ impl MessageHead {
     }
 }
 
-/// What follows the fixed part of a Request.
+/// The fields after the fixed part of a Request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Announcement {
     /// Bytes of user data.
@@ -234,7 +234,7 @@ impl Announcement {
     pub(crate) const BYTES: usize = 20;
     const NOTHING_GRANTED: u32 = u32::MAX;
 
-    /// The wire form.
+    /// Encodes it.
     #[must_use]
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let Grant { region, generation } =
@@ -247,7 +247,7 @@ impl Announcement {
         bytes
     }
 
-    /// What `bytes` begin with; `None` if they are too short.
+    /// Parses it; `None` if `bytes` are too short.
     #[must_use]
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(bytes);
@@ -258,25 +258,25 @@ impl Announcement {
     }
 }
 
-/// In the handler field of a Request: the message is a put, placed by the engine itself.
+/// Handler field of a Request: the message is a put, which the engine stores.
 pub(crate) const PUT_BY_PIECES: HandlerId = HandlerId(0xFFF);
-/// In the handler field of a Piece: of an announced message; of an Ask: a get; of a Fence: of data.
+/// Handler field. Piece: of an announced message. Ask: a get. Fence: of data.
 pub(crate) const FIRST: HandlerId = HandlerId(0);
-/// In the handler field of a Piece: of a get; of a Fence: of handlers too.
+/// Handler field. Piece: of a get. Ask: an rmw. Fence: of handlers too. Withdraw: a purge.
 pub(crate) const SECOND: HandlerId = HandlerId(1);
-/// In the handler field of a Withdraw: the answer to a purge, which is [`SECOND`].
+/// Handler field of a Withdraw: the answer to a purge.
 pub(crate) const THIRD: HandlerId = HandlerId(2);
-/// In the handler field of a Withdraw: of a message whose pieces break off.
+/// Handler field of a Withdraw: no more pieces of a message.
 pub(crate) const FOURTH: HandlerId = HandlerId(3);
 /// Bytes before the data of a Piece.
 pub(crate) const PIECE_HEAD_BYTES: usize = 12;
 
-/// Instead of the code of an accumulation: a strided place; a list of blocks.
+/// Code of a strided destination or a list of blocks, in the field for an accumulation's operation.
 const LAYOUT_STRIDED: u64 = 0x100;
 const LAYOUT_LIST: u64 = 0x101;
 
-/// The place of the bytes of a put from `position` of `layout` on, in at most `bytes_max` bytes, and how many bytes of the put have
-/// their place in it.
+/// The destination of the bytes of a put from `position` of `layout` on, encoded in at most `bytes_max` bytes, and the number of bytes of
+/// the put that it covers.
 pub(crate) fn scattered_destination(
     to: RemoteAddress,
     layout: &Layout,
@@ -303,7 +303,7 @@ pub(crate) fn scattered_destination(
     (destination, len)
 }
 
-/// What follows the code in such a place; `None` if it is no layout.
+/// Decodes the fields after the code of such a destination; `None` if they are not a layout.
 pub(crate) fn scattered_layout(code: u64, mut fields: Fields<'_>) -> Option<Layout> {
     match code {
         LAYOUT_STRIDED => {
@@ -321,7 +321,7 @@ pub(crate) fn scattered_layout(code: u64, mut fields: Fields<'_>) -> Option<Layo
 /// Packs up to 40 bytes.
 ///
 /// # Panics
-/// The parts are longer: the formats above are not.
+/// The parts are longer than that; no format above is.
 #[must_use]
 pub(crate) fn pack<const N: usize>(parts: [&[u8]; N]) -> InlineBytes {
     let mut packet = InlineBytes::new();

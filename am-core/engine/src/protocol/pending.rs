@@ -1,7 +1,7 @@
-//! Packets that found no credit: a first-in first-out queue for each target, emptied as credits come back.
+//! Packets without a credit: a first-in first-out queue for each target, emptied as credits return.
 //!
-//! What is sent to a target while its queue is not empty goes behind it, so that messages keep their order. A queue is as long
-//! as what the program (or the peer's own unanswered requests) caused; handlers add nothing without bound.
+//! Later packets to a target with a queue go behind it, so that messages keep their order. The length of a queue is bounded by what the
+//! program, or the peer's own unanswered requests, caused; handlers add a bounded number.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -22,29 +22,29 @@ use crate::user_code::UserCode;
 
 use super::outstanding::Data;
 
-/// A packet that waits for room.
+/// A packet that waits for a credit.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) class: Class,
     pub(crate) label: u16,
     /// The bytes before the data.
     pub(crate) front: SmallVec<[u8; INLINE_BYTES_MAX]>,
-    /// The operation whose data follow the front, and which ends when they have gone; 0: none.
+    /// The operation whose data follow the front, and which ends when they are sent; 0: none.
     pub(crate) op: u32,
 }
 
 /// The queues of one context.
 #[derive(Debug, Default)]
 pub struct Pending {
-    /// By the number of the peer.
+    /// Indexed by the peer's number.
     queues: Vec<VecDeque<Queued>>,
-    /// Answers in the queues.
+    /// Number of queued answers for each peer.
     answers: Tally,
-    /// The targets that have a queue, in the order in which they get their turn.
+    /// The targets with a queue, in round-robin order.
     turns: VecDeque<Peer>,
-    /// Peers that new operations are refused with.
+    /// Number of peers for which new operations are refused.
     blocked: usize,
-    /// Whether a packet may go straight to the fabric: nothing waits, and nobody is refused.
+    /// Whether a packet may have to wait: a queue exists, or operations with a peer are refused.
     shut: bool,
 }
 
@@ -54,19 +54,19 @@ impl Pending {
         self.turns.is_empty()
     }
 
-    /// Whether a packet may go straight to the fabric, without another look.
+    /// Whether a packet can be posted without further checks.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
         !self.shut
     }
 
-    /// Operations with one peer more are refused.
+    /// Operations with one more peer are refused.
     pub(crate) fn block(&mut self) {
         self.blocked += 1;
         self.shut = true;
     }
 
-    /// With one less.
+    /// Operations with one peer less are refused.
     pub(crate) fn unblock(&mut self) {
         self.blocked -= 1;
         self.look_again();
@@ -76,13 +76,13 @@ impl Pending {
         self.shut = self.blocked > 0 || !self.turns.is_empty();
     }
 
-    /// Whether packets wait for room at `target`.
+    /// Whether packets wait for credits of `target`.
     #[inline]
     pub fn has(&self, target: Peer) -> bool {
         !self.is_empty() && self.queues.get(at(target)).is_some_and(|queue| !queue.is_empty())
     }
 
-    /// Answers that wait for room at `target`.
+    /// Number of answers that wait for credits of `target`.
     fn answers_to(&self, target: Peer) -> usize {
         self.answers.of(target)
     }
@@ -102,17 +102,17 @@ impl Pending {
         self.shut = true;
     }
 
-    /// Takes out the packet of one operation, which is never sent.
+    /// Removes the queued packet of one operation.
     pub(crate) fn forget(&mut self, target: Peer, op: u32) {
         self.keep_where(target, |packet| packet.op != op);
     }
 
-    /// Takes out all that waits for `target`, but the news of an earlier purge: the answer to that is waited for.
+    /// Removes the packets queued for `target`, except the answer to an earlier purge, which the peer waits for.
     pub(crate) fn drop_for_purge(&mut self, target: Peer) {
         self.keep_where(target, |packet| packet.label == packet::label(Kind::Withdraw, SECOND));
     }
 
-    /// Takes out all that waits for those that `is_meant`: it is never sent.
+    /// Removes the packets for which `is_meant` holds.
     pub(crate) fn drop_where(&mut self, is_meant: impl Fn(Peer) -> bool) {
         for target in self.turns.iter().copied().filter(|&target| is_meant(target)).collect::<Vec<_>>() {
             self.keep_where(target, |_| false);
@@ -139,11 +139,11 @@ fn at(peer: Peer) -> usize {
     peer.index.0 as usize
 }
 
-/// Packets sent in one call of `work`, at most: the bound on the time that it takes.
+/// Maximum number of packets sent in one call of `work`, to bound its time.
 const PACKETS_A_CALL: usize = 64;
 
 impl<U: UserCode> Engine<U> {
-    /// Puts a packet behind those that wait for room at `target`.
+    /// Queues a packet for `target`.
     #[cold]
     #[inline(never)]
     pub(crate) fn queue(&mut self, target: Peer, packet: Queued) {
@@ -152,10 +152,10 @@ impl<U: UserCode> Engine<U> {
         self.busy = true;
     }
 
-    /// Sends a packet of fixed format, now or when there is room.
+    /// Sends a packet of fixed format, now or when there is a credit.
     ///
     /// # Errors
-    /// A dead or unknown target.
+    /// `PeerFailed`, `UnknownTask`.
     pub(crate) fn send_control<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -167,10 +167,10 @@ impl<U: UserCode> Engine<U> {
         self.send_front(fabric, target, class, label, bytes.as_slice())
     }
 
-    /// Sends a packet without a body, now or when there is room.
+    /// Sends a packet without a body, now or when there is a credit.
     ///
     /// # Errors
-    /// A dead or unknown target.
+    /// `PeerFailed`, `UnknownTask`.
     pub(crate) fn send_front<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -179,17 +179,18 @@ impl<U: UserCode> Engine<U> {
         label: u16,
         front: &[u8],
     ) -> Result<()> {
-        // Of the answers only a reply carries data of the program. If others were marked, two tasks would ask each other for ever.
+        // Among answers, only a reply carries data of the program. If a fence waited for the others, two tasks could fence each other for
+        // ever.
         if class != Class::Answer || packet::is(label, Kind::Message) {
             self.touched.mark(target);
         }
         self.send_unmarked(fabric, target, class, label, front)
     }
 
-    /// Like [`send_front`](Self::send_front), of a packet that a fence of data does not wait for.
+    /// Like [`send_front`](Self::send_front), for a packet that fences of data do not wait for.
     ///
     /// # Errors
-    /// A dead or unknown target.
+    /// `PeerFailed`, `UnknownTask`.
     pub(super) fn send_unmarked<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -198,21 +199,21 @@ impl<U: UserCode> Engine<U> {
         label: u16,
         front: &[u8],
     ) -> Result<()> {
-        // An answer has its room reserved, and is ordered with nothing that waits.
+        // An answer has a reserved credit, and need not keep its order.
         let waits = class != Class::Answer && self.pending.has(target);
         if waits || no_data().post(fabric, target, class, label, front)? == Outcome::Retry {
             if class == Class::Answer && self.pending.answers_to(target) >= self.limits.requests_max {
-                return Err(malformed(target, "more requests than it has room for answers"));
+                return Err(malformed(target, "more requests than it has slots for answers"));
             }
             self.queue(target, Queued { class, label, front: front.into(), op: 0 });
         }
         Ok(())
     }
 
-    /// Sends what waits for room, as far as there is some; whether anything went.
+    /// Sends queued packets as far as there are credits; returns whether any was sent.
     ///
     /// # Errors
-    /// What the operations whose packets could not go end with.
+    /// The error of an operation whose packet could not be sent.
     pub(crate) fn work_on_pending<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &mut F,
@@ -247,7 +248,7 @@ impl<U: UserCode> Engine<U> {
                     break;
                 }
             }
-            // A request that completed may have queued more for this target: that goes behind.
+            // The end of a request may have queued more for this target, which goes behind.
             let more = core::mem::take(&mut self.pending.queues[at(target)]);
             if more.is_empty() && !queue.is_empty() {
                 self.pending.turns.push_back(target);
@@ -269,7 +270,7 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// The data of a packet without any.
+/// No data, for a packet without a body.
 fn no_data() -> Data {
     Data::Bytes(RawBytes::EMPTY)
 }

@@ -1,11 +1,11 @@
-//! Giving up all operations with a peer, and beginning anew (`LAPI_Purge_totask`, `LAPI_Resume_totask`).
+//! Purging all operations with a peer, and beginning anew (`LAPI_Purge_totask`, `LAPI_Resume_totask`).
 //!
-//! The task that purges ends its operations with the peer, tells the peer, and drops all packets of the peer until the answer: they
-//! belong to operations that are over. The peer ends its side of the same operations and answers. The answer has a credit reserved, so
-//! no later packet of the peer passes it. Both tasks then begin anew at the same point of both streams of packets.
+//! The task that purges ends its operations with the peer, tells the peer, and drops all packets of the peer until the answer: they belong
+//! to operations that are over. The peer ends its side of the same operations and answers. The answer has a reserved credit, so no later
+//! packet of the peer overtakes it. Both tasks then begin anew at the same point of both packet streams.
 //!
-//! Memory that the peer may be copying from does not come back by a purge alone. Its grant is closed, and the operation ends
-//! when nobody copies by it any more: a peer that is stopped in the middle of a copy keeps the memory until it goes on or dies.
+//! Memory that the peer may be copying is not free at once. Its grant is closed, and the operation ends when the copy has ended: a peer
+//! that is stopped in the middle of a copy holds the memory until it continues or dies.
 
 use super::outstanding::State;
 use super::packet::{self, Kind, SECOND, THIRD, pack};
@@ -23,18 +23,18 @@ use alloc::vec::Vec;
 /// The purges of one context.
 #[derive(Debug, Default)]
 pub struct Purges {
-    /// Peers that new operations are refused with.
+    /// Peers for which new operations are refused.
     refused: Vec<Peer>,
-    /// Peers from which nothing is taken until they have answered so many purges.
+    /// Peers whose packets are dropped, with the number of purges that they have not answered.
     silenced: Vec<(Peer, u32)>,
-    /// Operations that end when nobody copies by their grant any more, and who has purged them.
+    /// Operations that end when no peer copies by their grant any more, and the task that purged them.
     closing: Vec<(u32, TaskId)>,
-    /// How often everything with an endpoint was purged, and who did so last.
+    /// For each endpoint, the number of purges so far, and the task that purged last.
     done: Vec<(Endpoint, u32, TaskId)>,
 }
 
 impl Purges {
-    /// Whether packets may have to be dropped.
+    /// Whether some packets have to be dropped.
     pub fn is_filtering(&self) -> bool {
         !self.silenced.is_empty()
     }
@@ -52,8 +52,8 @@ impl Purges {
         self.refused.contains(&peer)
     }
 
-    /// How often everything with `endpoint` was purged, and who did so last. A caller that waits for an answer compares it with that of the
-    /// time when it asked.
+    /// Number of purges with `endpoint` so far, and the task that purged last. A caller that waits for an answer compares it with the count
+    /// at the time of its request.
     pub fn count(&self, endpoint: Endpoint) -> (u32, Option<TaskId>) {
         let found = self.done.iter().find(|(purged, ..)| *purged == endpoint);
         found.map_or((0, None), |&(_, count, by)| (count, Some(by)))
@@ -73,10 +73,10 @@ impl Purges {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// Ends everything with `peer`, refuses new operations with it, and tells it.
+    /// Ends all operations with `peer`, refuses new ones, and tells the peer.
     ///
     /// # Errors
-    /// The first error of an operation that reports it nowhere else, other than that it was purged.
+    /// The first error, other than the purge itself, that is reported nowhere else.
     pub fn purge<F: Fabric, H: HandlerSet>(
         &mut self,
         peer: Peer,
@@ -89,7 +89,7 @@ impl<U: UserCode> Engine<U> {
             self.purges.refused.push(peer);
             self.pending.block();
         }
-        // To itself, and to the dead, there is nothing to tell.
+        // This task and dead tasks need not be told.
         if peer.endpoint != self.own && !self.is_gone(peer.endpoint) {
             let label = packet::label(Kind::Withdraw, SECOND);
             self.send_control(fabric, peer, Class::Request, label, pack([]))?;
@@ -102,7 +102,7 @@ impl<U: UserCode> Engine<U> {
         ended
     }
 
-    /// Allows operations with `peer` again; whether they were refused.
+    /// Allows operations with `peer` again; returns whether they were refused.
     pub fn resume(&mut self, peer: Peer) -> bool {
         let Some(at) = self.purges.refused.iter().position(|&refused| refused == peer) else { return false };
         self.purges.refused.swap_remove(at);
@@ -110,7 +110,7 @@ impl<U: UserCode> Engine<U> {
         true
     }
 
-    /// Whether this packet belongs to operations that are over. Its place goes back; if it is a request, it is waived.
+    /// Whether this packet belongs to operations that have ended. Its slot is returned, and a request is waived.
     pub(crate) fn is_stale(&self, from: Peer, label: u16) -> bool {
         let is_of_purge =
             Kind::of(label) == Kind::Withdraw && matches!(packet::handler_of(label), SECOND | THIRD);
@@ -140,7 +140,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// A peer has given up everything with this task.
+    /// A peer has purged its operations with this task.
     pub(super) fn be_purged<F: Fabric, H: HandlerSet>(
         &mut self,
         peer: Peer,
@@ -163,7 +163,7 @@ impl<U: UserCode> Engine<U> {
         let purged = || Error::Purged { task: peer.endpoint.task, by };
         self.counters.note_purged(peer.endpoint.task);
         self.pending.drop_for_purge(peer);
-        // What was owed to the peer is owed no more, and its reserved places are free.
+        // The peer is owed nothing any more, and its reserved slots are free.
         for stream in self.streams.iter() {
             if stream.to == peer && matches!(stream.from, From::Exposed { .. }) {
                 fabric.waive(peer.index);
@@ -211,24 +211,24 @@ impl<U: UserCode> Engine<U> {
             self.forget_grant(key);
             result = result.and(self.end_op(key, Err(purged()), fabric, handlers));
         }
-        // A purge is the program's own doing: it is no news that its operations have ended by it.
+        // The program itself asked for the purge, so the error of a purged operation is not reported.
         match result {
             Err(Error::Purged { .. }) => Ok(()),
             result => result,
         }
     }
 
-    /// The grant has ended already.
+    /// Forgets a grant that has ended.
     fn forget_grant(&mut self, key: u32) {
         if let Some(State::Announced { grant, .. }) = self.ops.get_mut(key).map(|op| &mut op.state) {
             *grant = None;
         }
     }
 
-    /// Ends the operations whose memory nobody copies any more; whether any.
+    /// Ends the operations whose memory no peer copies any more; returns whether there were any.
     ///
     /// # Errors
-    /// What an operation ends with, if nobody else is told.
+    /// The error of an operation that is reported nowhere else.
     pub(super) fn work_on_closing<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &mut F,

@@ -1,6 +1,6 @@
-//! Messages that are arriving: either fetched from the origin's memory, or sent by it in pieces.
+//! Arriving messages: fetched from the origin's memory, or sent by the origin in pieces.
 //!
-//! Pieces of one message may come in any order; each byte comes once. A message that waits for its destination has a ticket.
+//! Pieces of a message arrive in any order, and each byte arrives once. A message that waits for its destination has a ticket.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use super::packet::MessageHead;
 use crate::transfer::Class;
 use crate::user_code::{self, UserCode};
 
-/// Which bytes of a range have come: disjoint intervals, sorted, touching ones joined.
+/// The received bytes of a range, as sorted disjoint intervals.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges {
     list: SmallVec<[(u64, u64); 2]>,
@@ -24,10 +24,10 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// The greatest number of gaps that are kept track of: more than the packets that any fabric has under way can leave.
+    /// Maximum number of gaps: more than the packets in flight of any fabric can leave.
     const GAPS_MAX: usize = 4096;
 
-    /// Adds `start..start + len`; returns whether all of it was new and could be kept track of. If not, nothing changes.
+    /// Adds `start..start + len`. Returns false, and changes nothing, if a part was known or there are too many gaps.
     #[must_use]
     pub(crate) fn insert(&mut self, start: u64, len: u64) -> bool {
         let Some(end) = start.checked_add(len) else { return false };
@@ -57,7 +57,7 @@ impl Ranges {
         true
     }
 
-    /// The number of bytes that have come.
+    /// Number of bytes received.
     #[must_use]
     pub(crate) fn covered(&self) -> u64 {
         self.covered
@@ -67,46 +67,46 @@ impl Ranges {
 /// The state of an incoming message.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// It waits for its ticket to be accepted. Data that came with it are kept.
+    /// Waiting for its ticket to be accepted, with the data that came with it.
     Waiting { kept: Option<Vec<u8>> },
-    /// It is being fetched: bytes asked for so far, and reads under way.
+    /// Being fetched: bytes requested so far, and reads in flight.
     Fetching { issued: u64, in_flight: u32 },
-    /// Its pieces are coming.
+    /// Arriving in pieces.
     Pieces { received: Ranges },
 }
 
-/// A message that is not complete, or has no destination yet.
+/// A message that is incomplete, or has no destination yet.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) source: Peer,
-    /// The number of bytes of user data that the origin has.
+    /// Bytes of user data at the origin.
     pub(crate) len: u64,
-    /// The number of them that fit into the destination.
+    /// Bytes of them that fit into the destination.
     pub(crate) capacity: u64,
     pub(crate) destination: Destination,
     pub(crate) completion: Completion,
     pub(crate) stage: Stage,
-    /// The origin's memory, as long as it may be read directly.
+    /// The origin's memory, if this task may read it directly.
     pub(crate) grant: Option<Grant>,
     /// The bounce buffer between a direct read and a sink.
     pub(crate) bounce: Option<JobBuffer>,
     pub(crate) tail: Tail,
-    /// Why it will not be completed.
+    /// Why the message will not be completed.
     pub(crate) failed: Option<Box<Error>>,
 }
 
-/// What the origin of a message is owed when the message is done.
+/// What the origin of a message is owed when the message ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail {
     /// Counter to bump here.
     pub(crate) target_counter: u32,
     /// Counter to bump at the origin.
     pub(crate) completion_counter: u32,
-    /// The origin's operation that is to be ended; 0: the message came whole.
+    /// The origin's operation that the answer ends; 0: the message came whole.
     pub(crate) op: u32,
     /// Whether completions may answer.
     pub(crate) answerable: bool,
-    /// Whether the origin has reserved a place for an answer.
+    /// Whether the origin has reserved a slot for an answer.
     pub(crate) reserved: bool,
 }
 
@@ -123,7 +123,7 @@ impl Tail {
         }
     }
 
-    /// Nothing more is owed.
+    /// Nothing is owed.
     pub(crate) const NOTHING: Self =
         Self { target_counter: 0, completion_counter: 0, op: 0, answerable: false, reserved: false };
 }
@@ -132,7 +132,7 @@ impl Incoming {
     /// Copies bytes that have arrived to their destination.
     ///
     /// # Errors
-    /// The destination is no longer exposed.
+    /// `RemoteRange`: the destination is no longer exposed.
     pub(crate) fn put<F: Fabric>(
         &mut self,
         user: impl UserCode,
@@ -173,10 +173,10 @@ impl Incoming {
         Ok(())
     }
 
-    /// Where a direct read of `len` bytes from `offset` on may write. For a sink that is the bounce buffer.
+    /// The memory for a direct read of `len` bytes from `offset` on; for a sink, the bounce buffer.
     ///
     /// # Errors
-    /// The destination is no longer exposed.
+    /// `RemoteRange`: the destination is no longer exposed.
     pub(crate) fn part<F: Fabric>(&self, fabric: &F, offset: u64, len: u64) -> Result<Option<RawBuffer>> {
         Ok(match &self.destination {
             Destination::Nowhere | Destination::Later => None,
@@ -191,7 +191,7 @@ impl Incoming {
         })
     }
 
-    /// Leaks the memory that a read under way writes to.
+    /// Leaks memory that a read in flight writes to.
     pub(crate) fn leak_if_read_into(&mut self) {
         if let Stage::Fetching { in_flight: 1.., .. } = self.stage {
             core::mem::forget(core::mem::replace(&mut self.destination, Destination::Nowhere));
@@ -209,7 +209,7 @@ impl Incoming {
     }
 }
 
-/// How many bytes of a message of `len` bytes fit into a destination.
+/// Number of bytes of a message of `len` bytes that fit into the destination.
 pub(crate) fn capacity_of(destination: &Destination, len: u64) -> u64 {
     match destination {
         Destination::Nowhere => 0,

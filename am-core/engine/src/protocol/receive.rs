@@ -1,8 +1,7 @@
-//! How packets are handled: in two steps, so that nothing borrows the NIC's buffer while something is sent.
+//! Handles packets in two steps, so that nothing borrows the NIC's buffer while something is sent.
 //!
-//! 1. [`Engine::receive`] consumes a packet where it lies: it runs the header handler, places the bytes, and returns what is
-//!    [`Due`].
-//! 2. The caller gives the packet's place back, then calls [`Engine::carry_out`] with what is due.
+//! 1. [`Engine::receive`] consumes a packet in its buffer: it runs the header handler, stores the data, and returns what is [`Due`].
+//! 2. The caller releases the packet's slot, then calls [`Engine::carry_out`] with what is due.
 
 use super::cold::Cold;
 use super::packet::{self, Fields, Kind, MessageHead};
@@ -24,7 +23,7 @@ use alloc::boxed::Box;
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     pub(crate) from: Peer,
-    /// Which class of places it took: whether it may be answered.
+    /// The credit that it took: it says whether the packet may be answered.
     pub(crate) class: Class,
     /// Kind and handler.
     pub(crate) label: u16,
@@ -35,14 +34,14 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// The arguments of functions outside the fast path: a packet that is passed to a function that is not inlined would be in memory on
+    /// The arguments for functions outside the fast path. A packet passed to a function that is not inlined would have to be in memory on
     /// the fast path, too.
     #[inline(always)]
     pub(crate) fn origin(&self) -> Origin {
         Origin { from: self.from, class: self.class, label: self.label }
     }
 
-    /// What follows the first `len` bytes. `None`: the packet is shorter, or its head is not as long as it claims.
+    /// The bytes after the first `len`. `None`: the packet is shorter, or its head does not have the claimed length.
     #[inline(always)]
     pub(crate) fn behind(&self, len: usize) -> Option<Arrived<'a>> {
         if self.rest.is_empty() {
@@ -55,7 +54,7 @@ impl<'a> Packet<'a> {
     /// The fields of a packet of fixed format.
     ///
     /// # Errors
-    /// It is longer than any of those.
+    /// `Protocol`: it is longer than any such packet.
     pub(crate) fn fields(&self) -> Result<Fields<'a>> {
         if !self.rest.is_empty() {
             return Err(malformed(self.from, "a packet longer than its kind can be"));
@@ -64,7 +63,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The sender of a packet, and how it was sent: what is needed to refuse it.
+/// The sender of a packet and its class: enough to refuse it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) from: Peer,
@@ -72,7 +71,7 @@ pub(crate) struct Origin {
     pub(crate) label: u16,
 }
 
-/// Private memory for the head of a packet whose head is too long for its entry.
+/// Private memory for a head that is too long for its entry.
 #[derive(Debug)]
 pub struct Front(Box<[u8; FRONT_BYTES_MAX]>);
 
@@ -83,7 +82,7 @@ impl Default for Front {
 }
 
 impl Front {
-    /// Copies the head of a packet. The part of fixed size of a message's head contains its length, and is not read twice.
+    /// Copies the head of a packet. The fixed part of a message's head contains its length, and is not read twice.
     #[cold]
     #[inline(never)]
     pub(crate) fn copy(&mut self, label: u16, all: &Arrived<'_>) -> &[u8] {
@@ -99,18 +98,18 @@ impl Front {
     }
 }
 
-/// What is to be done after a packet was handled.
+/// What has to be done after a packet was handled.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(crate) enum Due {
     Nothing,
-    /// A message has arrived whole, and its completion is a plain one.
+    /// A message has arrived whole, with a plain completion.
     Plain(PlainEnd),
-    /// Something else, which the engine has noted.
+    /// Something else, noted in the engine.
     Cold,
 }
 
-/// The end of a message with a plain answer.
+/// The end of a message whose answer is plain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainEnd {
     source: Peer,
@@ -122,7 +121,7 @@ pub(crate) struct PlainEnd {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// Step 1: consumes a packet. Errors of the packet are reported in step 2.
+    /// Step 1: consumes a packet. Step 2 reports the packet's errors.
     #[inline(always)]
     pub(crate) fn receive<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -130,7 +129,7 @@ impl<U: UserCode> Engine<U> {
         handlers: &mut H,
         packet: Packet<'_>,
     ) -> Due {
-        // Three comparisons, the frequent kinds first: a jump table would be hard to predict.
+        // Three comparisons, most frequent kind first: a jump table would be hard to predict.
         if packet::is(packet.label, Kind::Message) {
             self.receive_message(fabric, handlers, packet)
         } else if packet::is(packet.label, Kind::Put) {
@@ -146,7 +145,7 @@ impl<U: UserCode> Engine<U> {
     /// Step 2: carries out what is due.
     ///
     /// # Errors
-    /// A counter that does not exist, or an answer that could not be sent.
+    /// `UnknownCounter`; any error of the packet; `PeerFailed` if an answer could not be sent.
     #[inline(always)]
     pub(crate) fn carry_out<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -161,7 +160,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// A whole message: runs its header handler, and places its data.
+    /// A whole message: runs its header handler, and stores its data.
     #[inline(always)]
     fn receive_message<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -214,7 +213,7 @@ impl<U: UserCode> Engine<U> {
         fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
-        // A counter that was named and does not exist is reported at the end: the message has arrived nonetheless.
+        // An unknown counter is reported at the end: the message has arrived in any case.
         let mut missing = None;
         match end.completion {
             PlainCompletion::None => {}
@@ -238,7 +237,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Places the data of a whole message whose answer owns something.
+    /// Stores the data of a whole message whose answer owns something.
     #[inline(never)]
     fn settle<F: Fabric>(
         &mut self,
@@ -296,7 +295,7 @@ impl<U: UserCode> Engine<U> {
         Ok(Cold::Complete { source, completion, delivered, tail })
     }
 
-    /// A tiny put: the target copies its data, in the progress that it makes for the counter anyway.
+    /// A short put: the target copies its data during the progress that it makes for the counter anyway.
     #[inline(always)]
     fn receive_put<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Due {
         let mut fields = Fields(packet.front);
@@ -338,8 +337,8 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Refuses a packet. The functions that are not inlined return nothing, since otherwise the rest of [`receive`](Self::receive) would go
-    /// through memory.
+    /// Refuses a packet. Functions that are not inlined return nothing, since a result would put the rest of [`receive`](Self::receive)
+    /// into memory.
     #[inline(always)]
     fn refused(&mut self, packet: Packet<'_>, error: Error) -> Due {
         self.refuse_packet(packet.origin(), error);
@@ -349,7 +348,7 @@ impl<U: UserCode> Engine<U> {
     #[cold]
     #[inline(never)]
     fn refuse_message(&mut self, origin: Origin) {
-        let what = "a message, put or notice that is shorter than it says, or that asks for an answer and may not be answered";
+        let what = "a message, put or notice that is shorter than it says, or that wants an answer and may not be answered";
         self.refuse_packet(origin, malformed(origin.from, what));
     }
 
@@ -359,13 +358,13 @@ impl<U: UserCode> Engine<U> {
         let error = if grant.is_for_operation() {
             stale(origin.from.endpoint.task, grant, offset, len as u64)
         } else {
-            malformed(origin.from, "a tiny put that is not tiny")
+            malformed(origin.from, "a put too long for one packet")
         };
         self.refuse_packet(origin, error);
     }
 }
 
-/// Answers a request: increments the counter that its origin waits on, or reports that there will be no answer.
+/// Answers a request: bumps the counter that its origin waits for, or waives the answer.
 #[inline(always)]
 fn acknowledge<F: Fabric>(fabric: &mut F, origin: Peer, completion_counter: u32) -> Result<()> {
     if completion_counter == 0 {
@@ -375,7 +374,7 @@ fn acknowledge<F: Fabric>(fabric: &mut F, origin: Peer, completion_counter: u32)
     let mut packet = InlineBytes::new();
     let fitted = packet.push(&completion_counter.to_le_bytes());
     debug_assert!(fitted, "four bytes fit into an empty packet");
-    // An answer has its place reserved: it never waits.
+    // An answer has a reserved slot, so it never waits.
     let label = packet::label(Kind::CounterAck, HandlerId(0));
     let _ = fabric.post_inline(origin.index, Class::Answer, label, &packet)?;
     Ok(())
@@ -392,10 +391,10 @@ fn parse_message<'a>(packet: Packet<'a>) -> Option<(MessageHead, &'a [u8], Arriv
     Some((head, uhdr, data))
 }
 
-/// Runs the header handler. Its answer is written to where the caller needs it: each layer that returned it would copy it.
+/// Runs the header handler. Its answer is written to the caller's memory, since returning it through several functions would copy it.
 ///
 /// # Errors
-/// The handler panicked.
+/// `HandlerPanicked`.
 #[inline(always)]
 pub(super) fn run_header<U: UserCode, H: HandlerSet>(
     user: U,
@@ -406,7 +405,7 @@ pub(super) fn run_header<U: UserCode, H: HandlerSet>(
 ) -> Result<()> {
     let id = packet::handler_of(label);
     if H::RUNS_USER_CODE {
-        // There was no answer before, so there is nothing to drop, which the compiler does not see.
+        // Forgotten, because the compiler does not see that the old value is empty and needs no drop.
         let run = || core::mem::forget(core::mem::replace(answer, handlers.header(id, message)));
         user_code::run(user, message.source, "header", run)
     } else {

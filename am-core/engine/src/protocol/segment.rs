@@ -1,4 +1,4 @@
-//! Cutting data into packets: the pieces of an announced message, or of a get that its owner serves.
+//! Sends data in pieces: an announced message, or a get that its owner serves.
 
 use alloc::collections::VecDeque;
 
@@ -13,25 +13,25 @@ use crate::handler::HandlerSet;
 use crate::transfer::Class;
 use crate::user_code::UserCode;
 
-/// Packets of one stream in one call, at most, before the next stream has its turn.
+/// Maximum number of packets of one stream before the next stream has its turn.
 const PACKETS_A_TURN: usize = 16;
 
-/// Data that are being sent as pieces.
+/// Data that are sent in pieces.
 #[derive(Debug)]
 pub(crate) struct Stream {
     /// The peer that receives the data.
     pub(crate) to: Peer,
-    /// What the receiver calls them.
+    /// The receiver's number for them.
     pub(crate) number: u32,
     pub(crate) sent: u64,
     pub(crate) len: u64,
     pub(crate) from: From,
 }
 
-/// Where pieces come from.
+/// The source of pieces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum From {
-    /// The data of an announced message, or put: the operation.
+    /// The data of an operation: an announced message, or a put.
     Operation(u32),
     /// A part of this task's exposed memory, for a peer's get; and the counter to bump at the end.
     Exposed { grant: Grant, offset: u64, counter: u32 },
@@ -49,10 +49,10 @@ impl<U: UserCode> Engine<U> {
         self.busy = true;
     }
 
-    /// Gives each stream a turn; whether anything went.
+    /// Gives each stream a turn; returns whether anything was sent.
     ///
     /// # Errors
-    /// A stream that can't go on.
+    /// The error of a stream that cannot continue.
     pub(crate) fn work_on_streams<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &mut F,
@@ -109,7 +109,7 @@ impl<U: UserCode> Engine<U> {
                     }
                 }
                 From::Exposed { grant, offset, .. } => {
-                    // Each piece is checked anew: the region may have been taken back meanwhile.
+                    // Each piece is checked, because the region may be unexposed meanwhile.
                     let part = match granted(fabric, grant, offset.wrapping_add(sent), len, Access::READ) {
                         Ok(part) => part,
                         Err(error) => {
@@ -131,7 +131,7 @@ impl<U: UserCode> Engine<U> {
         Ok(Turn::More)
     }
 
-    /// The gatherer of a message has panicked: its operation ends, and the target waits for no more pieces.
+    /// The gatherer of a message panicked: its operation ends, and the target is told to expect no more pieces.
     #[cold]
     fn break_off<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -147,7 +147,7 @@ impl<U: UserCode> Engine<U> {
         self.end_op(op, Err(error), fabric, handlers).and(told)
     }
 
-    /// All pieces have gone. The target of a message has its last one to answer; a get ends with an answer from here.
+    /// All pieces were sent. The target answers a message's last piece; a get ends with an answer from here.
     fn end_stream<F: Fabric>(&mut self, fabric: &mut F, stream: &Stream) -> Result<()> {
         let From::Exposed { counter, .. } = stream.from else { return Ok(()) };
         let done = pack([&stream.number.to_le_bytes(), &stream.len.to_le_bytes()]);
@@ -155,7 +155,7 @@ impl<U: UserCode> Engine<U> {
         self.bump_claimed(counter)
     }
 
-    /// Drops the streams to endpoints for which `is_meant` holds.
+    /// Drops the streams to the endpoints for which `is_meant` holds.
     pub(crate) fn drop_streams(&mut self, is_meant: impl Fn(Peer) -> bool) {
         let mut streams = core::mem::take(&mut self.streams);
         streams.retain(|stream| {
@@ -168,7 +168,7 @@ impl<U: UserCode> Engine<U> {
         self.streams = streams;
     }
 
-    /// If the stream is for a get of its receiver: that waits no longer.
+    /// Ends a stream's get: its receiver no longer waits for an answer.
     fn no_longer_asks(&mut self, stream: &Stream) {
         if let From::Exposed { .. } = stream.from {
             self.asked_by.subtract(stream.to);

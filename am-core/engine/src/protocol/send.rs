@@ -1,4 +1,4 @@
-//! Beginning an operation. Nothing here waits: what finds no room is queued, and goes when there is some.
+//! Begins operations. Nothing here blocks: a packet without a credit is queued, and sent later.
 
 use super::ask::{atomic_code, has_operation, operands};
 use super::outstanding::{Data, End, Op, State};
@@ -34,14 +34,14 @@ pub struct Outgoing<'a> {
     pub target_counter: u32,
     /// The counter of this task that the target's answer bumps, as on the wire; 0: none.
     pub completion_counter: u32,
-    /// Its completion may answer: it reserves a slot for the answer.
+    /// Its completion may answer: a slot for the answer is reserved.
     pub answerable: bool,
-    /// It is announced, however short.
+    /// It is announced, even if it is short.
     pub announce: bool,
 }
 
 impl Outgoing<'_> {
-    /// A message that is to be acknowledged must be answerable.
+    /// A message with an acknowledgement must be answerable.
     #[inline(always)]
     pub(crate) fn class(&self) -> Class {
         if self.answerable || self.completion_counter != 0 { Class::Request } else { Class::OneWay }
@@ -57,16 +57,16 @@ impl Outgoing<'_> {
     }
 }
 
-/// The bytes before the user data of a packet, on the stack. It is filled in place: zeroing and moving all of it would cost
-/// more than sending a short message.
+/// The bytes before the user data of a packet, on the stack. Filled in place: zeroing and moving all of it would cost more than sending a
+/// short message.
 #[derive(Default)]
 pub(crate) struct FrontBytes(SmallVec<[u8; FRONT_BYTES_MAX]>);
 
 impl FrontBytes {
-    /// Heads and user header one behind the other.
+    /// Heads followed by the user header.
     ///
     /// # Errors
-    /// A user header that is too long.
+    /// `UserHeaderTooLong`.
     pub(crate) fn fill(
         &mut self,
         head: MessageHead,
@@ -93,17 +93,17 @@ impl FrontBytes {
     }
 }
 
-/// How far an operation has come when the call that began it returns.
+/// State of an operation when the call that began it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// The local memory is free again, and nothing will be reported.
+    /// Done: the local memory is free, and no report follows.
     Done,
-    /// It goes on under this number.
+    /// Under way, with this number.
     Ongoing(u32),
 }
 
 impl Begun {
-    /// The same for a caller that asks whether the memory is free.
+    /// The outcome for a caller that needs to know whether the memory is free.
     pub fn outcome(self) -> Outcome {
         match self {
             Self::Done => Outcome::Done,
@@ -112,14 +112,14 @@ impl Begun {
     }
 }
 
-/// What became of a message, or put, that may go as one packet.
+/// Outcome of posting a message or put as one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// It has gone.
+    /// Sent.
     Sent,
-    /// There is no room now.
+    /// No credit now.
     NoCredit,
-    /// It takes more than one packet, or something waits before it.
+    /// It needs more than one packet, or others wait before it.
     NotWhole,
 }
 
@@ -131,8 +131,8 @@ impl<U: UserCode> Engine<U> {
         !outgoing.announce && len <= self.limits.packet_bytes_max.saturating_sub(front)
     }
 
-    /// Posts a message that fits into a completion entry, where that takes no more than writing the entry; whether it did. Nothing here
-    /// is called that is not inlined, so that the entry is made in registers. If not, [`post_whole`](Self::post_whole) finds out why.
+    /// The fast path for a message that fits into a completion entry; returns whether it was posted. Everything it calls is inlined, so
+    /// that the entry is made in registers. If it returns false, call [`post_whole`](Self::post_whole).
     #[inline(always)]
     pub fn post_line<F: Fabric>(
         &mut self,
@@ -140,7 +140,7 @@ impl<U: UserCode> Engine<U> {
         outgoing: &Outgoing<'_>,
         data: &mut impl Body,
     ) -> bool {
-        // Asked first, so that a longer message does not pay for an entry that it will not use.
+        // Checked first: a longer message must not pay for an entry that it does not use.
         if outgoing.uhdr.len() + data.len() > INLINE_BYTES_MAX - MessageHead::BYTES_MIN {
             return false;
         }
@@ -158,10 +158,10 @@ impl<U: UserCode> Engine<U> {
         fabric.try_post_inline(target.index, outgoing.class(), label, &packet)
     }
 
-    /// Posts a message as one packet, if it is as short as most are and nothing waits for room.
+    /// Posts a message as one packet, if it is short enough and no other waits for a credit.
     ///
     /// # Errors
-    /// An unknown or dead target.
+    /// `UnknownTask`, `PeerFailed`.
     #[inline(always)]
     pub fn post_whole<F: Fabric>(
         &mut self,
@@ -187,10 +187,11 @@ impl<U: UserCode> Engine<U> {
         Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })
     }
 
-    /// Puts bytes and posts the notice for the target's counter, where that takes no more than a copy and writing a completion entry;
-    /// whether it did. If not, [`put_again`](Self::put_again) finds out why.
+    /// The fast path of a put with a target counter: a copy, and a notice in a completion entry. Returns whether it was done; if not, call
+    /// [`put_again`](Self::put_again).
     ///
-    /// Bytes in memory that is mapped here are in place when the notice is posted. Others are placed by the target, with its counter.
+    /// In memory mapped here, the bytes are stored before the notice is posted. Otherwise the packet carries the bytes, and the target
+    /// stores them.
     #[inline(always)]
     pub fn put<F: Fabric>(
         &mut self,
@@ -213,10 +214,10 @@ impl<U: UserCode> Engine<U> {
         fabric.try_post_inline(target.index, Class::OneWay, packet::label(Kind::Put, FIRST), &packet)
     }
 
-    /// Puts bytes and posts the notice for the target's counter, or both in one packet, if nothing waits for room.
+    /// Puts bytes and posts the notice for the target's counter, or sends both in one packet, if nothing waits for a credit.
     ///
     /// # Errors
-    /// An unknown or dead target.
+    /// `UnknownTask`, `PeerFailed`.
     #[inline]
     pub fn put_again<F: Fabric>(
         &mut self,
@@ -241,7 +242,7 @@ impl<U: UserCode> Engine<U> {
                 let label = packet::label(Kind::Put, FIRST);
                 fabric.post_inline(target.index, Class::OneWay, label, &packet)?
             }
-            // Closed meanwhile, or not open for reading: `write` asks for less, and says what is wrong.
+            // Unexposed meanwhile, or not readable: `write` needs fewer rights, and reports what is wrong.
             _ => return Ok(Posted::NotWhole),
         };
         Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })
@@ -250,7 +251,7 @@ impl<U: UserCode> Engine<U> {
     /// Sends a message.
     ///
     /// # Errors
-    /// An unknown or dead target, a user header that is too long, too many operations.
+    /// `UnknownTask`, `PeerFailed`, `UserHeaderTooLong`, or `Exhausted` (too many operations).
     #[inline]
     pub fn send<F: Fabric>(
         &mut self,
@@ -268,7 +269,7 @@ impl<U: UserCode> Engine<U> {
         self.send_later(fabric, outgoing, source.into_data(), end)
     }
 
-    /// Sends a message that did not go as one packet at once: it is announced, has a long user header, or waits for room.
+    /// Sends a message that was not posted as one packet: it is announced, has a long user header, or waits for a credit.
     ///
     /// # Errors
     /// Those of [`send`](Self::send).
@@ -352,11 +353,11 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Writes to a peer's exposed memory. `notify` is the counter to bump there, `completion_counter` the name of the one to
-    /// bump here if the target has to say so.
+    /// Writes to exposed memory of a peer. `notify` is the counter to bump there, and `completion_counter` the counter to bump here if the
+    /// target has to confirm.
     ///
     /// # Errors
-    /// A range that is not exposed for writing, a dead target, too many operations.
+    /// `RemoteRange`: not exposed for writing. `PeerFailed`, or `Exhausted` (too many operations).
     pub fn write<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -383,10 +384,10 @@ impl<U: UserCode> Engine<U> {
         self.begun(op, started)
     }
 
-    /// Reads a peer's exposed memory. `notify` is the counter to bump there.
+    /// Reads exposed memory of a peer. `notify` is the counter to bump there.
     ///
     /// # Errors
-    /// A range that is not exposed for reading, a dead target, too many operations.
+    /// `RemoteRange`: not exposed for reading. `PeerFailed`, or `Exhausted` (too many operations).
     pub fn read<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -400,10 +401,10 @@ impl<U: UserCode> Engine<U> {
         self.begin(fabric, Op { peer, len, end, state: State::Read { from, to, notify, posted: false } })
     }
 
-    /// Operates atomically on a word of a peer's exposed memory. The result is the old value.
+    /// Operates atomically on a word of exposed memory of a peer. The result is the old value.
     ///
     /// # Errors
-    /// A word that is not exposed for writing or not aligned, a dead target, too many operations.
+    /// `RemoteRange`: not exposed for writing. `Misaligned`, `PeerFailed`, or `Exhausted` (too many operations).
     pub fn atomic<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -424,7 +425,7 @@ impl<U: UserCode> Engine<U> {
         self.begin(fabric, Op { peer, len: size, end, state })
     }
 
-    /// Starts an operation of the fabric, and records it unless it is over at once and nobody waits.
+    /// Starts an operation of the fabric. Records it unless it ends at once and no caller waits for it.
     fn begin<F: Fabric>(&mut self, fabric: &mut F, mut op: Op) -> Result<Begun> {
         let key = self.ops.reserve()?;
         let started = self.start(fabric, key, &mut op)?;
@@ -437,7 +438,7 @@ impl<U: UserCode> Engine<U> {
                 self.bump_own(op.end.origin);
                 self.bump_own(op.end.completion);
                 self.counters.note_received(op.end.completion.map(Counter::name), op.peer.endpoint.task);
-                // Only an rmw has a value that somebody will ask for.
+                // Only an rmw has a value to return.
                 match op.state {
                     State::Atomic { .. } if op.end.held => {
                         self.ops.insert_ended(op.peer, Ok(value)).map(Begun::Ongoing)
@@ -454,7 +455,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Asks the fabric to carry out an operation; what the owner has to do itself is sent to it.
+    /// Asks the fabric to carry out an operation, or sends it to the owner.
     fn start<F: Fabric>(&mut self, fabric: &mut F, key: u32, op: &mut Op) -> Result<Started> {
         let peer = op.peer;
         match op.state {
@@ -516,7 +517,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Takes the outcome of a write: done, to be tried again, or failed.
+    /// Handles the outcome of a write: done, to be retried, or failed.
     fn written<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -533,8 +534,8 @@ impl<U: UserCode> Engine<U> {
                 self.notify(fabric, peer, notify)?;
                 Ok(Started::Over(0))
             }
-            // Bytes are in place before a packet that is sent later is seen: the notice need not wait. The end of the operation tells a
-            // fence that they are.
+            // The bytes are stored before any later packet is seen, so the notice need not wait. A fence learns from the end of the
+            // operation that they are stored.
             Transfer::Posted => {
                 *posted = true;
                 self.notify(fabric, peer, notify)?;
@@ -564,8 +565,8 @@ impl<U: UserCode> Engine<U> {
         Ok(Started::Ongoing)
     }
 
-    /// A put to memory that there is no way into, or an accumulation for the owner, becomes a message that the engine at the
-    /// target places: `place` says where.
+    /// Sends a put to inaccessible memory, or an accumulation for the owner, as a message that the engine at the target stores at
+    /// `destination`.
     pub(super) fn announce_put<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -586,7 +587,7 @@ impl<U: UserCode> Engine<U> {
         let mut front = FrontBytes::default();
         front.fill(head, Some(announcement), destination, FRONT_BYTES_MAX)?;
         let label = packet::label(Kind::Request, PUT_BY_PIECES);
-        // The target tells when it is in place: the answer bumps the completion counter.
+        // The target's answer bumps the completion counter when the bytes are stored.
         op.end.completion = None;
         op.state = State::Announced { data, grant, in_pieces: false };
         let front = front.as_slice().into();
@@ -595,7 +596,7 @@ impl<U: UserCode> Engine<U> {
         Ok(Started::Ongoing)
     }
 
-    /// An operation that found no room is tried again.
+    /// Queues an operation that found no credit, for a retry.
     pub(super) fn retry_later(&mut self, key: u32) {
         Statistics::add(&mut self.statistics.retries, 1);
         self.retries.push_back(key);
@@ -611,10 +612,10 @@ impl<U: UserCode> Engine<U> {
         self.send_unmarked(fabric, target, Class::OneWay, label, &counter.to_le_bytes())
     }
 
-    /// Tries again what the fabric had no room for; whether anything went.
+    /// Retries operations that found no credit; returns whether any was started.
     ///
     /// # Errors
-    /// What an operation ends with, if nobody else is told.
+    /// The error of an operation that is reported nowhere else.
     pub(crate) fn work_on_retries<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &mut F,
@@ -623,7 +624,7 @@ impl<U: UserCode> Engine<U> {
         let mut moved = false;
         while let Some(key) = self.retries.pop_front() {
             let Some(op) = self.ops.get_mut(key) else { continue };
-            // The record is taken out of the slab's hands for the time of the call; its number stays.
+            // The record is moved out of the slab during the call; its number stays.
             let mut taken = Op {
                 peer: op.peer,
                 len: op.len,
@@ -649,7 +650,7 @@ impl<U: UserCode> Engine<U> {
         Ok(moved)
     }
 
-    /// The fabric has ended an operation that it had accepted.
+    /// The fabric has ended a posted operation.
     pub(crate) fn handle_completed<F: Fabric, H: HandlerSet>(
         &mut self,
         op: OpId,
@@ -673,27 +674,27 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// The endpoint of `task` that this context talks with: the one with its own number.
+    /// The endpoint of `task` with this context's number.
     #[inline(always)]
     pub fn endpoint_of(&self, task: TaskId) -> Endpoint {
         Endpoint::new(task, self.own.context)
     }
 
-    /// The longest user header that travels with a message.
+    /// Maximum bytes of a user header.
     pub fn uhdr_bytes_max(&self) -> usize {
         super::UHDR_BYTES_MAX.min(self.limits.packet_bytes_max - Announcement::BYTES - MessageHead::BYTES_MAX)
     }
 
     /// # Errors
-    /// An endpoint that the job does not have.
+    /// `UnknownTask`, `UnknownContext`.
     pub fn check_exists(&self, endpoint: Endpoint) -> Result<()> {
         endpoint.check(self.num_tasks, self.contexts_max)
     }
 
-    /// The peer that a new operation names.
+    /// The peer of a new operation.
     ///
     /// # Errors
-    /// An endpoint that the job does not have, whose task has died, or with which operations were purged.
+    /// `UnknownTask`, `UnknownContext`, `PeerFailed`, or `Purged`.
     pub fn target<F: Fabric>(&self, fabric: &mut F, target: Endpoint) -> Result<Peer> {
         let peer = fabric.peer(target)?;
         if self.purges.refuses(peer) {
@@ -704,16 +705,16 @@ impl<U: UserCode> Engine<U> {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// Whether [`check_target`](Self::check_target) allows all exposed memory of all tasks.
+    /// Whether [`check_target`](Self::check_target) allows every target.
     #[inline(always)]
     pub fn allows_all_targets(&self) -> bool {
         self.has_lost_nobody()
     }
 
-    /// Refuses a range of a task with which there are no operations, or that programs may not name.
+    /// Refuses a target with which operations are not possible, or a range that programs may not name.
     ///
     /// # Errors
-    /// Those of [`target`](Self::target). The range names a grant for one operation, which programs may not use.
+    /// Those of [`target`](Self::target). `RemoteRange`: the grant is for one operation.
     #[inline(always)]
     pub fn check_target<F: Fabric>(&self, fabric: &mut F, at: RemoteAddress, len: u64) -> Result<()> {
         if self.has_lost_nobody() && !at.grant.is_for_operation() {
@@ -724,20 +725,20 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// Copies bytes to memory of a peer that was found mapped; whether it was.
+/// Copies bytes to mapped memory of a peer; returns whether it did.
 #[inline(always)]
 fn store_mapped<F: Fabric>(fabric: &mut F, to: RemoteAddress, bytes: &[u8]) -> bool {
     fabric.lend_mapped(to, bytes.len() as u64, |mapped| mapped.write(0, bytes)) == Some(true)
 }
 
-/// The packet that tells the target of a put that is in place.
+/// The packet that notifies the target of a put that is stored.
 #[inline(always)]
 fn notice(counter: CounterName) -> InlineBytes {
     pack([&CounterName::to_wire(Some(counter)).to_le_bytes()])
 }
 
-/// The packet of a put that the target places; `None` if the bytes do not fit. In whole words, and the data behind them on a word: what is
-/// written in one size and read in another waits for the processor's store buffer.
+/// The packet of a put that the target stores; `None` if the bytes do not fit. It is written in whole words, with the data at a multiple of
+/// a word: reading in another size than was written would wait for the processor's store buffer.
 #[inline(always)]
 fn put_packet(to: RemoteAddress, bytes: &[u8], counter: CounterName) -> Option<InlineBytes> {
     let mut packet = InlineBytes::new();
@@ -754,9 +755,9 @@ pub(super) enum Started {
     NoCredit,
 }
 
-/// User data that have not been recorded yet.
+/// User data before the operation is recorded.
 pub trait Source: Body {
-    /// The data as an operation keeps them.
+    /// The data in the form that an operation keeps.
     fn into_data(self) -> Data;
 }
 
@@ -786,7 +787,7 @@ impl<G: Gatherer + 'static, U: UserCode + Send + 'static> Source for Gather<G, U
     }
 }
 
-/// Programs may not name a grant that was given for one operation.
+/// Refuses a grant that was made for one operation.
 pub(super) fn refuse_operation_grant(at: RemoteAddress, len: u64) -> Result<()> {
     if at.grant.is_for_operation() { Err(super::stale(at.task, at.grant, at.offset, len)) } else { Ok(()) }
 }

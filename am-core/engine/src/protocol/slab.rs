@@ -1,4 +1,4 @@
-//! Records with numbers that can be sent: a number contains a slot and how often the slot was used, so that an old number finds nothing.
+//! Records with numbers that can be sent. A number contains a slot and the slot's generation, so that an old number finds nothing.
 
 use crate::error::{Error, Result};
 use alloc::vec::Vec;
@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 const SLOT_BITS: u32 = 20;
 const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
 
-/// Records, each under a number that is never 0.
+/// Records, each with a number other than 0.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<Slot<T>>,
-    /// Freed slots; the last one is used next.
+    /// Free slots; the last one is used next.
     free: Vec<u32>,
     what: &'static str,
 }
@@ -22,7 +22,7 @@ struct Slot<T> {
 }
 
 impl<T> Slab<T> {
-    /// The greatest number of records.
+    /// Maximum number of records.
     pub(crate) const COUNT_MAX: usize = SLOT_MASK as usize - 1;
 
     /// An empty slab; `what` names the records in errors.
@@ -30,7 +30,7 @@ impl<T> Slab<T> {
         Self { slots: Vec::new(), free: Vec::new(), what }
     }
 
-    /// The number that the next [`insert`](Self::insert) returns; 0 if the slab is full.
+    /// The number of the next [`insert`](Self::insert); 0 if the slab is full.
     #[inline(always)]
     pub(crate) fn next_key(&self) -> u32 {
         match self.free.last() {
@@ -43,7 +43,7 @@ impl<T> Slab<T> {
     /// The number that the next [`insert`](Self::insert) returns.
     ///
     /// # Errors
-    /// The slab is full.
+    /// `Exhausted`: the slab is full.
     pub(crate) fn reserve(&self) -> Result<u32> {
         match self.next_key() {
             0 => Err(Error::Exhausted {
@@ -59,7 +59,7 @@ impl<T> Slab<T> {
     /// Stores `value`; returns its number.
     ///
     /// # Errors
-    /// The slab is full.
+    /// `Exhausted`: the slab is full.
     pub(crate) fn insert(&mut self, value: T) -> Result<u32> {
         let key = self.reserve()?;
         match self.free.pop() {
@@ -79,18 +79,18 @@ impl<T> Slab<T> {
         self.slots.get_mut(index_of(key)).filter(|slot| slot.key == key)?.value.as_mut()
     }
 
-    /// Removes the record that `key` claims; its number finds nothing from now on.
+    /// Removes the record that `key` claims; the number is invalid from now on.
     pub(crate) fn remove(&mut self, key: u32) -> Option<T> {
         let index = index_of(key);
         let slot = self.slots.get_mut(index).filter(|slot| slot.key == key)?;
         let value = slot.value.take()?;
-        // The slot stays the same, and the generation above it increases (and wraps).
+        // The slot stays, and the generation above it increases (and wraps).
         slot.key = key.wrapping_add(1 << SLOT_BITS);
         self.free.push(index as u32);
         Some(value)
     }
 
-    /// Whether there is no record.
+    /// Whether there are no records.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
     }
@@ -100,7 +100,7 @@ impl<T> Slab<T> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref().map(|value| (slot.key, value)))
     }
 
-    /// All records, for changes.
+    /// All records, mutable.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
     }

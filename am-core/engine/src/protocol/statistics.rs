@@ -9,17 +9,17 @@ pub struct Statistics {
     pub messages_received: u64,
     /// Bytes of user data of those messages.
     pub bytes_received: u64,
-    /// Operations of this task that lasted longer than their call and have ended.
+    /// Operations of this task that were not complete when their call returned, and have ended.
     pub operations_ended: u64,
     /// Puts that this task has started.
     pub puts: u64,
-    /// How often something had no credit, and was put off or waited.
+    /// How often a packet or operation had no credit, and was queued or waited.
     pub retries: u64,
     /// Pieces of data sent as packets.
     pub pieces_sent: u64,
     /// Pieces of data received as packets.
     pub pieces_received: u64,
-    /// Packets that this task refused because of their contents.
+    /// Packets that this task refused as invalid.
     pub packets_refused: u64,
     /// Errors that peers reported about this task's packets.
     pub refused_by_peers: u64,

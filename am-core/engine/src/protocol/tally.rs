@@ -1,4 +1,4 @@
-//! Counts and marks for each peer, found by the fabric's number of it.
+//! Counts and marks for each peer, indexed by the fabric's number of the peer.
 
 use crate::fabric::Peer;
 use alloc::vec::Vec;
@@ -35,7 +35,7 @@ impl Tally {
 #[derive(Debug, Default)]
 pub struct Touched {
     marks: Vec<Mark>,
-    /// Those marked, in the order of their first packets.
+    /// The marked peers, in the order of their first packets.
     list: Vec<Peer>,
 }
 
@@ -44,7 +44,7 @@ pub struct Touched {
 enum Mark {
     #[default]
     Nothing,
-    /// Notices of data that are in place.
+    /// Notices of data that are already stored.
     Notices,
     Data,
 }
@@ -55,7 +55,7 @@ impl Touched {
         self.marks.get(peer.index.0 as usize).copied().unwrap_or_default()
     }
 
-    /// Whether data were sent to a peer. A few instructions: the message path asks for each packet.
+    /// Whether data were sent to a peer. It must stay short: the message path asks for each packet.
     #[inline(always)]
     #[must_use]
     pub fn has(&self, peer: Peer) -> bool {
@@ -68,7 +68,7 @@ impl Touched {
         self.of(peer) != Mark::Nothing
     }
 
-    /// Marks a peer that data are sent to.
+    /// Marks a peer as a target of data.
     #[inline(always)]
     pub(crate) fn mark(&mut self, peer: Peer) {
         if !self.has(peer) {
@@ -76,7 +76,7 @@ impl Touched {
         }
     }
 
-    /// Marks a peer that gets a notice of data that are in place already. A fence of data does not ask this peer.
+    /// Marks a peer as a target of a notice about data that are already stored. A fence of data skips this peer.
     #[inline(always)]
     pub(crate) fn mark_notice(&mut self, peer: Peer) {
         if !self.has_notices(peer) {
@@ -101,7 +101,7 @@ impl Touched {
         self.list.clone()
     }
 
-    /// Takes the mark off one peer.
+    /// Removes the mark of a peer.
     pub fn clear(&mut self, peer: Peer) {
         if let Some(mark) = self.marks.get_mut(peer.index.0 as usize) {
             *mark = Mark::Nothing;

@@ -9,7 +9,7 @@ use super::outstanding::{Op, State};
 use crate::fabric::{UnderWay, WaitFacts};
 use crate::user_code::UserCode;
 
-/// The greatest number of operations that are listed one by one.
+/// Maximum number of operations that are listed.
 const TOLD_MAX: usize = 16;
 
 impl Op {
