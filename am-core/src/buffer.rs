@@ -2,20 +2,16 @@
 //!
 //! Three kinds of memory pass through here:
 //!
-//! * [`RawBytes`] and [`RawBuffer`]: a range of user memory whose owner has promised to leave it alone until the operation
-//!   that holds it has ended. Made from a borrow by a call that waits; from an owned buffer; or by the
-//!   `unsafe` constructors.
-//! * [`Arrived`]: bytes of a message that lie in private memory or still in the NIC's buffer, where the sender could change
-//!   them: never a slice, only copies.
+//! * [`RawBytes`] and [`RawBuffer`]: a range of user memory whose owner has promised to leave it alone until the operation that holds it
+//!   has ended. It is made by a blocking call from a borrow, from an owned buffer, or by the `unsafe` constructors.
+//! * [`Arrived`]: bytes of a message that lie in private memory or still in the NIC's buffer, where the sender could change them. They are
+//!   copied, never borrowed as a slice.
 //! * [`JobBuffer`] and [`Exposed`]: memory that the fabric allocated, private to the program or open to peers.
 //! * [`SharedMemory`]: memory that several tasks have mapped as one.
 
 #[expect(unsafe_code, reason = "hands memory of a buffer to the operation or region that keeps the buffer")]
 mod kept;
-#[expect(
-    unsafe_code,
-    reason = "makes ranges without a lifetime of borrows that last until their operation has ended"
-)]
+#[expect(unsafe_code, reason = "turns borrows into ranges without a lifetime, and outlives their operations")]
 mod lend;
 
 pub use am_core_engine::buffer::*;

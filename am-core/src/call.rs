@@ -1,8 +1,8 @@
-//! Typed active messages: functions that run at another task and give their result back (UPC++'s `rpc`, Lamellar's `AmData`), over
+//! Typed active messages: functions that run at another task and return their result (UPC++'s `rpc`, Lamellar's `AmData`), over
 //! [`amsend`](Context::amsend).
 //!
-//! Arguments and results are whatever serde can write and read; postcard makes the bytes. Every task registers the same functions in
-//! the same order, as it does its handlers. A function gets nothing that communicates, and a communicating call inside it is refused.
+//! Arguments and results are any types that serde can serialize, encoded by postcard. Every task registers the same functions in the same
+//! order, like handlers. A function cannot communicate: a communicating call inside it is refused.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -58,10 +58,10 @@ use crate::handler::results::{Number, Results, Status};
 
 pub use local::Local;
 
-/// Bytes that are made and read on the stack; longer ones have memory of their own.
+/// Maximum bytes encoded on the stack; longer encodings are allocated.
 const SHORT_BYTES_MAX: usize = 64;
 
-/// The name of a registered function from `A` to `R`: the same in every task that registers the same functions in the same order.
+/// A registered function from `A` to `R`. Tasks that register the same functions in the same order have the same names for them.
 pub struct Function<A, R> {
     handler: HandlerId,
     types: PhantomData<fn(A) -> R>,
@@ -81,8 +81,8 @@ impl<A, R> fmt::Debug for Function<A, R> {
     }
 }
 
-/// A call whose result is not here yet ([`Context::begin_call`]). The result of one that is dropped is dropped too.
-#[must_use = "the result comes by Context::call_result"]
+/// A call without its result yet ([`Context::begin_call`]). If it is dropped, so is its result.
+#[must_use = "Context::call_result returns the result"]
 pub struct Call<R> {
     pub(crate) begun: BegunCall,
     result: PhantomData<fn() -> R>,
@@ -99,9 +99,9 @@ pub(crate) struct BegunCall {
     results: Arc<Mutex<Results>>,
     number: Number,
     target: Endpoint,
-    /// How often everything with the target had been purged when the call began.
+    /// Number of purges with the target when the call began.
     purges: u32,
-    /// The message with the arguments, until they have left.
+    /// The message with the arguments, until its data are free.
     sending: Option<OwnedHandle>,
 }
 
@@ -112,10 +112,10 @@ impl Drop for BegunCall {
 }
 
 impl<F: Fabric> Context<F, HandlerTable> {
-    /// Registers the next function that other tasks may call. It runs in the context that polls, or on the handler thread if its
-    /// arguments do not fit into one packet, and never twice at a time.
+    /// Registers the next function that other tasks may call. It runs in the polling context, or on the handler thread if its arguments do
+    /// not fit into one packet. It never runs twice at a time.
     ///
-    /// A function that panics gives its caller an error; one that was [`cast`](Self::cast) gives it to this task, as a handler does.
+    /// If a function panics, its caller gets an error; if it was [`cast`](Self::cast), this task does, as for a handler.
     ///
     /// # Errors
     /// Called inside a handler; too many handlers.
@@ -127,8 +127,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
         self.function_on(&Local::new(function), |function, args| function(args))
     }
 
-    /// Like [`function`](Self::function), for a function with state of this task, which the program reaches by
-    /// [`Local::with`].
+    /// Like [`function`](Self::function), for a function with state of this task, which the program accesses by [`Local::with`].
     ///
     /// # Errors
     /// Those of [`function`](Self::function).
@@ -158,7 +157,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
     /// Calls `function` at `target` and waits for its result.
     ///
     /// # Errors
-    /// An unknown or dead target, a call inside a handler; arguments that can't be written or read, a function that panicked
+    /// An unknown or dead target, a call inside a handler; arguments that cannot be serialized or read, a function that panicked
     /// ([`Error::Refused`]); an error of progress.
     pub fn call<A: Serialize, R: DeserializeOwned>(
         &mut self,
@@ -171,10 +170,10 @@ impl<F: Fabric> Context<F, HandlerTable> {
         read(&bytes, call.begun.target)
     }
 
-    /// Begins a call, and does not wait for its result.
+    /// Begins a call without waiting for its result.
     ///
     /// # Errors
-    /// Those of [`call`](Self::call) that are known before the message leaves.
+    /// Errors of [`call`](Self::call) that are known before the message is sent.
     pub fn begin_call<A: Serialize, R>(
         &mut self,
         target: impl Target,
@@ -194,7 +193,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
         Ok(Call { begun, result: PhantomData })
     }
 
-    /// The result of a call, or the call again. Makes no progress.
+    /// Returns the result of a call, or the call if there is none yet. Makes no progress.
     ///
     /// # Errors
     /// Those of [`call`](Self::call).
@@ -205,11 +204,10 @@ impl<F: Fabric> Context<F, HandlerTable> {
         }
     }
 
-    /// Has `function` run at `target`, and learns neither its result nor its end: [`fence_ops`](Self::fence_ops) and
-    /// [`gfence`](Self::gfence) wait for it.
+    /// Runs `function` at `target` without a result. [`fence_ops`](Self::fence_ops) and [`gfence`](Self::gfence) wait for it.
     ///
     /// # Errors
-    /// Those of [`amsend`](Self::amsend); arguments that can't be written.
+    /// Those of [`amsend`](Self::amsend); arguments that cannot be serialized.
     pub fn cast<A: Serialize, R>(
         &mut self,
         target: impl Target,
@@ -231,7 +229,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
         self.handlers.calls.as_ref().map(|(_, results)| Arc::clone(results)).ok_or(none)
     }
 
-    /// The handler that takes results, registered before the first function.
+    /// The handler for results, registered before the first function.
     fn result_handler(&mut self) -> Result<HandlerId> {
         if let Some((handler, _)) = &self.handlers.calls {
             return Ok(*handler);
@@ -266,7 +264,7 @@ impl BegunCall {
         }
     }
 
-    /// Why no result will come, if none will.
+    /// The reason, if no result will come.
     fn lost<F: Fabric, H: crate::handler::HandlerSet>(&self, context: &Context<F, H>) -> Option<Error> {
         let purged = match context.engine.purges.count(self.target) {
             (count, Some(by)) if count != self.purges => Some(Error::Purged { task: self.target.task, by }),
@@ -295,10 +293,10 @@ where
     )
 }
 
-/// Ends a cast, which has no caller to tell. Arguments that this task cannot read are reported as the panic of a handler is.
+/// Ends a cast, which has no caller. Arguments that this task cannot read are reported like the panic of a handler.
 fn without_caller(ended: Result<Option<Vec<u8>>, Status>) {
     if ended.is_err() {
-        let why = "the arguments are of another type here: register the same functions in the same order in every task";
+        let why = "the arguments have another type here: register the same functions in the same order in every task";
         resume_unwind(Box::new(why.to_owned()));
     }
 }
@@ -312,7 +310,7 @@ where
         if let Some(reply) = Reply::new(results, &number.with(status, &result)) {
             return Answer::consumed(Completion::Reply(reply));
         }
-        // A result that is longer than a reply is a message of its own, and those are sent between two rounds of progress.
+        // A result too long for a reply needs a message of its own, which is sent between two rounds of progress.
         return Answer::consumed(Completion::Thread(Box::new(move |delivered, later| {
             later.amsend(delivered.source, results, &number.with(status, &[]), result);
         })));
@@ -329,9 +327,9 @@ where
     )
 }
 
-/// Runs a function and catches its panic: the caller gets it as an error.
+/// Runs a function and catches its panic, which the caller gets as an error.
 fn guarded(run: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, Status>, bytes: &[u8]) -> (Status, Vec<u8>) {
-    // Unwind safety: the state is behind a lock that hands on what a panic left, as `Local` says.
+    // Unwind safety: the state is behind a lock that returns it as a panic left it, as `Local` documents.
     match catch_unwind(AssertUnwindSafe(|| run(bytes))) {
         Ok(Ok(Some(result))) => (Status::Done, result),
         Ok(Ok(None)) | Ok(Err(_)) => (Status::Unreadable, Vec::new()),
@@ -339,7 +337,7 @@ fn guarded(run: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, Status>, bytes: &[u8])
     }
 }
 
-/// A result, or a part of one, at its caller.
+/// Takes a result, or a part of one, at the caller.
 fn take_result(results: &Arc<Mutex<Results>>, message: &Message<'_>) -> Answer {
     let Some((number, status, short)) = Number::with_status(message.uhdr) else { return Answer::discard() };
     let source = message.source;
@@ -361,7 +359,7 @@ fn take_result(results: &Arc<Mutex<Results>>, message: &Message<'_>) -> Answer {
     Answer::consumed(Completion::None)
 }
 
-/// The data of a message that came whole.
+/// The data of a message, if it is complete.
 fn whole(delivered: Delivered) -> Option<JobBuffer> {
     delivered.buffer.filter(|_| delivered.outcome.is_ok())
 }
@@ -378,12 +376,12 @@ fn with_bytes<T>(here: Arrived<'_>, call: impl FnOnce(&[u8]) -> T) -> T {
     }
 }
 
-/// The result that the bytes of `target` mean.
+/// Decodes the result of a call at `target`.
 pub(crate) fn read<R: DeserializeOwned>(bytes: &[u8], target: Endpoint) -> Result<R> {
     postcard::from_bytes(bytes).map_err(|error| Error::Protocol {
         peer: target,
         what: format!(
-            "the result of a call is of another type there ({error}); register the same functions in the same order in every task"
+            "the result of a call has another type there ({error}); register the same functions in the same order in every task"
         ),
     })
 }

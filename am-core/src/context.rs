@@ -17,12 +17,12 @@ use crate::in_handler;
 use crate::task::{Endpoint, TaskId};
 use crate::user_code::Guarded;
 
-/// How many contexts this process has had.
+/// Number of contexts that this process has opened.
 static CONTEXTS: AtomicU64 = AtomicU64::new(0);
 
-/// An opened instance of the layer: counters, handlers, and the fabric they are reached by.
+/// An opened instance of the layer: its counters, its handlers and its fabric.
 ///
-/// It may move between threads and belongs to one at a time: there is no lock on its message path.
+/// It can move between threads, and one thread uses it at a time: there is no lock on its message path.
 ///
 /// ```compile_fail,E0277
 /// # use am_core::{Context, testing::loopback::Loopback};
@@ -34,44 +34,44 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) fabric: F,
     pub(crate) engine: Engine<Guarded>,
     pub(crate) handlers: H,
-    /// Private memory for the bytes of the packet that is being handled, if it came inside its entry.
+    /// Private memory for a packet in its entry that is being handled.
     pub(crate) inline: InlineBytes,
-    /// The same for the first bytes of one that lies in the NIC's buffer.
+    /// Private memory for the head of a packet that lies in the NIC's buffer.
     pub(crate) front: Front,
     pub(crate) thread: Option<HandlerThread>,
-    /// Errors met while something else was waited for: the next call that waits or probes returns them.
+    /// Errors that the current call could not report: the next call that waits or probes returns them.
     pub(crate) stashed: VecDeque<Error>,
-    /// Tells the regions of this context from those of any other of the process.
+    /// Distinguishes regions of this context from those of every other context of the process.
     identity: u64,
     /// Messages received in line since the last round of progress.
     pub(crate) taken_in_line: u32,
     /// Whether the program goes on after the failure of a task.
     pub(crate) go_on: bool,
-    /// How long a wait for a counter may see nothing arrive.
+    /// How long a wait for a counter lasts without any arrival before it fails.
     pub(crate) timeout: Option<Duration>,
 }
 
-/// What a context allows (`LAPI_Qenv`).
+/// The limits of a context (`LAPI_Qenv`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Contexts that a task may open: they have the numbers below this.
+    /// Maximum number of contexts of a task. Context numbers are below it.
     pub contexts_max: u8,
-    /// Bytes of the longest user header (`MAX_UHDR_SZ`).
+    /// Maximum bytes of a user header (`MAX_UHDR_SZ`).
     pub uhdr_bytes_max: usize,
-    /// Bytes of a packet: user data up to this, less heads and user header, travel in one (`MAX_PKT_SZ`).
+    /// Bytes of a packet (`MAX_PKT_SZ`). User data that fit, with heads and user header, need one packet.
     pub packet_bytes_max: usize,
-    /// Bytes that travel inside a completion entry.
+    /// Maximum bytes inside a completion entry.
     pub inline_bytes_max: usize,
-    /// Handlers at once (`LOC_ADDRTBL_SZ`).
+    /// Maximum number of handlers (`LOC_ADDRTBL_SZ`).
     pub handlers_max: usize,
-    /// Counters at once.
+    /// Maximum number of counters at a time.
     pub counters_max: usize,
-    /// Packets that one sender may have under way to one target.
+    /// Maximum number of packets in flight from one sender to one target.
     pub credits: u32,
-    /// Requests that may be unanswered, per peer.
+    /// Maximum number of unanswered requests per peer.
     pub requests_max: u32,
-    /// Bytes that each task may contribute to an exchange.
+    /// Maximum bytes that a task contributes to an exchange.
     pub contribution_bytes_max: usize,
 }
 
@@ -82,8 +82,8 @@ impl<F: Fabric> Context<F, HandlerTable> {
         Self::with_handlers(fabric, HandlerTable::default())
     }
 
-    /// Registers the next header handler (`LAPI_Addr_set`). Every task registers the same ones in the same order before it
-    /// sends the first message.
+    /// Registers the next header handler (`LAPI_Addr_set`). Every task registers the same handlers in the same order before the first
+    /// message.
     ///
     /// # Errors
     /// Called inside a handler, or more than [`HandlerId::COUNT_MAX`] handlers.
@@ -96,7 +96,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
             resource: "handler numbers",
             needed: HandlerId::COUNT_MAX as u64 + 1,
             available: HandlerId::COUNT_MAX as u64,
-            remedy: "let one handler serve several purposes by a byte in the user header",
+            remedy: "share one handler among several purposes, told apart by a byte of the user header",
         })
     }
 }
@@ -127,7 +127,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Owner { endpoint: self.endpoint(), identity: self.identity }
     }
 
-    /// What the context allows (`LAPI_Qenv`).
+    /// The limits (`LAPI_Qenv`).
     #[must_use]
     pub fn limits(&self) -> Limits {
         let fabric = self.fabric.limits();
@@ -144,14 +144,14 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// What the context has done so far (`LAPI_Qenv` with `QUERY_STATISTICS`).
+    /// Counts since the context was opened (`LAPI_Qenv` with `QUERY_STATISTICS`).
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.engine.statistics
     }
 
-    /// Whether the program goes on when a task fails. If not (the default), every blocking call returns that failure from
-    /// then on; if so, only operations that name the failed task do.
+    /// Whether the program goes on when a task fails. By default every blocking call then returns the failure. With `true`, only operations
+    /// with the failed task do.
     pub fn set_go_on(&mut self, go_on: bool) {
         self.go_on = go_on;
         self.engine.attention = true;
@@ -175,13 +175,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.num_tasks()
     }
 
-    /// The number of the host that a task runs on. Only tasks of one host can share memory ([`share`](Self::share)).
+    /// The number of the host that a task runs on. Only tasks on one host can share memory ([`share`](Self::share)).
     #[must_use]
     pub fn host(&self, task: TaskId) -> u32 {
         self.fabric.host(task)
     }
 
-    /// All tasks of the job, this one too.
+    /// All tasks of the job, including this one.
     pub fn tasks(&self) -> impl DoubleEndedIterator<Item = TaskId> + use<F, H> {
         (0..self.num_tasks()).map(TaskId)
     }
@@ -192,7 +192,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         &self.handlers
     }
 
-    /// The handlers, for the library that brought them.
+    /// The handlers, for the library that supplied them.
     #[inline(always)]
     pub fn handlers_mut(&mut self) -> &mut H {
         &mut self.handlers
@@ -206,26 +206,26 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A new counter, at 0.
     ///
     /// # Errors
-    /// Too many counters.
+    /// [`Error::Exhausted`]: too many counters.
     pub fn counter(&mut self) -> Result<Counter> {
         self.engine.counters.insert()
     }
 
-    /// How many header handlers there are.
+    /// Number of header handlers.
     #[must_use]
     pub fn handlers_count(&self) -> usize {
         self.handlers.count()
     }
 
-    /// Marks this task as failed, so that its peers see it: for a program that gives up.
+    /// Marks this task as failed, for all peers to see: for a program that cannot continue.
     pub fn fail(&mut self, why: &str) {
         self.fabric.fail(why);
     }
 
-    /// Ends the wait of another task's context, or the next one that it begins, for news that lies in memory: see [`World::ring`](crate::fabric::World::ring).
+    /// Ends the current or next wait of another task's context, after a change in memory: see [`World::ring`](crate::fabric::World::ring).
     ///
     /// # Errors
-    /// No such task, or its doorbell cannot be reached.
+    /// [`Error::UnknownTask`], or [`Error::System`]: its doorbell cannot be opened.
     pub fn ring(&mut self, to: Endpoint) -> Result<()> {
         self.fabric.ring(to)
     }
@@ -236,13 +236,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.has_ended(task)
     }
 
-    /// What ends a sleep of this context's owner, from any thread.
+    /// Wakes this context's owner from any thread.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.fabric.waker()
     }
 
-    /// Ends a counter.
+    /// Removes a counter.
     pub fn remove_counter(&mut self, counter: Counter) {
         self.engine.counters.remove(counter);
     }
@@ -250,7 +250,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// The value now (`LAPI_Getcntr`). Makes no progress.
     ///
     /// # Errors
-    /// A removed counter.
+    /// [`Error::UnknownCounter`]: it was removed.
     pub fn counter_value(&self, counter: Counter) -> Result<u64> {
         let name = CounterName::to_wire(Some(counter.name()));
         self.engine.counters.value(counter).ok_or(Error::UnknownCounter { counter: name })
@@ -259,7 +259,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Sets the value (`LAPI_Setcntr`).
     ///
     /// # Errors
-    /// A removed counter.
+    /// [`Error::UnknownCounter`]: it was removed.
     pub fn set_counter(&mut self, counter: Counter, value: u64) -> Result<()> {
         self.engine.counters.set(counter, value)
     }
@@ -267,7 +267,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
 
 impl<F: Fabric, H: HandlerSet> Drop for Context<F, H> {
     fn drop(&mut self) {
-        // The panic of a handler is never silent: where no call has returned it, the task has failed.
+        // A handler's panic is never silent: if no call has returned it, the task is marked as failed.
         if let Some(error) = self.stashed.iter().find(|error| error.is_panic()) {
             self.fabric.fail(&error.to_string());
         }

@@ -1,4 +1,4 @@
-//! What completion handlers on the handler thread have asked for, carried out by the context's owner.
+//! Carries out what completion handlers on the handler thread have requested.
 
 use am_core_engine::protocol::{End, Outgoing};
 
@@ -10,10 +10,10 @@ use crate::handler::HandlerSet;
 use crate::handler_thread::{Asked, HandlerThread};
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Hands jobs to the thread and carries out what handlers asked for; whether there was anything.
+    /// Gives jobs to the handler thread, and carries out requests of its handlers; returns whether there were any.
     ///
     /// # Errors
-    /// A handler's panic, or a call of it that can't be carried out.
+    /// The panic of a handler, or the error of a request.
     pub(crate) fn work_on_thread(&mut self) -> Result<bool> {
         let mut moved = false;
         while let Some(job) = self.engine.take_thread_job() {

@@ -1,8 +1,8 @@
 //! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; seed paper section 3 and 5.3).
 //!
 //! A header handler runs at the target when the first packet of a message has arrived. It returns the destination of the data and the
-//! completion. It gets nothing that can communicate, and a communicating call inside a handler is refused: the engine is not re-entrant,
-//! and a handler that waited could wait for itself.
+//! completion. It cannot communicate: a communicating call in a handler is refused, because the engine is not re-entrant and the handler
+//! could wait for itself.
 
 pub(crate) mod results;
 
@@ -32,7 +32,7 @@ impl fmt::Debug for HandlerTable {
 }
 
 impl HandlerTable {
-    /// Registers the next handler, whose number is the count of handlers before it. `None` beyond [`HandlerId::COUNT_MAX`].
+    /// Registers a handler; its number is the count of handlers before it. `None` beyond [`HandlerId::COUNT_MAX`].
     pub fn register(
         &mut self,
         handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
@@ -44,7 +44,7 @@ impl HandlerTable {
     }
 }
 
-/// The handler, and a record of each message that it gets.
+/// A handler that also records each message that it gets.
 fn told(
     id: HandlerId,
     mut handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
@@ -69,7 +69,7 @@ impl HandlerSet for HandlerTable {
         self.handlers.get_mut(usize::from(id.0)).map(|handler| handler(message))
     }
 
-    /// Registered handlers make no requests, so no valid request reaches this.
+    /// Registered handlers make no requests, so a valid peer never causes this call.
     fn complete_request(&mut self, _request: u64, _delivered: Delivered) {}
 
     fn count(&self) -> usize {

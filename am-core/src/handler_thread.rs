@@ -1,7 +1,7 @@
-//! The handler thread: runs completion handlers that may take long or communicate, beside the context's owner.
+//! The handler thread: runs completion handlers that take long or communicate, concurrently with the context's owner.
 //!
-//! It has no access to the engine. A handler's requests are recorded, and the owner carries them out at its next progress (`LAPI`'s default
-//! for completion handlers; the seed paper compares its cost with that of the two others).
+//! It has no access to the engine. A handler's requests are recorded, and the owner carries them out at its next progress (LAPI's default
+//! for completion handlers; the seed paper compares the cost of all three kinds).
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -22,12 +22,12 @@ pub(crate) enum Asked {
     Bump(Counter),
 }
 
-/// A handler that has run.
+/// A handler that has finished.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) key: u32,
     pub(crate) asked: Vec<Asked>,
-    /// Its panic, if it did.
+    /// Its panic, if it panicked.
     pub(crate) panicked: Option<Error>,
 }
 
@@ -64,7 +64,7 @@ impl HandlerThread {
         let _ = self.jobs.as_ref().map(|jobs| jobs.send(job));
     }
 
-    /// The earliest handler that has run and was not taken yet.
+    /// The earliest finished handler that was not taken yet.
     pub(crate) fn take_ran(&self) -> Option<Ran> {
         self.ran.try_recv().ok()
     }
@@ -75,7 +75,7 @@ impl Drop for HandlerThread {
         // Without a sender the thread finishes its jobs and ends.
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // It catches the handlers' panics, and has no other.
+            // The thread catches the panics of handlers, and has no others.
             let _ = thread.join();
         }
     }

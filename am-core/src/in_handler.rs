@@ -1,22 +1,21 @@
-//! Marks by which communicating calls are refused: this thread is inside a handler of the program, or this process is a copy of a
-//! task, made by fork. A third mark says that the process has a recorder.
+//! Marks that refuse communicating calls: this thread is inside a handler of the program, or this process is a forked copy of a task. A third mark says that the process has a recorder.
 //!
 //! One word of the process is tested first: a thread-local in a shared library costs a call for each access, and a library with its own
-//! handlers, such as MPI's, never sets the word.
+//! handlers, such as MPI, never sets the word.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::{Error, Result};
 
-/// Some thread has run a handler of the program: from then on the threads' own marks are tested.
+/// A thread has run a handler of the program: the threads' own marks have to be tested.
 const HANDLERS: u8 = 1;
-/// The process is a copy.
+/// The process is a forked copy.
 const COPY: u8 = 2;
 /// The process has a recorder.
 const RECORDED: u8 = 4;
 
-/// Relaxed throughout: a thread sees its own stores and what was stored before it was started, and no more is needed. Bits are
+/// Relaxed throughout: a thread sees its own stores and those made before it was started, which is enough. Bits are
 /// only set.
 static MARKS: AtomicU8 = AtomicU8::new(0);
 
@@ -25,7 +24,7 @@ thread_local! {
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The mark of this thread, set while the value lives: code of the program is running. Holds the previous mark.
+/// Sets the mark of this thread while the value lives: code of the program is running. Holds the previous mark.
 pub(crate) struct Mark(bool);
 
 impl Mark {
@@ -68,7 +67,7 @@ pub(crate) fn is_unmarked() -> bool {
     marks == 0 || marks & (COPY | RECORDED) == 0 && !is_running()
 }
 
-/// Refuses `call` inside a handler and in the copy of a task. A recorder alone is no reason to refuse it.
+/// Refuses `call` inside a handler and in a forked copy of a task, but not because of a recorder.
 ///
 /// # Errors
 /// [`Error::InHandler`], [`Error::CopiedProcess`].
@@ -95,13 +94,13 @@ pub(crate) fn mark_recorded() {
     MARKS.fetch_or(RECORDED, Ordering::Relaxed);
 }
 
-/// Whether this process is a copy of a task.
+/// Whether this process is a forked copy of a task.
 #[inline]
 pub(crate) fn is_copy() -> bool {
     MARKS.load(Ordering::Relaxed) & COPY != 0
 }
 
-/// Marks this process as a copy of a task, made by fork. This must be its only thread.
+/// Marks this process as a forked copy of a task. The calling thread must be the only one.
 pub(crate) fn mark_copy() {
     MARKS.fetch_or(COPY, Ordering::Relaxed);
 }

@@ -1,14 +1,14 @@
 //! For programs that see one memory over all tasks (PGAS): a symmetric heap, typed segments of it, global pointers, and
 //! futures.
 //!
-//! * A [`SymmetricHeap`] is made by all tasks together, once. From then on every task allocates from its own copy without a
-//!   message: the same calls in the same order give the same places everywhere.
-//! * A [`Segment<T>`] is such an allocation: `count` elements in every task. Its owner reaches its own part by copies and
-//!   atomics, never by a reference, because others write it meanwhile.
-//! * A [`GlobalPointer<T>`] names an element of anybody's part: a task and a place. It knows where its segment ends, so that
-//!   a transfer cannot run into the next one.
-//! * A [`Session`] makes futures of operations that own their buffers and of waits for counters, for any executor of one
-//!   thread, and brings a small one ([`Session::block_on`]).
+//! * A [`SymmetricHeap`] is made by all tasks together, once. Every task then allocates from its own copy without a message: the same calls
+//!   in the same order give the same offsets in every task.
+//! * A [`Segment<T>`] is such an allocation: `count` elements in every task. A task accesses its own part by copies and atomics, never by a
+//!   reference, because others write it meanwhile.
+//! * A [`GlobalPointer<T>`] names an element of any task's part. It knows the end of its segment, so that a transfer cannot run into the
+//!   next segment.
+//! * A [`Session`] makes futures of operations that own their buffers and of waits for counters, for any single-threaded executor, and has
+//!   a small one ([`Session::block_on`]).
 //!
 //! Element types are plain old data ([`bytemuck::Pod`]): any bytes that a peer writes are a value of the type.
 //!

@@ -1,4 +1,4 @@
-//! What most programs name: `use am_core::prelude::*;`.
+//! The names that most programs need: `use am_core::prelude::*;`.
 
 pub use crate::pgas::{GlobalPointer, Segment, Session, SymmetricHeap, join_all};
 pub use crate::{

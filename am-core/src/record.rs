@@ -1,7 +1,8 @@
-//! Events of contexts, for the traces and statistics of a job: contexts hand them to the recorder of the process.
+//! Events of contexts, for the traces and statistics of a job: contexts pass them to the recorder of the process.
 //!
-//! A process gets its recorder from [`start`], if the launcher asked for a trace or statistics. Without a recorder no event is made: a call tests
-//! the word that also tells whether it runs inside a handler. With one, each call, message and transfer is recorded as it happens.
+//! [`start`] sets the recorder, if the launcher asked for a trace or statistics. Without a recorder no event is made; a call finds
+//! this out from the word that it tests anyway to see whether it runs inside a handler. With a recorder, each call, message and
+//! transfer is recorded as it happens.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,7 @@ use crate::task::TaskId;
 pub use am_core_engine::handler::MessageName;
 pub use am_events::{Event, EventKind, Recorder};
 
-/// Records that a message was handed over.
+/// Records that a message was sent.
 #[inline]
 pub(crate) fn sent(handlers: &impl HandlerSet, peer: TaskId, message: (HandlerId, &[u8]), bytes: u64) {
     if is_on() {
@@ -27,7 +28,7 @@ fn tell_sent(handlers: &impl HandlerSet, peer: TaskId, (id, uhdr): (HandlerId, &
     tell(&Event { kind: EventKind::Sent, name: protocol, peer: Some(peer.0), tag, context, amount: bytes });
 }
 
-/// Records a put, a get or an rmw that this task carried out alone.
+/// Records a put, get or rmw that this task carried out alone.
 #[inline]
 pub(crate) fn moved(name: &str, peer: TaskId, bytes: u64) {
     if is_on() {
@@ -37,7 +38,7 @@ pub(crate) fn moved(name: &str, peer: TaskId, bytes: u64) {
 
 static RECORDER: OnceLock<Arc<dyn Recorder>> = OnceLock::new();
 
-/// Makes this the recorder of the process. The first call decides; later ones change nothing.
+/// Sets the recorder of the process. Only the first call has an effect.
 pub fn start(recorder: Arc<dyn Recorder>) {
     if RECORDER.set(recorder).is_ok() {
         in_handler::mark_recorded();
@@ -51,7 +52,7 @@ pub fn is_on() -> bool {
     in_handler::is_recorded()
 }
 
-/// Hands an event to the recorder, if the process has one. The copy of a task that fork has made records nothing.
+/// Passes an event to the recorder, if the process has one. A forked copy of a task records nothing.
 #[cold]
 #[inline(never)]
 pub fn tell(event: &Event<'_>) {
@@ -60,7 +61,7 @@ pub fn tell(event: &Event<'_>) {
     }
 }
 
-/// A call that begins now, and ends when this is dropped.
+/// A call, from now until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Span {
     is_told: bool,

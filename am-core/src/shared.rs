@@ -1,11 +1,11 @@
 //! A context for any number of threads, and its two progress modes: polling, and interrupts (`LAPI_Senv` with `INTERRUPT_SET`).
 //!
-//! One lock guards the context. A thread that waits polls for all. It holds the lock for one round at a time, and between two
-//! rounds other threads get in. A thread that finds the lock taken by a sleeper rings the context's doorbell.
+//! One lock guards the context. A waiting thread polls for all threads. It holds the lock for one round at a time; between two rounds other
+//! threads can take it. A thread that finds the lock held by a sleeper rings the context's doorbell.
 //!
 //! In polling mode progress is made only while some thread is in a call. In interrupt mode a separate thread sleeps on the doorbell, and
-//! runs handlers when messages arrive, while the program computes. Each message then costs the waking of that thread; a thread that polls
-//! at the same time handles most of them first.
+//! runs handlers when messages arrive, while the program computes. Each message then costs a wake-up of that thread, unless a polling
+//! thread handles it first.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,14 +24,14 @@ use crate::transfer::{AtomicOp, Width};
 use crate::turns::{Turn, Turns};
 use crate::verbs::{OwnedHandle, PollReason};
 
-/// The longest sleep of a poller. Arrivals end it, and so does a thread that wants the lock.
+/// Longest sleep of a poller. An arrival, or a thread that wants the lock, ends it.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
-/// Time between two rings of a thread that waits for the end of the progress thread: a ring may come just before that thread sleeps.
+/// Time between two rings of a thread that waits for the progress thread to end: a ring just before that thread sleeps is lost.
 const RING_AGAIN: Duration = Duration::from_micros(50);
-/// The longest sleep of a thread that only waits for others' progress.
+/// Longest sleep of a thread that only waits for progress by others.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// A context that any thread may use, one at a time. Clones are the same context; it ends with the last one.
+/// A context for several threads, one at a time. Clones share the context; it ends with the last clone.
 pub struct SharedContext<F: Fabric, H: HandlerSet = HandlerTable> {
     inner: Arc<Inner<F, H>>,
 }
@@ -43,7 +43,7 @@ struct Inner<F: Fabric, H: HandlerSet> {
     waker: Waker,
     interrupts: Mutex<Option<JoinHandle<()>>>,
     has_interrupts: AtomicBool,
-    /// Errors of the progress thread, for the next call that waits.
+    /// Errors of the progress thread, which the next call that waits returns.
     met: Mutex<Vec<Error>>,
 }
 
@@ -78,20 +78,20 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         }
     }
 
-    /// Runs `call` with the context. Meant for calls that start an operation: a call that waits blocks all other threads until it is done.
-    /// To wait, use [`wait_for`](Self::wait_for) and the like.
+    /// Runs `call` with the context. Meant for calls that start an operation: a blocking call blocks all other threads. To wait, use
+    /// [`wait_for`](Self::wait_for) and similar methods.
     ///
     /// # Errors
-    /// Called inside a handler; what `call` returns.
+    /// [`Error::InHandler`]; the error of `call`.
     pub fn with<R>(&self, call: impl FnOnce(&mut Context<F, H>) -> Result<R>) -> Result<R> {
         in_handler::check("with")?;
         call(&mut self.inner.enter())
     }
 
-    /// Makes progress until `done` has a result. Other threads get in between two rounds.
+    /// Makes progress until `done` has a result. Other threads can use the context between two rounds.
     ///
     /// # Errors
-    /// Called inside a handler; what `done` or progress returns; what the progress thread has met before.
+    /// [`Error::InHandler`]; the error of `done` or of progress; an earlier error of the progress thread.
     pub fn wait_for<R>(&self, mut done: impl FnMut(&mut Context<F, H>) -> Result<Option<R>>) -> Result<R> {
         in_handler::check("wait_for")?;
         let mut polls = 0;
@@ -116,7 +116,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         }
     }
 
-    /// [`Context::msgpoll`]; if another thread uses the context, does nothing and returns that reason. Never waits for that thread.
+    /// Like [`Context::msgpoll`], without blocking: if another thread uses the context, does nothing and returns that reason.
     ///
     /// # Errors
     /// Those of [`wait_for`](Self::wait_for).
@@ -141,13 +141,12 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         self.wait_for(|context| Ok(context.engine.counters.try_take(counter, val)?.then_some(())))
     }
 
-    /// Waits until the counter has reached `val`, takes `val` off it, and makes no progress meanwhile: the processor is free for other
-    /// threads (`LAPI_Nopoll_wait`). Another thread makes the progress: that of interrupt mode, or a polling one.
+    /// Waits until the counter has reached `val`, and subtracts `val`. Makes no progress meanwhile, so that the processor is free for other
+    /// threads (`LAPI_Nopoll_wait`). Another thread makes the progress: the thread of interrupt mode, or a polling one.
     ///
     /// # Errors
-    /// Another thread waits for the counter in this way; operations of a destination that the counter watches
-    /// ([`Context::set_counter_watched`]) were purged, or it has died (the counter may still be reached); a removed
-    /// counter; a call inside a handler.
+    /// Another thread waits for the counter in this way. A destination that the counter watches ([`Context::set_counter_watched`]) has
+    /// died, or was purged (the counter may still reach the value). A removed counter; a call inside a handler.
     pub fn wait_counter_without_polling(&self, counter: Counter, val: u64) -> Result<()> {
         in_handler::check("wait_counter_without_polling")?;
         let number = CounterName::to_wire(Some(counter.name()));
@@ -220,14 +219,14 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     /// Whether a separate thread makes progress (`INTERRUPT_SET`).
     #[must_use]
     pub fn has_interrupts(&self) -> bool {
-        // Relaxed: the result of a query, which orders nothing.
+        // Relaxed: this is a query, and orders nothing.
         self.inner.has_interrupts.load(Ordering::Relaxed)
     }
 }
 
 impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F, H> {
-    /// Switches between interrupt mode (`true`) and polling mode, at any time. Returns when the switch is done: in polling mode no
-    /// handler runs beside the program's calls any more.
+    /// Switches between interrupt mode (`true`) and polling mode, at any time. Returns when the switch is done: in polling mode no handler
+    /// runs outside the program's calls.
     ///
     /// # Errors
     /// The thread can't be started; a call inside a handler, which would wait for itself.
@@ -265,7 +264,7 @@ impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F
                 (self.inner.waker)();
                 std::thread::sleep(RING_AGAIN);
             }
-            // It catches nothing and panics nowhere of its own: a handler's panic is an error.
+            // The thread catches nothing, and has no panics: a handler's panic is an error.
             let _ = thread.join();
         }
         Ok(())
@@ -277,7 +276,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
         self.context.enter(|| (self.waker)())
     }
 
-    /// After a poll without arrivals: waits as the fabric does, unless another thread wants the lock.
+    /// After a poll without arrivals, waits like the fabric, unless another thread wants the lock.
     fn rest(&self, context: Turn<'_, Context<F, H>>, polls: u32) {
         self.context.rest(context, |context| {
             if context.fabric.wait(polls, SLEEP_MAX) {
@@ -308,7 +307,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
     }
 }
 
-/// A thread that panicked with the lock has left the value consistent.
+/// Locks a mutex, even after a panic: the value is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
-//! A value for one thread at a time: what [`SharedContext`](crate::shared::SharedContext), and MPI for several threads, rest on.
+//! A value for one thread at a time: the base of [`SharedContext`](crate::shared::SharedContext) and of MPI for several threads.
 //!
-//! A waiting thread polls and sleeps with the lock, on behalf of all. Another thread that wants the lock sets a count and rings; the poller
-//! then lets it in before it polls again. A ring may come just before the poller sleeps, so it is repeated until the lock is free. A thread
-//! may also wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)).
+//! A waiting thread polls and sleeps with the lock, on behalf of all. Another thread that wants the lock increments a count and rings; the
+//! poller then lets it in before it polls again. A ring just before the poller sleeps is lost, so rings are repeated until the lock is
+//! free. A thread may also wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)).
 
 #[cfg(loom)]
 use loom::{
@@ -21,25 +21,25 @@ use model::{Condvar, Mutex, MutexGuard};
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
-/// Number of tries to get the lock between two rings. A model rings before each try.
+/// Attempts to take the lock between two rings. A model rings before each attempt.
 const LOOKS_BETWEEN_RINGS: u32 = if cfg!(loom) { 1 } else { 50 };
 
 /// A value, and the threads that want it.
 #[derive(Debug)]
 pub struct Turns<T> {
     value: Mutex<T>,
-    /// Threads that want the lock and did not get it at once.
+    /// Number of threads that failed to take the lock at once.
     wanting: AtomicUsize,
     /// Signalled after each round of a poller that made progress.
     moved: Condvar,
 }
 
-/// A thread's turn with the value. It ends when this is dropped. A thread that panics during its turn leaves the value to the others:
-/// its own calls undo or finish what they began.
+/// A thread's turn with the value, until it is dropped. If a thread panics during its turn, others can use the value: the calls of that
+/// thread have undone or finished their changes.
 pub type Turn<'a, T> = MutexGuard<'a, T>;
 
 impl<T> Turns<T> {
-    /// No thread has its turn yet.
+    /// A value that no thread uses yet.
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
         Self { value: Mutex::new(value), wanting: AtomicUsize::new(0), moved: Condvar::new() }
@@ -51,13 +51,13 @@ impl<T> Turns<T> {
         Self { value: Mutex::new(value), wanting: AtomicUsize::new(0), moved: Condvar::new() }
     }
 
-    /// The calling thread's turn, as soon as no other thread has its own. `ring` wakes a thread that sleeps during its turn; it is
-    /// called again and again. A thread that already has its turn deadlocks.
+    /// Waits for the calling thread's turn. `ring` wakes a thread that sleeps during its turn, and may be called repeatedly. A thread that
+    /// already has its turn deadlocks.
     pub fn enter(&self, ring: impl Fn()) -> Turn<'_, T> {
         self.try_enter().unwrap_or_else(|| self.wait_for_turn(ring))
     }
 
-    /// The calling thread's turn, if no other thread has its own.
+    /// Returns the calling thread's turn, if no other thread has its own.
     pub fn try_enter(&self) -> Option<Turn<'_, T>> {
         match self.value.try_lock() {
             Ok(turn) => Some(turn),
@@ -69,7 +69,7 @@ impl<T> Turns<T> {
     #[cold]
     #[inline(never)]
     fn wait_for_turn(&self, ring: impl Fn()) -> Turn<'_, T> {
-        // SeqCst, with the load of `is_wanted`: a poller that is about to sleep sees this, or is rung after it lies down.
+        // SeqCst, with the load of `is_wanted`: a poller that is about to sleep sees this, or is rung after it has begun to sleep.
         self.wanting.fetch_add(1, Ordering::SeqCst);
         let turn = loop {
             ring();
@@ -86,20 +86,19 @@ impl<T> Turns<T> {
         turn
     }
 
-    /// Whether a thread waits for its turn: then the one that has it must not sleep.
+    /// Whether a thread waits for its turn. The thread in its turn must not sleep then.
     pub fn is_wanted(&self) -> bool {
         self.wanting.load(Ordering::SeqCst) > 0
     }
 
-    /// Lets the threads that wait for their turn have it. The caller has none.
+    /// Lets waiting threads have their turn. The caller must not be in its own.
     pub fn give_way(&self) {
         while self.is_wanted() {
             yield_now();
         }
     }
 
-    /// Ends the turn of a poller that found nothing: it sleeps first, by `sleep`, unless another thread wants its turn, and lets the
-    /// others in after that.
+    /// Ends the turn of a poller that found nothing. Before that it sleeps, by `sleep`, unless another thread wants its turn.
     pub fn rest(&self, mut turn: Turn<'_, T>, sleep: impl FnOnce(&mut T)) {
         if !self.is_wanted() {
             sleep(&mut turn);
@@ -108,19 +107,18 @@ impl<T> Turns<T> {
         self.give_way();
     }
 
-    /// Wakes the threads in [`sleep`](Self::sleep), after progress was made. Called during the caller's turn, so that no thread that has
-    /// found nothing is missed.
+    /// Wakes the threads in [`sleep`](Self::sleep) after progress was made. Called during the caller's turn, so that no thread misses it.
     pub fn tell_sleepers(&self) {
         self.moved.notify_all();
     }
 
-    /// Ends the turn until another thread has made progress, or for at most `limit`; then it is the caller's turn again.
+    /// Ends the turn until another thread has made progress, or for at most `limit`; then waits for the caller's turn.
     pub fn sleep<'a>(&'a self, turn: Turn<'a, T>, limit: Duration) -> Turn<'a, T> {
         self.moved.wait_timeout(turn, limit).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-/// The lock as a model has it. Loom's own `try_lock` blocks where another thread takes the lock just before, so a flag is tested first.
+/// The lock in a model. Loom's own `try_lock` blocks if another thread takes the lock just before, so a flag is tested first.
 #[cfg(loom)]
 mod model {
     use std::ops::{Deref, DerefMut};
@@ -193,7 +191,7 @@ mod model {
             limit: Duration,
         ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
             let (inner, mutex) = (guard.0.take().expect("until it is dropped"), guard.1);
-            // A thread that takes the flag waits for the lock inside, which is free while this thread sleeps.
+            // A thread with the flag waits for the lock inside, which is free while this thread sleeps.
             mutex.0.store(false, Ordering::Release);
             let (inner, result) = self.0.wait_timeout(inner, limit).expect("loom poisons nothing");
             while !mutex.take_flag() {
@@ -204,8 +202,8 @@ mod model {
     }
 }
 
-/// All interleavings. Where all threads of a model yield, loom goes on with the first: so a thread that waits for its turn is started
-/// before the poller that gives way to it.
+/// All interleavings. If all threads of a model yield, loom continues with the first, so a thread that waits for its turn is started before
+/// the poller.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use std::sync::Arc;
@@ -226,7 +224,7 @@ mod loom_tests {
             self.1.notify_all();
         }
 
-        /// Sleeps until rung. A ring before this is lost, as it is where the poller has not yet lain down.
+        /// Sleeps until rung. An earlier ring is lost, like a ring before the poller sleeps.
         fn sleep(&self) {
             let mut rings = self.0.lock().expect("loom poisons nothing");
             let seen = *rings;
@@ -238,7 +236,7 @@ mod loom_tests {
 
     type Task = Arc<(Turns<u32>, Doorbell)>;
 
-    /// Runs threads of one task side by side. No thread is preempted more than three times.
+    /// Runs threads of one task concurrently. No thread is preempted more than three times.
     fn model<const N: usize>(bodies: [fn(&Turns<u32>, &Doorbell); N]) {
         let mut builder = Builder::new();
         builder.preemption_bound = Some(3);
@@ -268,13 +266,13 @@ mod loom_tests {
         *turns.enter(|| doorbell.ring()) += 1;
     }
 
-    /// A ring that comes before the poller lies down is lost, and repeated.
+    /// A ring before the poller sleeps is lost, and repeated.
     #[test]
     fn loom_a_poller_that_sleeps_lets_another_thread_in() {
         model([add, |turns, doorbell| poll(turns, doorbell, 1)]);
     }
 
-    /// A thread that waits without polling is told of what moved, whenever it looked.
+    /// A thread that waits without polling is woken after progress, whenever it looked.
     #[test]
     fn loom_a_thread_that_does_not_poll_is_told() {
         let sleeper = |turns: &Turns<u32>, doorbell: &Doorbell| {

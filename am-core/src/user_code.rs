@@ -1,4 +1,4 @@
-//! How a context runs code of the program: communicating calls are refused meanwhile, and a panic ends the operation, not the engine.
+//! How a context runs code of the program: communicating calls are refused, and a panic ends the operation, not the engine.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,10 +34,10 @@ impl UserCode for Unguarded {
 /// Runs `code`, and catches its panic.
 ///
 /// # Errors
-/// It panicked.
+/// [`Panicked`].
 #[inline(always)]
 pub(crate) fn caught<R>(code: impl FnOnce() -> R) -> Result<R, Panicked> {
-    // Unwind safety: what the closure has borrowed of the engine is read again only through checks.
+    // Unwind safety: what the closure borrows from the engine is checked at each later use.
     catch_unwind(AssertUnwindSafe(code)).map_err(|payload| panicked(&*payload))
 }
 

@@ -1,4 +1,4 @@
-//! Progress, and the waits of a context: one loop, which differs in what it does about errors and in how long it goes on.
+//! Progress, and the waits of a context: one loop, with different rules for errors and for its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
@@ -17,43 +17,42 @@ use crate::in_handler;
 use crate::record::{self, Event, EventKind, Span};
 use crate::task::Target;
 
-/// The longest sleep between two looks at what a blocking call waits for. News end it at once; the limit only bounds what a
-/// lost wake-up could cost.
+/// Longest sleep between two checks of a blocking call. An event ends the sleep at once; the limit only bounds the cost of a lost wake-up.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
-/// The same while something waits for a credit of a target, because a target does not ring when it returns credits.
+/// Longest sleep while something waits for a credit: a target does not ring when it returns credits.
 const SLEEP_MAX_FOR_CREDIT: Duration = Duration::from_millis(1);
 
-/// Messages that are received in line in a row: what other peers have sent is looked at after them.
+/// Maximum number of consecutive messages received in line; then other peers' messages are handled.
 const TAKEN_IN_LINE_MAX: u32 = 16;
 
-/// Errors kept for the next call that can report them, at most.
+/// Maximum number of errors kept for the next call that can report them.
 const STASHED_MAX: usize = 64;
 
-/// What a round of a wait does about errors that are not of what it waits for.
+/// What a wait does about errors of other operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Errors {
-    /// It ends with them.
+    /// Returns them.
     Report,
-    /// The failure of a task ends it, unless the context goes on; others are kept for the next probe or wait.
+    /// Returns the failure of a task, unless the context goes on. Keeps others for the next probe or wait.
     Failures,
     /// Like [`Failures`](Self::Failures), for a wait for a credit: sleeps are short, because a target does not ring when it returns credits.
     ForCredit,
-    /// It keeps all of them: what it waits for uses memory that is about to be given back.
+    /// Keeps all of them: the operation uses memory that is about to be returned.
     Keep,
 }
 
-/// The time that is left of a wait without a limit.
+/// The time limit of a wait without a limit.
 fn unlimited(_moved: bool) -> Option<Duration> {
     Some(Duration::MAX)
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Makes progress until `done` says so, and sleeps when nothing comes. `done` is asked first, and after each round. `left` is told
-    /// whether a round moved anything, and says how much time is left; without any the wait ends. Returns whether `done` said so.
+    /// Makes progress until `done` returns true, and sleeps when there is nothing to do. `done` is called first, and after each round.
+    /// `left` gets whether a round did anything, and returns the time left; `None` ends the wait. Returns whether `done` returned true.
     ///
     /// # Errors
-    /// What `done` returns, and what `errors` lets through.
+    /// The errors of `done`, and those that `errors` returns.
     fn wait(
         &mut self,
         errors: Errors,
@@ -76,10 +75,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// The same without a limit, until `done` has a result.
+    /// Like [`wait`](Self::wait), without a limit, until `done` has a result.
     ///
     /// # Errors
-    /// What `done` returns, and what `errors` lets through.
+    /// The errors of `done`, and those that `errors` returns.
     pub(crate) fn wait_for<R>(
         &mut self,
         errors: Errors,
@@ -97,7 +96,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// One round of progress of a wait; whether anything moved.
+    /// One round of progress of a wait; returns whether it did anything.
     fn round(&mut self, errors: Errors) -> Result<bool> {
         if errors == Errors::ForCredit {
             Statistics::add(&mut self.engine.statistics.retries, 1);
@@ -115,14 +114,14 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         match self.progress_any() {
             Err(error) if errors != Errors::Report => {
                 self.stash(error);
-                // An error has moved something: what the caller waits for may have ended with it.
+                // The awaited operation may have ended with this error.
                 Ok(true)
             }
             moved => moved,
         }
     }
 
-    /// Counts the rounds in a row in which nothing came, and sleeps after one.
+    /// Counts consecutive idle rounds, and sleeps after one.
     fn sleep_unless(&mut self, moved: bool, polls: &mut u32, errors: Errors, left: Duration) {
         *polls = if moved { 0 } else { *polls + 1 };
         if !moved {
@@ -130,7 +129,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// After a poll that brought nothing.
+    /// Sleeps after an idle poll.
     #[inline(always)]
     fn sleep(&mut self, polls: u32, errors: Errors, left: Duration) {
         let is_for_credit = errors == Errors::ForCredit || self.engine.is_busy() && self.engine.is_eager();
@@ -140,7 +139,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Notes what the task waits for, for a person who asks. `may_end_alone`: the wait has a time limit.
+    /// Notes what the task waits for, for the report of a hang. `may_end_alone`: the wait has a time limit.
     #[cold]
     #[inline(never)]
     pub(crate) fn note_wait(&mut self, may_end_alone: bool) {
@@ -150,10 +149,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.note_wait(&facts);
     }
 
-    /// Makes progress until `done` says so; sleeps when nothing comes. `done` is asked first, and after each round.
+    /// Makes progress until `done` returns true; sleeps when there is nothing to do. `done` is called first, and after each round.
     ///
     /// # Errors
-    /// What `done` or progress returns; the failure of a task, unless the context goes on ([`set_go_on`](Self::set_go_on)).
+    /// The error of `done` or of progress; the failure of a task, unless the context goes on ([`set_go_on`](Self::set_go_on)).
     #[inline(always)]
     pub fn wait_until(&mut self, mut done: impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
         // The loop of `wait`, written out for the message path: through it a receive took 8 instructions more.
@@ -177,18 +176,18 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Makes progress until `done` says so. Returns in no other case, whatever goes wrong meanwhile: for ending an operation that
-    /// uses memory about to be given back. Errors are kept for the next probe or wait, and a panic of the program's code goes on
-    /// when `done` has said so. In a copy of a task it returns at once: what the task has begun uses the task's memory.
+    /// Makes progress until `done` returns true, even if progress fails meanwhile: for an operation that uses memory about to be returned.
+    /// Errors are kept for the next probe or wait, and a panic of the program's code is resumed after the wait. In a forked copy of a task
+    /// it returns at once, because the operation uses the task's memory.
     pub fn wait_until_ended(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         self.wait_ended(|context| done(context).then_some(()));
     }
 
-    /// The same for a result; `None` in a copy of a task.
+    /// Like [`wait_until_ended`](Self::wait_until_ended), for a result; `None` in a forked copy of a task.
     fn wait_ended<R>(&mut self, mut done: impl FnMut(&mut Self) -> Option<R>) -> Option<R> {
         let mut panic = None;
         let ended = loop {
-            // Unwind safety: code of the program has panicked, and the engine does not rely on what it left behind.
+            // Unwind safety: code of the program panicked, and the engine does not rely on what it left behind.
             match catch_unwind(AssertUnwindSafe(|| {
                 self.wait_for(Errors::Keep, |context| {
                     let ended = if in_handler::is_copy() { Some(None) } else { done(context).map(Some) };
@@ -207,7 +206,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         ended
     }
 
-    /// One round of a wait for a credit of a target, and a sleep if nothing came. The caller tries again after it.
+    /// One round of a wait for a credit, with a sleep if nothing arrived. The caller then retries.
     ///
     /// # Errors
     /// The failure of a task, unless the context goes on: the credit may never come.
@@ -219,7 +218,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(())
     }
 
-    /// Waits until nothing waits for a credit of `target`.
+    /// Waits until no packet waits for a credit of `target`.
     ///
     /// # Errors
     /// The failure of a task, unless the context goes on.
@@ -231,22 +230,22 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(())
     }
 
-    /// Waits until an operation has ended: its result, and the memory it kept. Returns or unwinds only then,
-    /// even if progress fails meanwhile, because the operation may be using borrowed memory. In a copy of the task made by fork it
-    /// returns at once: the operation uses the memory of the task, not that of the copy.
+    /// Waits until an operation has ended; returns its result and the memory it kept. It returns or unwinds only then, even if progress
+    /// fails, because the operation may be using borrowed memory. In a forked copy of a task it returns at once, because the operation uses
+    /// the task's memory.
     pub(crate) fn wait_op(&mut self, op: u32) -> (Result<u64>, Option<JobBuffer>) {
         match self.wait_ended(|context| context.engine.ops.take_ended(op)) {
             Some(ended) => (ended.result.map_err(|error| *error), ended.kept),
-            None => (Err(Error::CopiedProcess { call: "a wait for what its task has begun" }), None),
+            None => (Err(Error::CopiedProcess { call: "a wait for an operation of its task" }), None),
         }
     }
 
-    /// Waits until the counter has reached `val`, then takes `val` off it (`LAPI_Waitcntr`). Makes progress meanwhile, and
-    /// sleeps when nothing comes.
+    /// Waits until the counter has reached `val`, then subtracts `val` (`LAPI_Waitcntr`). Makes progress meanwhile, and sleeps when there
+    /// is nothing to do.
     ///
     /// # Errors
-    /// A removed counter, a call inside a handler, or an error of progress; nothing has arrived for as long as the time-out of the
-    /// context says.
+    /// A removed counter, a call inside a handler, or an error of progress; [`Error::TimedOut`]: nothing has arrived within the context's
+    /// time-out.
     #[inline]
     pub fn wait_counter(&mut self, counter: Counter, val: u64) -> Result<()> {
         if !in_handler::is_unmarked() || self.timeout.is_some() {
@@ -255,7 +254,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.wait_until(|context| context.engine.counters.try_take(counter, val))
     }
 
-    /// Like [`wait_counter`](Self::wait_counter), where there is a time-out or a recorder, or the call is to be refused.
+    /// The slow path of [`wait_counter`](Self::wait_counter): a time-out, a recorder, or a call that is refused.
     #[cold]
     #[inline(never)]
     fn wait_counter_beside(&mut self, counter: Counter, val: u64) -> Result<()> {
@@ -277,8 +276,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Like [`wait_counter`](Self::wait_counter), for at most `limit`. Returns whether the counter has come so far; if not, nothing was
-    /// taken off it.
+    /// Like [`wait_counter`](Self::wait_counter), for at most `limit`. Returns whether the counter reached `val`; if not, nothing was
+    /// subtracted.
     ///
     /// # Errors
     /// Those of [`wait_counter`](Self::wait_counter).
@@ -290,9 +289,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.wait(Errors::Report, left, |context| context.engine.counters.try_take(counter, val))
     }
 
-    /// One round of progress for a caller who looks by itself, after each, whether what it waits for is there; sleeps when nothing
-    /// comes. `polls` counts the rounds in a row in which nothing came, and decides between spinning and sleeping. Errors are kept
-    /// for the next probe or wait.
+    /// One round of progress for a caller that checks its own condition after each round; sleeps when there is nothing to do. `polls`
+    /// counts consecutive idle rounds, and decides between spinning and sleeping. Errors are kept for the next probe or wait.
     ///
     /// # Errors
     /// A call inside a handler, or in a copy of a task.
@@ -303,11 +301,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(())
     }
 
-    /// Waits a moment for the next message of `source`, and looks at it where it lies, if it is a one-way message for `handler`:
-    /// [`parts_of`](Self::parts_of) lends its parts, and [`take_next`](Self::take_next) takes it. A message that is not taken goes to its
-    /// header handler with the next round of progress. The caller must be the only one that this message can be meant for. `None`: nothing
-    /// came in time, or another message came, or something has to be done first; the caller then makes progress. Messages of one
-    /// source do not overtake each other.
+    /// Waits briefly for the next message of `source`, and looks at it where it lies, if it is a one-way message for `handler`.
+    /// [`parts_of`](Self::parts_of) then lends its parts, and [`take_next`](Self::take_next) consumes it; otherwise the next round of
+    /// progress gives it to its header handler. The caller must be the only possible receiver of the message. `None`: nothing came in time,
+    /// another message came, or the caller has to make progress first. Messages of one source do not overtake each other.
     #[inline(always)]
     pub fn look_at_next(&mut self, source: impl Target, handler: HandlerId) -> Option<Next> {
         if !in_handler::is_unmarked() || self.taken_in_line >= TAKEN_IN_LINE_MAX {
@@ -318,25 +315,24 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.look_at_next(&mut self.fabric, source, handler, &mut self.inline)
     }
 
-    /// User header and data of the message that the last call of [`look_at_next`](Self::look_at_next) has returned. `None`: the message wants
-    /// more than to be received (it names a counter), or has a long user header; it is not to be taken then.
+    /// User header and data of the message that the last [`look_at_next`](Self::look_at_next) returned. `None`: the message names a counter
+    /// or has a long user header, and must not be consumed here.
     #[inline(always)]
     pub fn parts_of(&self, next: &Next) -> Option<(&[u8], Arrived<'_>)> {
         parts_of(&self.fabric, next, &self.inline)
     }
 
-    /// Takes the message that the last call of [`look_at_next`](Self::look_at_next) has returned: it has been received, and its sender may
-    /// have its room again.
+    /// Consumes the message that the last [`look_at_next`](Self::look_at_next) returned, and returns its credit to the sender.
     #[inline(always)]
     pub fn take_next(&mut self, next: Next) {
         self.taken_in_line += 1;
         self.fabric.take_next(next);
     }
 
-    /// One round of progress (`LAPI_Probe`): handles what has arrived; whether anything had. Never blocks.
+    /// One round of progress (`LAPI_Probe`): handles arrivals, and returns whether there were any. Never blocks.
     ///
     /// # Errors
-    /// What the events report; a call inside a handler.
+    /// The error of an event; a call inside a handler.
     #[inline]
     pub fn probe(&mut self) -> Result<bool> {
         in_handler::check("probe")?;
@@ -346,7 +342,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.progress()
     }
 
-    /// Older errors come first; the failure of a task hinders no progress.
+    /// Older errors come first; the failure of a task does not stop progress.
     #[cold]
     #[inline(never)]
     fn probe_with_attention(&mut self) -> Result<bool> {
@@ -365,7 +361,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if self.engine.is_busy() { Ok(self.work()? | moved) } else { Ok(moved) }
     }
 
-    /// One round of progress, beside the shortest path: while a purge is under way, what belongs to it is dropped.
+    /// The slow path of a round of progress: during a purge, the purged operations' packets are dropped.
     #[inline]
     fn progress_any(&mut self) -> Result<bool> {
         if !self.engine.purges.is_filtering() {
@@ -379,7 +375,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[cold]
     #[inline(never)]
     fn work(&mut self) -> Result<bool> {
-        // What its task has begun is its task's, and the memory that was lent for it is free here.
+        // Operations of the task use the task's memory, so memory lent to them is free here.
         if in_handler::is_copy() {
             return Ok(false);
         }
@@ -387,15 +383,15 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(self.work_on_thread()? | moved)
     }
 
-    /// One round of progress in a call that is done already, for programs that wait by calling it again and again: a lock taken
-    /// by rmw, a flag read by get. Whoever holds the lock may need this task's progress.
+    /// One round of progress in a call that is already done, for programs that poll by repeating the call: a lock taken by rmw, a flag read
+    /// by get. The lock's holder may need this task's progress.
     pub(crate) fn progress_in_passing(&mut self) {
         if let Err(error) = self.progress_any() {
             self.stash(error);
         }
     }
 
-    /// Reports what has gone wrong beside the call that asks.
+    /// Reports errors of other operations.
     #[cold]
     #[inline(never)]
     fn attend(&mut self) -> Result<()> {
@@ -411,10 +407,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// The oldest of the errors that were kept for a call that can report them.
+    /// Returns the oldest kept error.
     ///
     /// # Errors
-    /// That one.
+    /// That error.
     #[inline]
     pub(crate) fn take_stashed(&mut self) -> Result<()> {
         self.stashed.pop_front().map_or(Ok(()), Err)

@@ -1,9 +1,9 @@
-//! Atomic operations on words: as values, what they do to a number, and carried out in memory that no borrow covers.
+//! Atomic operations on words: as values, applied to numbers, and carried out in memory that no borrow covers.
 
 #![no_std]
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "of a word of fewer than 64 bits, operands and result are the low bits"
+    reason = "words of fewer than 64 bits use the low bits of operands and result"
 )]
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -19,28 +19,28 @@ pub enum AtomicOp {
     FetchAnd(u64),
     /// Bitwise exclusive or.
     FetchXor(u64),
-    /// The smaller of two numbers without sign.
+    /// Minimum of two unsigned numbers.
     FetchMin(u64),
-    /// The larger of two numbers without sign.
+    /// Maximum of two unsigned numbers.
     FetchMax(u64),
-    /// The smaller of two numbers with sign (two's complement).
+    /// Minimum of two signed numbers (two's complement).
     FetchMinSigned(u64),
-    /// The larger of two numbers with sign.
+    /// Maximum of two signed numbers.
     FetchMaxSigned(u64),
-    /// Adds a floating-point number, given by its bits: an `f64`, or in 32 bits an `f32`. Most are made by
-    /// [`add_f64`](Self::add_f64) and [`add_f32`](Self::add_f32).
+    /// Adds a floating-point number, given as the bits of an `f64`, or in 32 bits of an `f32`. See [`add_f64`](Self::add_f64) and
+    /// [`add_f32`](Self::add_f32).
     FetchAddFloat(u64),
-    /// The smaller of two floating-point numbers; a number wins against NaN.
+    /// Minimum of two floating-point numbers; a number is preferred to NaN.
     FetchMinFloat(u64),
-    /// The larger of two floating-point numbers; a number wins against NaN.
+    /// Maximum of two floating-point numbers; a number is preferred to NaN.
     FetchMaxFloat(u64),
     /// Replaces the value (`SWAP`).
     Swap(u64),
     /// Replaces the value if it equals `expected` (`COMPARE_AND_SWAP`).
     CompareSwap {
-        /// The value that must be there.
+        /// The expected value.
         expected: u64,
-        /// The value to put there.
+        /// The new value.
         new: u64,
     },
 }
@@ -58,7 +58,7 @@ impl AtomicOp {
         Self::FetchAddFloat(u64::from(value.to_bits()))
     }
 
-    /// The same operation with another operand; of a compare and swap, with another new value.
+    /// The same operation with another operand (for a compare and swap, another new value).
     #[must_use]
     pub fn with_operand(self, value: u64) -> Self {
         match self {
@@ -84,7 +84,7 @@ impl AtomicOp {
         matches!(self, Self::FetchAddFloat(_) | Self::FetchMinFloat(_) | Self::FetchMaxFloat(_))
     }
 
-    /// What a 64-bit word that holds `old` holds afterwards.
+    /// The new value of a 64-bit word that holds `old`.
     #[must_use]
     pub fn on_u64(self, old: u64) -> u64 {
         let float = |combine: fn(f64, f64) -> f64, value| {
@@ -113,7 +113,7 @@ impl AtomicOp {
         }
     }
 
-    /// What a 32-bit word that holds `old` holds afterwards: the low halves of the operands count.
+    /// The new value of a 32-bit word that holds `old`. The low halves of the operands are used.
     #[must_use]
     pub fn on_u32(self, old: u32) -> u32 {
         let float = |combine: fn(f32, f32) -> f32, value: u64| {
@@ -138,17 +138,17 @@ impl AtomicOp {
                     old
                 }
             }
-            // The rest work on each bit, or from the low end upwards.
+            // The others work bit by bit, or from the low end upwards.
             operation => operation.on_u64(u64::from(old)) as u32,
         }
     }
 
-    /// What a word of 8 or 16 bits that holds `old` holds afterwards: the low bits of the operands count. Floating-point operations
-    /// leave it as it is.
+    /// The new value of a word of 8 or 16 bits that holds `old`. The low bits of the operands are used. Floating-point operations change
+    /// nothing.
     #[must_use]
     pub fn on_small(self, width: Width, old: u16) -> u16 {
         let shift = 64 - 8 * width.bytes() as u32;
-        // At the upper end of 64 bits a number compares as it does in its own width, with and without a sign.
+        // Shifted to the upper end of 64 bits, numbers compare as they do in their own width, signed or unsigned.
         let up = |value: u64| value << shift;
         let old = up(u64::from(old));
         let new = match self {
@@ -170,7 +170,7 @@ impl AtomicOp {
     }
 }
 
-/// Size of the word of an atomic operation. Of a word of fewer than 64 bits, operands and result are the low bits.
+/// Size of the word of an atomic operation. Words of fewer than 64 bits use the low bits of operands and result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// 8 bits; no floating-point operations.
@@ -208,19 +208,19 @@ impl Width {
     }
 }
 
-/// Operates atomically on the word at `at`; its old value. `None` if the word does not lie at a multiple of its size.
+/// Operates atomically on the word at `at`; returns the old value. `None` if the word is not at a multiple of its size.
 ///
-/// An operation both publishes what its task did before and learns what the last task published, as a lock word needs.
+/// Each operation is an acquire and a release, as a lock word needs.
 ///
 /// # Safety
-/// The bytes of the word are readable and writable, and meanwhile other tasks and threads reach them by atomic operations only.
+/// The bytes of the word are readable and writable, and meanwhile other tasks and threads access them by atomic operations only.
 #[inline(always)]
 #[expect(unsafe_code, reason = "the word lies in memory that no borrow covers")]
 pub unsafe fn update(at: *mut u8, width: Width, operation: AtomicOp) -> Option<u64> {
     if !at.addr().is_multiple_of(width.bytes() as usize) {
         return None;
     }
-    // SAFETY: in each branch, the word's bytes are live and reached by atomic operations only (the caller's contract), and it is aligned
+    // SAFETY: in each branch, the word's bytes are live and accessed by atomic operations only (the caller's contract), and it is aligned
     // (just checked).
     Some(unsafe {
         match width {
@@ -244,7 +244,7 @@ pub unsafe fn update(at: *mut u8, width: Width, operation: AtomicOp) -> Option<u
     })
 }
 
-/// On a word of 64 bits.
+/// Updates a word of 64 bits.
 #[inline(always)]
 fn on_u64(word: &AtomicU64, operation: AtomicOp) -> u64 {
     match operation {
@@ -313,7 +313,7 @@ mod tests {
         AtomicOp::CompareSwap { expected: 0xf1f2_f3f4_f5f6_f7f8, new: 0x1112_1314_1516_1718 },
     ];
 
-    /// What `operation` makes of the low bits of `old`, by the methods on values.
+    /// The result of `operation` on the low bits of `old`, by the methods on values.
     fn on_value(width: Width, operation: AtomicOp, old: u64) -> u64 {
         match width {
             Width::Bits64 => operation.on_u64(old),

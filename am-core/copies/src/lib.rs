@@ -1,7 +1,7 @@
 //! Copies between memory that no borrow covers: user memory that an operation holds, and memory that other tasks have mapped.
 //!
-//! All functions take pointers. What a caller has promised of its memory, it has promised in types of its own; here is only how the bytes are
-//! moved. Each is inlined, or so long that its call costs nothing beside it.
+//! All functions take pointers; callers express their promises about the memory in their own types. Each function is inlined, or moves so
+//! many bytes that the call costs little.
 
 #![no_std]
 #![expect(unsafe_code, reason = "copies between pointers")]
@@ -9,13 +9,13 @@
 /// Bytes of a line of the processor's cache.
 const LINE_BYTES: usize = 64;
 
-/// Words from which on [`words`] is faster than a loop of relaxed atomics, where there is such a copy at all.
+/// Minimum number of words for which [`words`], where it exists, is faster than a loop of relaxed atomics.
 const WORDS_MIN: usize = 32;
 
-/// A copy whose short cases stay inline: the message path copies a few words, where a call costs more than the copy.
+/// A copy whose short cases are inlined: on the message path, a call costs more than copying a few words.
 ///
 /// # Safety
-/// Those of [`core::ptr::copy_nonoverlapping`].
+/// As for [`core::ptr::copy_nonoverlapping`]: `len` bytes are readable at `from`, writable at `to`, and do not overlap.
 #[inline(always)]
 pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
@@ -40,10 +40,10 @@ pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// The first and the last `size_of::<T>()` bytes of `len`, which together are all of them.
+/// Copies the first and the last `size_of::<T>()` bytes of `len`, which cover all of them.
 ///
 /// # Safety
-/// Those of [`small`], and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
+/// As for [`small`], and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
 #[inline(always)]
 unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
     let last = len - size_of::<T>();
@@ -63,11 +63,11 @@ pub fn are_many(words: usize) -> bool {
     cfg!(target_arch = "x86_64") && words >= WORDS_MIN
 }
 
-/// Copies words of 8 bytes one by one, as relaxed atomics do, at the speed of a plain copy. The compiler neither splits nor joins the
-/// accesses, so that other threads may use the side that is aligned.
+/// Copies words of 8 bytes one by one, like relaxed atomics, at the speed of a plain copy. The compiler neither splits nor joins the
+/// accesses, so that other threads may access an aligned side meanwhile.
 ///
 /// # Safety
-/// Those of [`core::ptr::copy_nonoverlapping`], but that other threads may reach one side by relaxed atomics and by this.
+/// As for [`core::ptr::copy_nonoverlapping`], except that other threads may access one side by relaxed atomics or by this function.
 ///
 /// # Panics
 /// The words are not [many](are_many).
@@ -75,8 +75,8 @@ pub fn are_many(words: usize) -> bool {
 pub unsafe fn words(from: *const u8, to: *mut u8, words: usize) {
     assert!(are_many(words), "{words} words are copied by a loop");
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: `words` times 8 bytes are readable there and writable here (the caller's contract); the direction flag is clear, as
-    // in all of Rust's code.
+    // SAFETY: `words` times 8 bytes are readable at `from` and writable at `to` (the caller's contract); the direction flag is clear, as
+    // the ABI requires.
     unsafe {
         core::arch::asm!(
             "rep movsq",
@@ -90,9 +90,9 @@ pub unsafe fn words(from: *const u8, to: *mut u8, words: usize) {
     let _ = (from, to);
 }
 
-/// A copy whose destination is not kept in this processor's caches, where it has such stores. A processor that reads it next then gets it
-/// from memory, without asking for each line where it is, and this one does not ask for lines that it overwrites. All of it is stored before
-/// what this thread stores later. If the two overlap, the destination holds a mixture of bytes.
+/// A copy whose destination bypasses this processor's caches, if it has such stores. The next reader gets the lines from memory instead of
+/// from this cache, and this processor does not fetch lines that it overwrites. The copy is stored before any later store of this thread.
+/// If the two overlap, the destination holds a mixture of bytes.
 ///
 /// # Safety
 /// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.
@@ -101,8 +101,8 @@ pub unsafe fn past_caches(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: `from..from + len` is readable and `to..to + len` writable (the caller's contract); all accesses allow overlap. The three
     // parts (up to the first whole line of the destination, whole lines, the rest) are `len` bytes together. A streaming store needs a
-    // destination aligned to 16: `aligned` steps by 64 from a multiple of 64. SSE2, which all of them need, is part of x86-64. The fence
-    // orders streaming stores before all later stores, as the compiler takes stores of Rust's memory model to be.
+    // destination aligned to 16: `aligned` steps by 64 from a multiple of 64. SSE2, which all of these instructions need, is part of
+    // x86-64. The fence orders streaming stores before all later stores, as the compiler takes stores of Rust's memory model to be.
     unsafe {
         use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
         let before = to.align_offset(LINE_BYTES).min(len);

@@ -1,21 +1,20 @@
-//! Events of a task, for the traces and statistics of a job: the common types of the layers that report them and of the job that records
-//! them.
+//! Events of a task, for the traces and statistics of a job: types shared by the layers that report events and the job that records them.
 
 #![forbid(unsafe_code)]
 
-/// The kind of an event. The numbers are those of a job's record.
+/// The kind of an event, with its number in a job's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum EventKind {
-    /// A call, a part of it, a collective or a sleep begins.
+    /// Begin of a call, a part of a call, a collective or a sleep.
     Begin = 1,
-    /// The span that this thread began last ends.
+    /// End of the span that this thread began last.
     End = 2,
-    /// A message is sent.
+    /// A message was sent.
     Sent = 3,
-    /// A message has matched its receive, or runs its handler.
+    /// A message matched its receive, or runs its handler.
     Received = 4,
-    /// This task moved bytes without the help of its peer: a put or a get.
+    /// A put or get, carried out without the peer.
     Moved = 5,
     /// A value, such as the length of a queue.
     Value = 6,
@@ -27,21 +26,21 @@ impl EventKind {
     const ALL: [Self; 7] =
         [Self::Begin, Self::End, Self::Sent, Self::Received, Self::Moved, Self::Value, Self::Mark];
 
-    /// The kind with this number.
+    /// The kind with this number, if there is one.
     #[must_use]
     pub fn of(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| u32::from(*kind as u8) == number)
     }
 }
 
-/// Something that a task does.
+/// An event of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// What kind of thing it is.
+    /// Its kind.
     pub kind: EventKind,
-    /// The call, the protocol, or the queue. An end has none.
+    /// The call, the protocol, or the queue. Empty for an end.
     pub name: &'a str,
-    /// The number of the task at the other end.
+    /// The task at the other end.
     pub peer: Option<u32>,
     /// MPI's tag, or the number of the header handler.
     pub tag: i32,
@@ -59,7 +58,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Records events. A context calls it within its own calls, so it must not call a context.
+/// Records events. Called inside calls of a context, so it must not use a context.
 pub trait Recorder: Send + Sync {
     /// Records an event of the calling thread.
     fn record(&self, event: &Event<'_>);

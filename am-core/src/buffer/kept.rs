@@ -1,4 +1,4 @@
-//! Buffers that go into an operation or a region with their memory, and come back when it has ended; and the engine, which says when.
+//! Buffers whose memory an operation or a region owns until it ends, and the engine, which reports the end.
 
 use am_core_engine::protocol::Engine;
 
@@ -7,8 +7,8 @@ use crate::error::{Error, Outcome, Result};
 use crate::fabric::Fabric;
 use crate::user_code::Guarded;
 
-/// The memory of a buffer that an operation is to own. No caller uses or drops `buffer` before it has handed it to the
-/// operation that gets the range (`End::keep`, `Outstanding::keep`), or knows that no operation got it.
+/// The memory of a buffer that an operation is to own. A caller does not use or drop `buffer` before it has given it to the operation that
+/// gets the range (`End::keep`, `Outstanding::keep`), or knows that no operation got the range.
 pub(crate) fn memory_of(buffer: &JobBuffer) -> RawBuffer {
     // SAFETY: the rule of this function, which is visible in this crate only: its callers are `Owned::raw_of_owned`, for
     // `Context::start`, `carry_out_asked` and `begin_accumulate`.
@@ -24,7 +24,7 @@ pub(crate) fn engine_over<F: Fabric>(fabric: &F) -> Engine<Guarded> {
 /// Grants peers access to `buffer`.
 ///
 /// # Errors
-/// Too many regions, or the system's limits; the buffer is dropped then.
+/// `Exhausted`: too many regions. `System`. The buffer is dropped then.
 pub(crate) fn expose<F: Fabric>(
     fabric: &mut F,
     buffer: JobBuffer,
@@ -32,7 +32,7 @@ pub(crate) fn expose<F: Fabric>(
     access: Access,
     executor: Executor,
 ) -> Result<Exposed> {
-    // SAFETY: on success the buffer moves into an `Exposed`, which gives it back by `close` only; on an error there is no grant.
+    // SAFETY: on success the buffer moves into an `Exposed`, which only `close` turns back; on an error there is no grant.
     let grant = grant(fabric, unsafe { buffer.to_raw() }, access)?;
     Ok(Exposed::new(buffer, owner, executor, grant))
 }
@@ -40,7 +40,7 @@ pub(crate) fn expose<F: Fabric>(
 /// Grants peers access to a part of shared memory.
 ///
 /// # Errors
-/// A part that does not lie inside; those of [`expose`].
+/// `LocalRange`: the part does not lie inside. Those of [`expose`].
 pub(crate) fn expose_shared<F: Fabric>(
     fabric: &mut F,
     memory: &SharedMemory,
@@ -49,7 +49,7 @@ pub(crate) fn expose_shared<F: Fabric>(
     access: Access,
 ) -> Result<Exposed> {
     let part = memory.part(offset, len)?;
-    // SAFETY: as for `expose`: the part moves into an `Exposed`.
+    // SAFETY: the part moves into an `Exposed`, which only `close` turns back; on an error there is no grant.
     let grant = grant(fabric, unsafe { part.to_raw() }, access)?;
     Ok(Exposed::of_shared(part, owner, grant))
 }
@@ -60,14 +60,14 @@ fn grant<F: Fabric>(fabric: &mut F, memory: RawBuffer, access: Access) -> Result
         resource: "memory that peers may have access to at once, in bytes",
         needed: memory.len() as u64,
         available: 0,
-        remedy: "unexpose memory that they need no more",
+        remedy: "unexpose memory that peers no longer need",
     })
 }
 
-/// Takes a region back if nobody copies from or to it; otherwise refuses new claims and returns it.
+/// Ends the exposure of a region and returns its buffer. While a peer is copying, refuses new accesses and returns the region.
 ///
 /// # Errors
-/// What the fabric says of the grant; the region stays exposed then, and its memory is not used again.
+/// The fabric's error; the region then stays exposed, and its memory is not reused.
 pub(crate) fn close<F: Fabric>(
     fabric: &mut F,
     engine: &Engine<Guarded>,
@@ -78,7 +78,7 @@ pub(crate) fn close<F: Fabric>(
     if fabric.revoke(region.grant())? != Outcome::Done || engine.is_receiving_into(region.grant()) {
         return Ok(Err(region));
     }
-    // SAFETY: the fabric of the region's owner (`check_owner`: `owner` names the context of this fabric) has said that the revoke is
-    // done, and no message that was accepted is still being placed there.
+    // SAFETY: the fabric of the region's owner (`check_owner`: `owner` names the context of this fabric) has reported the revoke as done,
+    // and no accepted message is still being stored there.
     Ok(Ok(unsafe { region.into_buffer() }))
 }

@@ -10,30 +10,30 @@ use crate::vector::{Layout, Pieces, PiecesMut};
 
 /// Local memory that an operation borrows: a slice of bytes or what can be seen as one, [`Pieces`], [`PiecesMut`].
 pub trait Borrowed: Sealed {
-    /// The same as the engine holds it.
+    /// The form in which the engine holds it.
     type Raw;
 
     /// The memory without its lifetime.
     ///
     /// # Safety
-    /// The lifetime of what `self` borrows lasts until the operation that gets the value has ended.
+    /// The borrow in `self` outlives the operation that gets the value.
     ///
     /// # Errors
-    /// A layout that does not lie inside.
+    /// `LocalRange`: the layout does not lie inside.
     #[doc(hidden)]
     unsafe fn raw(self) -> Result<Self::Raw>;
 }
 
 /// Local memory that an operation owns: a [`JobBuffer`], or a layout of one.
 pub trait Owned: Sealed {
-    /// As the engine holds it.
+    /// The form in which the engine holds it.
     type Raw;
 
     /// The memory. The caller does not drop the buffer before it has given it to the operation to keep, or knows that no operation got
     /// the memory.
     ///
     /// # Errors
-    /// A layout that does not lie inside.
+    /// `LocalRange`: the layout does not lie inside.
     #[doc(hidden)]
     fn raw_of_owned(&self) -> Result<Self::Raw>;
 
@@ -134,27 +134,27 @@ impl Owned for (JobBuffer, &Layout) {
     }
 }
 
-/// Lends `memory` to an operation: `start` hands it over, and `wait` returns when the operation has ended. It is called
-/// in every case, also when `start` fails or unwinds (it returns at once when nothing was started). Only then does the borrow
-/// end. If `wait` unwinds it is called once more, for what has not ended yet, and does not unwind then.
+/// Lends `memory` to an operation: `start` starts it, and `wait` returns when it has ended. `wait` is always called, even if `start` fails
+/// or unwinds; it returns at once if nothing was started. The borrow ends after it. If `wait` unwinds, it is called once more, and must not
+/// unwind then.
 ///
 /// # Errors
-/// What `start` or `wait` returns; on an error of `wait` the operation has ended too (that is `wait`'s contract).
+/// The error of `start` or `wait`. The operation has ended in both cases.
 pub(crate) fn lend<C, M: Borrowed>(
     context: &mut C,
     memory: M,
     start: impl FnOnce(&mut C, M::Raw) -> Result<()>,
     wait: impl Fn(&mut C) -> Result<()>,
 ) -> Result<()> {
-    // SAFETY: what `memory` borrows is borrowed until this function returns or unwinds; both happen only after `wait` (`until_ended`).
+    // SAFETY: the borrow in `memory` lasts until this function returns or unwinds, and both happen after `wait` (`until_ended`).
     let raw = unsafe { memory.raw() }?;
     until_ended(context, |context| start(context, raw), wait)
 }
 
-/// Hands out loans for the length of one scope. Made by `Context::scope` alone.
+/// Lends memory for the length of one scope. Only `Context::scope` makes it.
 #[derive(Debug)]
 pub(crate) struct Loans<'env> {
-    /// Invariant: what is lent for `'env` is lent for exactly that.
+    /// Invariant in `'env`: memory is lent for exactly this lifetime.
     _env: PhantomData<fn(&'env ()) -> &'env ()>,
 }
 
@@ -162,17 +162,16 @@ impl<'env> Loans<'env> {
     /// Lends memory.
     ///
     /// # Errors
-    /// A layout that does not lie inside.
+    /// `LocalRange`: the layout does not lie inside.
     pub(crate) fn lend<M: Borrowed + 'env>(&self, memory: M) -> Result<M::Raw> {
-        // SAFETY: what `memory` borrows is borrowed for `'env`, whatever becomes of the value that names it. That lifetime outlives the
-        // call of `lend_in_scope` which made `self`, and that call returns or unwinds only after every operation that got a loan has ended.
+        // SAFETY: the borrow in `memory` lasts for `'env`, even if `memory` is moved. `'env` outlives the call of `lend_in_scope` that made
+        // `self`, and that call returns or unwinds only after every operation with a loan has ended.
         unsafe { memory.raw() }
     }
 }
 
-/// Runs `body` with loans that last until `wait` has returned. `wait` is called in every case, also when `body` unwinds (then with
-/// `true`), and returns when every operation that got a loan has ended. If `wait` unwinds it is called once more, with `true`, and does
-/// not unwind then.
+/// Runs `body` with loans that last until `wait` has returned. `wait` is always called, with `true` if `body` unwinds, and returns when
+/// every operation with a loan has ended. If `wait` unwinds, it is called once more, with `true`, and must not unwind then.
 pub(crate) fn lend_in_scope<'env, C, R>(
     context: &mut C,
     body: impl FnOnce(&mut C, &Loans<'env>) -> R,
@@ -184,7 +183,7 @@ pub(crate) fn lend_in_scope<'env, C, R>(
     }
     impl<C, W: Fn(&mut C, bool)> Drop for Guard<'_, C, W> {
         fn drop(&mut self) {
-            // Reached on unwinding only, out of the body or out of the first wait.
+            // Only during unwinding, from the body or from the first wait.
             (self.wait)(self.context, true);
         }
     }
@@ -195,13 +194,12 @@ pub(crate) fn lend_in_scope<'env, C, R>(
     result
 }
 
-/// This process is a copy of a task, made by fork. From now on communicating calls return
-/// [`Error::CopiedProcess`](crate::error::Error::CopiedProcess), in every thread, and what the task has begun is waited for no more:
-/// it uses the task's memory. For code that handles forks, as the set-up of a fabric does.
+/// Marks this process as a forked copy of a task. Communicating calls then return
+/// [`Error::CopiedProcess`](crate::error::Error::CopiedProcess) in every thread, and operations of the task are not waited for: they use
+/// the task's memory. For code that handles forks, such as the set-up of a fabric.
 ///
 /// # Safety
-/// A fork has just made this process, and this is its only thread; no other task and no thread reaches its memory by what was
-/// begun before the fork.
+/// A fork has just made this process, and this is its only thread. Operations begun before the fork cannot access its memory.
 pub unsafe fn mark_copied_process() {
     in_handler::mark_copy();
 }
@@ -217,7 +215,7 @@ fn until_ended<C>(
     }
     impl<C, W: Fn(&mut C) -> Result<()>> Drop for Guard<'_, C, W> {
         fn drop(&mut self) {
-            // Reached on unwinding only. The error was or will be reported by the panic that is under way.
+            // Only during unwinding. The panic under way reports the error.
             let _ = (self.wait)(self.context);
         }
     }
@@ -245,7 +243,7 @@ mod tests {
 
     const LEN: usize = 50_000;
 
-    /// Panics when it is asked for its second piece, and whenever it is asked again.
+    /// Panics when asked for its second piece, and on every later call.
     #[derive(Debug)]
     struct Panics;
 
@@ -277,8 +275,8 @@ mod tests {
         }
     }
 
-    /// Runs a blocking read into `into`, in whose wait a gatherer panics, uses the memory for something else, and lets all that
-    /// is still under way come in.
+    /// Runs a blocking read into `into` during whose wait a gatherer panics, reuses the memory, and then handles everything still under
+    /// way.
     fn read_that_unwinds(
         read: impl FnOnce(&mut Context<Loopback, Library>, RemoteAddress, &mut [u8]),
         is_dropped: bool,
@@ -305,7 +303,7 @@ mod tests {
         std::thread::scope(|threads| {
             threads.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    // `probe` reports that the reader has given up a scope: not an error of this test.
+                    // `probe` reports that the reader withdrew a scope, which is no error here.
                     let _ = owner.probe();
                 }
             });

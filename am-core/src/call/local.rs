@@ -6,24 +6,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::Result;
 use crate::in_handler;
 
-/// A value that functions of this task change ([`Context::function_on`](crate::Context::function_on)) and its program reaches by
-/// [`with`](Self::with). Clones are the same value. What a panic left behind is handed on as it is.
+/// A value that functions of this task change ([`Context::function_on`](crate::Context::function_on)) and that the program accesses by
+/// [`with`](Self::with). Clones share the value. After a panic it stays as the panic left it.
 pub struct Local<S> {
     value: Arc<Mutex<S>>,
 }
 
 impl<S> Local<S> {
-    /// Keeps `value`.
+    /// Wraps `value`.
     #[must_use]
     pub fn new(value: S) -> Self {
         Self { value: Arc::new(Mutex::new(value)) }
     }
 
-    /// Runs `call` with the value. Communicating calls are rejected meanwhile ([`Error::InHandler`](crate::error::Error::InHandler)): a
-    /// function that runs during one could need the value, too. So threads may wait for each other here, but cannot deadlock.
+    /// Runs `call` with the value. Communicating calls are rejected meanwhile ([`Error::InHandler`](crate::error::Error::InHandler)),
+    /// because a function that runs during the call could need the value. So threads can block here, but cannot deadlock.
     ///
     /// # Panics
-    /// `call` uses the same value a second time.
+    /// `call` uses the same value again.
     pub fn with<R>(&self, call: impl FnOnce(&mut S) -> R) -> R {
         assert!(
             !in_handler::is_running(),
@@ -33,7 +33,7 @@ impl<S> Local<S> {
         call(&mut self.lock())
     }
 
-    /// The same for a function, which runs as a handler does.
+    /// Like [`with`](Self::with), for a function, which runs inside a handler.
     pub(super) fn enter<R>(&self, call: impl FnOnce(&mut S) -> R) -> R {
         call(&mut self.lock())
     }
@@ -41,7 +41,7 @@ impl<S> Local<S> {
     /// The value, if this is the last clone.
     ///
     /// # Errors
-    /// Another clone, or a registered function, has it still.
+    /// Another clone or a registered function still uses it.
     pub fn into_inner(self) -> Result<S, Self> {
         Arc::try_unwrap(self.value)
             .map(|value| value.into_inner().unwrap_or_else(PoisonError::into_inner))

@@ -1,10 +1,10 @@
-//! The calls of a task ([`call`](crate::call)) without a result yet, and the results that were not taken yet.
+//! The calls of a task ([`call`](crate::call)) under way, and results that were not taken yet.
 
 use crate::error::{Error, Result};
 use crate::handler::Reply;
 use crate::task::Endpoint;
 
-/// The number of a call: it is sent with the arguments and returned with the result.
+/// The number of a call, sent with the arguments and returned with the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number {
     slot: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Number {
 /// How a call has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// With the result that follows.
+    /// It returned the result that follows.
     Done = 0,
     /// The function panicked.
     Panicked = 1,
@@ -29,13 +29,13 @@ impl Number {
         (u64::from(self.slot) | u64::from(self.generation) << 32).to_le_bytes()
     }
 
-    /// The number in the user header of a call; `None` for a message that wants no result.
+    /// The number in the user header of a call; `None` for a message without a result.
     pub(crate) fn of(uhdr: &[u8]) -> Option<Self> {
         let word = u64::from_le_bytes(*uhdr.first_chunk()?);
         Some(Self { slot: word as u32, generation: (word >> 32) as u32 })
     }
 
-    /// The user header of a result, with the result itself where it is short enough.
+    /// The user header of a result, including the result itself if it is short enough.
     pub(crate) fn with(self, status: Status, result: &[u8]) -> Header {
         let mut header = Header::new();
         header.extend_from_slice(&self.to_bytes());
@@ -44,7 +44,7 @@ impl Number {
         header
     }
 
-    /// Reads what [`with`](Self::with) has written.
+    /// Decodes what [`with`](Self::with) encoded.
     pub(crate) fn with_status(uhdr: &[u8]) -> Option<(Self, Status, &[u8])> {
         let (&status, result) = uhdr.get(Self::BYTES..)?.split_first()?;
         let status = [Status::Done, Status::Panicked, Status::Unreadable]
@@ -60,7 +60,7 @@ pub(crate) type Header = smallvec::SmallVec<[u8; Reply::BYTES_MAX]>;
 #[derive(Debug)]
 enum Slot {
     Free,
-    /// No result has come.
+    /// No result yet.
     Waiting(Endpoint),
     Ended(Status, Vec<u8>),
 }
@@ -73,10 +73,10 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// A number for a new call at `target`.
+    /// Allocates the number of a new call at `target`.
     ///
     /// # Errors
-    /// Four thousand million calls are under way.
+    /// `Exhausted`: 2^32 calls are under way.
     pub(crate) fn insert(&mut self, target: Endpoint) -> Result<Number> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -102,7 +102,7 @@ impl Results {
         (*generation == number.generation).then_some(slot)
     }
 
-    /// Stores a result from `from`. The number is a claim: only the target of a call may end it, and only once.
+    /// Stores a result from `from`. The number is a claim: only the target of a call can end it, once.
     pub(crate) fn fill(&mut self, number: Number, from: Endpoint, status: Status, result: Vec<u8>) {
         if let Some(slot) = self.slot(number)
             && matches!(slot, Slot::Waiting(target) if *target == from)
@@ -125,7 +125,7 @@ impl Results {
         }
     }
 
-    /// Forgets a call that nothing waits for any more, if it has not ended. Its slot may be reused at once: a result that still arrives has
+    /// Forgets a call whose result nothing waits for, if it has not ended. Its slot may be reused at once: a result that still arrives has
     /// the old generation, and is dropped.
     pub(crate) fn forget(&mut self, number: Number) {
         if self.slot(number).is_some_and(|slot| !matches!(slot, Slot::Free)) {

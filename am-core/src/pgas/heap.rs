@@ -1,4 +1,4 @@
-//! Memory of the same shape in every task.
+//! Memory with the same layout in every task.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::task::{Endpoint, TaskId};
 
-/// Every segment begins on a line of its own: counters of two segments do not share one.
+/// Each segment begins on its own cache line, so that two segments share none.
 const ALIGN: u64 = 64;
 
 /// An exposed region, of the same size in every task. Each task allocates from its own; all tasks allocate in the same order, so that
 /// an allocation has the same offset everywhere, and no message is needed.
 ///
-/// Its memory is zero at first. Untouched pages cost nothing.
+/// The memory is zeroed. Untouched pages cost nothing.
 #[derive(Debug)]
 pub struct SymmetricHeap {
     memory: Arc<HeapMemory>,
     free: FreeList,
-    /// A digest of all calls to the heap so far: it must be the same in every task.
+    /// A digest of all calls on the heap so far, which must be equal in all tasks.
     digest: u64,
 }
 
-/// What a heap and its segments share.
+/// Shared by a heap and its segments.
 #[derive(Debug)]
 pub(super) struct HeapMemory {
     pub(super) own: Exposed,
@@ -39,14 +39,14 @@ impl SymmetricHeap {
     /// Collective: a heap of at least `bytes` in every task.
     ///
     /// # Errors
-    /// Too little memory in this or in another task, or another task that passed another size; then no task has a heap.
-    /// The failure of a task; a call inside a handler.
+    /// Too little memory in a task, or tasks that passed different sizes; no task gets a heap then. The failure of a task; a call inside a
+    /// handler.
     pub fn new<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, bytes: u64) -> Result<Self> {
         let len = round_up(bytes).unwrap_or(u64::MAX);
         let own = context
             .alloc(usize::try_from(len).unwrap_or(usize::MAX))
             .and_then(|buffer| context.expose(buffer, Access::READ_WRITE));
-        // All tasks call this, also one without memory, so that none waits for a task that has given up.
+        // A task without memory takes part, too, so that the others need not wait for it.
         let mut told = bytes.to_le_bytes().to_vec();
         if let Ok(own) = &own {
             told.extend(own.address(0).to_bytes());
@@ -68,10 +68,10 @@ impl SymmetricHeap {
     }
 
     /// `count` elements in every task. No message is sent: every task makes the same calls in the same order
-    /// ([`check_symmetry`](Self::check_symmetry) tells whether it is so). Memory that was freed before holds what it held.
+    /// ([`check_symmetry`](Self::check_symmetry) checks this). Memory that was used before keeps its contents.
     ///
     /// # Errors
-    /// The heap has no free piece of that size.
+    /// [`Error::Exhausted`]: the heap has no free piece of that size.
     pub fn alloc<T: Pod>(&mut self, count: u64) -> Result<Segment<T>> {
         let bytes = count.saturating_mul(size_of::<T>() as u64);
         let place = round_up(bytes).and_then(|len| self.free.take(len));
@@ -87,8 +87,8 @@ impl SymmetricHeap {
         Ok(Segment::within(Arc::clone(&self.memory), offset, count))
     }
 
-    /// Takes a segment back; a segment of another heap comes back as it was. Every task frees the same ones in the same order,
-    /// after a fence: global pointers into it would reach whatever is allocated there next.
+    /// Frees a segment. Every task frees the same segments in the same order, after a fence: a global pointer into a freed segment refers
+    /// to whatever is allocated there next.
     ///
     /// # Errors
     /// The segment, if it belongs to another heap.
@@ -107,14 +107,14 @@ impl SymmetricHeap {
     /// Collective: whether all tasks have made the same allocations.
     ///
     /// # Errors
-    /// The first task that has made others than this one; those of [`Context::exchange`].
+    /// The first task with other allocations than this one; those of [`Context::exchange`].
     pub fn check_symmetry<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
         let all = context.exchange(&self.digest.to_le_bytes())?;
         match all.iter().zip(0..).find(|(digest, _)| **digest != self.digest.to_le_bytes()) {
             None => Ok(()),
             Some((_, task)) => Err(Error::Protocol {
                 peer: Endpoint::new(TaskId(task), context.endpoint().context),
-                what: "it has allocated from or freed to the symmetric heap what this task has not: all tasks make the same calls in the same order".to_owned(),
+                what: "its calls on the symmetric heap differ from those of this task: all tasks must make the same calls in the same order".to_owned(),
             }),
         }
     }
@@ -137,12 +137,12 @@ impl SymmetricHeap {
     }
 }
 
-/// The next multiple of [`ALIGN`]; at least one line, so that no two segments begin at the same place.
+/// Rounds up to a multiple of [`ALIGN`]; at least one line, so that segments begin at different offsets.
 fn round_up(bytes: u64) -> Option<u64> {
     bytes.max(1).checked_next_multiple_of(ALIGN)
 }
 
-/// The addresses of the regions, from the words of all tasks.
+/// The addresses of the regions, decoded from what all tasks contributed.
 fn bases(all: &[Vec<u8>], bytes: u64, own: Endpoint) -> Result<Vec<RemoteAddress>> {
     let mut bases = Vec::with_capacity(all.len());
     for (told, task) in all.iter().zip(0..) {
@@ -155,7 +155,7 @@ fn bases(all: &[Vec<u8>], bytes: u64, own: Endpoint) -> Result<Vec<RemoteAddress
         };
         if asked != bytes {
             let what = format!(
-                "it asked for a symmetric heap of {asked} bytes, and this task for {bytes}: all tasks ask for the same"
+                "it asked for a symmetric heap of {asked} bytes, and this task for {bytes}: all tasks must ask for the same size"
             );
             return Err(Error::Protocol { peer, what });
         }
@@ -164,7 +164,7 @@ fn bases(all: &[Vec<u8>], bytes: u64, own: Endpoint) -> Result<Vec<RemoteAddress
                 resource: "memory for a symmetric heap, in another task",
                 needed: bytes,
                 available: 0,
-                remedy: "that task says what it lacks; ask for a smaller heap, or give it more",
+                remedy: "that task reports the cause; ask for a smaller heap, or give that task more memory",
             });
         };
         bases.push(RemoteAddress::from_bytes(address));
@@ -172,7 +172,7 @@ fn bases(all: &[Vec<u8>], bytes: u64, own: Endpoint) -> Result<Vec<RemoteAddress
     Ok(bases)
 }
 
-/// Free pieces by ascending offset; the lowest that fits is taken. The same calls give the same results in every task.
+/// Free pieces by ascending offset; the first that fits is taken. The same calls give the same results in every task.
 #[derive(Debug)]
 struct FreeList {
     pieces: Vec<(u64, u64)>,

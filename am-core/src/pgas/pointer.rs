@@ -14,7 +14,7 @@ use crate::task::TaskId;
 use crate::transfer::{AtomicOp, Width};
 use crate::verbs::{Get, GetOptions, Put, PutOptions, Scope};
 
-/// An element of a segment in some task's memory, and those behind it up to the segment's end.
+/// An element of a segment in some task's memory, and the elements after it up to the segment's end.
 ///
 /// It is a number, not a borrow: it may be stored, sent to other tasks ([`to_bytes`](Self::to_bytes)), and outlive its target. Each use is
 /// checked at the memory's owner; a pointer to memory that is no longer exposed is an error there.
@@ -58,7 +58,7 @@ impl<T: Pod> GlobalPointer<T> {
         Self { address, count, kind: PhantomData }
     }
 
-    /// Whose memory it is.
+    /// The task whose memory it is.
     #[inline(always)]
     #[must_use]
     pub fn task(self) -> TaskId {
@@ -108,7 +108,7 @@ impl<T: Pod> GlobalPointer<T> {
         Self::new(RemoteAddress::from_bytes(address), u64::from_le_bytes(count))
     }
 
-    /// Whether `count` elements are here.
+    /// Checks that `count` elements are here.
     #[inline(always)]
     pub(super) fn check(self, count: u64) -> Result<()> {
         if count <= self.count { Ok(()) } else { Err(self.beyond(count)) }
@@ -129,7 +129,7 @@ impl<T: Pod> GlobalPointer<T> {
         }
     }
 
-    /// The element's value (get).
+    /// Returns the element's value (get).
     ///
     /// # Errors
     /// Those of [`Context::get`].
@@ -232,7 +232,7 @@ macro_rules! word {
 
             #[inline(always)]
             fn to_bits(self) -> u64 {
-                // Through the unsigned type of the same size, so that a sign does not spread into the high half.
+                // Through the unsigned type of the same size, to avoid sign extension.
                 u64::from(bytemuck::cast::<$kind, $unsigned>(self))
             }
 

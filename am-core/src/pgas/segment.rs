@@ -1,4 +1,4 @@
-//! Elements in every task.
+//! Segments: elements in every task.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -130,7 +130,7 @@ impl<T: Pod> Segment<T> {
         self.write(index, std::slice::from_ref(&value))
     }
 
-    /// Copies elements of the own part, from `index` on. What peers write meanwhile may be seen in part.
+    /// Copies elements of the own part, from `index` on. Concurrent writes of peers may be seen in part.
     ///
     /// # Errors
     /// Beyond the end of the segment.
@@ -154,7 +154,7 @@ impl<T: Pod> Segment<T> {
     #[must_use]
     pub fn to_vec(&self) -> Vec<T> {
         let mut values = vec![T::zeroed(); self.count as usize];
-        self.read(0, &mut values).expect("a segment has as many elements as it has");
+        self.read(0, &mut values).expect("the length is that of the segment");
         values
     }
 

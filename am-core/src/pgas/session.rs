@@ -27,19 +27,19 @@ use crate::verbs::{Get, GetOptions, Operation, OwnedHandle, Returned, RmwHandle}
 
 /// A context shared by many futures of one thread.
 ///
-/// An operation begins when its method is called, not when its future is polled first. A future that is dropped does not end its operation:
-/// the operation keeps its buffer until it is done, and the session frees it then. After the session's end the context keeps the buffers of
-/// operations still under way.
+/// An operation begins when its method is called, not at the first poll of its future. Dropping a future does not end its operation: the
+/// operation keeps its buffer until it is done, and the session then frees it. After the session's end, the context keeps the buffers of
+/// operations under way.
 ///
 /// Progress is made inside polls. Under [`block_on`](Self::block_on) a future is polled when something has happened to it, and the thread
-/// sleeps meanwhile. Another executor does not know the fabric: there a future that is not ready makes one round of progress in each poll,
-/// and asks to be polled again.
+/// sleeps meanwhile. Other executors do not know the fabric: there a future that is not ready makes one round of progress in each poll, and
+/// asks to be polled again.
 ///
 /// A round of progress checks each future under way, so a session is meant for at most hundreds of them.
 pub struct Session<'c, F: Fabric, H: HandlerSet = HandlerTable> {
     context: RefCell<&'c mut Context<F, H>>,
     slots: RefCell<Slots>,
-    /// Inside `block_on`, which makes the progress.
+    /// Inside `block_on`, which makes progress.
     is_driven: Cell<bool>,
 }
 
@@ -64,9 +64,9 @@ enum Waits {
 /// How it ended.
 struct Ended {
     result: Result<()>,
-    /// Of an rmw: the old value.
+    /// For an rmw, the old value.
     value: u64,
-    /// Of a transfer.
+    /// For a transfer, its buffer.
     buffer: Option<JobBuffer>,
 }
 
@@ -116,7 +116,7 @@ impl Slots {
                 return false;
             };
             if let Waits::Counter(counter, val) = waits {
-                // The poll takes the value off, so that a future that is dropped before takes nothing.
+                // The poll subtracts the value, so that a future dropped before subtracts nothing.
                 if context.counter_value(counter).map_or(true, |value| value >= val) {
                     wakers.extend(waker.take());
                 }
@@ -142,13 +142,13 @@ impl Slots {
     }
 }
 
-/// Whether it has ended. Makes no progress.
+/// Returns the result of an operation that has ended, otherwise the operation. Makes no progress.
 fn look<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, waits: Waits) -> Result<Ended, Waits> {
     let failed = |error| Ended { result: Err(error), value: 0, buffer: None };
     match waits {
         Waits::Counter(counter, val) => match context.counter_value(counter) {
             Ok(value) if value < val => Err(waits),
-            // The counter has reached the value: this wait only takes the value off.
+            // The counter has reached the value: this call only subtracts it.
             Ok(_) => Ok(Ended { result: context.wait_counter(counter, val), value: 0, buffer: None }),
             Err(error) => Ok(failed(error)),
         },
@@ -190,7 +190,7 @@ impl<'c, F: Fabric> Session<'c, F, HandlerTable> {
 }
 
 impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
-    /// A session over `context`, which can be used only through [`with`](Self::with) until the session is dropped.
+    /// A session over `context`, which is accessible only through [`with`](Self::with) until the session is dropped.
     #[must_use]
     pub fn new(context: &'c mut Context<F, H>) -> Self {
         Self {
@@ -200,7 +200,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         }
     }
 
-    /// Lends the context for calls that do not wait for a future of this session.
+    /// Lends the context, for calls that do not wait for a future of this session.
     ///
     /// # Panics
     /// `call` uses the session itself.
@@ -208,12 +208,13 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         call(&mut self.context.borrow_mut())
     }
 
-    /// A future that takes `val` off `counter` when the counter has reached it ([`Context::wait_counter`]). A dropped future takes nothing.
+    /// A future that subtracts `val` from `counter` when the counter has reached it ([`Context::wait_counter`]). A dropped future subtracts
+    /// nothing.
     pub fn counter(&self, counter: Counter, val: u64) -> CounterFuture<'_, 'c, F, H> {
         CounterFuture(self.begin(Ok(Waits::Counter(counter, val))))
     }
 
-    /// Begins an operation that owns its local memory ([`Context::start`]); ready when the memory may be used again.
+    /// Begins an operation that owns its local memory ([`Context::start`]); ready when the memory is free again.
     pub fn start<M: Owned, O: Operation<M::Raw>>(
         &self,
         operation: O,
@@ -247,7 +248,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
     fn begin(&self, begun: Result<Waits, (Error, Option<JobBuffer>)>) -> Begun<'_, 'c, F, H> {
         let slot = match begun {
             Ok(waits @ Waits::Counter(..)) => Slot::UnderWay { waits, waker: None, is_dropped: false },
-            // Most operations on memory of the same machine have ended when they have been started.
+            // Most operations on memory of this machine end at once.
             Ok(waits) => match look(&mut self.context.borrow_mut(), waits) {
                 Ok(ended) => Slot::Ended(ended),
                 Err(waits) => Slot::UnderWay { waits, waker: None, is_dropped: false },
@@ -257,7 +258,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         Begun { session: self, slot: Some(self.slots.borrow_mut().insert(slot)) }
     }
 
-    /// Runs `future` to its end in this thread. Sleeps while nothing comes; a waker that another thread calls is noticed within
+    /// Runs `future` to its end in this thread. Sleeps if there is nothing to do; a call of a waker by another thread is noticed within
     /// half a second.
     ///
     /// # Errors
@@ -273,7 +274,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
             }
             let mut wakers = Vec::new();
             self.context.borrow_mut().wait_until(|context| {
-                // Handles all arrivals, then checks the futures once: a check costs time for each of them.
+                // Handles all arrivals before it checks the futures: a check takes time for each of them.
                 let mut rounds = 0;
                 while rounds < ROUNDS_PER_LOOK_MAX && context.probe()? {
                     rounds += 1;
@@ -286,7 +287,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         }
     }
 
-    /// How the operation of `slot` has ended.
+    /// Polls the operation of `slot`.
     fn poll(&self, slot: usize, waker: &Waker) -> Poll<Ended> {
         if !self.is_driven.get()
             && self.is_under_way(slot)
@@ -302,7 +303,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         polled
     }
 
-    /// The result of the operation of `slot`; if it has not ended, `waker` is kept.
+    /// Takes the result of the operation of `slot`; keeps `waker` if it has not ended.
     fn take(&self, slot: usize, waker: &Waker) -> Poll<Ended> {
         let mut slots = self.slots.borrow_mut();
         match std::mem::replace(&mut slots.slots[slot], Slot::Free) {
@@ -310,7 +311,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
                 slots.free.push(slot);
                 Poll::Ready(ended)
             }
-            // Under `block_on` the check after each round of progress finds ended operations; a counter's value is taken off here.
+            // Under `block_on`, the check after each round of progress finds ended operations; a counter's value is subtracted here.
             Slot::UnderWay { waits, is_dropped, waker: before }
                 if self.is_driven.get() && !matches!(waits, Waits::Counter(..)) =>
             {
@@ -340,8 +341,8 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         matches!(self.slots.borrow().slots[slot], Slot::UnderWay { .. })
     }
 
-    /// One round of progress for the future of `slot`. A counter may wait for a task that has failed, so its wait ends with an error of
-    /// progress; transfers and rmws end by themselves, and leave the error to the next call that can report it.
+    /// One round of progress for the future of `slot`. The wait for a counter ends with an error of progress, since it may wait for a
+    /// failed task. Transfers and rmws end by themselves, and leave the error to the next call that can report it.
     fn progress_for(&self, slot: usize) -> Result<()> {
         let is_counter =
             matches!(self.slots.borrow().slots[slot], Slot::UnderWay { waits: Waits::Counter(..), .. });
@@ -359,7 +360,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         Ok(())
     }
 
-    /// Frees the slot of a counter's future that was dropped; nothing is taken off the counter.
+    /// Frees the slot of a dropped counter future; nothing is subtracted.
     fn abandon(&self, slot: usize) {
         let mut slots = self.slots.borrow_mut();
         slots.under_way.retain(|&at| at != slot);
@@ -376,7 +377,7 @@ impl Wake for Woken {
     }
 }
 
-/// Marks that `block_on` makes the progress, until it is dropped.
+/// While it lives, `block_on` makes the progress.
 struct Driven<'a> {
     flag: &'a Cell<bool>,
     before: bool,
@@ -394,10 +395,10 @@ impl Drop for Driven<'_> {
     }
 }
 
-/// The share of a future in its session.
+/// A future's part of its session.
 struct Begun<'s, 'c, F: Fabric, H: HandlerSet> {
     session: &'s Session<'c, F, H>,
-    /// Gone when it has ended.
+    /// `None` when it has ended.
     slot: Option<usize>,
 }
 
@@ -426,16 +427,16 @@ impl<F: Fabric, H: HandlerSet> Drop for Begun<'_, '_, F, H> {
     }
 }
 
-/// Ready when the value was taken off the counter ([`Session::counter`]).
-#[must_use = "nothing is taken off the counter unless this is awaited"]
+/// Ready when the value was subtracted from the counter ([`Session::counter`]).
+#[must_use = "nothing is subtracted from the counter unless this is awaited"]
 pub struct CounterFuture<'s, 'c, F: Fabric, H: HandlerSet>(Begun<'s, 'c, F, H>);
 
-/// Ready when a put, get or amsend has ended; gives the buffer back.
-#[must_use = "the buffer comes back when this is awaited"]
+/// Ready when a put, get or amsend has ended; returns the buffer.
+#[must_use = "awaiting this returns the buffer"]
 pub struct TransferFuture<'s, 'c, F: Fabric, H: HandlerSet>(Begun<'s, 'c, F, H>);
 
-/// Ready when an rmw has ended; gives the old value ([`Session::rmw`]).
-#[must_use = "the old value comes when this is awaited"]
+/// Ready when an rmw has ended; returns the old value ([`Session::rmw`]).
+#[must_use = "awaiting this returns the old value"]
 pub struct RmwFuture<'s, 'c, T, F: Fabric, H: HandlerSet>(Begun<'s, 'c, F, H>, PhantomData<fn() -> T>);
 
 impl<F: Fabric, H: HandlerSet> Future for CounterFuture<'_, '_, F, H> {
@@ -451,7 +452,7 @@ impl<F: Fabric, H: HandlerSet> Future for TransferFuture<'_, '_, F, H> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
         self.0.poll(cx).map(|Ended { result, buffer, .. }| {
-            let buffer = buffer.expect("an operation that owns its buffer gives it back");
+            let buffer = buffer.expect("an operation that owns its buffer returns it");
             match result {
                 Ok(()) => Ok(buffer),
                 Err(error) => Err(Returned { error, buffer }),
@@ -484,7 +485,7 @@ debug! {
     RmwFuture<T>;
 }
 
-/// All outputs of `futures`, in their order, when the last one is ready.
+/// Waits for all `futures`; returns their outputs in order.
 pub async fn join_all<U: Future>(futures: impl IntoIterator<Item = U>) -> Vec<U::Output> {
     let mut waiting: Vec<Pin<Box<U>>> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<U::Output>> = waiting.iter().map(|_| None).collect();

@@ -96,8 +96,8 @@ fn on_floats(how: Accumulation) -> Option<AtomicOp> {
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Combines the elements at `to` with `values`, one by one. Each element is updated atomically, also with respect to rmw; the array as
-    /// a whole is not. The region determines which task does it ([`Executor`](crate::buffer::Executor)). Returns when all elements are
-    /// updated.
+    /// a whole is not. The region determines which task carries it out ([`Executor`](crate::buffer::Executor)). Returns when all elements
+    /// are updated.
     ///
     /// # Errors
     /// A bitwise operation on floating-point numbers, memory that is not exposed for writing or not at a multiple of the element's
@@ -137,7 +137,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let begun =
             self.engine.accumulate(&mut self.fabric, to, operands, (T::WIDTH, operation), notify, end)?;
         let Begun::Ongoing(key) = begun else { return Ok(None) };
-        // The operation owns the operands, however this call ends.
+        // The operation owns the operands, even if this call fails.
         self.engine.ops.keep(key, kept);
         Ok(Some(key))
     }

@@ -17,7 +17,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Collective: returns the address that each task passed, in the order of the tasks (`LAPI_Address_init`).
     ///
     /// # Errors
-    /// The failure of a task, a call inside a handler, a task that contributed something else than an address.
+    /// The failure of a task, a call inside a handler, a task that contributed something other than an address.
     pub fn address_init(&mut self, own: RemoteAddress) -> Result<Vec<RemoteAddress>> {
         let all = self.exchange(&own.to_bytes())?;
         all.into_iter()

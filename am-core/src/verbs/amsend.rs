@@ -23,11 +23,11 @@ pub struct AmOptions {
     pub target: Option<CounterName>,
     /// Bumped here when the target is done (`cmpl_cntr`).
     pub completion: Option<Counter>,
-    /// The message may be answered by a predefined completion (`Completion::BumpAtSource`, `Completion::Reply`), and reserves room for that.
-    /// So does a message with a completion counter, and one that is announced. All others are one-way.
+    /// A predefined completion may answer the message (`Completion::BumpAtSource`, `Completion::Reply`): a credit for the answer is
+    /// reserved. This is implied by a completion counter, and by an announcement. All other messages are one-way.
     pub answerable: bool,
-    /// The message is announced even if its data would fit into one packet: they leave this task only when the target has a destination for
-    /// them. The operation therefore ends at the match (MPI's synchronous mode, and rendezvous).
+    /// The message is announced even if its data fit into one packet. The data leave this task only when the target has a destination for
+    /// them, so the operation ends at the match (MPI's synchronous mode, and rendezvous).
     pub announce: bool,
 }
 
@@ -38,9 +38,9 @@ pub struct AmOptions {
 /// When it is begun: an unknown or dead target, a user header that is too long.
 #[derive(Clone, Copy, Debug)]
 pub struct Amsend<'a, T = TaskId> {
-    /// Where it goes: a task, or an endpoint.
+    /// The target: a task, or an endpoint.
     pub target: T,
-    /// The header handler that runs there.
+    /// The header handler that runs at the target.
     pub handler: HandlerId,
     /// The user header.
     pub uhdr: &'a [u8],
@@ -85,7 +85,7 @@ impl<T: Target, S: Source> Operation<S> for Amsend<'_, T> {
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Sends a message to `target`, whose header handler `handler` gets `uhdr` and returns the destination of `udata` (`LAPI_Amsend`).
-    /// Returns when `udata` may be changed; if the data do not fit into one packet, that is when the target has taken them.
+    /// Returns when `udata` may be changed. Data that do not fit into one packet are then at the target.
     ///
     /// # Errors
     /// An unknown or dead target, a user header longer than [`Limits`](crate::Limits) allow, a call inside a handler; a
@@ -108,8 +108,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// [`amsend`](Self::amsend) if it takes no more than writing a completion entry; returns whether it was sent. If not, `amsend` finds
-    /// out why.
+    /// The fast path of [`amsend`](Self::amsend), for a message in one completion entry; returns whether it was sent. If not, call
+    /// `amsend`.
     #[inline(always)]
     pub fn try_amsend_line(
         &mut self,
@@ -137,7 +137,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline(never)]
     fn amsend_slowly(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<()> {
         if !in_handler::is_unmarked() {
-            // `run` refuses invalid messages, and tells the recorder.
+            // `run` checks the arguments, and records the call.
             return self.run(message, udata);
         }
         let (outgoing, mut polls) = (message.outgoing(message.target), 0);
@@ -153,8 +153,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Like [`amsend`](Self::amsend), but never waits: [`Outcome::Done`], or [`Outcome::Retry`] if there is no room now or the data do not
-    /// fit into one packet. Nothing was sent then.
+    /// Like [`amsend`](Self::amsend), without waiting. Returns [`Outcome::Done`], or [`Outcome::Retry`] (nothing was sent) if there is no
+    /// credit now or the data do not fit into one packet.
     ///
     /// # Errors
     /// Those of [`amsend`](Self::amsend).
@@ -174,7 +174,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.try_amsend_now(Amsend { target, handler, uhdr, options }, udata)
     }
 
-    /// Records the message if it was sent, and not if it found no credit.
+    /// Records the message only if it was sent.
     #[cold]
     #[inline(never)]
     fn try_amsend_marked(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Outcome> {
@@ -197,20 +197,20 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(Outcome::Done)
     }
 
-    /// Gives up the message that [`start_raw`](Self::start_raw) has begun for `request`, unless its target has accepted it. The
-    /// request is reported in every case: as withdrawn, or as the message ends.
+    /// Withdraws the message that [`start_raw`](Self::start_raw) has begun for `request`, unless its target has accepted it. The request is
+    /// reported in either case, as withdrawn or with the message's own result.
     pub fn give_up(&mut self, request: u64) {
         for op in self.engine.ops.keys(|op| op.end.request == Some(request)) {
             self.engine.give_up(op, &mut self.fabric, &mut self.handlers);
         }
     }
 
-    /// Sends a message whose data a gatherer writes; does not wait, and reports as [`start_raw`](Self::start_raw) does. If the gatherer
+    /// Sends a message whose data a gatherer writes. Does not wait; reports like [`start_raw`](Self::start_raw). If the gatherer
     /// panics later, `request` is reported with [`Error::HandlerPanicked`](crate::Error::HandlerPanicked); without one, the next call that
-    /// makes progress returns it. The context goes on, and the target drops what has come of the message.
+    /// makes progress returns it. The context remains usable, and the target drops what has arrived of the message.
     ///
     /// # Errors
-    /// Those of [`amsend`](Self::amsend), and a gatherer that panics in this call; nothing was sent then.
+    /// Those of [`amsend`](Self::amsend), and the panic of a gatherer in this call; nothing was sent then.
     pub fn amsend_gather<T: Target, G: Gatherer + 'static>(
         &mut self,
         message: Amsend<'_, T>,
@@ -231,8 +231,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// arrived, and fetched otherwise; then `completion` runs. Does not wait.
     ///
     /// # Errors
-    /// A ticket that names no waiting message (its sender may have died), a call inside a handler; what the message ended
-    /// with, if `completion` does not take it.
+    /// A ticket that names no waiting message (its sender may have died), a call inside a handler; the error of the message, if
+    /// `completion` does not receive it.
     pub fn accept(&mut self, ticket: Ticket, destination: Destination, completion: Completion) -> Result<()> {
         in_handler::check("accept")?;
         self.engine.accept(ticket, destination, completion, &mut self.fabric, &mut self.handlers)

@@ -8,8 +8,8 @@ use crate::handler::HandlerSet;
 use crate::task::TaskId;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Sets the counter to 0, and from now on watches the operations to `destinations` that name it as their
-    /// completion counter (`LAPI_Setcntr_wstatus`).
+    /// Sets the counter to 0, and from now on tracks the operations to `destinations` with this completion counter
+    /// (`LAPI_Setcntr_wstatus`).
     ///
     /// # Errors
     /// A removed counter, or an unknown task.

@@ -13,13 +13,13 @@ use crate::wait::Errors;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Waits until the data of all earlier operations of this context, to `target` or to all, have been stored (`LAPI_Fence`). Completion
-    /// handlers on the handler thread may still run. A message that waits for its destination counts as stored if it carried its data, and
-    /// is waited for if it was announced.
+    /// handlers on the handler thread may still run. A message without a destination yet counts as stored if it carried its data; if it was
+    /// announced, the fence waits for it.
     ///
     /// # Errors
-    /// A dead target, or the failure of any task unless the context goes on; a closed context that something was sent to;
-    /// what else has gone wrong and was not reported yet, such as a message that its target refused (of one-way messages the first
-    /// one since the last fence); a call inside a handler.
+    /// A dead target, or the failure of any task unless [`set_go_on`](Self::set_go_on) was called; a closed context with operations; a
+    /// message that its target refused (the first one-way message since the last fence); any other error that was not reported yet; a call
+    /// inside a handler.
     pub fn fence_data(&mut self, target: Option<Endpoint>) -> Result<()> {
         in_handler::check("fence_data")?;
         let _span = Span::begin("fence_data");
@@ -40,14 +40,14 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// order.
     ///
     /// # Errors
-    /// Those of [`fence_data`](Self::fence_data); all tasks still come through the barrier, unless one has failed. Of what comes
-    /// up in the barrier only the panic of a handler is returned at once: tasks that have left it may be at fault for the rest,
-    /// which the next call reports.
+    /// Those of [`fence_data`](Self::fence_data); all tasks still complete the barrier, unless one has failed. Of errors during the
+    /// barrier, only the panic of a handler is returned at once. The next call reports the others, since tasks that have left the barrier
+    /// may have caused them.
     pub fn gfence(&mut self) -> Result<()> {
         in_handler::check("gfence")?;
         let _span = Span::begin("gfence");
         let fenced = self.fence(None, FenceKind::Data);
-        // The others wait for this task, whatever happened to its own messages.
+        // The other tasks wait for this task even if its own messages failed.
         let came = if matches!(fenced, Err(Error::PeerFailed { .. })) { Ok(()) } else { self.barrier() };
         fenced.and(came).and_then(|()| self.take_stashed_panic())
     }
@@ -66,7 +66,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
         let mut asked = Vec::with_capacity(targets.len());
         let mut result = Ok(());
-        // Peers that were only told of data in place have nothing to answer to a fence of data.
+        // Peers that only got notices of stored data have nothing to answer to a fence of data.
         let is_asked =
             |context: &Self, target| kind == FenceKind::Operations || context.engine.touched.has(target);
         for target in targets {
@@ -76,7 +76,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             if self.engine.is_dead(target.endpoint.task) {
                 continue;
             }
-            // It is unknown whether operations to a closed context were done.
+            // It is unknown whether operations with a closed context were done.
             let begun = match self.engine.gone(target.endpoint) {
                 None => self.engine.begin_fence(&mut self.fabric, target, kind),
                 Some(error) => Err(error),
@@ -117,7 +117,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 }
 
-/// The task `distance` after `own`, round the ring of `tasks`.
+/// The task `distance` after `own` in the ring of `tasks`.
 pub(crate) fn ahead(own: u32, distance: u32, tasks: u32) -> u32 {
     ((u64::from(own) + u64::from(distance)) % u64::from(tasks)) as u32
 }

@@ -22,7 +22,7 @@ pub struct GetOptions {
 }
 
 impl GetOptions {
-    /// The name of the counter at the target, and the end of the operation.
+    /// The counter at the target, and the end of the operation.
     fn counters(&self, end: End) -> (u32, End) {
         (CounterName::to_wire(self.target), End { origin: self.origin, ..end })
     }

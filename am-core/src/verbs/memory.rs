@@ -1,4 +1,4 @@
-//! Memory: allocation where peers reach it fastest, exposure to peers, and its end.
+//! Memory: allocation, exposure to peers, and its end.
 
 use crate::buffer::{
     self, Access, Executor, Exposed, JobBuffer, MappedRange, RemoteAddress, SharedMemory, SharedName,
@@ -11,25 +11,25 @@ use crate::in_handler;
 use crate::wait::Errors;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Allocates `len` zeroed bytes where peers reach them fastest.
+    /// Allocates `len` zeroed bytes of the kind that peers access fastest.
     ///
     /// # Errors
-    /// The job's memory is used up, or the system's limits.
+    /// `Exhausted`: the job's memory is used up. `System`.
     pub fn alloc(&mut self, len: usize) -> Result<JobBuffer> {
         in_handler::check("alloc")?;
         self.fabric.alloc(len)
     }
 
-    /// Exposes `buffer` to the puts, gets and rmws of peers, until [`unexpose`](Self::unexpose) (`VipRegisterMem`). Peers reach memory of
+    /// Exposes `buffer` to the puts, gets and rmws of peers, until [`unexpose`](Self::unexpose) (`VipRegisterMem`). Peers access memory of
     /// [`alloc`](Self::alloc) by plain copies, and a `Vec` of the program by the kernel's copy or by packets.
     ///
     /// # Errors
-    /// Too many regions, or the system's limits.
+    /// `Exhausted`: too many regions. `System`.
     pub fn expose(&mut self, buffer: JobBuffer, access: Access) -> Result<Exposed> {
         self.expose_with(buffer, access, Executor::Anyone)
     }
 
-    /// Like [`expose`](Self::expose), and says who carries out the atomic operations of peers on the region.
+    /// Like [`expose`](Self::expose), with a choice of the task that carries out atomic operations of peers on the region.
     ///
     /// # Errors
     /// Those of [`expose`](Self::expose).
@@ -39,11 +39,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         buffer::expose(&mut self.fabric, buffer, owner, access, executor)
     }
 
-    /// Makes zeroed memory of `len` bytes that other tasks can map as well, by its name ([`open_shared`](Self::open_shared)). `None` if
+    /// Makes zeroed memory of `len` bytes that other tasks can also map, by its name ([`open_shared`](Self::open_shared)). `None` if
     /// the fabric has no such memory.
     ///
     /// # Errors
-    /// The system's limits.
+    /// `System`.
     pub fn share(&mut self, len: usize) -> Result<Option<SharedMemory>> {
         in_handler::check("share")?;
         self.fabric.share(len)
@@ -53,7 +53,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// [`all_have_opened`](Self::all_have_opened).
     ///
     /// # Errors
-    /// There is no such memory, or the system's limits.
+    /// `System`: there is no such memory, or it cannot be mapped.
     pub fn open_shared(&mut self, name: SharedName) -> Result<SharedMemory> {
         in_handler::check("open_shared")?;
         self.fabric.open_shared(name)
@@ -64,7 +64,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.all_have_opened(memory.name());
     }
 
-    /// Ends the use of shared memory in this task: it is unmapped when nothing of it is exposed any more.
+    /// Ends the use of shared memory in this task. It is unmapped when no part of it is exposed any more.
     pub fn unshare(&mut self, memory: SharedMemory) {
         self.fabric.unshare(memory);
     }
@@ -103,8 +103,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(if is_mapped { self.fabric.lend_mapped(at, len, call) } else { None })
     }
 
-    /// The fast path of [`with_mapped`](Self::with_mapped), for a region that it has found before. Returns `None` without running `call`
-    /// where that is not possible: `with_mapped` then finds the reason.
+    /// The fast path of [`with_mapped`](Self::with_mapped), for a region that it found before. Returns `None` without running `call` if it
+    /// cannot do this; call `with_mapped` then.
     #[inline(always)]
     pub fn try_with_mapped<R>(
         &mut self,
@@ -117,7 +117,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if is_allowed { self.fabric.lend_mapped(at, len, call) } else { None }
     }
 
-    /// Ends the exposure of a region: from now on its address is rejected. Makes progress until no task is copying from or to it.
+    /// Ends the exposure of a region, and returns its buffer when no task is copying from or to it. Its address is rejected from now on.
     ///
     /// # Errors
     /// A call inside a handler, or [`Error::ForeignRegion`](crate::Error::ForeignRegion): a region that was exposed by another context,

@@ -1,4 +1,4 @@
-//! The public operations, one a file.
+//! The public operations, one per file.
 
 mod accumulate;
 mod address_init;

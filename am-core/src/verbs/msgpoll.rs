@@ -1,4 +1,4 @@
-//! `LAPI_Msgpoll`: progress, as long as there is any, up to a bound.
+//! `LAPI_Msgpoll`: progress up to a bound.
 
 use crate::context::Context;
 use crate::error::Result;
@@ -15,16 +15,16 @@ pub enum PollReason {
     ReceiveComplete,
     /// Both (`LAPI_BOTH_COMPLETE`).
     Both,
-    /// `idle_polls_max` polls in a row brought nothing (`LAPI_DISP_CNTR`).
+    /// `idle_polls_max` consecutive polls returned nothing (`LAPI_DISP_CNTR`).
     GaveUp,
-    /// Another thread uses the context, and makes its progress (`LAPI_POLLING_NET`): of a
-    /// [`SharedContext`](crate::shared::SharedContext) only.
+    /// Another thread uses the context and makes its progress (`LAPI_POLLING_NET`); only for a
+    /// [`SharedContext`](crate::shared::SharedContext).
     OtherThread,
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Makes progress until an operation of this task has ended, a packet of a peer has been handled, or `idle_polls_max`
-    /// polls in a row brought nothing. Never sleeps.
+    /// Makes progress until an operation of this task has ended, a packet of a peer has been handled, or `idle_polls_max` consecutive polls
+    /// returned nothing. Never sleeps.
     ///
     /// # Errors
     /// An error of progress; a call inside a handler.
@@ -35,7 +35,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             if self.probe()? {
                 let ended = self.statistics().operations_ended > ended_before;
                 let reason = if ended { PollReason::SendComplete } else { PollReason::ReceiveComplete };
-                // Progress also takes what else has arrived by now.
+                // Progress also handles whatever else has arrived.
                 let more = self.probe()?;
                 return Ok(if ended && more { PollReason::Both } else { reason });
             }

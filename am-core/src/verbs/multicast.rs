@@ -13,14 +13,14 @@ use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
 use crate::task::{Endpoint, TaskId};
 
-/// Tasks to which a message is sent together. The list belongs to this task: no other task learns of it, and dropping it frees it.
+/// Tasks that get the same message. The list belongs to this task; dropping it frees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     members: Box<[Endpoint]>,
 }
 
 impl Group {
-    /// The members, each once, in rising order.
+    /// The members, without duplicates, in ascending order.
     #[must_use]
     pub fn members(&self) -> &[Endpoint] {
         &self.members
@@ -28,8 +28,8 @@ impl Group {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// A group of `tasks`, that is, of their contexts with the same number as this one (`LAPI_Group_create`). A task that is named twice is
-    /// in it once; this task may be in it.
+    /// A group of the contexts of `tasks` with this context's number (`LAPI_Group_create`). Duplicates are removed; this task may be a
+    /// member.
     ///
     /// # Errors
     /// An unknown task.
@@ -42,11 +42,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(Group { members: members.into() })
     }
 
-    /// Sends one message to every member of `group` (`LAPI_MC_XFER`); returns when `udata` may be changed again. The origin counter is
+    /// Sends one message to every member of `group` (`LAPI_MC_XFER`); returns when `udata` may be changed. The origin counter is
     /// bumped once, the completion counter once for each member. This task sends to each member in turn, and does not wait in between.
     ///
     /// # Errors
-    /// The first error; the message is sent to the other members nonetheless.
+    /// The first error; the other members still get the message.
     pub fn multicast(
         &mut self,
         group: &Group,
@@ -60,7 +60,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let mut first_error = Ok(());
         let start = |context: &mut Self, udata: RawBytes| {
             for &member in &group.members {
-                // Its origin counter is bumped once, below.
+                // The origin counter is bumped once, below.
                 let options = AmOptions { origin: None, ..options };
                 let message = Amsend { target: member, handler, uhdr, options };
                 match message.begin(context, udata, End::held()) {
@@ -73,7 +73,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         };
         let ended = lend(self, udata, start, |context| {
             let (mut result, next) = (Ok(()), || begun.borrow_mut().pop());
-            // One by one: where a wait unwinds, the others are waited for by the next call.
+            // One at a time: if a wait unwinds, the next call waits for the others.
             while let Some(op) = next() {
                 result = context.wait_op(op).0.map(|_| ()).and(result);
             }

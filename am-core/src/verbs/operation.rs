@@ -1,4 +1,4 @@
-//! The drivers of operations: one for each way to lend local memory to an operation and to learn that it has ended.
+//! The drivers of operations. Each lends local memory in its own way, and reports the end in its own way.
 //!
 //! | Driver | Local memory | Ends |
 //! | --- | --- | --- |
@@ -19,8 +19,8 @@ use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
 
-/// What [`Put`](super::Put), [`Get`](super::Get) and [`Amsend`](super::Amsend) have in common: each is a value that describes an operation
-/// without its local memory, and can be started any number of times. `M` is local memory without a lifetime, as the engine holds it.
+/// Common trait of [`Put`](super::Put), [`Get`](super::Get) and [`Amsend`](super::Amsend): values that describe an operation without its
+/// local memory, and can be started any number of times. `M` is local memory in the form that the engine holds, without a lifetime.
 pub trait Operation<M>: sealed::Sealed {
     #[doc(hidden)]
     const CALL: &'static str;
@@ -33,7 +33,7 @@ pub trait Operation<M>: sealed::Sealed {
         end: End,
     ) -> Result<Begun>;
 
-    /// What a call that has waited for the end of the operation does before it returns.
+    /// What a blocking call does after the operation has ended, before it returns.
     #[doc(hidden)]
     #[inline(always)]
     fn after<F: Fabric, H: HandlerSet>(&self, _context: &mut Context<F, H>) -> Result<()> {
@@ -45,9 +45,9 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// An operation that keeps its buffer until [`Context::wait_owned`]. If the handle is dropped, the operation keeps the buffer until the
+/// An operation that owns its buffer until [`Context::wait_owned`]. If the handle is dropped, the operation keeps the buffer until the
 /// context ends.
-#[must_use = "the buffer comes back by Context::wait_owned"]
+#[must_use = "Context::wait_owned returns the buffer"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnedHandle(u32);
 
@@ -63,7 +63,7 @@ pub struct Returned {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Carries out an operation on borrowed memory; returns when the memory is the caller's again. `&[u8]` and
+    /// Carries out an operation on borrowed memory; returns when the memory is free again. `&[u8]` and
     /// [`Pieces`](crate::vector::Pieces) are sent from, `&mut [u8]` and [`PiecesMut`](crate::vector::PiecesMut) are received into.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// one. Does not wait.
     ///
     /// # Errors
-    /// Those of the operation; the buffer comes back with the error.
+    /// Those of the operation; the error contains the buffer.
     pub fn start<M: Owned, O: Operation<M::Raw>>(
         &mut self,
         operation: O,
@@ -114,12 +114,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// [`Outcome::Posted`]: it ends later, and `request` is reported to [`HandlerSet::complete_request`] then.
     ///
     /// # Safety
-    /// Memory that is sent from stays readable, and nobody writes it; memory that is received into stays writable, and nobody else reads
-    /// or writes it: until this call returns [`Outcome::Done`] or an error, or the request is reported. Without a request the origin
-    /// counter tells.
+    /// Until this call returns [`Outcome::Done`] or an error, or the request is reported (without a request: the origin counter is bumped),
+    /// memory that is sent stays readable and nothing writes it, and memory that is received into stays writable and nothing else reads or
+    /// writes it.
     ///
     /// # Errors
-    /// Those of the operation; nothing was begun then.
+    /// Those of the operation; nothing was started then.
     #[inline]
     #[expect(unsafe_code, reason = "a raw entry point: the caller keeps the memory")]
     pub unsafe fn start_raw<M, O: Operation<M>>(
@@ -135,7 +135,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Returns the buffer and the result of an operation that has ended; otherwise its handle. Makes no progress.
     ///
     /// # Errors
-    /// A handle of another context.
+    /// [`Error::UnknownHandle`]: a handle of another context.
     pub fn try_owned(
         &mut self,
         handle: OwnedHandle,
@@ -165,12 +165,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Waits for what a call has started, unless it was complete at once.
+    /// Waits for an operation, unless it was complete at once.
     pub(super) fn wait_begun(&mut self, op: Option<u32>) -> Result<()> {
         op.map_or(Ok(()), |op| self.wait_op(op).0.map(|_| ()))
     }
 
-    /// Waits until the notice for a target counter, which may wait for a credit, has been sent to the owner of the memory.
+    /// Waits until the notice for a target counter, which may need a credit, was sent to the owner of the memory.
     pub(super) fn wait_notice_sent(&mut self, owner: crate::task::Endpoint) -> Result<()> {
         let owner = self.fabric.peer(owner)?;
         self.wait_sent(owner)

@@ -1,4 +1,4 @@
-//! `LAPI_Purge_totask` and `LAPI_Resume_totask`: giving up all operations with a peer, and starting again.
+//! `LAPI_Purge_totask` and `LAPI_Resume_totask`: ends all operations with a peer, and allows new ones.
 
 use crate::context::Context;
 use crate::error::Result;
@@ -12,9 +12,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// [`resume_totask`](Self::resume_totask). Does not wait. The target ends its side of them when it learns of it; operations that it
     /// started itself end with the same error.
     ///
-    /// What an operation has done is not undone. An owned or borrowed buffer comes back when nobody copies from it any more: at once in
-    /// most cases, and where the target is stopped in the middle of a copy, when it goes on or dies. Messages of the target whose data have
-    /// arrived, and which wait for their destination here, can still be accepted. Not to be used while a collective call is under way.
+    /// Effects of operations are not undone. An owned or borrowed buffer is returned when no task copies from it any more: usually at once,
+    /// but if the target is stopped in the middle of a copy, when it continues or dies. Messages of the target whose data have arrived, and
+    /// which wait for their destination here, can still be accepted. Not to be used while a collective call is under way.
     ///
     /// # Errors
     /// A target that the job does not have, a call inside a handler.
@@ -26,8 +26,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         engine.purge(target, fabric, handlers)
     }
 
-    /// Allows operations with `target` again. The target sees them after it has ended its side of the old ones, of which nothing is
-    /// reported any more.
+    /// Allows operations with `target` again. The target sees new operations after it has ended the old ones.
     ///
     /// # Errors
     /// An unknown target, a call inside a handler.

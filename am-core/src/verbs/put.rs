@@ -16,17 +16,16 @@ use crate::vector::Layout;
 /// The counters of a put, each optional.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PutOptions {
-    /// Bumped here when the source may be changed again (`org_cntr`).
+    /// Bumped here when the source may be changed (`org_cntr`).
     pub origin: Option<Counter>,
-    /// Bumped at the target when the bytes are in place (`tgt_cntr`). It belongs to the context that has exposed
-    /// the memory.
+    /// Bumped at the target when the bytes are stored (`tgt_cntr`). It belongs to the context that exposed the memory.
     pub target: Option<CounterName>,
-    /// Bumped here when the bytes are in place (`cmpl_cntr`).
+    /// Bumped here when the bytes are stored (`cmpl_cntr`).
     pub completion: Option<Counter>,
 }
 
 impl PutOptions {
-    /// The names of the counters at the target and, for the target's answer, here; and the end of the operation.
+    /// The counter at the target, the counter here that the target's answer bumps, and the end of the operation.
     #[inline]
     fn counters(&self, end: End) -> (u32, u32, End) {
         let end = End { origin: self.origin, completion: self.completion, ..end };
@@ -35,8 +34,7 @@ impl PutOptions {
 }
 
 /// A put (`LAPI_Put`), as a value: see [`Operation`]. With a layout of the memory at `to`, the local memory is
-/// [`Pieces`](crate::vector::Pieces), or a buffer with a layout of its own (`LAPI_Putv`). Piece by piece, the bytes of the one go into the
-/// blocks of the other.
+/// [`Pieces`](crate::vector::Pieces), or a buffer with a layout of its own (`LAPI_Putv`). The bytes of the pieces fill the blocks in order.
 ///
 /// # Errors
 /// When it is begun: a range that is not exposed for writing, a dead target, sides of different length.
@@ -49,15 +47,15 @@ pub struct Put<T = RemoteAddress> {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Writes `bytes` to `to` (`LAPI_Put`). Returns when `bytes` may be changed again. If this task has mapped the memory, they are in place
-    /// then; the target adds to its counter when it makes progress.
+    /// Writes `bytes` to `to` (`LAPI_Put`). Returns when `bytes` may be changed. If this task has mapped the memory, the bytes are stored
+    /// then; the target bumps its counter when it makes progress.
     ///
     /// # Errors
     /// A range that is not exposed for writing, a dead target, a call inside a handler.
     #[inline(always)]
     pub fn put(&mut self, to: RemoteAddress, bytes: &[u8], options: PutOptions) -> Result<()> {
         if !in_handler::is_unmarked() {
-            // What is to be refused is refused there, and the recorder is told.
+            // It checks the arguments, and records the call.
             return self.put_long(to, bytes, options);
         }
         let (Some(counter), None) = (options.target, options.completion) else {
@@ -71,7 +69,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.put_slowly(to, bytes, counter, options)
     }
 
-    /// Writes where the region is not known yet, or there was no credit, or in another way.
+    /// The slow path: the region is not known yet, there is no credit, or the memory is not mapped.
     #[inline(never)]
     fn put_slowly(
         &mut self,

@@ -1,4 +1,4 @@
-//! `LAPI_Qenv` and `LAPI_Senv`: facts and settings of a context, under LAPI's names.
+//! `LAPI_Qenv` and `LAPI_Senv`: values and settings of a context, under LAPI's names.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::fabric::{Fabric, Traffic};
 use crate::handler::HandlerSet;
 use crate::task::Endpoint;
 
-/// What a program can ask of a context, and in some cases set.
+/// A value that a program can query, and in some cases set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Query {
@@ -18,26 +18,26 @@ pub enum Query {
     NumTasks,
     /// This context's number in its task (LAPI's `instance_no`).
     Instance,
-    /// Contexts that a task may have (`MAX_PORTS`).
+    /// Maximum number of contexts of a task (`MAX_PORTS`).
     MaxPorts,
-    /// Bytes of the longest user header (`MAX_UHDR_SZ`).
+    /// Maximum bytes of a user header (`MAX_UHDR_SZ`).
     MaxUhdrSize,
-    /// Bytes of the longest user data (`MAX_DATA_SZ`).
+    /// Maximum bytes of user data (`MAX_DATA_SZ`).
     MaxDataSize,
     /// Bytes of a packet (`MAX_PKT_SZ`).
     MaxPacketSize,
-    /// Handlers that can be registered (`LOC_ADDRTBL_SZ`).
+    /// Maximum number of handlers (`LOC_ADDRTBL_SZ`).
     LocalAddressTableSize,
-    /// Packets that one task may have under way to another (`MAX_PKTS_OUT`).
+    /// Maximum number of packets in flight from one task to another (`MAX_PKTS_OUT`).
     MaxPacketsOut,
     /// Whether calls are checked (`ERROR_CHK`): always 1.
     ErrorCheck,
-    /// Seconds after which a wait for a counter ends with [`Error::TimedOut`] if nothing at all arrives (`TIMEOUT`); 0, the default, means
-    /// never. May be set.
+    /// Seconds after which a wait for a counter ends with [`Error::TimedOut`] if nothing arrives (`TIMEOUT`); 0, the default, means never.
+    /// Can be set.
     Timeout,
-    /// The least time-out (`MIN_TIMEOUT`).
+    /// The shortest time-out (`MIN_TIMEOUT`).
     MinTimeout,
-    /// The greatest time-out (`MAX_TIMEOUT`).
+    /// The longest time-out (`MAX_TIMEOUT`).
     MaxTimeout,
     /// The number of packets after which credits are returned without a message (`ACK_THRESHOLD`).
     AckThreshold,
@@ -69,42 +69,42 @@ const ELSEWHERE: [(&str, &str); 26] = [
     ("INTERRUPT_SET", "ask SharedContext::has_interrupts, and set SharedContext::set_interrupts"),
     ("QUERY_STATISTICS", "ask Context::statistics, or peer_statistics for one peer"),
     ("PRINT_STATISTICS", "print what Context::statistics returns"),
-    ("QUERY_SHM_STATISTICS", "statistics count every way alike: ask Context::statistics"),
+    ("QUERY_SHM_STATISTICS", "statistics cover all devices together: ask Context::statistics"),
     ("QUERY_LOCAL_SEND_STATISTICS", "ask Context::peer_statistics for the task itself"),
-    ("QUERY_SHM_ENABLED", "the fabric decides: `amrun info` says which way leads to whom"),
-    ("QUERY_SHM_NUM_TASKS", "the fabric decides: `amrun info` says which way leads to whom"),
-    ("QUERY_SHM_TASKS", "the fabric decides: `amrun info` says which way leads to whom"),
-    ("RCV_FIFO_SIZE", "a peer's packets have places of their own: MAX_PKTS_OUT times MAX_PKT_SZ bytes"),
-    ("BUF_CP_SIZE", "what fits into a packet is copied at the call: MAX_PKT_SZ"),
+    ("QUERY_SHM_ENABLED", "the fabric decides: `amrun info` shows how each task is reached"),
+    ("QUERY_SHM_NUM_TASKS", "the fabric decides: `amrun info` shows how each task is reached"),
+    ("QUERY_SHM_TASKS", "the fabric decides: `amrun info` shows how each task is reached"),
+    ("RCV_FIFO_SIZE", "each peer has its own receive slots: MAX_PKTS_OUT times MAX_PKT_SZ bytes"),
+    ("BUF_CP_SIZE", "data that fit into a packet are copied during the call: MAX_PKT_SZ"),
     ("MAX_ATOM_SIZE", "a sink or a gatherer takes blocks of any length"),
     ("NUM_REX_BUFS", "nothing is sent twice: the fabric is reliable"),
     ("REX_BUF_SZ", "nothing is sent twice: the fabric is reliable"),
-    ("EPOCH_NUM", "a region's generation and resume_totask tell old from new"),
+    ("EPOCH_NUM", "a region's generation and resume_totask distinguish old from new"),
     ("USE_THRESH", "LAPI itself ignored it"),
-    ("BULK_XFER", "the fabric chooses how a long message goes, by how its memory was registered"),
-    ("BULK_MIN_MSG_SIZE", "what fits into no packet is announced: MAX_PKT_SZ"),
-    ("RDMA_REMOTE_RCXT_AVAIL", "memory is reached by regions, not by contexts of an adapter"),
-    ("RDMA_REMOTE_RCXT_TOTAL", "memory is reached by regions, not by contexts of an adapter"),
+    ("BULK_XFER", "the fabric chooses the protocol of a long message from how its memory was registered"),
+    ("BULK_MIN_MSG_SIZE", "data that do not fit into a packet are announced: MAX_PKT_SZ"),
+    ("RDMA_REMOTE_RCXT_AVAIL", "memory is accessed by regions, not by contexts of an adapter"),
+    ("RDMA_REMOTE_RCXT_TOTAL", "memory is accessed by regions, not by contexts of an adapter"),
     ("RC_MAX_QP", "a connection is made at the first message and stays"),
     ("RC_QP_IN_USE", "a connection is made at the first message and stays"),
     ("RC_QP_USE_LRU", "a connection is made at the first message and stays"),
     ("RC_QP_USE_LMC", "a connection is made at the first message and stays"),
     ("RC_QP_INIT_SETUP", "a connection is made at the first message and stays"),
-    ("LIB_VERS", "the crate's version is the library's"),
-    ("PROTOCOL", "the fabric that the context was made with is the protocol"),
+    ("LIB_VERS", "the version is that of the crate"),
+    ("PROTOCOL", "the protocol is that of the context's fabric"),
 ];
 
 impl Query {
     /// The query with this name of LAPI's, as it is used in the environment or in an old program (`TASK_ID`).
     ///
     /// # Errors
-    /// A name of LAPI's that is answered elsewhere, or not at all, with the place or the reason; any other name.
+    /// [`Error::UnknownQuery`]: LAPI's name is answered elsewhere (the error says where) or not at all, or it is not a name of LAPI's.
     pub fn of_name(name: &str) -> Result<Self> {
         if let Some(query) = ALL.into_iter().find(|query| query.name() == name) {
             return Ok(query);
         }
         let elsewhere = ELSEWHERE.iter().find(|&&(known, _)| known == name);
-        let why = elsewhere.map_or("it is no name of LAPI's", |&(_, why)| why);
+        let why = elsewhere.map_or("it is not a name of LAPI's", |&(_, why)| why);
         Err(Error::UnknownQuery { name: name.to_owned(), why })
     }
 
@@ -130,13 +130,13 @@ impl Query {
     }
 }
 
-/// The traffic between this context and one other (`QUERY_STATISTICS`, for one peer).
+/// The traffic between this context and one other (`QUERY_STATISTICS` for one peer).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerStatistics {
     /// Packets sent to it.
     pub packets_sent: u64,
-    /// Packets that came from it and were handled.
+    /// Packets from it that were handled.
     pub packets_received: u64,
     /// Whether operations with it are under way.
     pub operations_under_way: bool,
@@ -147,7 +147,7 @@ pub struct PeerStatistics {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// A fact or setting (`LAPI_Qenv`).
+    /// Returns a value or setting (`LAPI_Qenv`).
     #[must_use]
     pub fn query(&self, query: Query) -> u64 {
         let limits = self.limits();
@@ -172,20 +172,20 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Changes a setting (`LAPI_Senv`).
     ///
     /// # Errors
-    /// A query that cannot be set, or a value out of range.
+    /// [`Error::Setting`]: the query cannot be set, or the value is out of range.
     pub fn set(&mut self, setting: Query, value: u64) -> Result<()> {
         let why = match setting {
             Query::Timeout if value <= TIMEOUT_MAX => {
                 self.timeout = (value > 0).then(|| Duration::from_secs(value));
                 return Ok(());
             }
-            Query::Timeout => "0 is no time-out, and a day the longest",
+            Query::Timeout => "0 means no time-out; the maximum is one day",
             Query::ErrorCheck if value == 1 => return Ok(()),
             Query::ErrorCheck => "calls are always checked",
             Query::MaxPacketSize | Query::MaxPacketsOut | Query::AckThreshold => {
-                "it is a setting of the whole job, given when that starts"
+                "it is a setting of the whole job, fixed when the job starts"
             }
-            _ => "it is a fact",
+            _ => "it is read-only",
         };
         Err(Error::Setting { name: setting.name(), value, why })
     }

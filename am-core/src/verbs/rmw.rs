@@ -11,14 +11,14 @@ use crate::handler::HandlerSet;
 use crate::in_handler;
 use crate::record::{self, Span};
 
-/// An rmw that was started: its result can be taken once.
+/// An rmw under way: its result can be taken once.
 #[must_use = "the result waits until it is taken"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct RmwHandle(pub(super) u32);
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Carries out `operation` on the word at `at` and returns the old value (`LAPI_Rmw`, whose `COMPARE_AND_SWAP` only tells whether it
-    /// replaced the value, that is, whether the old value is the expected one). For 32-bit words, the low halves of the operands are used.
+    /// Carries out `operation` on the word at `at` and returns the old value (`LAPI_Rmw`, whose `COMPARE_AND_SWAP` only returns whether it
+    /// replaced the value, that is, whether the old value was the expected one). For 32-bit words, the low halves of the operands are used.
     /// Makes progress, so that a program may wait for a lock by trying repeatedly.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.wait_op(op).0
     }
 
-    /// Starts `operation` on the word at `at`, and does not wait. `origin` is incremented when it is done; then
+    /// Starts `operation` on the word at `at` without waiting. `origin` is incremented when it is done; then
     /// [`rmw_result`](Self::rmw_result) returns the old value.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Like [`rmw`](Self::rmw), but does not return the old value, and does not wait. `origin` is incremented when it is done.
     ///
     /// # Errors
-    /// Those of [`rmw`](Self::rmw). What the owner refuses is reported by the next call that waits or probes.
+    /// Those of [`rmw`](Self::rmw). If the owner refuses it, the next call that waits or probes reports the error.
     pub fn rmw_nonfetching(
         &mut self,
         at: RemoteAddress,
@@ -75,7 +75,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let end = End { origin, ..End::held() };
         match self.engine.atomic(&mut self.fabric, at, width, operation, end)? {
             Begun::Ongoing(op) => Ok(RmwHandle(op)),
-            // Its result is kept, so it always has a number.
+            // The result is kept, so there is always a number.
             Begun::Done => Err(Error::UnknownHandle { handle: 0 }),
         }
     }

@@ -14,8 +14,8 @@ use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
 use crate::in_handler;
 
-/// Operations inside [`Context::scope`], on memory that is borrowed until the scope's end. The scope stands for the context meanwhile; the
-/// context itself is inaccessible, since the scope must wait on the context on which it began.
+/// Operations inside [`Context::scope`], on memory that is borrowed until the scope's end. The scope replaces the context meanwhile; the
+/// context itself is inaccessible, since the scope has to wait on it.
 #[derive(Debug)]
 pub struct Scope<'a, 'env, F: Fabric, H: HandlerSet> {
     context: &'a mut Context<F, H>,
@@ -26,8 +26,8 @@ pub struct Scope<'a, 'env, F: Fabric, H: HandlerSet> {
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Runs `body`, which may begin operations on memory borrowed for `'env`, and waits until all of them have ended.
     ///
-    /// If `body` unwinds, operations that no peer has accepted are withdrawn, copies by peers are waited for, and the task is marked as
-    /// failed so that its peers see it.
+    /// If `body` unwinds, operations that no peer has accepted are withdrawn, the scope waits for copies by peers, and the task is marked
+    /// as failed for its peers to see.
     ///
     /// # Errors
     /// A call inside a handler; the first error of an operation (all have ended then).
@@ -43,7 +43,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             self,
             |context, loans| body(&mut Scope { context, loans, ops: &ops }),
             |context, unwinds| {
-                // A forked copy of the task may unwind out of a scope that the task began: the operations are not the copy's.
+                // A forked copy of the task may unwind out of a scope of the task: the operations are not the copy's.
                 let unwinds = unwinds && !in_handler::is_copy();
                 if unwinds {
                     for &op in &*ops.borrow() {
@@ -51,7 +51,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                         engine.give_up(op, fabric, handlers);
                     }
                 }
-                // One by one: where a wait unwinds, the others are waited for by the next call.
+                // One at a time: if a wait unwinds, the next call waits for the others.
                 while let Some(op) = next() {
                     if let (Err(error), _) = context.wait_op(op) {
                         first_error.borrow_mut().get_or_insert(error);
