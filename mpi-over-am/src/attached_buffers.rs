@@ -13,7 +13,7 @@ use crate::context_id;
 use crate::error::{Error, Result};
 use crate::request_id::RequestId;
 
-/// Maximum overhead of a message in the attached buffer, beside its data (`MPI_BSEND_OVERHEAD`).
+/// Maximum overhead of a message in the attached buffer, besides its data (`MPI_BSEND_OVERHEAD`).
 pub const BSEND_OVERHEAD_BYTES: usize = 64;
 
 /// Messages begin at cache lines.
@@ -36,7 +36,7 @@ pub enum BufferOwner {
 pub enum SendBuffer {
     /// Owned by the library until it is detached.
     Owned(Vec<u8>),
-    /// Lent: the maker of the range has promised not to touch it until it is detached.
+    /// Lent: its maker has promised not to touch it until it is detached.
     Lent(RawBuffer),
     /// Allocated by the library as needed (`MPI_BUFFER_AUTOMATIC`).
     Automatic,
@@ -53,7 +53,7 @@ impl SendBuffer {
         }
     }
 
-    /// Whether it has no byte.
+    /// Whether it has 0 bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -78,12 +78,12 @@ pub(crate) struct AttachedBuffers {
     by_owner: BTreeMap<BufferOwner, AttachedBuffer>,
     /// The sessions of communicators, by their first context id.
     sessions: BTreeMap<u32, u64>,
-    /// Messages that were ever sent from any of them.
+    /// Number of messages sent from any of them so far.
     sent: u64,
 }
 
-// SAFETY: a message's piece is free only when its request is over (`free_oldest`). A buffer is leaked unless it is detached without a message in
-// it (`into_memory`).
+// SAFETY: a message's piece is free only when its request is complete (`free_oldest`). A buffer is leaked unless it is detached without a
+// message in it (`into_memory`).
 #[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
 unsafe impl Keeps for AttachedBuffers {}
 
@@ -115,12 +115,12 @@ impl AttachedBuffers {
         }
     }
 
-    /// The owners that have a buffer.
+    /// The owners of buffers.
     pub(crate) fn owners(&self) -> Vec<BufferOwner> {
         self.by_owner.keys().copied().collect()
     }
 
-    /// The buffer for a communicator's messages.
+    /// The owner whose buffer a communicator's messages use.
     pub(crate) fn owner_for(&self, context_id: u32) -> Option<BufferOwner> {
         let first = context_id - context_id % context_id::SPACES;
         let session = self.sessions.get(&first).copied().map(BufferOwner::Session);
@@ -130,7 +130,7 @@ impl AttachedBuffers {
             .find(|owner| self.by_owner.contains_key(owner))
     }
 
-    /// Where a message of `len` bytes is free in one piece, and where in the buffer that begins. `None` if no piece is as long.
+    /// A free contiguous piece for a message of `len` bytes, with its offset in the buffer. `None` if no piece is long enough.
     pub(crate) fn free_piece(&self, owner: BufferOwner, len: usize) -> Option<(usize, RawBuffer)> {
         let attached = self.by_owner.get(&owner)?;
         let start = attached.place(needed_bytes(len))?;
@@ -160,14 +160,14 @@ impl AttachedBuffers {
         self.by_owner.get(&owner).and_then(AttachedBuffer::oldest).map(|segment| segment.request)
     }
 
-    /// Frees the oldest message of a buffer, which has been sent.
+    /// Frees the oldest message of a buffer, which was sent.
     pub(crate) fn free_oldest(&mut self, owner: BufferOwner) {
         if let Some(attached) = self.by_owner.get_mut(&owner) {
             attached.in_use.pop_front();
         }
     }
 
-    /// Whether no message of a buffer up to this number is left.
+    /// Whether all messages of a buffer up to this number are gone.
     pub(crate) fn is_free_of(&self, owner: BufferOwner, until: u64) -> bool {
         let oldest = self.by_owner.get(&owner).and_then(AttachedBuffer::oldest);
         oldest.is_none_or(|oldest| oldest.number > until)
@@ -199,7 +199,7 @@ struct AttachedBuffer {
 #[derive(Debug)]
 struct Memory {
     bytes: RawBuffer,
-    /// What they are the bytes of; `None`: of memory that is lent. Not dropped with this: a message may be in it.
+    /// The vector that owns the bytes; `None` for lent memory. Not dropped with this value: a message may be in it.
     vector: Option<ManuallyDrop<KeptVec>>,
 }
 
@@ -209,7 +209,7 @@ struct Segment {
     start: usize,
     end: usize,
     request: RequestId,
-    /// Increases from message to message, over all buffers.
+    /// Increases from message to message, across all buffers.
     number: u64,
 }
 
@@ -227,7 +227,7 @@ impl AttachedBuffer {
         Self { memory, in_use: VecDeque::new() }
     }
 
-    /// Bytes in all.
+    /// Total bytes.
     fn len(&self) -> usize {
         self.memory.as_ref().map_or(0, |memory| memory.bytes.len())
     }
@@ -257,7 +257,7 @@ impl AttachedBuffer {
         };
         let (head, tail) = (oldest.start, newest.end);
         if newest.start >= head {
-            // Not wrapped around: after the newest, or at the front before the oldest.
+            // If not wrapped around: after the newest message, or at the front before the oldest.
             if needed <= len - tail { Some(tail) } else { (needed <= head).then_some(0) }
         } else {
             (needed <= head - tail).then_some(tail)

@@ -1,7 +1,7 @@
 //! Attributes: values that a program or a library attaches to communicators, windows and datatypes (MPI 5.0 section 7.7).
 //!
-//! A value is 64 bits: a pointer in C, or any number in Rust. Copying and deleting are closures that get the object's number in the layer
-//! above, so that one store serves Rust and C.
+//! A value is 64 bits: a pointer in C, or any number in Rust. Copy and delete callbacks are closures that get the object's number in the
+//! layer above, so that Rust and C share one implementation.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,7 +63,7 @@ impl Keyval {
         copy: impl Fn(u64, &Self, u64) -> Result<Option<u64>> + Send + Sync + 'static,
         delete: impl Fn(u64, &Self, u64) -> Result<()> + Send + Sync + 'static,
     ) -> Self {
-        // Relaxed: the number publishes nothing; it only has to be different each time.
+        // Relaxed: the number only has to be unique.
         let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
         Self(Arc::new(Inner { number, kind, copy: Box::new(copy), delete: Box::new(delete) }))
     }
@@ -86,7 +86,7 @@ impl Keyval {
         self.0.number
     }
 
-    /// What it is for.
+    /// The kind of object that it is for.
     #[must_use]
     pub fn kind(&self) -> ObjectKind {
         self.0.kind
@@ -122,15 +122,15 @@ impl fmt::Debug for Keyval {
 /// The attributes of one object. `object` in its calls is the object's number in the layer above.
 ///
 /// Callbacks may use the object, so an owner that keeps this value in a cell must not borrow it while they run. Therefore
-/// [`deletion`](Self::deletion) and the like return the callback, and the change is a separate call.
+/// [`deletion`](Self::deletion) and similar methods return the callback, and the change is a separate call.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
     values: Vec<(Keyval, u64)>,
 }
 
-/// The callback for an attribute that is to be deleted, with its value.
+/// The callback for an attribute that will be deleted, with its value.
 #[derive(Clone, Debug)]
-#[must_use = "the callback is still to be run"]
+#[must_use = "the callback has to be run"]
 pub struct Deletion {
     keyval: Keyval,
     value: u64,
@@ -140,7 +140,7 @@ impl Deletion {
     /// Runs the callback.
     ///
     /// # Errors
-    /// The callback's own: the attribute then stays.
+    /// The error of the callback; the attribute then stays.
     pub fn run(&self, object: u64) -> Result<()> {
         (self.keyval.0.delete)(object, &self.keyval, self.value)
     }
@@ -164,7 +164,7 @@ impl Attributes {
         Ok(self.values.iter().find(|(known, _)| known == keyval).map(|&(_, value)| value))
     }
 
-    /// Sets the value of a key. The caller has deleted an older value before ([`deletion`](Self::deletion)).
+    /// Sets the value of a key. The caller has already deleted an older value ([`deletion`](Self::deletion)).
     ///
     /// # Errors
     /// A key for another kind of object.
@@ -183,7 +183,7 @@ impl Attributes {
         Some(Deletion { keyval: keyval.clone(), value: *value })
     }
 
-    /// The keys, the last one set first: the order in which they are deleted (MPI 5.0 section 11.2.3).
+    /// The keys, last one set first: the order of deletion (MPI 5.0 section 11.2.3).
     #[must_use]
     pub fn keyvals(&self) -> Vec<Keyval> {
         self.values.iter().rev().map(|(keyval, _)| keyval.clone()).collect()
@@ -194,10 +194,10 @@ impl Attributes {
         self.values.retain(|(known, _)| known != keyval);
     }
 
-    /// The attributes of a duplicate, by the copy callbacks.
+    /// The attributes of a duplicate, from the copy callbacks.
     ///
     /// # Errors
-    /// That of a callback.
+    /// The error of a callback.
     pub fn duplicate(&self, object: u64) -> Result<Self> {
         let mut values = Vec::new();
         for (keyval, value) in &self.values {
@@ -216,7 +216,7 @@ pub enum PredefinedAttribute {
     TagUb,
     /// Rank of the host process; there is none (`MPI_HOST`).
     Host,
-    /// Who can do input and output: everybody (`MPI_IO`).
+    /// Ranks that can do input and output: all (`MPI_IO`).
     Io,
     /// Whether the clocks of all tasks agree: on one host they do (`MPI_WTIME_IS_GLOBAL`).
     WtimeIsGlobal,

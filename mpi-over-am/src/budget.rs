@@ -1,60 +1,58 @@
 //! The budget of early arrivals: how many bytes of each sender a receiver stores before their receives are posted.
 //!
-//! The receiver's memory is divided among the senders, and each sender limits itself to its part: it counts the bytes that it has sent
-//! eagerly, and learns from the receiver's reports how many of them have been received. A message beyond its part is announced instead. So
-//! no stop message is needed. When half of its part is used, a sender asks for a report; a header handler answers, so that the receiving
-//! program need not make a call.
+//! The receiver's memory is divided among the senders, and each sender limits itself to its part. It counts the bytes that it has sent
+//! eagerly, and the receiver reports how many of them were received. A message beyond the part is announced instead, so no stop message is
+//! needed. When half of its part is used, a sender asks for a report; a header handler answers at the receiver's next progress.
 //!
-//! A sender that does not keep to its part is detected by the receiver, which counts the stored bytes of each sender: it drops messages
-//! beyond the part, and reports an error that names the sender. Announced messages take little memory, and programs may begin many: their
-//! number has a limit of its own.
+//! The receiver counts the stored bytes of each sender. It drops messages beyond a sender's part, and reports an error that names the
+//! sender. Announced messages take little memory, and programs may begin many, so their number has a separate limit.
 //!
 //! An eager message costs the sender one addition and one comparison, and the receiver one addition.
 
-/// What a sender does with a message that would be sent eagerly.
+/// What to do with a message that is eligible for the eager protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// Send it eagerly; otherwise announce it.
     pub(crate) eager: bool,
-    /// Ask for a report as well.
+    /// Also ask for a report.
     pub(crate) ask: bool,
 }
 
-/// Maximum number of one sender's announced messages that wait for their receives.
+/// Maximum number of announced messages of one sender that wait for their receives.
 const ANNOUNCED_MAX: u32 = 1 << 20;
 
-/// What one task knows of another, in bytes since the start.
+/// One task's account of another, in bytes since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Peer {
-    /// Sent there eagerly.
+    /// Sent to it eagerly.
     sent: u64,
-    /// Beyond this value, [`Budget::charge`] has to check more closely.
+    /// If `sent` exceeds this, [`Budget::charge`] has to check further.
     attention_at: u64,
-    /// Received there, by its last report.
+    /// Received by it, according to its last report.
     reported: u64,
-    /// A report has been asked for.
+    /// A report was asked for.
     asked: bool,
-    /// Bytes that arrived eagerly from this peer and that the program has received.
+    /// Eager bytes of this peer that the program has received.
     received: u64,
-    /// Bytes that arrived eagerly from this peer and wait for their receives.
+    /// Eager bytes of this peer that wait for their receives.
     kept: u64,
-    /// Number of its announced messages that wait for their receives.
+    /// Number of announced messages of this peer that wait for their receives.
     announced: u32,
 }
 
-/// Both sides' accounts, one for each task.
+/// The accounts with each task, as sender and as receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// Bytes that this task may have at another.
+    /// Maximum bytes that this task may have unreceived at another task.
     window: u64,
-    /// Bytes that a message uses beside the buffer for its data.
+    /// Bytes that a message uses besides the buffer for its data.
     entry_bytes: u64,
     peers: Box<[Peer]>,
 }
 
 impl Budget {
-    /// Accounts with `num_tasks` tasks, each of which grants `bytes_max` bytes to all senders together. A message uses `entry_bytes` beside
-    /// the buffer for its data.
+    /// Accounts with `num_tasks` tasks, each of which grants `bytes_max` bytes to all senders together. A message uses `entry_bytes`
+    /// besides the buffer for its data.
     pub(crate) fn new(num_tasks: u32, bytes_max: u64, entry_bytes: u64) -> Self {
         let window = bytes_max / u64::from(num_tasks.max(1));
         let peer = Peer { attention_at: window / 2, ..Peer::default() };
@@ -87,7 +85,7 @@ impl Budget {
         is_charged
     }
 
-    /// Takes the last charge back: the message was not sent.
+    /// Takes back the last charge, of a message that was not sent.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_back(&mut self, task: u32, footprint: u64) {
@@ -96,7 +94,7 @@ impl Budget {
         }
     }
 
-    /// An eager message of `task` has been received by the program.
+    /// The program has received an eager message of `task`.
     #[inline(always)]
     pub(crate) fn received(&mut self, task: u32, footprint: u64) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
@@ -104,7 +102,7 @@ impl Budget {
         }
     }
 
-    /// Whether an eager message of `task` that came before its receive is within the sender's part; if so, counts it.
+    /// Whether an early eager message of `task` is within the sender's part; if so, counts it.
     #[inline(always)]
     #[must_use]
     pub(crate) fn keep(&mut self, task: u32, footprint: u64) -> bool {
@@ -117,13 +115,13 @@ impl Budget {
         is_within
     }
 
-    /// The program has received an eager message of `task` that was kept.
+    /// The program has received an early message of `task` that was kept.
     #[inline(always)]
     pub(crate) fn take(&mut self, task: u32, footprint: u64) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
             let taken = footprint + self.entry_bytes;
             peer.received += taken;
-            // It was counted when it came.
+            // It was counted when it arrived.
             peer.kept -= taken;
         }
     }
@@ -161,7 +159,7 @@ impl Budget {
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
         peer.reported = received.clamp(peer.reported, peer.sent);
         peer.asked = false;
-        // If nothing was received, the next question waits for an eighth of the window.
+        // If nothing was received, the next request for a report waits for an eighth of the window.
         let next = (peer.reported + self.window / 2).max(peer.sent + self.window / 8);
         peer.attention_at = next.min(peer.reported + self.window);
     }
@@ -171,7 +169,7 @@ impl Budget {
 #[inline(never)]
 fn look_closer(peer: &mut Peer, sent: u64, window: u64) -> Verdict {
     let eager = sent - peer.reported <= window;
-    // If everything was received, a question is useless.
+    // If everything was received, a request is useless.
     let ask = !peer.asked && peer.sent > peer.reported;
     peer.asked |= ask;
     peer.attention_at = if peer.asked { peer.reported + window } else { peer.attention_at };
@@ -208,7 +206,7 @@ mod tests {
     fn a_sender_that_does_not_keep_to_its_part_is_found() {
         let mut budget = Budget::new(2, 2000, 0);
         assert!((0..10).all(|_| budget.keep(1, 100)));
-        assert!(!budget.keep(1, 100) && budget.keep(0, 100), "the part of another sender is its own");
+        assert!(!budget.keep(1, 100) && budget.keep(0, 100), "another sender has its own part");
         budget.take(1, 100);
         assert!(budget.keep(1, 100) && !budget.keep(1, 1));
         assert!((0..ANNOUNCED_MAX).all(|_| budget.announce(1)));

@@ -1,7 +1,7 @@
 //! User memory that an operation holds beyond a call: this crate's only `unsafe`.
 //!
-//! A [`RawBytes`] or [`RawBuffer`] made here carries a promise: the memory stays alive, and the program leaves it alone, until
-//! the operation that holds it has ended. Each function says who keeps that promise.
+//! A [`RawBytes`] or [`RawBuffer`] made here is a promise: the memory stays live, and the program leaves it alone, until the operation that
+//! holds it has ended. Each function documents how that promise is kept.
 
 mod data;
 mod fields;
@@ -42,7 +42,7 @@ pub(crate) use window::{get, get_mapped, put, put_mapped, with_mapped_elements};
 use crate::error::{Error, Result};
 use mpi_datatype::Datatype;
 
-/// What can be sent and received: its bytes are all initialised, and any bytes make a value. Nobody has to implement it.
+/// Data that can be sent and received: all bytes are initialised, and any bytes are a valid value. Implemented for all such types.
 pub trait Datum: NoUninit + AnyBitPattern {}
 
 impl<T: NoUninit + AnyBitPattern> Datum for T {}
@@ -50,7 +50,7 @@ impl<T: NoUninit + AnyBitPattern> Datum for T {}
 /// The bytes of a slice to be sent.
 #[inline(always)]
 pub(crate) fn bytes_of<T: NoUninit>(data: &[T]) -> &[u8] {
-    // SAFETY: `NoUninit` says that every byte of a `T` is initialised; the bytes are borrowed as long as `data` is; a slice is
+    // SAFETY: `NoUninit` means that every byte of a `T` is initialised; the bytes are borrowed as long as `data` is; a slice is
     // no longer than isize::MAX bytes, and bytes have no alignment.
     unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
 }

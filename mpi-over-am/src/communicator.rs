@@ -1,4 +1,4 @@
-//! Communicators: who talks to whom, and which messages are theirs.
+//! Communicators: groups of tasks with their own message space.
 
 mod agree;
 mod cartesian;
@@ -33,51 +33,51 @@ use crate::turn::Turn;
 pub use create::{PendingCommunicator, SplitType};
 pub use state_of::ANY_RANK;
 
-/// A group of tasks with a message space of its own (MPI 5.0 chapter 7); or, as an *inter-communicator*, two of them that talk
-/// to each other.
+/// A group of tasks with a message space of its own (MPI 5.0 chapter 7); or, as an *inter-communicator*, two groups that communicate with
+/// each other.
 ///
-/// All calls borrow it shared. Clones are handles on the same communicator. Calls that send take tags
+/// All calls take `&self`. Clones are handles on the same communicator. Calls that send take tags
 /// from 0 to [`TAG_UB`](crate::TAG_UB).
 #[derive(Debug)]
 pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
-    /// The first field, since the compiler complains of the first.
+    /// The first field, so that the compiler names it first in its errors.
     _mark: L::Mark,
     shared: Arc<L::Cell<State<F>>>,
-    /// The context id of point-to-point messages; those of the other spaces follow.
+    /// The context id of point-to-point messages; those of the other spaces follow it.
     context_id: u32,
     rank: u32,
     size: u32,
-    /// Peers below this rank are the tasks with the same numbers: all of the world's.
+    /// Ranks below this have the task of the same number. For the world, all ranks.
     direct: u32,
-    /// How many ranks messages can go to: of an inter-communicator, those of the other group.
+    /// Number of ranks that messages can be sent to; for an inter-communicator, those of the other group.
     peers: u32,
     common: Arc<Common<F, L>>,
 }
 
-/// What all handles on a communicator have in common.
+/// Shared by all handles on a communicator.
 #[derive(Debug)]
 struct Common<F: Fabric, L: LockPolicy> {
     shared: Weak<L::Cell<State<F>>>,
     context_id: u32,
     group: Group,
-    /// Of an inter-communicator.
+    /// Only for an inter-communicator.
     other: Option<OtherSide<F, L>>,
     topology: Option<Topology>,
     properties: Properties<L>,
 }
 
-/// What an inter-communicator has more than others.
+/// The additional state of an inter-communicator.
 #[derive(Debug)]
 struct OtherSide<F: Fabric, L: LockPolicy> {
     group: Group,
-    /// The tasks of this side among themselves.
+    /// A communicator of this side's tasks.
     local: Communicator<F, L>,
 }
 
-/// A turn with the state that is not given up.
+/// A turn that is not given up before it ends.
 pub(crate) type Brief<'a, F, L> = <<L as LockPolicy>::Cell<State<F>> as StateCell<State<F>>>::Brief<'a>;
 
-/// What a new communicator starts with.
+/// The initial state of a new communicator.
 #[derive(Debug)]
 struct Beginnings<F: Fabric, L: LockPolicy> {
     other: Option<OtherSide<F, L>>,
@@ -108,7 +108,7 @@ impl<F: Fabric, L: LockPolicy> Clone for Communicator<F, L> {
 }
 
 impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
-    /// The context id may rest. What is still under way on it goes on.
+    /// Releases the context id. Operations under way continue.
     fn drop(&mut self) {
         if let Some(shared) = self.shared.upgrade()
             && let Ok(mut state) = Turn::<F, L>::enter(&*shared)
@@ -120,12 +120,12 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
     }
 }
 
-/// A turn where the environment is being made, and no other call can be in one.
+/// A turn while the environment is being made, when no other call can have one.
 fn first_turn<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>) -> Turn<'_, F, L> {
     Turn::enter(shared).expect("an environment that is being made has no other call")
 }
 
-// SAFETY: what it starts is in the table of requests, which gives memory back when the operation is over, and leaks it if it never is.
+// SAFETY: its operations are in the table of requests, which returns memory when the operation is complete, and leaks it otherwise.
 #[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
 unsafe impl<F: Fabric, L: LockPolicy> Keeps for Communicator<F, L> {}
 
@@ -187,14 +187,14 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// This task's rank (of an inter-communicator: in its own group).
+    /// This task's rank (for an inter-communicator, in its own group).
     #[inline]
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// How many ranks there are (of an inter-communicator: in this task's group).
+    /// Number of ranks (for an inter-communicator, in this task's group).
     #[inline]
     #[must_use]
     pub fn size(&self) -> u32 {
@@ -204,7 +204,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The shared state, for one call.
     ///
     /// # Errors
-    /// The call comes from inside another one, or after the end, or an earlier call has left an error.
+    /// A call inside another call, or after finalize; the deferred error of an earlier call.
     #[inline(always)]
     pub(crate) fn state(&self) -> Result<Turn<'_, F, L>> {
         let mut state = Turn::enter(&*self.shared)?;
@@ -212,29 +212,29 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(state)
     }
 
-    /// The shared state for the shortest way of a call, in a turn that is not given up; `None` where [`state`](Self::state) would fail.
+    /// Like [`state`](Self::state), for the short path of a call: a turn that is not given up. `None` if `state` would fail.
     #[inline(always)]
     pub(crate) fn state_briefly(&self) -> Option<Brief<'_, F, L>> {
         let state = self.shared.enter_briefly()?;
         if state.needs_attention() { None } else { Some(state) }
     }
 
-    /// The shared state, for what must happen also after errors: ending operations. `None` inside another call.
+    /// The shared state, for ending operations even after errors. `None` inside another call.
     pub(crate) fn state_to_end(&self) -> Option<Turn<'_, F, L>> {
         Turn::enter(&*self.shared).ok()
     }
 
-    /// A handle on the state, for what outlives this one.
+    /// A handle on the state, which may outlive this communicator.
     pub(crate) fn handle_on_state(&self) -> Arc<L::Cell<State<F>>> {
         Arc::clone(&self.shared)
     }
 
-    /// Which environment it belongs to.
+    /// The address that identifies its environment.
     pub(crate) fn state_address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    /// What a message to rank `dest` carries, and where it goes.
+    /// The envelope of a message to rank `dest`, and its destination.
     ///
     /// # Errors
     /// [`Error::UnknownRank`], [`Error::TagOutOfRange`].
@@ -245,13 +245,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Route { task, destination: dest, envelope })
     }
 
-    /// The task of a rank, if that is known.
+    /// The task of a rank, if it exists.
     #[inline(always)]
     pub(crate) fn task_now(&self, rank: u32) -> Option<TaskId> {
         if rank < self.direct { Some(TaskId(rank)) } else { self.known_task(rank) }
     }
 
-    /// Like [`route`](Self::route), for messages of the program; `None` where that fails.
+    /// Like [`route`](Self::route), for messages of the program; `None` if that fails.
     #[inline(always)]
     pub(crate) fn route_now(&self, dest: u32, tag: i32) -> Option<Route> {
         let task = self.task_now(dest)?;
@@ -259,7 +259,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (tag >= 0).then_some(Route { task, destination: dest, envelope })
     }
 
-    /// What a receive from `source` looks for.
+    /// The pattern of a receive from `source`.
     ///
     /// # Errors
     /// [`Error::UnknownRank`], [`Error::TagOutOfRange`].
@@ -277,7 +277,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Pattern::new(self.context_id_of(space), source, tag))
     }
 
-    /// Like [`pattern`](Self::pattern), for messages of the program; `None` where that fails.
+    /// Like [`pattern`](Self::pattern), for messages of the program; `None` if that fails.
     #[inline(always)]
     pub(crate) fn pattern_now(&self, source: Source, tag: Tag) -> Option<Pattern> {
         let (Source::Rank(source), Tag::Is(tag)) = (source, tag) else {
@@ -302,7 +302,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Some(Pattern::new(self.context_id_of(Space::PointToPoint), source, tag))
     }
 
-    /// Whether a context id is one of this communicator's.
+    /// Whether a context id belongs to this communicator.
     #[must_use]
     pub fn has_context_id(&self, context_id: u32) -> bool {
         self.context_id == context_id - context_id % context_id::SPACES
@@ -313,7 +313,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         ContextId(self.context_id + space as u32)
     }
 
-    /// The task that messages to this rank go to.
+    /// The task of a rank.
     ///
     /// # Errors
     /// [`Error::UnknownRank`].

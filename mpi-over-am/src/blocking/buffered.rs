@@ -12,7 +12,7 @@ use crate::protocol::start_send;
 use crate::state::State;
 use crate::turn::Turn;
 
-/// Sends a message from the attached buffer. Completes whatever the receiver does.
+/// Sends a message from the attached buffer. Completes independently of the receiver.
 ///
 /// # Errors
 /// [`Error::NoBuffer`], [`Error::BufferExhausted`], what am-core reports.
@@ -58,7 +58,7 @@ fn send_filled<F: Fabric>(
     }
     let mut piece = state.handlers().attached.free_piece(owner, len);
     if piece.is_none() {
-        // Messages may have gone of which this task has not heard yet.
+        // Messages may have been sent whose end was not seen yet.
         state.take_in()?;
         state.handlers().free_what_has_gone(owner);
         piece = state.handlers().attached.free_piece(owner, len);
@@ -70,7 +70,7 @@ fn send_filled<F: Fabric>(
     Ok(())
 }
 
-/// Waits until all messages have gone from a buffer.
+/// Waits until all messages of a buffer were sent.
 ///
 /// # Errors
 /// An error of progress, and the first error of the messages.
@@ -79,7 +79,7 @@ pub(crate) fn flush<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>, owner:
     while let Some(request) = state.handlers().attached.oldest(owner) {
         state.wait_over(request)?;
         let handlers = state.handlers();
-        // Another thread may have freed its piece meanwhile.
+        // Another thread may have freed it meanwhile.
         if handlers.attached.oldest(owner) == Some(request) {
             result = result.and(handlers.requests.take(request).map(|_| ()));
             handlers.attached.free_oldest(owner);
@@ -88,7 +88,7 @@ pub(crate) fn flush<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>, owner:
     result
 }
 
-/// Waits until all messages have gone from a buffer, and gives its memory back; `None` if there is none.
+/// Waits until all messages of a buffer were sent, and returns its memory; `None` if there is no buffer.
 ///
 /// # Errors
 /// Those of [`flush`]; the buffer then stays attached.

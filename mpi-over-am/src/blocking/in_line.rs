@@ -1,5 +1,5 @@
-//! A blocking receive from one rank, where nothing else waits for a message: it takes a short eager message as it lies in the sender's
-//! ring, past the queues and the table of requests.
+//! A blocking receive from one rank while nothing else waits for a message: it takes a short eager message from the sender's ring, without
+//! the queues and the table of requests.
 
 use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
@@ -12,8 +12,8 @@ use crate::matching::Pattern;
 use crate::state::State;
 use crate::status::Status;
 
-/// Receives the next message of `source` in line, if it is the one that `pattern` asks for and fits. `None`: nothing has happened, and the
-/// receive is posted as any other.
+/// Receives the next message of `source` in line, if it matches `pattern` and fits. `None`: nothing has happened, and the receive has to be
+/// posted.
 #[inline(always)]
 pub(crate) fn receive_in_line<F: Fabric>(
     state: &mut State<F>,
@@ -22,7 +22,7 @@ pub(crate) fn receive_in_line<F: Fabric>(
     buffer: RawBuffer,
 ) -> Option<Status> {
     let handlers = state.context.handlers();
-    // An earlier receive may want the message, and an earlier message may be the one that is wanted.
+    // An earlier receive may match the message, or this receive may match an earlier message.
     if handlers.requests.posted() != 0 || !handlers.early.is_empty() || !handlers.completions.are_plain() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Calls that return when their message has gone or come: a start, and a wait in the call's turn.
+//! Blocking calls: a start, and a wait in the call's turn.
 
 mod buffered;
 mod in_line;
@@ -25,10 +25,10 @@ use in_line::receive_in_line;
 
 pub(crate) use buffered::{detach, flush, send_buffered, send_buffered_data};
 
-/// Sends elements in any mode but the buffered one. When this returns or unwinds, nothing uses them any more.
+/// Sends elements in any mode but the buffered one. When this returns or unwinds, nothing uses the elements any more.
 ///
 /// # Errors
-/// What am-core and progress report.
+/// An error of am-core, or of progress.
 #[inline]
 pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
@@ -66,7 +66,7 @@ pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
     send(state, mode, route, Borrowed(bytes)).map(|_| ())
 }
 
-/// Whether other threads, or collectives under way, go on while the send waits. am-core's own wait would stop them.
+/// Whether other threads, or collectives under way, must proceed while the send waits. am-core's own wait would block them.
 #[inline(always)]
 fn gives_turn_up<F: Fabric, L: LockPolicy>(state: &Turn<'_, F, L>, mode: Mode) -> bool {
     L::takes_turns() || mode == Mode::Synchronous || !state.schedules.is_empty()
@@ -84,10 +84,10 @@ fn send_raw_and_wait<F: Fabric, L: LockPolicy>(
     wait_for_send(state, request)
 }
 
-/// Receives, and returns when the message is there. `source` is the one task that it can come from, if that is known.
+/// Receives, and returns when the message has arrived. `source` is the only possible sender, if known.
 ///
 /// # Errors
-/// The operation's own; an error of progress.
+/// The operation's error; an error of progress.
 #[inline(always)]
 pub(crate) fn receive<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
@@ -96,14 +96,14 @@ pub(crate) fn receive<F: Fabric, L: LockPolicy>(
     buffer: RawBuffer,
 ) -> Result<Status> {
     if L::takes_turns() {
-        // Several threads may be in a receive that waits.
+        // Several threads may be in a blocking receive.
         let request = start_receive(state, Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) });
         return wait_here(state, request);
     }
     receive_in_one_turn(state, source, pattern, buffer).map_err(|error| *error)
 }
 
-/// Like [`receive`], in a turn that no other thread wants. Boxed, the error leaves the status in registers.
+/// Like [`receive`], in a turn that no other thread wants. The error is boxed, so that the status stays in registers.
 ///
 /// # Errors
 /// Those of [`receive`].
@@ -114,7 +114,7 @@ pub(crate) fn receive_in_one_turn<F: Fabric>(
     pattern: Pattern,
     buffer: RawBuffer,
 ) -> std::result::Result<Status, Box<Error>> {
-    // No closure: the compiler would call it, and the status would go through memory.
+    // Not a closure: the compiler would not inline it, and the status would go through memory.
     if let Some(source) = source
         && let Some(status) = receive_in_line(state, source, &pattern, buffer)
     {
@@ -136,7 +136,7 @@ fn post_and_wait<F: Fabric>(
     }
 }
 
-/// Like [`receive`], of elements.
+/// Like [`receive`], for elements.
 ///
 /// # Errors
 /// Those of [`receive`].
@@ -156,10 +156,10 @@ pub(crate) fn receive_data<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// Sends elements and receives, in whatever order the two messages go.
+/// Sends and receives elements, with the two messages in any order.
 ///
 /// # Errors
-/// As for both.
+/// Those of [`send_data`] and [`receive_data`].
 pub(crate) fn send_receive_data<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     route: &Route,
@@ -167,7 +167,7 @@ pub(crate) fn send_receive_data<F: Fabric, L: LockPolicy>(
     (source, pattern): (Option<TaskId>, Pattern),
     data: &RecvData,
 ) -> Result<Status> {
-    // A message that goes now leaves a receive that only waits: the shortest way of both.
+    // If the message can be sent at once, only the receive waits: the shortest path of both.
     if let (Some(bytes), Some(buffer)) = (out.as_bytes(), data.as_buffer())
         && buffer::with_slice(bytes, |bytes| try_send(state, route, bytes))
     {
@@ -192,10 +192,10 @@ pub(super) fn wait_for_send<F: Fabric, L: LockPolicy>(
     if request == RequestId::ENDED_SEND { Ok(()) } else { wait_here(state, request).map(|_| ()) }
 }
 
-/// Waits for an operation whose memory is lent for this call: nothing uses it when this returns, or unwinds.
+/// Waits for an operation whose memory is lent for this call: nothing uses the memory when this returns or unwinds.
 ///
 /// # Errors
-/// The operation's own; an error of progress.
+/// The operation's error; an error of progress.
 pub(crate) fn wait_here<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     request: RequestId,
@@ -210,7 +210,7 @@ pub(crate) fn wait_here<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// Ends an operation when it is dropped, if a call has not got so far.
+/// Ends an operation when it is dropped, if the call did not complete it.
 struct Abandon<'t, 'a, F: Fabric, L: LockPolicy> {
     state: &'t mut Turn<'a, F, L>,
     request: Option<RequestId>,

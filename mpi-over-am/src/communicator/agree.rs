@@ -1,4 +1,4 @@
-//! How calls wait, and what two tasks arrange between themselves.
+//! How calls wait, and how two tasks agree.
 
 use am_core::buffer::RemoteAddress;
 use am_core::fabric::{AtomicOp, Fabric, Width};
@@ -15,7 +15,7 @@ use crate::protocol;
 use crate::request_id::RequestId;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Makes progress until `done` says so ([`Turn::wait_for`](crate::turn::Turn::wait_for)).
+    /// Makes progress until `done` returns true ([`Turn::wait_for`](crate::turn::Turn::wait_for)).
     ///
     /// # Errors
     /// An error of progress.
@@ -23,11 +23,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.state()?.wait_for(done)
     }
 
-    /// Repeats `attempt` until it returns a value, for conditions whose change wakes no sleeper. Between attempts it makes progress, since
-    /// the condition may depend on an answer of this task, and lets other threads have their turns.
+    /// Repeats `attempt` until it returns a value, for conditions whose change does not wake a sleeper. Between attempts it makes progress,
+    /// since the condition may depend on an answer of this task, and lets other threads have their turns.
     ///
     /// # Errors
-    /// What the attempt returns; an error of progress.
+    /// The error of `attempt`; an error of progress.
     pub(crate) fn try_until<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         loop {
             if let Some(found) = attempt()? {
@@ -41,7 +41,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Executes an atomic operation on a word of another task. Makes progress, but only now and then if the word is mapped.
+    /// Executes an atomic operation on a word of another task. Makes progress, less often if the word is mapped.
     ///
     /// # Errors
     /// Those of [`Context::rmw`].
@@ -76,7 +76,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         found
     }
 
-    /// Waits until the operation is over.
+    /// Waits until the operation is complete.
     pub(crate) fn wait_over(&self, request: RequestId) -> Result<()> {
         self.state()?.wait_over(request)
     }
@@ -101,6 +101,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if status.len() == room {
             return Ok(());
         }
-        Err(Error::Protocol { peer, what: "a list of another length than it announced" })
+        Err(Error::Protocol { peer, what: "a list with another length than announced" })
     }
 }

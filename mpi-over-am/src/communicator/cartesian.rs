@@ -11,16 +11,16 @@ use crate::policy::LockPolicy;
 use crate::topology::{Cartesian, Topology};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A communicator whose first tasks are a grid (`MPI_Cart_create`); `None` for the others, and for all if a size is 0, which is
-    /// a grid of no task. Collective.
+    /// A communicator of the first tasks, as a grid (`MPI_Cart_create`); `None` for the other tasks, and for all if a size is 0.
+    /// Collective.
     ///
     /// # Errors
-    /// A grid of more tasks than there are; an inter-communicator; those of [`Cartesian::new`].
+    /// A grid of more tasks than the communicator has; an inter-communicator; those of [`Cartesian::new`].
     pub fn create_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<Self>> {
         self.start_cartesian(dimensions, periods)?.map_or(Ok(None), PendingCommunicator::wait_for_part)
     }
 
-    /// Starts a [`create_cartesian`](Self::create_cartesian); `None` for a grid of no task.
+    /// Starts a [`create_cartesian`](Self::create_cartesian); `None` for an empty grid.
     pub(crate) fn start_cartesian(
         &self,
         dimensions: &[u32],
@@ -66,14 +66,14 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The slice of the grid through this task along the dimensions that remain (`MPI_Cart_sub`). Collective.
     ///
     /// # Errors
-    /// The communicator is no grid; another number of choices than of dimensions.
+    /// The communicator is not a grid; the number of choices is not that of the dimensions.
     pub fn sub_cartesian(&self, remains: &[bool]) -> Result<Self> {
         let Slice { grid, color, key } = self.slice(remains)?;
         let part = self.split(Some(color), key)?.expect("a colour was given");
         Ok(part.with_topology(Topology::Cartesian(Arc::new(grid))))
     }
 
-    /// What [`sub_cartesian`](Self::sub_cartesian) makes, and by which split.
+    /// The result of [`sub_cartesian`](Self::sub_cartesian), and its split.
     pub(crate) fn slice(&self, remains: &[bool]) -> Result<Slice> {
         let grid = self.cartesian()?;
         if remains.len() != grid.dimensions().len() {
@@ -106,7 +106,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// A part of a grid, and the split of its tasks that it comes of.
+/// A part of a grid, and the split of tasks that makes it.
 #[derive(Debug)]
 pub(crate) struct Slice {
     pub(crate) grid: Cartesian,

@@ -1,7 +1,7 @@
 //! New communicators of one group (MPI 5.0 section 7.4.2).
 //!
-//! One member takes a context id of its own ([`crate::context_id`]) and tells the others with a note, so a duplicate costs one short
-//! message to each member and no agreement; therefore it can complete in the background.
+//! One member allocates a context id ([`crate::context_id`]) and sends it to the others in a note. So a duplicate costs one short message
+//! to each member, and can complete in the background.
 
 use std::sync::Arc;
 
@@ -21,22 +21,21 @@ use crate::state::State;
 use crate::tag;
 use crate::topology::Topology;
 
-/// By what [`Communicator::split_type`] splits (MPI 5.0 section 7.4.2).
+/// The criterion of [`Communicator::split_type`] (MPI 5.0 section 7.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SplitType {
     /// Tasks that can share memory: those of one host (`MPI_COMM_TYPE_SHARED`).
     Shared,
-    /// Tasks that share the resource that the hint `mpi_hw_resource_type` names (`MPI_COMM_TYPE_HW_GUIDED`):
-    /// `mpi_shared_memory` is known.
+    /// Tasks that share the resource in the hint `mpi_hw_resource_type` (`MPI_COMM_TYPE_HW_GUIDED`); `mpi_shared_memory` is supported.
     HardwareGuided,
-    /// Tasks that share the next smaller resource (`MPI_COMM_TYPE_HW_UNGUIDED`): none is known.
+    /// Tasks that share the next smaller resource (`MPI_COMM_TYPE_HW_UNGUIDED`); none is supported.
     HardwareUnguided,
-    /// As guided, and by the hint `mpi_pset_name` (`MPI_COMM_TYPE_RESOURCE_GUIDED`).
+    /// Like `HardwareGuided`, also by the hint `mpi_pset_name` (`MPI_COMM_TYPE_RESOURCE_GUIDED`).
     ResourceGuided,
 }
 
 impl SplitType {
-    /// The colour of the tasks on `host` for this type; `None` if no such resource is known.
+    /// The colour of the tasks on `host` for this type; `None` if the resource is not supported.
     ///
     /// # Errors
     /// An invalid key of a hint.
@@ -55,31 +54,31 @@ impl SplitType {
     }
 }
 
-/// Notes about new communicators that all members of a parent make, in the order of the calls.
+/// Notes about communicators that all members of a parent create, in the order of the calls.
 const BY_ALL: i32 = -1;
 /// The context id of notes about communicators without a parent. No communicator has it.
 const WITHOUT_PARENT: u32 = u32::MAX;
 
 /// A duplicate that is being made (`MPI_Comm_idup`).
 #[derive(Debug)]
-#[must_use = "the communicator comes by a wait"]
+#[must_use = "a wait returns the communicator"]
 pub struct PendingCommunicator<F: Fabric, L: LockPolicy> {
     parent: Communicator<F, L>,
     request: RequestId,
     slot: Slot,
-    /// Its tasks, and those of the other side; `None` if this task is not among them.
+    /// Its group, and the other side's; `None` if this task is not a member.
     groups: Option<(Group, Option<Group>)>,
     beginnings: Beginnings<F, L>,
 }
 
 impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
-    /// The operation, to be waited for among others. Afterwards [`wait`](Self::wait) does not wait any more.
+    /// The operation, so that it can be waited for among others. After it, [`wait`](Self::wait) returns at once.
     #[must_use]
     pub fn request(&self) -> RequestId {
         self.request
     }
 
-    /// Makes progress; whether the communicator is ready.
+    /// Makes progress; returns whether the communicator is ready.
     ///
     /// # Errors
     /// An error of progress.
@@ -87,27 +86,26 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
         if self.slot.get().is_some() {
             return Ok(true);
         }
-        // Without running the program's operators: the layer above calls this while it has its own tables borrowed.
+        // Does not run operators of the program: the layer above calls this while its own tables are borrowed.
         State::is_over_after_progress(&mut *self.parent.state()?, self.request)
     }
 
     /// Waits for the communicator.
     ///
     /// # Errors
-    /// An error of progress, and then there is none; all context ids are in use.
+    /// An error of progress; all context ids are in use. There is no communicator then.
     pub fn wait(self) -> Result<Communicator<F, L>> {
         self.wait_for_part()?.ok_or_else(not_there)
     }
 
-    /// Like [`wait`](Self::wait); `None` where this task is not in it.
+    /// Like [`wait`](Self::wait); `None` if this task is not a member.
     pub(crate) fn wait_for_part(self) -> Result<Option<Communicator<F, L>>> {
         self.parent.wait_over(self.request)?;
         self.parent.state()?.handlers().requests.forget(self.request);
         self.begin_part()
     }
 
-    /// The communicator, after [`is_over`](Self::is_over) has returned true; for callers that wait for the [`request`](Self::request) by
-    /// other means.
+    /// The communicator, when [`is_over`](Self::is_over) has returned true or a wait for the [`request`](Self::request) has ended.
     ///
     /// # Errors
     /// It is not ready; all context ids are in use.
@@ -115,7 +113,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
         self.begin_part()?.ok_or_else(not_there)
     }
 
-    /// Like [`begin`](Self::begin); `None` where this task is not in it.
+    /// Like [`begin`](Self::begin); `None` if this task is not a member.
     pub(crate) fn begin_part(self) -> Result<Option<Communicator<F, L>>> {
         let &words = self.slot.get().ok_or_else(not_there)?;
         let Some(groups) = self.groups else { return Ok(None) };
@@ -132,7 +130,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Collective; hints are not copied.
     ///
     /// # Errors
-    /// That of a callback; the death of a task.
+    /// The error of a callback; the death of a task.
     pub fn dup(&self) -> Result<Self> {
         self.idup()?.wait()
     }
@@ -158,7 +156,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// Those of [`dup`](Self::dup).
     pub fn idup_with_info(&self, info: &Info) -> Result<PendingCommunicator<F, L>> {
-        // The note is sent or awaited even after an error, so that the others get it and later notes reach their readers.
+        // The note is sent or awaited even after an error, so that the other tasks get it and later notes are not confused with it.
         let (request, slot) = self.start_agreement()?;
         let attributes = match self.attributes_for_duplicate() {
             Ok(attributes) => attributes,
@@ -187,12 +185,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Beginnings { error_handler: self.error_handler(), ..Beginnings::default() }
     }
 
-    /// The leader takes numbers and sends them to all others, which start to wait for them.
+    /// The leader allocates numbers and sends them to the other tasks, which start to wait for them.
     fn start_agreement(&self) -> Result<(RequestId, Slot)> {
         let own = self.group();
         let remote = self.remote_group().unwrap_or(Group::EMPTY);
         let leader = own.tasks().chain(remote.tasks()).min_by_key(|task| {
-            // The lower one of the two first ranks.
+            // The leader has the lower task number of the two first ranks.
             let is_first = own.rank_of(*task) == Some(0) || remote.rank_of(*task) == Some(0);
             (!is_first, task.0)
         });
@@ -200,7 +198,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_telling(leader, own.tasks().chain(remote.tasks()), (self.context_id, BY_ALL))
     }
 
-    /// The leader takes numbers and sends them to the others, which start to wait for them. A task that gets no numbers waits for nothing.
+    /// Sends the leader's numbers to the other tasks, which start to wait for them. A task that gets no numbers does not wait.
     fn start_telling(
         &self,
         leader: TaskId,
@@ -224,12 +222,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let request = state.handlers().requests.insert(true);
         state.handlers().requests.end(request, None);
         let slot = Slot::default();
-        // It is filled once.
+        // Filled once.
         let _ = slot.set(words);
         Ok((request, slot))
     }
 
-    /// The new communicator, with known numbers: of one group, or with a remote group of two.
+    /// The new communicator with known numbers: of one group, or with a remote group.
     pub(super) fn begin(
         &self,
         [number, local_number]: Words,
@@ -253,8 +251,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Self::new(&self.shared, number, group, rank, Beginnings { other, ..beginnings }))
     }
 
-    /// Starts a communicator of some of the tasks of this one, which is not an inter-communicator; all of its tasks call this with
-    /// the same group.
+    /// Starts a communicator of some tasks of this one, which is not an inter-communicator. All of its tasks call this with the same group.
     pub(crate) fn start_with(
         &self,
         group: Group,
@@ -268,7 +265,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// A communicator of the tasks of `group` (`MPI_Comm_create`). Collective; `None` for tasks that are not in it. Groups of different
-    /// tasks may differ if they do not overlap. Of an inter-communicator: each side names some of its own tasks; if one side names none,
+    /// tasks may differ if they do not overlap. For an inter-communicator, each side passes some of its own tasks; if one side passes none,
     /// there is no communicator.
     ///
     /// # Errors
@@ -299,8 +296,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Err(Error::refused(ErrorClass::Group, call, what, i64::from(outside)))
     }
 
-    /// A communicator of the tasks of `group`, which all call this, and no others (`MPI_Comm_create_group`). `None` for a task that calls
-    /// it without being in the group.
+    /// A communicator of the tasks of `group`; only they call this (`MPI_Comm_create_group`). `None` for a caller that is not in the group.
     ///
     /// # Errors
     /// A group with tasks that this communicator does not have, or an inter-communicator; a tag out of range; the death of a
@@ -309,7 +305,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_group(group, tag)?.map_or(Ok(None), PendingCommunicator::wait_for_part)
     }
 
-    /// Starts a [`create_group`](Self::create_group); `None` for a task that is not in it.
+    /// Starts a [`create_group`](Self::create_group); `None` for a task that is not a member.
     pub(crate) fn start_group(&self, group: &Group, tag: i32) -> Result<Option<PendingCommunicator<F, L>>> {
         tag::check(tag)?;
         self.check_part("create_group", group)?;
@@ -353,7 +349,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (info, error_handler): (&Info, ErrorHandler),
     ) -> Result<PendingCommunicator<F, L>> {
         super::inter::check_apart("create_from_groups", local, remote)?;
-        // Both sides name the same leader: the lower one of the two first ranks.
+        // Both sides choose the same leader: the lower task number of the two first ranks.
         let is_local_first = local.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
         let groups = if is_local_first { [local, remote] } else { [remote, local] };
         let told = self.told_by_first(&groups, (WITHOUT_PARENT, name_number(tag, 1)))?;
@@ -362,7 +358,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Splits the tasks by colour, and orders those of each colour by key, then by rank (`MPI_Comm_split`). Collective; `None`
-    /// without a colour (`MPI_UNDEFINED`). Of an inter-communicator: both sides of each colour, if it has both.
+    /// without a colour (`MPI_UNDEFINED`). For an inter-communicator, both sides of each colour, if the colour has both.
     ///
     /// # Errors
     /// A negative colour; the death of a task.
@@ -375,7 +371,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.end_split(own, &words)
     }
 
-    /// This task's words in a split of a communicator that is no inter-communicator: they are combined by "or" with those of the others.
+    /// This task's words in a split of one group, which are combined with those of the others by "or".
     ///
     /// # Errors
     /// A negative colour; all context ids are in use.
@@ -396,8 +392,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.begin([words[1], words[2]], (group, None), self.heirloom()).map(Some)
     }
 
-    /// Splits by what the tasks share (`MPI_Comm_split_type`). Collective; `None` without a type (`MPI_UNDEFINED`), or if no such resource
-    /// is known.
+    /// Splits by a shared resource (`MPI_Comm_split_type`). Collective; `None` without a type (`MPI_UNDEFINED`), or if the resource is not
+    /// supported.
     ///
     /// # Errors
     /// Those of [`split`](Self::split).
@@ -421,7 +417,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.group.tasks().all(|task| state.context.host(task) == own)
     }
 
-    /// The same new communicator with a topology. No other handle on it exists yet.
+    /// This new communicator with a topology. It has no other handle yet.
     pub(crate) fn with_topology(self, topology: Topology) -> Self {
         let Self { mut common, shared, .. } = self;
         let state = Arc::get_mut(&mut common).expect("it has just been made");
@@ -429,15 +425,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Self { shared, common, ..self }
     }
 
-    /// The words of this task at its position among those of all tasks, which are 0.
+    /// The words of this task at its position, among zeros for all other tasks.
     pub(crate) fn placed_words(&self, own: &[u64]) -> Vec<u64> {
         let mut all = vec![0; own.len() * self.size() as usize];
         all[own.len() * self.rank() as usize..][..own.len()].copy_from_slice(own);
         all
     }
 
-    /// The words of each task of this side, by rank; all give the same number of words, at least one. Threads that take turns get theirs
-    /// while it waits.
+    /// The words of each task of this side, by rank. All give the same number of words, at least one. Other threads have their turns
+    /// meanwhile.
     pub(crate) fn gather_words(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         let local = self.local();
         let mut all = local.placed_words(own);
@@ -474,19 +470,19 @@ pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Res
     Ok([u64::from(state.context_ids.take()?), u64::from(state.context_ids.take()?)])
 }
 
-/// Checks a context id from another task.
+/// Checks a context id received from another task.
 fn checked(number: u64) -> Result<u32> {
     let valid = u32::try_from(number).ok().filter(|number| number % SPACES == 0);
-    valid.ok_or(Error::Protocol { peer: u32::MAX, what: "a context id that cannot be one" })
+    valid.ok_or(Error::Protocol { peer: u32::MAX, what: "an invalid context id" })
 }
 
-/// A number from a name, by which tasks without a communicator agree (FNV-1a).
+/// A number computed from a name, on which tasks without a communicator agree (FNV-1a).
 fn name_number(name: &str, seed: u32) -> i32 {
     let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     name.bytes().fold(0x811c_9dc5 ^ seed, mix).cast_signed()
 }
 
-/// Words of each task in a split: its choice, and from the first task numbers for the new communicators.
+/// Words of each task in a split: its choice, and from the first task also numbers for the new communicators.
 const SPLIT_WORDS: usize = 3;
 
 /// The choice of a task in a split.

@@ -12,10 +12,11 @@ use crate::policy::LockPolicy;
 use crate::topology::{DistributedGraph, Graph, Topology, Weights};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A communicator whose first tasks are a graph; `None` for the others (`MPI_Graph_create`). Collective; all tasks give the same graph.
+    /// A communicator of the first tasks, with a graph; `None` for the other tasks (`MPI_Graph_create`). Collective; all tasks pass the
+    /// same graph.
     ///
     /// # Errors
-    /// More ranks than there are tasks; an inter-communicator; those of [`Graph::new`].
+    /// More ranks than tasks; an inter-communicator; those of [`Graph::new`].
     pub fn create_graph(&self, index: &[u32], edges: &[u32]) -> Result<Option<Self>> {
         self.start_graph(index, edges)?.wait_for_part()
     }
@@ -53,7 +54,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A communicator in which each task names its neighbours on both sides (`MPI_Dist_graph_create_adjacent`). Collective.
     ///
     /// # Errors
-    /// A neighbour that does not exist, another number of weights than of neighbours, an inter-communicator.
+    /// A neighbour that does not exist, a number of weights that is not that of the neighbours, an inter-communicator.
     pub fn create_distributed_graph_adjacent(
         &self,
         (sources, source_weights): (&[u32], &Weights),
@@ -82,8 +83,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_distributed(graph, info)
     }
 
-    /// A communicator in which each task names any edges: from each of `sources`, as many as its degree says to the next
-    /// destinations (`MPI_Dist_graph_create`). Collective; all tasks give weights, or none does.
+    /// A communicator with any edges passed by each task: for each of `sources`, its degree is the number of its edges, to the next
+    /// destinations (`MPI_Dist_graph_create`). Collective; either all tasks pass weights, or none does.
     ///
     /// # Errors
     /// Those of [`create_distributed_graph_adjacent`](Self::create_distributed_graph_adjacent).
@@ -130,7 +131,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             .collect())
     }
 
-    /// Starts a [`create_distributed_graph`](Self::create_distributed_graph), from the words of all tasks.
+    /// Starts a [`create_distributed_graph`](Self::create_distributed_graph) from the words of all tasks.
     pub(crate) fn start_of_edges(
         &self,
         lists: &[Vec<u64>],

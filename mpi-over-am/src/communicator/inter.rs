@@ -1,7 +1,7 @@
-//! Inter-communicators: two groups whose tasks communicate with those of the other one (MPI 5.0 section 7.6).
+//! Inter-communicators: two groups whose tasks communicate with those of the other group (MPI 5.0 section 7.6).
 //!
-//! Both sides send and receive with one context id: a task is on one side only, so it gets messages of the other side only. The tasks of
-//! each side have their own communicator for agreements among themselves; both sides may use one number for it, since no task is on both.
+//! Both sides send and receive with one context id: a task is on one side only, so it only gets messages of the other side. The tasks of
+//! each side also have their own communicator; both sides can use the same number for it, since no task is on both.
 
 use am_core::fabric::Fabric;
 
@@ -14,10 +14,10 @@ use crate::policy::LockPolicy;
 /// The tag of lists that leaders exchange on the library's own space.
 pub(crate) const LISTS: i32 = 0;
 
-/// Checks that the two sides have no task in common, and that none is empty.
+/// Checks that the two sides have no common task, and that neither is empty.
 ///
 /// # Errors
-/// They have a common task, or one is empty.
+/// [`Error::Rank`]: they have a common task, or one is empty.
 pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> Result<()> {
     let common = local.intersection(remote).size();
     if common > 0 {
@@ -25,7 +25,7 @@ pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> 
         return Err(Error::refused(ErrorClass::Communicator, call, what, i64::from(common)));
     }
     if local.rank().is_none() || remote.size() == 0 {
-        let what = "this task is not in the local group, or the other one is empty; the value is its size";
+        let what = "this task is not in the local group, or the other group is empty; the value is its size";
         return Err(Error::refused(ErrorClass::Group, call, what, i64::from(remote.size())));
     }
     Ok(())
@@ -34,7 +34,7 @@ pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> 
 const CREATE: &str = "create_inter_with";
 
 pub(crate) fn no_bridge(tag: i32) -> Error {
-    let what = "the local leader has to give the communicator where it meets the other one";
+    let what = "the local leader has to pass the communicator that contains the other leader";
     Error::refused(ErrorClass::Communicator, CREATE, what, i64::from(tag))
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn list_len(greeting: [u64; 4], leader: u32) -> Result<usize> {
     len.ok_or(Error::Protocol { peer: leader, what: "a list that is too long" })
 }
 
-/// The numbers of the lower one of two leaders, from their greetings, and the other one's list.
+/// The numbers allocated by the leader with the lower task number, from both greetings, and the other leader's list.
 pub(crate) fn met(own: [u64; 4], theirs: [u64; 4], remote: &[u64]) -> Vec<u64> {
     let [_, first, second, _] = if own[3] < theirs[3] { own } else { theirs };
     [&[first, second], remote].concat()
@@ -57,8 +57,8 @@ pub(crate) fn met(own: [u64; 4], theirs: [u64; 4], remote: &[u64]) -> Vec<u64> {
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// An inter-communicator between this communicator's tasks and those of another (`MPI_Intercomm_create`). Collective over both. The
-    /// leaders communicate over `bridge`, which contains both and is ignored at other tasks: `remote_leader` is the other side's leader
-    /// there.
+    /// leaders communicate over `bridge`, which contains both leaders and is ignored at other tasks. `remote_leader` is the other leader's
+    /// rank there.
     ///
     /// # Errors
     /// An unknown leader, a leader without a bridge, groups that overlap, an inter-communicator; the death of a task.
@@ -77,13 +77,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         } else {
             Ok(Vec::new())
         };
-        // If the leader has failed, the others learn it from an empty list.
+        // If the leader failed, the others learn it from an empty list.
         let list = self.broadcast_list(local_leader, met.as_deref().unwrap_or_default());
         let list = met.and(list)?;
         self.end_inter(local_leader, &list)
     }
 
-    /// What [`create_inter_with`](Self::create_inter_with) refuses; otherwise the tasks of this side.
+    /// Checks the arguments of [`create_inter_with`](Self::create_inter_with); returns the tasks of this side.
     pub(crate) fn begin_inter(&self, local_leader: u32) -> Result<Vec<u64>> {
         if self.is_inter() {
             let what = "the local communicator is an inter-communicator";
@@ -95,10 +95,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(numbers_of(&self.group()))
     }
 
-    /// The end of [`create_inter_with`](Self::create_inter_with), with what the leaders have told.
+    /// The end of [`create_inter_with`](Self::create_inter_with), with the list from the leaders.
     pub(crate) fn end_inter(&self, local_leader: u32, list: &[u64]) -> Result<Self> {
         let [first, second, remote @ ..] = list else {
-            let what = "the local leader could not meet the other one; the value is its rank";
+            let what = "the local leader could not reach the other leader; the value is its rank";
             return Err(Error::refused(ErrorClass::Other, CREATE, what, i64::from(local_leader)));
         };
         let group = self.group();
@@ -107,7 +107,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.begin([*first, *second], (group, Some(remote)), self.heirloom())
     }
 
-    /// The leaders exchange the numbers that the lower task takes, and then their lists.
+    /// The leaders exchange numbers, of which the lower task's are used, and then their lists.
     fn meet(&self, bridge: &Self, leader: u32, tag: i32, list: &[u64]) -> Result<Vec<u64>> {
         let out = self.greeting(list)?;
         let mut into = [0; 4];
@@ -135,7 +135,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(all)
     }
 
-    /// The exchange of the first ranks of both sides: numbers for a new communicator, and the other side's list.
+    /// The first ranks of both sides exchange numbers for a new communicator, and their lists.
     fn exchange_lists(&self, list: &[u64]) -> Result<([u64; 2], Vec<u64>)> {
         let met = if self.rank() == 0 { self.meet(self, 0, LISTS, list)? } else { Vec::new() };
         let mut all = self.broadcast_list(0, &met)?;
@@ -149,8 +149,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Group::of_tasks(tasks, own).of_session(self.group().session())
     }
 
-    /// Both sides in one communicator (`MPI_Intercomm_merge`): the side that says `high` comes second; if both say the same, the
-    /// one whose first rank is the lower task comes first. Collective.
+    /// A communicator of both sides (`MPI_Intercomm_merge`). The side that passes `high` comes second; if both pass the same, the side
+    /// whose first rank has the lower task number comes first. Collective.
     ///
     /// # Errors
     /// It is not an inter-communicator; the death of a task.
@@ -163,7 +163,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.end_merge(numbers, own, &theirs)
     }
 
-    /// The end of [`merge`](Self::merge), with what the first ranks of both sides said.
+    /// The end of [`merge`](Self::merge), with the values of both sides' first ranks.
     pub(crate) fn end_merge(&self, numbers: [u64; 2], own: [u64; 1], theirs: &[u64]) -> Result<Self> {
         let (group, remote) = (self.group(), self.remote_group()?);
         let lower = group.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);

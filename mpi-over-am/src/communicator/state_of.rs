@@ -1,4 +1,4 @@
-//! The state of a communicator: groups, name, info, attributes, error handler, its end.
+//! The state of a communicator: groups, name, hints, attributes, error handler, and its end.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::policy::{Field, LockPolicy};
 use crate::tag::TAG_UB;
 use crate::topology::Topology;
 
-/// The value of [`PredefinedAttribute::Io`] that means everybody; the layer above has its own number for it.
+/// The value of [`PredefinedAttribute::Io`] for "every rank"; the layer above has its own number for it.
 pub const ANY_RANK: i64 = -1;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// The tasks, by rank (`MPI_Comm_group`). Of an inter-communicator: those of this side.
+    /// The tasks, by rank (`MPI_Comm_group`); for an inter-communicator, those of this side.
     #[must_use]
     pub fn group(&self) -> Group {
         self.common.group.clone()
@@ -33,7 +33,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(other.group.clone())
     }
 
-    /// How many tasks the other side has (`MPI_Comm_remote_size`).
+    /// Number of tasks of the other side (`MPI_Comm_remote_size`).
     ///
     /// # Errors
     /// It is not an inter-communicator.
@@ -47,7 +47,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.other.is_some()
     }
 
-    /// The communicator for collectives of the library within this side: of an inter-communicator, this side's own; otherwise itself.
+    /// The communicator for the library's collectives within this side; itself, unless it is an inter-communicator.
     pub(crate) fn local(&self) -> &Self {
         self.common.other.as_ref().map_or(self, |other| &other.local)
     }
@@ -57,7 +57,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Error::refused(ErrorClass::Communicator, call, what, i64::from(self.size))
     }
 
-    /// Whether two are the same communicator, or have the same groups (`MPI_Comm_compare`).
+    /// Compares two communicators and their groups (`MPI_Comm_compare`).
     #[must_use]
     pub fn compare(&self, other: &Self) -> Comparison {
         if Arc::ptr_eq(&self.common, &other.common) {
@@ -82,19 +82,18 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.name()
     }
 
-    /// Gives it a name, for people to read (`MPI_Comm_set_name`). What is beyond [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX)
-    /// bytes is cut.
+    /// Sets its name, for people to read (`MPI_Comm_set_name`). A name longer than [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes is cut.
     pub fn set_name(&self, name: &str) {
         self.common.properties.set_name(name);
     }
 
-    /// The hints that are in use (`MPI_Comm_get_info`).
+    /// The hints in use (`MPI_Comm_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
         self.common.properties.info.get()
     }
 
-    /// Sets hints (`MPI_Comm_set_info`): they are stored, and nothing depends on them so far.
+    /// Sets hints (`MPI_Comm_set_info`). They are stored, and have no effect so far.
     pub fn set_info(&self, info: &Info) {
         self.common.properties.info.set(info.clone());
     }
@@ -105,7 +104,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.topology.as_ref()
     }
 
-    /// Its number in the layer above, which callbacks get; 0 at first.
+    /// Its number in the layer above, which callbacks get; 0 until set.
     #[must_use]
     pub fn handle(&self) -> u64 {
         self.common.properties.handle.get()
@@ -136,7 +135,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.handled_by(&self.error_handler(), self.handle(), result)
     }
 
-    /// Like [`handled`](Self::handled), with the handler of another object of these tasks.
+    /// Like [`handled`](Self::handled), with the handler of another object.
     pub(crate) fn handled_by<T>(&self, handler: &ErrorHandler, object: u64, result: Result<T>) -> Result<T> {
         result.inspect_err(|error| {
             if handler.run(object, error) {
@@ -145,12 +144,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// The number of its notes: no other communicator of these tasks has it.
+    /// The number of its notes, unique among communicators of these tasks.
     pub(crate) fn number(&self) -> u32 {
         self.context_id
     }
 
-    /// Ends the job (`MPI_Abort`): this task at once, with this code; the launcher ends the others. No memory of the job is left behind.
+    /// Ends the job (`MPI_Abort`): this task exits at once with `code`, and the launcher ends the others.
     pub fn abort(&self, code: i32) -> ! {
         self.end_job(
             &format!("rank {} of {} called abort with code {code}", self.rank, self.described()),
@@ -158,8 +157,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         )
     }
 
-    /// Ends the job for an error, which is printed as one line: this task at once, with this code; the launcher ends the others. The error
-    /// counts from this call on: a task that fails later is not the first failure, even if its process ends earlier.
+    /// Ends the job because of an error, which is printed as one line: this task exits at once with `code`, and the launcher ends the
+    /// others. The job's first failure is this one, even if another task's process ends earlier.
     pub fn end_job(&self, why: &str, code: i32) -> ! {
         eprintln!("{why}");
         if let Some(mut state) = self.state_to_end() {
@@ -186,7 +185,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Gives an attribute a value (`MPI_Comm_set_attr`); the delete callback runs for an older one.
     ///
     /// # Errors
-    /// A keyval that was freed, or is for another kind of object; the callback's own, and then nothing has changed.
+    /// A keyval that was freed, or is for another kind of object; the error of the callback, after which nothing has changed.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
         self.common.properties.set_attribute(keyval, value)
     }
@@ -194,7 +193,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Deletes an attribute, after its callback (`MPI_Comm_delete_attr`).
     ///
     /// # Errors
-    /// There is no such attribute; the callback's own, and then it stays.
+    /// There is no such attribute; the error of the callback, after which the attribute stays.
     pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
         self.common.properties.delete_attribute(keyval)
     }
@@ -228,7 +227,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// way, stay valid; the last of them ends it.
     ///
     /// # Errors
-    /// The world and the task's own communicator cannot be freed; that of a callback, after which the communicator is freed nevertheless.
+    /// The world and the task's own communicator cannot be freed; the error of a callback (the communicator is freed nevertheless).
     pub fn close(self) -> Result<()> {
         let of_self = self.state()?.context_ids.of_self();
         if self.context_id == crate::context_id::WORLD || self.context_id == of_self {

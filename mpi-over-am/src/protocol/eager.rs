@@ -1,5 +1,4 @@
-//! The eager protocol: the message goes with its data, and waits at the receiver if its receive is not there yet (seed paper,
-//! figure 3).
+//! The eager protocol: the message carries its data, and is kept at the receiver until its receive is posted (seed paper, figure 3).
 
 use am_core::AmOptions;
 use am_core::buffer::RawBytes;
@@ -17,10 +16,10 @@ use crate::matching::Envelope;
 use crate::message::Route;
 use crate::state::State;
 
-/// Bytes of a message that fits into a completion entry with its header, and that takes no buffer if it comes early.
+/// Maximum bytes of a message that fits with its header into a completion entry. Such a message uses no buffer if it arrives early.
 const SHORT_BYTES_MAX: usize = INLINE_BYTES;
 
-/// Sends a message as one packet if it goes now; whether it did. If not, nothing has changed, and [`send`] finds out why.
+/// Sends a message as one packet if it can go at once; returns whether it did. If not, nothing has changed: call [`send`].
 #[inline(always)]
 pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
     let &Route { task, destination, envelope } = route;
@@ -42,7 +41,7 @@ pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[
     is_sent
 }
 
-/// Like [`try_send`], for what is longer than a completion entry.
+/// Like [`try_send`], for messages longer than a completion entry.
 #[inline(never)]
 fn try_send_packet<F: Fabric>(
     state: &mut State<F>,
@@ -55,7 +54,7 @@ fn try_send_packet<F: Fabric>(
     }
     let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
     let header = envelope::to_bytes(&envelope, destination);
-    // The error of a message that is refused is found once more.
+    // `send` finds the error of a refused message again.
     let is_sent = matches!(state.context.try_amsend(task, EAGER, &header, bytes, options), Ok(Outcome::Done));
     if !is_sent {
         state.handlers().budget.take_back(task.0, footprint);
@@ -63,10 +62,10 @@ fn try_send_packet<F: Fabric>(
     is_sent
 }
 
-/// Sends a message eagerly, or announces it where the budget of early arrivals has come to its end.
+/// Sends a message eagerly, or announces it if the budget of early arrivals is used up.
 ///
 /// # Errors
-/// What am-core reports: a dead receiver, for instance.
+/// An error of am-core, such as a dead receiver.
 #[inline]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<Outcome> {
     let (task, len) = (route.task, load.len());
@@ -77,10 +76,10 @@ pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Lo
     load.send(state, route, EAGER, options).map_err(|error| refused(state, task, len, error))
 }
 
-/// Whether a message of `len` bytes may go with its data now; if so, charges it. Asks for a report if that is due.
+/// Whether a message of `len` bytes may be sent eagerly now; if so, charges it to the budget. Asks for a report if one is due.
 ///
 /// # Errors
-/// What am-core reports; nothing is charged then.
+/// An error of am-core; nothing is charged then.
 #[inline(always)]
 pub(super) fn charge<F: Fabric>(state: &mut State<F>, task: TaskId, len: usize) -> Result<bool> {
     let verdict = state.handlers().budget.charge(task.0, footprint(len));
@@ -90,7 +89,7 @@ pub(super) fn charge<F: Fabric>(state: &mut State<F>, task: TaskId, len: usize) 
     }
 }
 
-/// A message of `len` bytes that was charged is not sent, and takes nothing of the budget.
+/// Returns the charge of a message of `len` bytes that was not sent.
 #[cold]
 #[inline(never)]
 pub(super) fn refused<F: Fabric>(state: &mut State<F>, task: TaskId, len: usize, error: Error) -> Error {
@@ -98,17 +97,17 @@ pub(super) fn refused<F: Fabric>(state: &mut State<F>, task: TaskId, len: usize,
     error
 }
 
-/// Asks how much of what was sent eagerly has been received. Does not wait.
+/// Asks the receiver how many eager bytes it has received. Does not wait.
 ///
 /// # Errors
-/// What am-core reports.
+/// An error of am-core.
 #[cold]
 #[inline(never)]
 fn ask_for_report<F: Fabric>(state: &mut State<F>, task: TaskId) -> Result<()> {
     let (question, nothing) = ((ASK_REPORT, &[][..]), RawBytes::EMPTY);
     let options = AmOptions { answerable: true, ..AmOptions::default() };
     let sent = buffer::amsend(&mut state.context, task, question, nothing, options, None)?;
-    // Done or Posted: it goes when there is room, and nobody waits for it.
+    // Done or Posted: it is sent when there is a credit, and no call waits for it.
     let _ = sent;
     Ok(())
 }
@@ -128,7 +127,7 @@ mod tests {
         Route { task: DEAD, destination: DEAD.0, envelope: Envelope::new(ContextId(0), 0, 0) }
     }
 
-    /// A budget that shrank with each refused message would send all later ones the long way.
+    /// If refused messages shrank the budget, all later messages would be announced.
     #[test]
     fn a_message_that_is_refused_takes_nothing_of_the_budget() {
         let (network, mut fabrics) = network(Config::new(2));
@@ -143,7 +142,7 @@ mod tests {
         }
     }
 
-    /// A window lets so many messages go and no more, and what does not go is not charged.
+    /// A window allows this number of messages and no more; messages that are not sent are not charged.
     #[test]
     fn what_does_not_go_now_is_not_charged() {
         let (_network, mut fabrics) = network(Config::new(2));

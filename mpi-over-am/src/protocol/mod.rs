@@ -1,13 +1,13 @@
-//! The communication modes onto the protocols (seed paper, table 2 and figures 5 to 9).
+//! Maps communication modes to protocols (seed paper, table 2 and figures 5 to 9).
 //!
 //! | mode | up to the eager limit | beyond |
 //! | --- | --- | --- |
-//! | standard, buffered | eager, while the budget of early arrivals lasts | rendezvous |
-//! | ready | eager | eager; am-core lets the receiver fetch what no packet holds |
-//! | synchronous | eager, acknowledged at the match; or rendezvous, as a setting says | rendezvous |
+//! | standard, buffered | eager, within the budget of early arrivals | rendezvous |
+//! | ready | eager | eager; data too long for a packet are fetched by the receiver |
+//! | synchronous | eager, acknowledged at the match; or rendezvous, by a setting | rendezvous |
 //!
-//! Every path to one receiver keeps the order of the calls: matching happens in header handlers, which run in the order in
-//! which am-core was given the messages, whole or announced.
+//! Messages to one receiver are matched in the order of the calls, whichever protocol carries them: header handlers match, and they run in
+//! the order in which am-core got the messages.
 
 mod eager;
 mod ready;
@@ -36,15 +36,15 @@ pub(crate) use receive::{
 };
 pub(crate) use synchronous::give_up;
 
-/// The data of a message, and who waits for them to have gone.
+/// The data of a message, and how its caller learns that they were sent.
 pub(crate) trait Load {
     /// Bytes of the message.
     fn len(&self) -> usize;
 
-    /// Hands the message to am-core. `Done`: nothing uses the data any more. `Posted`: am-core reports the end of its request.
+    /// Passes the message to am-core. `Done`: the data are free. `Posted`: am-core reports the end of its request.
     ///
     /// # Errors
-    /// What am-core reports; nothing uses the data any more then.
+    /// An error of am-core; the data are free then.
     fn send<F: Fabric>(
         self,
         state: &mut State<F>,
@@ -53,8 +53,8 @@ pub(crate) trait Load {
         options: AmOptions,
     ) -> Result<Outcome>;
 
-    /// Sends the message if it can go at once, as one packet that its receiver acknowledges at the match: the request of the send is under
-    /// way then. `Retry`: nothing was sent.
+    /// Sends the message if it can go at once, as one packet that the receiver acknowledges at the match; the send's request is then under
+    /// way. `Retry`: nothing was sent.
     ///
     /// # Errors
     /// Those of [`send`](Self::send).
@@ -63,7 +63,7 @@ pub(crate) trait Load {
     }
 }
 
-/// Borrowed data: the send waits until they may be changed again.
+/// Borrowed data: the send waits until they are free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Borrowed<'a>(pub(crate) &'a [u8]);
 
@@ -117,7 +117,7 @@ impl Load for Held {
     }
 }
 
-/// Data of a send that has a request only if it does not end in its call. What it has then is stored at `request`.
+/// Data of a send that gets a request only if it does not end in its call. The number is then stored in `request`.
 #[derive(Debug)]
 struct Starting<'a> {
     bytes: RawBytes,
@@ -156,7 +156,7 @@ impl Load for Starting<'_> {
     }
 }
 
-/// Data that are not in one piece, and that a request holds.
+/// Data that are not contiguous, held by a request.
 #[derive(Debug)]
 struct Scattered {
     gather: Gather,
@@ -189,7 +189,7 @@ impl Load for Scattered {
 /// Sends a message in any mode but the buffered one.
 ///
 /// # Errors
-/// What am-core reports.
+/// An error of am-core.
 #[inline(always)]
 pub(crate) fn send<F: Fabric>(
     state: &mut State<F>,
@@ -199,7 +199,7 @@ pub(crate) fn send<F: Fabric>(
 ) -> Result<Outcome> {
     match selection::select(mode, load.len(), state.eager_limits) {
         selection::Protocol::Eager => eager::send(state, route, load),
-        // Apart, and with the route by value: the short way keeps it in registers.
+        // Out of line, with the route by value, so that the short path keeps it in registers.
         selection::Protocol::Rendezvous => rendezvous::send(state, *route, load),
         selection::Protocol::Synchronous => synchronous::send(state, *route, load),
         selection::Protocol::Ready => ready::send(state, *route, load),
@@ -209,7 +209,7 @@ pub(crate) fn send<F: Fabric>(
 /// Starts a send of bytes that its request holds.
 ///
 /// # Errors
-/// What am-core reports; there is no request then.
+/// An error of am-core; no request exists then.
 pub(crate) fn start_send<F: Fabric>(
     state: &mut State<F>,
     mode: Mode,
@@ -226,7 +226,7 @@ pub(crate) fn start_send<F: Fabric>(
 /// Starts a send of elements that the caller keeps for the request, in any mode but the buffered one.
 ///
 /// # Errors
-/// What am-core reports; there is no request then.
+/// An error of am-core; no request exists then.
 pub(crate) fn start_send_data<F: Fabric>(
     state: &mut State<F>,
     mode: Mode,
@@ -240,10 +240,10 @@ pub(crate) fn start_send_data<F: Fabric>(
     Ok(request)
 }
 
-/// Like [`start_send_data`], for a request that is there.
+/// Like [`start_send_data`], for an existing request.
 ///
 /// # Errors
-/// What am-core reports; the operation was not started then.
+/// An error of am-core; the operation was not started then.
 pub(crate) fn send_data_as<F: Fabric>(
     state: &mut State<F>,
     mode: Mode,
@@ -260,7 +260,7 @@ pub(crate) fn send_data_as<F: Fabric>(
 /// Like [`start_send_data`], but a send that ends in this call has no record: it is [`RequestId::ENDED_SEND`].
 ///
 /// # Errors
-/// What am-core reports, also where it has told the request so; there is none then.
+/// An error of am-core, even if it also ended the request with it; no request exists then.
 pub(crate) fn send_or_start<F: Fabric>(
     state: &mut State<F>,
     mode: Mode,
@@ -293,10 +293,10 @@ pub(crate) fn send_bytes_or_start<F: Fabric>(
     send(state, mode, route, Starting { bytes, request: &mut request }).map(|_| request)
 }
 
-/// The request of a send that goes on after its call. What has ended in its call, well or not, has none.
+/// The request of a send that is still under way after its call. A send that ended in its call, with success or error, has none.
 ///
 /// # Errors
-/// What the send has failed with.
+/// The error of the send.
 fn ended_or_under_way<F: Fabric>(
     state: &mut State<F>,
     request: RequestId,
@@ -314,7 +314,7 @@ fn ended_or_under_way<F: Fabric>(
 /// Ends the request of a send that has ended in its call, and drops that of one that was not started.
 ///
 /// # Errors
-/// That of the send.
+/// The error of the send.
 fn note_sent<F: Fabric>(state: &mut State<F>, request: RequestId, sent: Result<Outcome>) -> Result<()> {
     let requests = &mut state.handlers().requests;
     match sent {

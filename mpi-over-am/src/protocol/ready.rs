@@ -1,8 +1,8 @@
-//! Ready mode: the receive has been posted, so the message goes at once and takes nothing of the early arrivals' budget (seed
-//! paper, figure 5).
+//! Ready mode: the receive has been posted, so the message is sent at once, without a charge to the budget of early arrivals (seed paper,
+//! figure 5).
 //!
-//! If the receive has not been posted after all, the message is lost and both sides learn of it: the receiver when it
-//! receives, the sender by the answer that the message may have, with one of its next calls.
+//! If the receive was not posted, the message is lost and both sides get an error: the receiver when it receives, and the sender from one
+//! of its next calls, by the message's answer.
 
 use am_core::AmOptions;
 use am_core::error::Outcome;
@@ -14,10 +14,10 @@ use crate::handlers::READY;
 use crate::message::Route;
 use crate::state::State;
 
-/// Sends a message in ready mode. Where its data do not fit into a packet am-core announces it by itself.
+/// Sends a message in ready mode. If its data do not fit into a packet, am-core announces it.
 ///
 /// # Errors
-/// What am-core reports: a dead receiver, for instance.
+/// An error of am-core, such as a dead receiver.
 #[inline(never)]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, load: impl Load) -> Result<Outcome> {
     load.send(state, &route, READY, AmOptions { answerable: true, ..AmOptions::default() })

@@ -1,7 +1,7 @@
-//! Receiving: look among the early arrivals, then post (seed paper, figure 9).
+//! Receives: takes an early arrival, or posts (seed paper, figure 9).
 //!
-//! A message that lies in the NIC's queue when its receive is posted is copied once: progress is made after posting, so that
-//! its header handler finds the receive.
+//! A message that is in the NIC's queue when its receive is posted is copied once: progress follows the posting, so that the header handler
+//! finds the receive.
 
 use am_core::Context;
 use am_core::buffer::Arrived;
@@ -53,7 +53,7 @@ pub(crate) fn start_receive_data<F: Fabric>(
     request
 }
 
-/// Like [`start_receive_data`], for a request that is there.
+/// Like [`start_receive_data`], for an existing request.
 #[inline(never)]
 pub(crate) fn receive_data_as<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,
@@ -65,7 +65,7 @@ pub(crate) fn receive_data_as<F: Fabric>(
     start_into(context, Receive { pattern, buffer }, request);
 }
 
-/// Starts a receive into a part of what the caller keeps for the request.
+/// Starts a receive into a part of the memory that the caller keeps for the request.
 pub(crate) fn receive_window_as<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,
     pattern: Pattern,
@@ -82,7 +82,7 @@ pub(crate) fn receive_window_as<F: Fabric>(
     start_into(context, Receive { pattern, buffer }, request);
 }
 
-/// Where a message for these elements goes.
+/// The destination of a message with these elements.
 #[inline]
 fn receive_buffer<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,
@@ -98,7 +98,7 @@ fn receive_buffer<F: Fabric>(
     }
 }
 
-/// Starts to receive a message that was taken out of the queue before.
+/// Starts to receive a message that a matched probe took out of the queue.
 pub(crate) fn start_matched<F: Fabric>(
     state: &mut State<F>,
     (envelope, message): (Envelope, EarlyMessage),
@@ -170,14 +170,14 @@ fn take_early<F: Fabric>(
     }
 }
 
-/// An early message is received: its part of the budget is its sender's again, if nothing more is to be sent for it.
+/// An early message was received: returns its part of the budget to its sender, unless its acknowledgement is still to be sent.
 fn release<F: Fabric>(context: &mut Context<F, MpiHandlers>, task: u32, footprint: u64, synchronous: u32) {
     if synchronous == 0 || synchronous::acknowledge(context, (task, footprint), synchronous) {
         context.handlers_mut().budget.take(task, footprint);
     }
 }
 
-/// Copies a kept message to where it was wanted all along, as much as fits; how many bytes that were.
+/// Copies a kept message to its receive buffer, as much as fits; returns the number of bytes.
 fn deliver_to(handlers: &mut MpiHandlers, request: RequestId, buffer: ReceiveBuffer, bytes: &[u8]) -> u64 {
     match buffer {
         ReceiveBuffer::Bytes(buffer) => deliver(bytes, buffer),

@@ -1,10 +1,10 @@
-//! The rendezvous protocol: the message is announced, and its data go when the receive is there (seed paper, figures 4, 6
-//! and 7).
+//! The rendezvous protocol: the message is announced, and its data are transferred when the receive is posted (seed paper, figures 4, 6 and
+//! 7).
 //!
-//! What the paper does with two active messages is one announced message of am-core: the request to send is the announcement,
-//! the acknowledgement is the place that its header handler (or, later, the receive) names, and the data are fetched by the
-//! receiver, or sent where it cannot fetch. The origin's operation ends when the data have been taken, and so not before
-//! the receive has started: that is what the synchronous mode asks for too (MPI 4.1 section 3.4).
+//! The paper uses two active messages; here it is one announced message of am-core. The request to send is the announcement. The
+//! acknowledgement is the destination that its header handler (or, later, the receive) returns. The receiver fetches the data, or asks the
+//! sender to send them if it cannot. The origin's operation ends when the data have been transferred, so not before the receive has
+//! started, as the synchronous mode requires (MPI 4.1 section 3.4).
 
 use am_core::AmOptions;
 use am_core::error::Outcome;
@@ -17,14 +17,14 @@ use crate::handlers::REQUEST_TO_SEND;
 use crate::message::Route;
 use crate::state::State;
 
-/// How an announced message is sent.
+/// The options of an announced message.
 pub(super) const ANNOUNCED: AmOptions =
     AmOptions { origin: None, target: None, completion: None, answerable: false, announce: true };
 
 /// Announces a message.
 ///
 /// # Errors
-/// What am-core reports: a dead receiver, for instance.
+/// An error of am-core, such as a dead receiver.
 #[inline(never)]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, load: impl Load) -> Result<Outcome> {
     events::tell(EventKind::RendezvousBegun, || {

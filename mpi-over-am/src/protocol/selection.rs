@@ -1,17 +1,17 @@
-//! Which protocol carries a message: the one place where the eager limit is applied.
+//! Selects the protocol of a message: the only use of the eager limit.
 
 use crate::message::{EagerLimits, Mode};
 
-/// How a message travels.
+/// How a message is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// With its data, now.
+    /// With its data, at once.
     Eager,
-    /// With its data, now; its receiver acknowledges the match.
+    /// With its data, at once; the receiver acknowledges the match.
     Synchronous,
-    /// Announced; fetched when its receive is there.
+    /// Announced; the data are fetched when the receive is posted.
     Rendezvous,
-    /// Now, its receive is there.
+    /// At once: the receive is posted.
     Ready,
 }
 

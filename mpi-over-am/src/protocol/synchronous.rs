@@ -1,9 +1,9 @@
 //! The synchronous mode up to the eager limit: the message goes with its data, and its receiver acknowledges the match.
 //!
-//! The message names its sender's request. If a receive is posted, the header handler answers it, for which the sender has reserved
-//! the credit. If not, the name lies in the early arrival, and the receive that takes it sends the acknowledgement as a one-way message.
-//! Until that has found a credit the message keeps its part of the budget, so that no more acknowledgements wait than early messages may. A
-//! message that cannot go at once, or is beyond the budget, is announced, as all synchronous ones are without
+//! The message names its sender's request. If a receive is posted, the header handler answers it, for which the sender has reserved the
+//! credit. If not, the name is kept in the early arrival, and the receive that takes it sends the acknowledgement as a one-way message.
+//! Until the acknowledgement gets a credit, the message keeps its part of the budget, which bounds the number of waiting acknowledgements.
+//! A message that cannot go at once, or is beyond the budget, is announced, like all synchronous messages without
 //! [`Settings::eager_synchronous`](crate::settings::Settings::eager_synchronous).
 
 use am_core::buffer::RawBytes;
@@ -22,14 +22,14 @@ use crate::message::Route;
 use crate::request_id::RequestId;
 use crate::state::State;
 
-/// The message, and the question to withdraw it, may be answered.
+/// The message may be answered, and so may the request to withdraw it.
 const ANSWERABLE: AmOptions =
     AmOptions { origin: None, target: None, completion: None, answerable: true, announce: false };
 
-/// Sends a message with its data if it can go at once, and announces it if not.
+/// Sends a message with its data if it can go at once; otherwise announces it.
 ///
 /// # Errors
-/// What am-core reports: a dead receiver, for instance.
+/// An error of am-core, such as a dead receiver.
 #[inline(never)]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, mut load: impl Load) -> Result<Outcome> {
     if eager::charge(state, route.task, load.len())? {
@@ -42,10 +42,10 @@ pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, mut load: impl
     rendezvous::send(state, route, load)
 }
 
-/// Sends a message whose request ends by the acknowledgement: `Posted`, or `Retry` if it cannot go at once.
+/// Sends a message whose request ends with the acknowledgement. Returns `Posted`, or `Retry` if it cannot go at once.
 ///
 /// # Errors
-/// What am-core reports; nothing was sent then.
+/// An error of am-core; nothing was sent then.
 pub(super) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, load: Held) -> Result<Outcome> {
     let request = load.request.handle();
     let header = envelope::to_bytes_with_request(&route.envelope, route.destination, request);
@@ -59,8 +59,8 @@ pub(super) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, load: Hel
     Ok(Outcome::Posted)
 }
 
-/// Tells the sender of an early message that its receive has started; whether that has gone, or will never. If not, am-core reports its end
-/// under the number that [`early_message::part_of_number`] reads. `request`: the name that the message gave.
+/// Tells the sender of an early message that its receive has started; `request` is the name in the message. Returns whether that was sent,
+/// or never will be. If not, am-core reports its end under the number that [`early_message::part_of_number`] decodes.
 #[cold]
 #[inline(never)]
 pub(super) fn acknowledge<F: Fabric>(
@@ -71,18 +71,18 @@ pub(super) fn acknowledge<F: Fabric>(
     let (name, options) = (request.to_le_bytes(), AmOptions::default());
     let number = Some(early_message::number_of_part(task, footprint));
     let sent = buffer::amsend(context, TaskId(task), (MATCHED, &name), RawBytes::EMPTY, options, number);
-    // A sender that is gone waits for nothing.
+    // A sender that is gone expects nothing.
     !matches!(sent, Ok(Outcome::Posted))
 }
 
-/// Gives up a send that has not met its receive, as far as its request can know. The request ends in every case: as withdrawn, or as
-/// the message ends.
+/// Withdraws a send that has not met its receive, as far as its request knows. The request always ends: as withdrawn, or with the result of
+/// the message.
 pub(crate) fn give_up<F: Fabric>(state: &mut State<F>, request: RequestId) {
     let Some(task) = state.handlers().requests.acknowledged_by(request) else {
         return state.context.give_up(request.number());
     };
     let name = envelope::name_of(request.handle());
-    // The receiver answers if the message is still there. If not, the acknowledgement is on its way.
+    // The receiver answers if it still has the message. If not, the acknowledgement is under way.
     let asked =
         buffer::amsend(&mut state.context, task, (WITHDRAW, &name), RawBytes::EMPTY, ANSWERABLE, None);
     if let Err(error) = asked {
@@ -101,7 +101,7 @@ mod tests {
     use crate::protocol::{Borrowed, send_bytes_or_start, start_receive, try_send};
     use crate::settings::Settings;
 
-    /// A receiver that finds no credit for the acknowledgement owes it, and the message keeps its part of the budget until it has gone.
+    /// A receiver without a credit for the acknowledgement owes it, and the message keeps its part of the budget until it is sent.
     #[test]
     fn an_acknowledgement_without_a_credit_keeps_the_part_of_its_message() {
         let (_network, fabrics) = network(Config::new(2));
@@ -113,7 +113,7 @@ mod tests {
         receiver.probe().unwrap();
         assert_eq!(receiver.handlers().early.len(), 1);
         let back = Route { task: TaskId(1), destination: 1, envelope: Envelope::new(ContextId(0), 0, 6) };
-        // The first message makes the peer known.
+        // The first message introduces the peer.
         let first = crate::protocol::send(&mut receiver, Mode::Standard, &back, Borrowed(&[0; 8]));
         assert_eq!(first.unwrap(), Outcome::Done);
         while try_send(&mut receiver, &back, &[0; 8]) {}
@@ -122,12 +122,12 @@ mod tests {
         let request = start_receive(&mut receiver, Receive { pattern: Pattern::of(&envelope), buffer });
         assert!(receiver.handlers().requests.is_over(request));
         receiver.probe().unwrap();
-        assert!(receiver.handlers().budget == before, "the acknowledgement has gone without a credit");
+        assert!(receiver.handlers().budget == before, "the acknowledgement was sent without a credit");
         for _ in 0..100 {
             sender.probe().unwrap();
             receiver.probe().unwrap();
         }
         assert!(sender.handlers().requests.is_over(sent), "the sender was not told");
-        assert!(receiver.handlers().budget != before, "the part was not given back");
+        assert!(receiver.handlers().budget != before, "the part was not returned");
     }
 }

@@ -1,8 +1,7 @@
-//! Operations on elements of datatypes, without a lifetime: what the typed calls, the collectives and the C interface stand on.
+//! Operations on elements of datatypes, without a lifetime: the base of the typed calls, the collectives and the C interface.
 //!
-//! These calls are safe because the making of a [`SendData`] or [`RecvData`] is not: whoever made it has promised to leave the
-//! memory alone until the operation has ended. Data in one piece go as bytes; others go from where they lie into the NIC's
-//! buffers, and from there to where they belong.
+//! These calls are safe because making a [`SendData`] or [`RecvData`] is unsafe: its maker has promised to leave the memory alone until the
+//! operation has ended. Contiguous data are sent as bytes; others are gathered into the NIC's buffers, and scattered from there.
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
@@ -22,11 +21,11 @@ use crate::status::Status;
 use crate::tag::{self, Tag};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Starts a send in any mode. A send that ends in this call is [`RequestId::ENDED_SEND`]: one in buffered mode, one to
-    /// [`PROC_NULL`], and a short one that the receiver has credits for.
+    /// Starts a send in any mode. A send that ends in this call is [`RequestId::ENDED_SEND`]: in buffered mode, to [`PROC_NULL`], and if it
+    /// is short and there is a credit.
     ///
     /// # Errors
-    /// As the typed sends.
+    /// Those of the typed sends.
     pub fn isend_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<RequestId> {
         match data.as_bytes() {
             Some(bytes) => self.isend_bytes(mode, bytes, dest, tag),
@@ -37,10 +36,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Like [`isend_data`](Self::isend_data), for bytes in one piece.
+    /// Like [`isend_data`](Self::isend_data), for contiguous bytes.
     ///
     /// # Errors
-    /// Like [`isend_data`](Self::isend_data).
+    /// Those of [`isend_data`](Self::isend_data).
     #[inline]
     pub fn isend_bytes(&self, mode: Mode, bytes: RawBytes, dest: u32, tag: i32) -> Result<RequestId> {
         if mode == Mode::Standard && with_slice(bytes, |bytes| self.try_send(bytes, dest, tag)) {
@@ -69,10 +68,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         start(&mut *self.state()?, &route)
     }
 
-    /// Starts a receive. One from [`PROC_NULL`] is [`RequestId::RECEIVED_FROM_NOBODY`].
+    /// Starts a receive. A receive from [`PROC_NULL`] is [`RequestId::RECEIVED_FROM_NOBODY`].
     ///
     /// # Errors
-    /// As the typed receives.
+    /// Those of the typed receives.
     pub fn irecv_data(
         &self,
         data: &RecvData,
@@ -92,8 +91,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(protocol::start_receive_data(&mut state, pattern, data))
     }
 
-    /// Like [`irecv_data`](Self::irecv_data), into one piece, for the C interface: the shortest way. `None` where `irecv_data` finds an error: nothing
-    /// has happened then.
+    /// The short path of [`irecv_data`](Self::irecv_data) into contiguous memory, for the C interface. `None`: nothing has happened, and
+    /// `irecv_data` finds the error.
     #[inline(always)]
     pub fn try_irecv_bytes(&self, buffer: RawBuffer, source: Source, tag: Tag) -> Option<RequestId> {
         let pattern = self.pattern_now(source, tag)?;
@@ -108,7 +107,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Sends in any mode, and returns when the memory is free again.
     ///
     /// # Errors
-    /// As the typed sends.
+    /// Those of the typed sends.
     pub fn send_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<()> {
         let route = match self.route(Space::PointToPoint, dest, tag) {
             Ok(route) => route,
@@ -121,10 +120,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Receives, and returns when the message is there.
+    /// Receives, and returns when the message has arrived.
     ///
     /// # Errors
-    /// Like [`recv`](Self::recv).
+    /// Those of [`recv`](Self::recv).
     pub fn recv_data(
         &self,
         data: &RecvData,
@@ -142,7 +141,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Like [`sendrecv`](Self::sendrecv).
     ///
     /// # Errors
-    /// Like [`sendrecv`](Self::sendrecv).
+    /// Those of [`sendrecv`](Self::sendrecv).
     pub fn sendrecv_data(
         &self,
         (out, dest, send_tag): (&SendData, u32, i32),
@@ -166,10 +165,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         blocking::send_receive_data(&mut self.state()?, &route, out, from, data)
     }
 
-    /// Sends the elements and receives others in their place (`MPI_Sendrecv_replace`).
+    /// Sends the elements and replaces them by the received ones (`MPI_Sendrecv_replace`).
     ///
     /// # Errors
-    /// Like [`sendrecv`](Self::sendrecv).
+    /// Those of [`sendrecv`](Self::sendrecv).
     pub fn sendrecv_replace_data(
         &self,
         data: &RecvData,
@@ -193,20 +192,20 @@ fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, data: &SendData
     send_buffered_data(state, route, data).map(|()| RequestId::ENDED_SEND)
 }
 
-/// A message to [`PROC_NULL`] goes nowhere (MPI 5.0 section 3.10); to any other rank that does not exist, it is an error.
+/// A message to [`PROC_NULL`] is not sent (MPI 5.0 section 3.10).
 ///
 /// # Errors
-/// As said.
+/// `error`, for any other rank that does not exist.
 #[cold]
 #[inline(never)]
 pub(crate) fn to_nobody(dest: u32, tag: i32, error: Error) -> Result<()> {
     if dest == PROC_NULL { tag::check(tag).map(|_| ()) } else { Err(error) }
 }
 
-/// A message from [`PROC_NULL`] is empty, and there at once.
+/// A message from [`PROC_NULL`] is empty and arrives at once.
 ///
 /// # Errors
-/// From any other rank that does not exist.
+/// `error`, for any other rank that does not exist.
 #[cold]
 #[inline(never)]
 pub(crate) fn from_nobody(source: Source, tag: Tag, error: Error) -> Result<Status> {

@@ -1,4 +1,4 @@
-//! A send and a receive as one operation (MPI 5.0 section 3.10), which is over when both are.
+//! A send and a receive as one operation (MPI 5.0 section 3.10), which is complete when both are.
 
 use am_core::fabric::Fabric;
 
@@ -39,10 +39,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(join(&mut state, vec![receive, send]))
     }
 
-    /// Starts to send the elements and to receive others in their place (`MPI_Isendrecv_replace`).
+    /// Starts to send the elements and to replace them by the received ones (`MPI_Isendrecv_replace`).
     ///
     /// # Errors
-    /// Like [`isendrecv_data`](Self::isendrecv_data); more bytes than there is memory for.
+    /// Those of [`isendrecv_data`](Self::isendrecv_data); [`Error::Count`]: more bytes than memory can hold.
     pub fn isendrecv_replace_data(
         &self,
         data: &RecvData,
@@ -59,13 +59,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.state()?.handlers().requests.keep(send, KeptVec::new(out));
         let receive = self.irecv_data(data, source, recv_tag);
         let mut state = self.state()?;
-        // The message has been sent: it belongs to the receiver, whatever happens to this task's receive.
+        // The message was sent and belongs to the receiver, even if this task's receive fails.
         let receive = receive.inspect_err(|_| state.handlers().requests.detach(send))?;
         Ok(join(&mut state, vec![receive, send]))
     }
 
-    /// Checks the arguments of a send and a receive that are to be started together, before either half starts: a receive at once takes a
-    /// message that has already arrived, and could not give it back.
+    /// Checks the arguments of a send and a receive that are to be started together, before either half starts: a receive may take an early
+    /// message at once, and could not return it.
     ///
     /// # Errors
     /// Those of [`isend_data`](Self::isend_data) and [`irecv_data`](Self::irecv_data) for an unknown rank or a tag out of range.

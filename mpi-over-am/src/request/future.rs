@@ -1,4 +1,4 @@
-//! Requests as futures: an executor that makes MPI progress, and the requests that it waits for.
+//! Requests as futures: an executor that makes MPI progress, and the requests it waits for.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -20,7 +20,7 @@ use crate::request_id::RequestId;
 use crate::status::Status;
 
 thread_local! {
-    /// The environment whose progress this thread makes between polls, by the address of its state; 0 if there is none.
+    /// The environment that this thread makes progress for between polls, by the address of its state; 0: none.
     static DRIVEN: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -49,15 +49,15 @@ struct Woken {
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
-        // Release: pairs with the Acquire in `block_on`, so that the poll sees what was done before.
+        // Release: pairs with the Acquire in `block_on`, so that the poll sees earlier stores.
         self.is_woken.store(true, Ordering::Release);
         (self.end_sleep)();
     }
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Runs `future` to its end in this thread. Requests of this environment that it awaits are polled when they are over, and the
-    /// thread sleeps meanwhile, making progress, as in any wait. Its waker may be called by any thread.
+    /// Runs `future` to its end in this thread. Awaited requests of this environment are polled when they are complete; meanwhile the
+    /// thread makes progress and sleeps, as in any wait. Any thread may call its waker.
     ///
     /// Under another executor a request makes progress when it is polled, and asks to be polled again at once.
     ///
@@ -131,7 +131,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Future for OwnedRequest<T, F, 
             }
             Self::take(&mut turn, id)
         };
-        // From now on its slot may belong to another request.
+        // The slot may belong to another request from now on.
         self.id = RequestId::ENDED_SEND;
         Poll::Ready(ended)
     }

@@ -11,10 +11,10 @@ use crate::status::Status;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A request for an operation that the program carries out (`MPI_Grequest_start`). It is complete after
-    /// [`generalized_complete`](Self::generalized_complete), and is waited for like any other.
+    /// [`generalized_complete`](Self::generalized_complete), and can be waited for like any other request.
     ///
     /// # Errors
-    /// Those of every call.
+    /// Those of every call, such as one after finalize.
     pub fn generalized_start(&self) -> Result<RequestId> {
         let mut state = self.state()?;
         let request = state.handlers().requests.insert(false);
@@ -31,7 +31,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let requests = &mut state.handlers().requests;
         requests.check(request)?;
         if requests.phase(request) != Phase::ByProgram {
-            let what = "it is no operation of the program's own, or is over already";
+            let what = "it is not a generalized request, or is already complete";
             let number = i64::try_from(request.number()).unwrap_or(i64::MAX);
             return Err(Error::refused(ErrorClass::Request, "generalized_complete", what, number));
         }

@@ -83,7 +83,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
         Ok(())
     }
 
-    /// Starts them all, one after the other (`MPI_Startall`).
+    /// Starts all requests, in order (`MPI_Startall`).
     ///
     /// # Errors
     /// Those of [`start`](Self::start), for the first one that fails; those before it are under way.
@@ -97,14 +97,14 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// Waits until the operation is complete (`MPI_Wait`). Returns at once if it was not started.
     ///
     /// # Errors
-    /// The operation's own error; an error of progress, and then it is still under way.
+    /// The operation's error; an error of progress, after which it is still under way.
     pub fn wait(&mut self) -> Result<Status> {
         let result = self.communicator.wait(self.id);
         self.is_under_way = self.communicator.is_under_way(self.id);
         result
     }
 
-    /// Waits until all are complete (`MPI_Waitall`); returns their statuses in order.
+    /// Waits until all operations are complete (`MPI_Waitall`); returns their statuses in order.
     ///
     /// # Errors
     /// The first error of the operations, after all are complete; an error of progress.

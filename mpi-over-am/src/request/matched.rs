@@ -1,5 +1,5 @@
-//! Matched probes and receives (MPI 5.0 sections 3.8.2 and 3.8.3): a message is taken out of the queue by one call and received by
-//! another, so that no other receive can take it in between.
+//! Matched probes and receives (MPI 5.0 sections 3.8.2 and 3.8.3): one call takes a message out of the queue and another receives it, so
+//! that no other receive can take it in between.
 
 use am_core::fabric::Fabric;
 
@@ -20,7 +20,7 @@ use crate::status::Status;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Takes the message that a receive from `source` with `tag` would take now, if there is one (`MPI_Improbe`). Makes
+    /// Takes the message that a receive from `source` with `tag` would match now, if there is one (`MPI_Improbe`). Makes
     /// progress.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         state.look(|state| Ok(take_match(state, &pattern)))
     }
 
-    /// Waits for a message that a receive from `source` with `tag` would take, and takes it (`MPI_Mprobe`).
+    /// Waits for a message that a receive from `source` with `tag` would match, and takes it (`MPI_Mprobe`).
     ///
     /// # Errors
     /// Those of [`improbe`](Self::improbe).
@@ -53,7 +53,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         };
         let mut state = self.state()?;
         state.wait_for(|context| context.handlers_mut().early.peek_match(&pattern).is_some())?;
-        Ok(take_match(&mut state, &pattern).expect("the wait ended because it was found"))
+        Ok(take_match(&mut state, &pattern).expect("the wait has found it"))
     }
 
     /// Receives a matched message into `buffer` (`MPI_Mrecv`).

@@ -1,4 +1,4 @@
-//! Calls on requests: operations that are under way.
+//! Calls on requests, that is, operations under way.
 
 mod data;
 mod exchange;

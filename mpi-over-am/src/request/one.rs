@@ -18,7 +18,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until the operation is complete.
     ///
     /// # Errors
-    /// Its own error; a request that does not exist; an error of progress, and then the operation is still under way.
+    /// The operation's error; a request that does not exist; an error of progress, after which the operation is still under way.
     pub fn wait(&self, request: RequestId) -> Result<Status> {
         wait(&mut self.state()?, request)
     }
@@ -32,9 +32,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Cancels an operation that has not been matched (`MPI_Cancel`): it ends with [`Error::Cancelled`](crate::Error::Cancelled). Returns
-    /// whether it is certain now that it was cancelled, as it is for a receive. For a send whose message has been announced only its wait
-    /// tells whether the receiver had matched it before; that takes until the receiver looks at what has arrived. A collective or
-    /// partitioned operation goes on.
+    /// whether it is certain that it was cancelled, which is so for a receive. For a send whose message was announced, only its wait
+    /// returns whether the receiver had matched it first, after the receiver has made progress. Collective and partitioned operations
+    /// cannot be cancelled.
     ///
     /// # Errors
     /// A request that does not exist.
@@ -42,8 +42,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         cancel(&mut *self.state()?, request)
     }
 
-    /// Ends an operation for which no request remains, whatever its state: if it has not been matched it is withdrawn, and transfers under
-    /// way are waited for. Nothing uses its memory when this returns. Does nothing if the operation is complete and its result was taken.
+    /// Ends an operation for which no request remains, whatever its state. An unmatched operation is withdrawn, and transfers under way are
+    /// waited for. Nothing uses its memory when this returns. Does nothing if the result was already taken.
     pub fn abandon(&self, request: RequestId) {
         let Some(mut state) = self.state_to_end() else { return };
         if state.handlers().requests.check(request).is_err() {
@@ -54,13 +54,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             _ => {
                 state.wait_for_operator(request);
                 end(&mut state, request);
-                // The caller has the error that made it give the operation up.
+                // The caller has the error that led to this call.
                 let _ = state.handlers().requests.take(request);
             }
         }
     }
 
-    /// Whether the operation may be under way: a persistent request is not before its start, nor after its wait.
+    /// Whether the operation may be under way. A persistent request is not, before its start and after its wait.
     pub(crate) fn is_under_way(&self, request: RequestId) -> bool {
         self.state_to_end().is_none_or(|mut state| state.handlers().requests.is_active(request))
     }
@@ -92,7 +92,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 /// See [`Communicator::wait`]. The result is taken under the same lock under which the operation was found complete.
 ///
 /// # Errors
-/// As there.
+/// Those of [`Communicator::wait`].
 #[inline]
 pub(super) fn wait<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
@@ -113,7 +113,7 @@ pub(super) fn wait<F: Fabric, L: LockPolicy>(
 /// See [`Communicator::test`].
 ///
 /// # Errors
-/// As there.
+/// Those of [`Communicator::test`].
 #[inline]
 pub(super) fn test<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
@@ -136,7 +136,7 @@ pub(super) fn test<F: Fabric, L: LockPolicy>(
 /// See [`Communicator::cancel`].
 ///
 /// # Errors
-/// As there.
+/// Those of [`Communicator::cancel`].
 pub(super) fn cancel<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<bool> {
     state.handlers().requests.check(request)?;
     match state.handlers().requests.phase(request) {

@@ -20,8 +20,8 @@ use crate::tag::Tag;
 use crate::turn::Turn;
 
 /// An operation that owns its buffer. Wait for it, or await it ([`Communicator::block_on`]). If it is dropped instead, the operation still
-/// completes, and the buffer is freed then.
-#[must_use = "the buffer comes back by a wait"]
+/// completes, and then frees the buffer.
+#[must_use = "a wait returns the buffer"]
 #[derive(Debug)]
 pub struct OwnedRequest<T: Send + 'static, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     shared: Arc<L::Cell<State<F>>>,
@@ -29,13 +29,13 @@ pub struct OwnedRequest<T: Send + 'static, F: Fabric = JobFabric, L: LockPolicy 
     _buffer: PhantomData<fn() -> Vec<T>>,
 }
 
-/// The error of an operation that owned its buffer, and the buffer. `?` makes it an [`Error`] where that is what a function returns.
+/// The error of an operation that owned its buffer, and the buffer. `?` converts it to an [`Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Returned<T> {
-    /// Why the operation or the wait for it failed.
+    /// Why the operation or its wait failed.
     pub error: Error,
-    /// The buffer, with what has arrived, if the operation is complete; `None` if it is still under way.
+    /// The buffer, with the data received, if the operation is complete; `None` if it is still under way.
     pub buffer: Option<Vec<T>>,
 }
 
@@ -112,7 +112,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 Ok(OwnedRequest { shared: self.handle_on_state(), id, _buffer: PhantomData })
             }
             Err(error) => {
-                // The operation has begun and cannot be ended here: the memory must stay.
+                // The operation has started and cannot be ended here: the memory must stay.
                 std::mem::forget(memory);
                 Err(error)
             }
@@ -127,15 +127,15 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
         Ok(turn)
     }
 
-    /// The environment that it belongs to.
+    /// The address that identifies its environment.
     pub(super) fn state_address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    /// Takes the result of the operation, which is over.
+    /// Takes the result of the operation, which is complete.
     ///
     /// # Errors
-    /// The operation's own, with the buffer.
+    /// The operation's error, with the buffer.
     pub(super) fn take(
         turn: &mut Turn<'_, F, L>,
         id: RequestId,
@@ -151,7 +151,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     /// Waits until the operation is complete, and returns its buffer and its status.
     ///
     /// # Errors
-    /// The operation's own error, with the buffer; an error of progress, and the operation then goes on as if this value had been dropped.
+    /// The operation's error, with the buffer; an error of progress, after which the operation continues as if this value had been dropped.
     pub fn wait(self) -> std::result::Result<(Vec<T>, Status), Returned<T>> {
         let mut turn = self.turn()?;
         turn.wait_over(self.id)?;
@@ -180,10 +180,10 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     }
 
     /// Cancels an operation that has not been matched (`MPI_Cancel`): the wait then returns [`Error::Cancelled`](crate::Error::Cancelled).
-    /// Returns whether it is certain now that it was cancelled; for a send the wait tells. See [`Communicator::cancel`].
+    /// Returns whether it is certain that it was cancelled; for a send, the wait returns this. See [`Communicator::cancel`].
     ///
     /// # Errors
-    /// The error that an earlier call left behind.
+    /// The deferred error of an earlier call.
     pub fn cancel(&self) -> Result<bool> {
         super::one::cancel(&mut *self.turn()?, self.id)
     }

@@ -1,5 +1,5 @@
-//! Partitioned operations that own their buffer (MPI 5.0 chapter 4): each part goes when it is marked ready, and arrives by itself.
-//! Threads fill parts of one message side by side where the environment is for several.
+//! Partitioned operations that own their buffer (MPI 5.0 chapter 4): each part is sent when it is marked ready, and arrives separately. If
+//! the environment is for several threads, they can fill parts of one message concurrently.
 
 use std::ops::{Deref, DerefMut};
 
@@ -19,8 +19,8 @@ use crate::state::State;
 use crate::status::Status;
 use crate::turn::Turn;
 
-/// A partitioned send and its buffer, for any number of threads. A thread [takes](Self::part) a part, fills it, and says that it
-/// is [ready](OwnPart::ready); one of them starts the rounds, and waits for their ends.
+/// A partitioned send and its buffer, for any number of threads. A thread [takes](Self::part) a part, fills it, and marks it
+/// [ready](OwnPart::ready). One thread starts each round and waits for its end.
 ///
 /// ```
 /// # use mpi_over_am::Environment;
@@ -51,7 +51,7 @@ use crate::turn::Turn;
 /// # }
 /// ```
 ///
-/// A part that is ready is out of reach:
+/// A part that is ready is inaccessible:
 ///
 /// ```compile_fail,E0382
 /// # fn f(send: mpi_over_am::PartitionedSend<u8>) -> mpi_over_am::Result<()> {
@@ -62,14 +62,14 @@ use crate::turn::Turn;
 /// ```
 #[derive(Debug)]
 pub struct PartitionedSend<T: NoUninit + Send, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
-    /// Until the drop.
+    /// `None` only during the drop.
     parts: Option<PartsToSend<T>>,
     operation: Operation<F, L>,
 }
 
-/// A partitioned receive and its buffer, for any number of threads, which look at parts that have arrived.
+/// A partitioned receive and its buffer, for any number of threads, which read parts that have arrived.
 ///
-/// A part that somebody looks at does not outlive the buffer:
+/// A borrowed part cannot outlive the buffer:
 ///
 /// ```compile_fail,E0505
 /// # fn f(receive: mpi_over_am::PartitionedReceive<u8>) -> mpi_over_am::Result<()> {
@@ -84,21 +84,21 @@ pub struct PartitionedReceive<
     F: Fabric = JobFabric,
     L: LockPolicy = OneThread,
 > {
-    /// Until the drop.
+    /// `None` only during the drop.
     parts: Option<PartsToReceive<T>>,
     partitions: usize,
     operation: Operation<F, L>,
 }
 
-/// A part of a partitioned send that this thread has, to write to. Dropped, it is free again, and not ready.
-#[must_use = "the part goes when it is ready"]
+/// A part of a partitioned send that this thread has taken to write to. If it is dropped, the part can be taken again, and is not ready.
+#[must_use = "the part is sent when it is marked ready"]
 #[derive(Debug)]
 pub struct OwnPart<'a, T: NoUninit, F: Fabric, L: LockPolicy> {
     part: TakenPart<'a, T>,
     operation: &'a Operation<F, L>,
 }
 
-/// A part of a partitioned receive that has arrived. While there is one, the next round cannot start.
+/// A part of a partitioned receive that has arrived. While it exists, the next round cannot start.
 #[derive(Debug)]
 pub struct ArrivedPart<'a, T>(SeenPart<'a, T>);
 
@@ -129,8 +129,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(PartitionedSend { parts: Some(parts), operation })
     }
 
-    /// A partitioned receive into the elements of `buffer`, in `partitions` parts of the same length (`MPI_Precv_init`). The sender
-    /// may have divided them otherwise.
+    /// A partitioned receive into the elements of `buffer`, in `partitions` parts of the same length (`MPI_Precv_init`). The sender may
+    /// have divided them differently.
     ///
     /// # Errors
     /// Those of [`Communicator::precv_init`].
@@ -159,7 +159,7 @@ impl<F: Fabric, L: LockPolicy> Operation<F, L> {
         self.communicator.state()
     }
 
-    /// Waits for the end of a round; `over` runs in the turn in which it ends.
+    /// Waits for the end of a round. `over` runs in the turn in which the round ends.
     fn wait(&self, over: impl FnOnce(&State<F>)) -> Result<Status> {
         let mut turn = self.turn()?;
         let result = one::wait(&mut turn, self.id);
@@ -174,7 +174,7 @@ impl<F: Fabric, L: LockPolicy> Operation<F, L> {
         result
     }
 
-    /// Runs `over` if no round is under way any more.
+    /// Runs `over` if no round is under way.
     fn end(&self, mut turn: Turn<'_, F, L>, over: impl FnOnce(&State<F>)) {
         if !turn.handlers().requests.is_active(self.id) {
             over(&turn);
@@ -184,10 +184,10 @@ impl<F: Fabric, L: LockPolicy> Operation<F, L> {
 
 impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
     fn parts(&self) -> &PartsToSend<T> {
-        self.parts.as_ref().expect("they are there until the drop")
+        self.parts.as_ref().expect("present until the drop")
     }
 
-    /// How many parts there are.
+    /// Number of parts.
     #[must_use]
     pub fn partitions(&self) -> usize {
         self.parts().len()
@@ -196,28 +196,28 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
     /// Starts a round (`MPI_Start`).
     ///
     /// # Errors
-    /// [`Error::NotStartable`]: the last one is under way.
+    /// [`Error::NotStartable`]: the last round is under way.
     pub fn start(&self) -> Result<()> {
         persistent::start(&mut *self.operation.turn()?, self.operation.id)
     }
 
-    /// A part, for the calling thread, before it is ready: also before the round starts.
+    /// Takes a part for the calling thread, which can be before the round starts.
     ///
     /// # Errors
-    /// [`Error::Partition`]: no such part, another thread has it, or it was marked ready in this round.
+    /// [`Error::Partition`]: no such part, another thread has taken it, or it was marked ready in this round.
     pub fn part(&self, partition: usize) -> Result<OwnPart<'_, T, F, L>> {
         let part = self.parts().take(partition).map_err(|why| {
             let what = match why {
                 NotFree::Unknown => "there is no such partition",
-                NotFree::Taken => "another thread has it",
-                NotFree::Leaving => "it was marked ready, and is not the program's before the wait",
+                NotFree::Taken => "another thread has taken it",
+                NotFree::Leaving => "it was marked ready, and is in use until the wait",
             };
             self.operation.refused(partition, self.partitions(), what)
         })?;
         Ok(OwnPart { part, operation: &self.operation })
     }
 
-    /// Marks a part as ready that no thread has: it goes (`MPI_Pready`).
+    /// Marks a part as ready that no thread has taken: it is sent (`MPI_Pready`).
     ///
     /// # Errors
     /// Those of [`part`](Self::part) and [`OwnPart::ready`].
@@ -225,15 +225,15 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
         self.part(partition)?.ready()
     }
 
-    /// Waits until all parts were marked, and have gone (`MPI_Wait`). At once if no round was started.
+    /// Waits until all parts were marked and sent (`MPI_Wait`). Returns at once if no round was started.
     ///
     /// # Errors
-    /// The operation's own; an error of progress, and then it is still under way.
+    /// The operation's error; an error of progress, after which it is still under way.
     pub fn wait(&self) -> Result<Status> {
         self.operation.wait(|turn| self.parts().free_all(turn))
     }
 
-    /// Makes progress; the status if the round is over (`MPI_Test`).
+    /// Makes progress; returns the status if the round is over (`MPI_Test`).
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).
@@ -243,15 +243,15 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
 }
 
 impl<T: NoUninit, F: Fabric, L: LockPolicy> OwnPart<'_, T, F, L> {
-    /// Marks the part as ready: it goes (`MPI_Pready`).
+    /// Marks the part as ready: it is sent (`MPI_Pready`).
     ///
     /// # Errors
-    /// [`Error::Partition`]: no round was started; as a send. The part is free then.
+    /// [`Error::Partition`]: no round was started. Those of a send. The part can then be taken again.
     pub fn ready(self) -> Result<()> {
         let Self { part, operation } = self;
         let mut turn = operation.turn()?;
         partitioned::pready(&mut *turn, operation.id, part.number() as u64)?;
-        // In the same turn: the round may be over, and another thread about to free all parts.
+        // In the same turn: the round may have ended, and another thread may be about to release all parts.
         part.hand_over();
         Ok(())
     }
@@ -281,10 +281,10 @@ impl<T> Deref for ArrivedPart<'_, T> {
 
 impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceive<T, F, L> {
     fn parts(&self) -> &PartsToReceive<T> {
-        self.parts.as_ref().expect("they are there until the drop")
+        self.parts.as_ref().expect("present until the drop")
     }
 
-    /// How many parts there are.
+    /// Number of parts.
     #[must_use]
     pub fn partitions(&self) -> usize {
         self.partitions
@@ -293,25 +293,25 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
     /// Starts a round (`MPI_Start`).
     ///
     /// # Errors
-    /// [`Error::NotStartable`]: the last one is under way, or somebody still looks at a part of it.
+    /// [`Error::NotStartable`]: the last round is under way, or a part of it is still borrowed.
     pub fn start(&self) -> Result<()> {
         let Operation { id, .. } = self.operation;
         let mut turn = self.operation.turn()?;
-        // In the same turn, so that nobody begins to look meanwhile.
+        // In the same turn, so that no thread borrows a part meanwhile.
         if self.parts().is_seen() {
             return Err(Error::NotStartable { request: id.number(), is_persistent: true });
         }
         persistent::start(&mut *turn, id)
     }
 
-    /// Makes progress; a part, if it has arrived (`MPI_Parrived`).
+    /// Makes progress; returns a part if it has arrived (`MPI_Parrived`).
     ///
     /// # Errors
     /// [`Error::Partition`]: no such part; an error of progress.
     pub fn arrived(&self, partition: usize) -> Result<Option<ArrivedPart<'_, T>>> {
         self.check(partition)?;
         let mut turn = self.operation.turn()?;
-        // Nothing writes to a part that has arrived before the next round, which starts in another turn.
+        // A part that has arrived is not written before the next round, which starts in another turn.
         let has_arrived = partitioned::parrived(&mut *turn, self.operation.id, partition as u64)?;
         Ok(has_arrived.then(|| ArrivedPart(self.parts().see(&*turn, partition))))
     }
@@ -336,15 +336,15 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
         Err(self.operation.refused(partition, self.partitions, "there is no such partition"))
     }
 
-    /// Waits until all parts are here (`MPI_Wait`). At once if no round was started.
+    /// Waits until all parts have arrived (`MPI_Wait`). Returns at once if no round was started.
     ///
     /// # Errors
-    /// The operation's own; an error of progress, and then it is still under way.
+    /// The operation's error; an error of progress, after which it is still under way.
     pub fn wait(&self) -> Result<Status> {
         self.operation.wait(|_| ())
     }
 
-    /// Makes progress; the status if the round is over (`MPI_Test`).
+    /// Makes progress; returns the status if the round is over (`MPI_Test`).
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).
@@ -352,7 +352,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
         self.operation.test(|_| ())
     }
 
-    /// The buffer, between two rounds.
+    /// The buffer, between rounds.
     ///
     /// # Errors
     /// [`Error::NotStartable`]: a round is under way.
@@ -360,7 +360,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
         if self.operation.communicator.is_under_way(self.operation.id) {
             return Err(Error::NotStartable { request: self.operation.id.number(), is_persistent: true });
         }
-        let parts = self.parts.as_mut().expect("they are there until the drop");
+        let parts = self.parts.as_mut().expect("present until the drop");
         Ok(parts.all(&self.operation.communicator))
     }
 }

@@ -1,9 +1,9 @@
 //! Partitioned communication (MPI 5.0 chapter 4): a message whose parts are marked ready one by one, and arrive one by one.
 //!
-//! Each partition of the sender is a message of its own, so that it travels while others are still being made. The two sides meet
-//! once, at initialisation: the sender says, under the tag and in the order of its calls, with which tags its partitions will come,
-//! in a message space that nobody else uses, how many there are and how long. The receiver's partitions may be other ones: one
-//! has arrived when all of the sender's that it touches have.
+//! Each partition of the sender is a separate message, so that it is in transit while others are still being made. The two sides meet once,
+//! at initialisation: the sender sends, with the program's tag and in the order of its calls, the number and length of its partitions, and
+//! their tags, which belong to a separate message space. The receiver may divide the data differently: a partition of the receiver has
+//! arrived when all overlapping partitions of the sender have.
 
 use am_core::fabric::Fabric;
 
@@ -23,11 +23,11 @@ use crate::state::State;
 use crate::status::Status;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A send of `partitions` parts of `count` elements each (`MPI_Psend_init`). `data` are all of them. To be
-    /// [started](Self::start) for each round; it is over when all parts were marked by [`pready`](Self::pready) and have gone.
+    /// A send of `partitions` parts of `count` elements each (`MPI_Psend_init`). `data` covers all parts. [Start](Self::start) it for each
+    /// round; a round is over when all parts were marked by [`pready`](Self::pready) and sent.
     ///
     /// # Errors
-    /// As the typed sends; [`Error::Count`]: `data` has another number of elements.
+    /// Those of the typed sends; [`Error::Count`]: `data` has another number of elements.
     pub fn psend_init_data(
         &self,
         data: &SendData,
@@ -64,11 +64,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(request)
     }
 
-    /// A receive of `partitions` parts of `count` elements each (`MPI_Precv_init`). `data` are all of them, and as many bytes as
-    /// the sender has, who may divide them otherwise.
+    /// A receive of `partitions` parts of `count` elements each (`MPI_Precv_init`). `data` covers all parts, and has as many bytes as the
+    /// sender's, which may be divided differently.
     ///
     /// # Errors
-    /// As the typed receives; [`Error::Count`]: `data` has another number of elements.
+    /// Those of the typed receives; [`Error::Count`]: `data` has another number of elements.
     pub fn precv_init_data(
         &self,
         data: &RecvData,
@@ -105,10 +105,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(request)
     }
 
-    /// Marks a part of a partitioned send that was started as ready: it goes (`MPI_Pready`).
+    /// Marks a part of a started partitioned send as ready: it is sent (`MPI_Pready`).
     ///
     /// # Errors
-    /// [`Error::Partition`]: no such part, a part that is ready already, a request that is no partitioned send under way; as a
+    /// [`Error::Partition`]: no such part, a part that is already ready, or a request that is not a partitioned send under way. Those of a
     /// send.
     pub fn pready(&self, request: RequestId, partition: u64) -> Result<()> {
         pready(&mut *self.state()?, request, partition)
@@ -122,10 +122,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (first..=last).try_for_each(|partition| self.pready(request, partition))
     }
 
-    /// Makes progress; whether a part of a partitioned receive has arrived (`MPI_Parrived`). All have where no round is under way.
+    /// Makes progress; returns whether a part of a partitioned receive has arrived (`MPI_Parrived`). All have if no round is under way.
     ///
     /// # Errors
-    /// [`Error::Partition`]: no such part, a request that is no partitioned receive; an error of progress.
+    /// [`Error::Partition`]: no such part, a request that is not a partitioned receive; an error of progress.
     pub fn parrived(&self, request: RequestId, partition: u64) -> Result<bool> {
         parrived(&mut *self.state()?, request, partition)
     }
@@ -134,16 +134,16 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 /// See [`Communicator::pready`].
 ///
 /// # Errors
-/// As there.
+/// Those of [`Communicator::pready`].
 pub(super) fn pready<F: Fabric>(state: &mut State<F>, request: RequestId, partition: u64) -> Result<()> {
     state.handlers().requests.check(request)?;
     let is_under_way = state.handlers().requests.phase(request) == Phase::Parts;
     let refused =
         |what, partitions| Err(Error::Partition { request: request.number(), partition, partitions, what });
     let Some(Parts::Send(sending)) = state.handlers().requests.parts_mut(request) else {
-        // A send to nobody has its partitions too, and there is nothing to be done for them.
+        // The partitions of a send to `PROC_NULL` need no work.
         let is_to_nobody = state.handlers().requests.is_to_nobody(request);
-        return if is_to_nobody { Ok(()) } else { refused("the request is no partitioned send", 0) };
+        return if is_to_nobody { Ok(()) } else { refused("the request is not a partitioned send", 0) };
     };
     let partitions = sending.channel.partitions;
     let index = usize::try_from(partition).unwrap_or(usize::MAX);
@@ -166,7 +166,7 @@ pub(super) fn pready<F: Fabric>(state: &mut State<F>, request: RequestId, partit
 /// See [`Communicator::parrived`].
 ///
 /// # Errors
-/// As there.
+/// Those of [`Communicator::parrived`].
 pub(super) fn parrived<F: Fabric>(state: &mut State<F>, request: RequestId, partition: u64) -> Result<bool> {
     state.handlers().requests.check(request)?;
     state.take_in()?;
@@ -179,7 +179,7 @@ pub(super) fn parrived<F: Fabric>(state: &mut State<F>, request: RequestId, part
         }
         Some(Parts::Receive(_)) => Ok(has_arrived(&mut state.context, request, partition)),
         _ if is_from_nobody => Ok(true),
-        _ => refused("the request is no partitioned receive", 0),
+        _ => refused("the request is not a partitioned receive", 0),
     }
 }
 
@@ -195,10 +195,10 @@ fn with_tag(route: Route, tag: i32) -> Route {
     Route { envelope: Envelope::new(route.envelope.context_id(), route.envelope.source(), tag), ..route }
 }
 
-/// Elements of a part, of parts that are equally long.
+/// Number of elements of each of several equal parts.
 ///
 /// # Errors
-/// [`Error::Count`]: they are not.
+/// [`Error::Count`]: the elements cannot be divided equally.
 pub(super) fn part_len(call: &'static str, len: usize, partitions: usize) -> Result<usize> {
     let count = len.checked_div(partitions).unwrap_or(0);
     if count * partitions == len {

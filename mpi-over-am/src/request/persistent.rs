@@ -1,4 +1,4 @@
-//! Persistent requests (MPI 5.0 section 3.9): the arguments of an operation, kept so that it can be started again and again.
+//! Persistent requests (MPI 5.0 section 3.9): the arguments of an operation, kept for repeated starts.
 
 use am_core::fabric::Fabric;
 
@@ -20,7 +20,7 @@ use crate::status::Status;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A persistent send in any mode (`MPI_Send_init` and the like). What `data` promises about its memory must hold during every round.
+    /// A persistent send in any mode (`MPI_Send_init` and the like). The promise of `data` about its memory must hold in every round.
     ///
     /// # Errors
     /// Those of the typed sends.
@@ -35,7 +35,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(self.state()?.handlers().requests.insert_persistent(false, recipe))
     }
 
-    /// A persistent receive (`MPI_Recv_init`). What `data` promises about its memory must hold during every round.
+    /// A persistent receive (`MPI_Recv_init`). The promise of `data` about its memory must hold in every round.
     ///
     /// # Errors
     /// Those of the typed receives.
@@ -53,16 +53,16 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(self.state()?.handlers().requests.insert_persistent(true, recipe))
     }
 
-    /// Starts a persistent request (`MPI_Start`). A wait or a test ends the operation; the request stays, to be started again,
-    /// until it is [freed](Self::free).
+    /// Starts a persistent request (`MPI_Start`). A wait or a test ends the operation; the request can be started again until it is
+    /// [freed](Self::free).
     ///
     /// # Errors
-    /// The request is not persistent, or is under way; the errors of the operation's own start, after which it is not under way.
+    /// The request is not persistent, or is under way; the error of the operation's start, after which it is not under way.
     pub fn start(&self, request: RequestId) -> Result<()> {
         start(&mut *self.state()?, request)
     }
 
-    /// Starts them all (`MPI_Startall`).
+    /// Starts all requests (`MPI_Startall`).
     ///
     /// # Errors
     /// Those of [`start`](Self::start), for the first one that fails; those before it are under way.
@@ -74,7 +74,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 /// See [`Communicator::start`].
 ///
 /// # Errors
-/// As there.
+/// Those of [`Communicator::start`].
 pub(super) fn start<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<()> {
     let recipe = state.handlers().requests.begin(request)?;
     let started = carry_out(state, request, recipe);

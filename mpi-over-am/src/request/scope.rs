@@ -23,45 +23,45 @@ use am_core::fabric::Fabric;
 /// A scope for non-blocking operations, made by [`Communicator::scope`].
 ///
 /// `'scope` is the lifetime of the operations: it begins before the closure runs and ends after the last operation is complete, and a
-/// buffer must be borrowed for all of it. Both lifetimes are invariant, so that nobody can make `'scope` shorter.
+/// buffer must be borrowed for all of it. Both lifetimes are invariant, so that `'scope` cannot be shortened.
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope, F: Fabric, L: LockPolicy> {
     communicator: &'env Communicator<F, L>,
     number: u32,
-    /// Requests that have not been waited for.
+    /// Requests that were not waited for.
     open: L::Field<usize>,
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-/// An operation of a scope. Memory safety does not depend on this value: the scope knows of the operation.
+/// An operation of a scope. Memory safety does not depend on this value: the scope tracks the operation.
 ///
 /// Its lifetime is invariant, so that only the scope that started the operation can wait for it.
-#[must_use = "an operation is over only after a wait, by itself or at the end of its scope"]
+#[must_use = "an operation ends with a wait, or at the end of its scope"]
 #[derive(Debug)]
 pub struct Request<'scope> {
     id: RequestId,
     _scope: PhantomData<&'scope mut &'scope ()>,
 }
 
-/// What [`Scope::test`] finds.
-#[must_use = "a request that is pending is still to be waited for"]
+/// Result of [`Scope::test`].
+#[must_use = "a pending request still needs a wait"]
 #[derive(Debug)]
 pub enum Tested<'scope> {
     /// The operation is complete.
     Done(Status),
-    /// It is not complete; here is its request again.
+    /// It is not complete: the request is returned.
     Pending(Request<'scope>),
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Runs `body` with a scope for non-blocking operations, and returns when all of them are over.
+    /// Runs `body` with a scope for non-blocking operations, and returns when all of them are complete.
     ///
-    /// If `body` succeeds, what it has not waited for is waited for. If it fails or unwinds, messages that have not met their
-    /// receive and receives that have not met their message are withdrawn, so that nothing waits for what may never come;
-    /// bytes in motion are waited for. If it unwinds, the task is marked as failed as well, so that its peers see it.
+    /// If `body` succeeds, the scope waits for the remaining operations. If it fails or unwinds, unmatched sends and receives are
+    /// withdrawn, since they might never complete, and transfers under way are waited for. If it unwinds, the task is also marked as failed
+    /// for its peers to see.
     ///
-    /// Threads that `body` starts, in a [`std::thread::scope`] of its own, may use the scope too, where the environment is for several:
+    /// If the environment is for several threads, threads that `body` starts in a [`std::thread::scope`] can use the scope, too:
     ///
     /// ```
     /// # use mpi_over_am::Environment;
@@ -87,7 +87,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # }
     /// ```
     ///
-    /// A buffer must live longer than the scope, and is out of reach inside it:
+    /// A buffer must outlive the scope, and is inaccessible inside it:
     ///
     /// ```compile_fail,E0597
     /// # fn f(world: &mpi_over_am::Communicator) -> mpi_over_am::Result<()> {
@@ -110,7 +110,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Ok(()) }
     /// ```
     ///
-    /// Nor may a thread that outlives the scope have it:
+    /// Nor can a thread that outlives the scope have it:
     ///
     /// ```compile_fail,E0521
     /// # fn f(world: &mpi_over_am::Communicator<mpi_over_am::JobFabric, mpi_over_am::Threads>) -> mpi_over_am::Result<()> {
@@ -125,7 +125,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// ```
     ///
     /// # Errors
-    /// What `body` returns; otherwise the first error of the operations that it has not waited for.
+    /// The error of `body`; otherwise the first error of the remaining operations.
     pub fn scope<'env, R>(
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, F, L>) -> Result<R>,
@@ -145,7 +145,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// Ends all operations of a scope, in whichever way it is left.
+/// Ends all operations of a scope, however the scope is left.
 struct Guard<'a, F: Fabric, L: LockPolicy> {
     communicator: &'a Communicator<F, L>,
     number: u32,
@@ -153,7 +153,7 @@ struct Guard<'a, F: Fabric, L: LockPolicy> {
 }
 
 impl<F: Fabric, L: LockPolicy> Guard<'_, F, L> {
-    /// Waits for the operations that have not been waited for. After an error the drop ends the rest.
+    /// Waits for the remaining operations. After an error the drop ends the rest.
     fn wait_for_rest(&self) -> Result<()> {
         if self.open.get() == 0 {
             return Ok(());
@@ -175,11 +175,11 @@ impl<F: Fabric, L: LockPolicy> Drop for Guard<'_, F, L> {
         if self.open.get() == 0 {
             return;
         }
-        // If this fails the program ends, as it must: otherwise buffers would be used that are no longer borrowed.
+        // If this fails, the program must end: otherwise operations would use buffers that are no longer borrowed.
         let mut state = self
             .communicator
             .state_to_end()
-            .expect("no call of this environment is under way where a scope ends");
+            .expect("no call of this environment is under way when a scope ends");
         for request in state.handlers().requests.of_scope(self.number) {
             state.wait_for_operator(request);
             end(&mut state, request);
@@ -287,7 +287,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// Waits until the operation is complete (`MPI_Wait`).
     ///
     /// # Errors
-    /// The operation's own error; an error of progress, and then the end of the scope ends the operation.
+    /// The operation's error; an error of progress, after which the end of the scope ends the operation.
     pub fn wait(&self, request: Request<'scope>) -> Result<Status> {
         let mut state = self.communicator.state()?;
         state.wait_over(request.id)?;
@@ -308,7 +308,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         state.handlers().requests.take(request.id).map(Tested::Done)
     }
 
-    /// Waits until all are complete (`MPI_Waitall`); returns their statuses in the order of the requests.
+    /// Waits until all operations are complete (`MPI_Waitall`); returns their statuses in the order of the requests.
     ///
     /// # Errors
     /// The first error of the operations, after all are complete.
@@ -326,8 +326,8 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         first_error.map_or(Ok(statuses), Err)
     }
 
-    /// Waits until one of them is complete, and removes it (`MPI_Waitany`). Returns its index in the vector before the removal, and its
-    /// status; `None` if the vector is empty.
+    /// Waits until one operation is complete, and removes its request (`MPI_Waitany`). Returns its index in the vector before the removal,
+    /// and its status; `None` if the vector is empty.
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).
@@ -357,12 +357,12 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         self.communicator
     }
 
-    /// The number by which the table of requests knows the scope.
+    /// The number of the scope in the table of requests.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Records an operation that was started for the scope, under the lock that `state` belongs to.
+    /// Records an operation that was started for the scope, in the turn of `state`.
     pub(crate) fn opened(&self, state: &mut State<F>, id: RequestId) -> Request<'scope> {
         state.handlers().requests.set_scope(id, self.number);
         self.started(id)

@@ -1,5 +1,4 @@
-//! Waiting for several operations, and looking at them (MPI 5.0 section 3.7.5). Persistent requests that are not started are
-//! passed over, as empty ones are.
+//! Waiting for several operations, and testing them (MPI 5.0 section 3.7.5). Inactive persistent requests are skipped, like empty ones.
 
 use std::ops::Range;
 
@@ -16,28 +15,28 @@ use crate::state::State;
 use crate::status::Status;
 use crate::turn::Turn;
 
-/// What [`Communicator::test_any`] finds.
+/// Result of [`Communicator::test_any`].
 #[derive(Debug)]
 pub enum AnyOver {
     /// There is nothing to wait for.
     NoneActive,
-    /// None is over.
+    /// None is complete.
     Pending,
-    /// This one is over: its place in the list and its result. The request is gone.
+    /// This one is complete: its index in the list and its result. The request is gone.
     Over(usize, Result<Status>),
 }
 
-/// Requests to be waited for in their order, and where their statuses go.
+/// Requests to wait for in order, and the destination of their statuses.
 pub trait WaitList {
-    /// The request at a place; `None` if there is nothing to wait for.
+    /// The request at an index; `None` if there is nothing to wait for.
     fn request(&mut self, place: usize) -> Option<RequestId>;
 
-    /// The operation at a place has ended well, and its request is gone.
+    /// The operation at an index succeeded, and its request is gone.
     fn ended(&mut self, place: usize, status: Status);
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Waits until all are over (`MPI_Waitall`). `ended` gets each result, in the order of the requests.
+    /// Waits until all operations are complete (`MPI_Waitall`). `ended` gets each result, in the order of the requests.
     ///
     /// # Errors
     /// A request that does not exist; an error of progress.
@@ -55,12 +54,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(())
     }
 
-    /// Waits for the operations of a list one after the other, and ends them (`MPI_Waitall`), as long as they leave nothing but a
-    /// status. Returns the first place with another request, which is neither waited for nor ended: one that has failed, is
-    /// persistent, or does not exist. The end of `places` if there is none.
+    /// Waits for the operations of a list in order and ends them (`MPI_Waitall`), as long as their only result is a status. Returns the
+    /// index of the first other request (failed, persistent, or unknown), which is neither waited for nor ended, or the end of `places`.
     ///
     /// # Errors
-    /// The place whose wait failed, and an error of progress; it is still under way.
+    /// The index whose wait failed, and an error of progress; the operation is still under way.
     #[inline]
     pub fn wait_in_order(
         &self,
@@ -74,7 +72,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         while let Some((place, request)) = end_those_plain(&mut state.handlers().requests, next..end, list) {
             next = place;
             let is_first_wait = !std::mem::replace(&mut has_waited, true);
-            // When the last one is over the others are too, as a rule, and one more look ends them all.
+            // Usually the others are complete when the last one is: one more look ends them all.
             if is_first_wait
                 && place + 1 < end
                 && let Some(last) = list.request(end - 1)
@@ -93,7 +91,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(end)
     }
 
-    /// Waits until one of them is over: its index and its result (`MPI_Waitany`). `None` if there is nothing to wait for.
+    /// Waits until one operation is complete; returns its index and its result (`MPI_Waitany`). `None` if there is nothing to wait for.
     ///
     /// # Errors
     /// Those of [`wait_all`](Self::wait_all).
@@ -106,8 +104,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Some((index, state.handlers().requests.take(requests[index]))))
     }
 
-    /// Waits until at least one is over, and ends all that are (`MPI_Waitsome`): how many; `None` if there is nothing to wait
-    /// for.
+    /// Waits until at least one operation is complete, and ends all complete ones (`MPI_Waitsome`). Returns their number; `None` if there
+    /// is nothing to wait for.
     ///
     /// # Errors
     /// Those of [`wait_all`](Self::wait_all).
@@ -123,7 +121,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Some(end_those_over(&mut state, requests, ended)))
     }
 
-    /// Makes progress. If all are over, ends them and gives each result to `ended` (`MPI_Testall`); whether they are.
+    /// Makes progress. If all operations are complete, ends them and passes each result to `ended` (`MPI_Testall`). Returns whether they
+    /// are.
     ///
     /// # Errors
     /// Those of [`wait_all`](Self::wait_all).
@@ -153,7 +152,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(true)
     }
 
-    /// Makes progress, and ends one that is over (`MPI_Testany`).
+    /// Makes progress, and ends one complete operation (`MPI_Testany`).
     ///
     /// # Errors
     /// Those of [`wait_all`](Self::wait_all).
@@ -169,7 +168,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// Makes progress, and ends all that are over (`MPI_Testsome`): how many; `None` if there is nothing to wait for.
+    /// Makes progress, and ends all complete operations (`MPI_Testsome`). Returns their number; `None` if there is nothing to wait for.
     ///
     /// # Errors
     /// Those of [`wait_all`](Self::wait_all).
@@ -186,7 +185,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Some(end_those_over(&mut state, requests, ended)))
     }
 
-    /// Makes progress; the status of an operation that is over, which a wait still has to end (`MPI_Request_get_status`).
+    /// Makes progress; returns the status of a complete operation, which still needs a wait (`MPI_Request_get_status`).
     ///
     /// # Errors
     /// Those of [`wait_all`](Self::wait_all).
@@ -197,7 +196,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(state.handlers().requests.status(request))
     }
 
-    /// What a layer above may know of a request.
+    /// Properties of a request, for layers above.
     ///
     /// # Errors
     /// A request that does not exist.
@@ -205,7 +204,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.state_to_end().ok_or(Error::Nested)?.handlers().requests.facts(request)
     }
 
-    /// The request belongs to this communicator: [`RequestFacts::context_id`] says so. Messages do so by themselves.
+    /// Marks the request as this communicator's, for [`RequestFacts::context_id`]. Messages have this mark by themselves.
     pub fn own_request(&self, request: RequestId) {
         let context_id = self.context_id_of(Space::PointToPoint);
         if let Some(mut state) = self.state_to_end() {
@@ -213,7 +212,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Whether a wait for the request waits for anything: not for a persistent one that is not started.
+    /// Whether a wait for the request has something to wait for: not if it is persistent and inactive.
     ///
     /// # Errors
     /// Those of [`wait_all`](Self::wait_all).
@@ -222,7 +221,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// Ends the operations of a list that are over and leave nothing but a status; the first place with another one.
+/// Ends the complete operations of a list whose only result is a status; returns the first index with another request.
 #[inline(always)]
 fn end_those_plain(
     requests: &mut Requests,
@@ -237,8 +236,8 @@ fn end_those_plain(
     None
 }
 
-/// Waits until one of them is over; whether there is anything to wait for. A look costs nothing for an operation that has not
-/// ended, however many there are.
+/// Waits until one operation is complete; returns whether there is anything to wait for. Operations that have not ended cost nothing per
+/// look, however many there are.
 fn wait_for_one<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     requests: &[RequestId],
@@ -254,7 +253,7 @@ fn wait_for_one<F: Fabric, L: LockPolicy>(
     Ok(true)
 }
 
-/// Waits until one of the operations is over: its place in the list, which is not empty.
+/// Waits until one of the operations is complete; returns its index in the list, which is not empty.
 ///
 /// # Errors
 /// An error of progress; the operations may then still be under way.
@@ -268,7 +267,8 @@ pub(super) fn wait_any_over<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// Waits until one of the operations is over, of which none is; its place. Only the end of one makes it look at them all.
+/// Waits until one of the operations is complete, of which none is yet; returns its index. The list is searched only when an operation has
+/// ended.
 fn watch_for_one<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     requests: impl Iterator<Item = RequestId> + Clone,
@@ -295,7 +295,7 @@ fn watch_for_one<F: Fabric, L: LockPolicy>(
     let table = &mut state.handlers().requests;
     requests.for_each(|request| table.watch(request, false));
     waited?;
-    Ok(found.expect("the wait ended because one was found"))
+    Ok(found.expect("the wait has found one"))
 }
 
 /// Whether there is anything to wait for.

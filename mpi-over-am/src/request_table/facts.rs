@@ -1,4 +1,4 @@
-//! What is known about a request, and what only some requests have: memory, a layout, a recipe, parts.
+//! Properties of a request, and what only some requests have: memory, a layout, a recipe, parts.
 
 use am_core::handler::Destination;
 
@@ -13,7 +13,7 @@ use crate::request_id::{RequestFacts, RequestId};
 use crate::status::Status;
 
 impl Requests {
-    /// What a layer above may find out about a request.
+    /// Properties of a request, for layers above.
     ///
     /// # Errors
     /// [`Error::UnknownRequest`].
@@ -39,14 +39,14 @@ impl Requests {
         self.remove(id);
     }
 
-    /// Gives memory to the operation, which returns it with the result. An operation that ended in its call needs none.
+    /// Gives memory to the operation, which returns it with the result. An operation that ended in its call does not need it.
     pub(crate) fn keep(&mut self, id: RequestId, memory: KeptVec) {
         if self.get(id).is_some_and(|record| record.unusual & unusual::RESERVED == 0) {
             self.cold_of(id).kept = Some(memory);
         }
     }
 
-    /// A new persistent request, which is not started.
+    /// A new persistent request, inactive.
     pub(crate) fn insert_persistent(&mut self, is_receive: bool, recipe: Recipe) -> RequestId {
         let id = self.insert(is_receive);
         self.records[id.index()].phase = Phase::Inactive;
@@ -57,7 +57,7 @@ impl Requests {
     /// Marks the request as under way, and returns what its start has to do.
     ///
     /// # Errors
-    /// [`Error::UnknownRequest`]; [`Error::NotStartable`]: not persistent, or under way already.
+    /// [`Error::UnknownRequest`]; [`Error::NotStartable`]: not persistent, or already under way.
     pub(crate) fn begin(&mut self, id: RequestId) -> Result<Recipe> {
         let recipe = self.recipe(id).cloned();
         let record = self.get_mut(id).ok_or_else(|| unknown(id))?;
@@ -75,12 +75,12 @@ impl Requests {
         matches!(self.recipe(id), Some(Recipe::Nobody { .. }))
     }
 
-    /// Whether a wait for the request waits for anything: it exists, and is not a persistent one that is not started.
+    /// Whether a wait for the request has something to wait for: it exists, and is not persistent and inactive.
     pub(crate) fn is_active(&self, id: RequestId) -> bool {
         self.get(id).is_some_and(|record| record.phase != Phase::Inactive)
     }
 
-    /// Takes the parts of an operation that has some, to be put [back](Self::put_parts).
+    /// Takes the parts of an operation, to be [put back](Self::put_parts).
     pub(crate) fn take_parts(&mut self, id: RequestId) -> Option<Box<Parts>> {
         self.get(id)?;
         self.cold[id.index()].as_mut()?.parts.take()
@@ -105,7 +105,7 @@ impl Requests {
         self.cold[id.index()].as_mut()?.parts.as_deref_mut()
     }
 
-    /// Records that the operation has messages of its own.
+    /// Records that the operation consists of several messages.
     pub(crate) fn in_parts(&mut self, id: RequestId) {
         if let Some(record) = self.get_mut(id) {
             record.phase = Phase::Parts;
@@ -138,7 +138,7 @@ impl Requests {
         }
     }
 
-    /// Records that the message is scattered as a layout says.
+    /// Records that a layout scatters the message.
     pub(crate) fn set_layout(&mut self, id: RequestId, layout: Scatter) {
         if let Some(record) = self.get_mut(id) {
             record.unusual |= unusual::LAYOUT;
@@ -169,7 +169,7 @@ impl Requests {
         self.get(id).is_some_and(|record| record.is_receive)
     }
 
-    /// Records that nobody will wait for the operation.
+    /// Records that no call will wait for the operation.
     pub(crate) fn detach(&mut self, id: RequestId) {
         if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
             record.unusual |= unusual::DETACHED;

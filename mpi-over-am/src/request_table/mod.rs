@@ -1,4 +1,4 @@
-//! The table of requests: a slot and how often it was given out, so that an old number finds nothing.
+//! The table of requests. A number contains a slot and the slot's generation, so that an old number finds nothing.
 
 mod facts;
 mod matched;
@@ -33,13 +33,13 @@ pub(crate) use wakers::Wakers;
 #[derive(Debug)]
 pub(crate) struct Requests {
     records: Vec<Record>,
-    /// What few requests have, at the places of their records. Stays with the slot, empty unless [`unusual::COLD`] is set.
+    /// Rare data of requests, at the index of their record. A box stays with its slot, empty unless [`unusual::COLD`] is set.
     cold: Vec<Option<Box<Cold>>>,
-    /// The receives that wait for their message.
+    /// Receives that wait for their message.
     posted: PostedList,
-    /// The free slot that is given out next, or [`NO_SLOT`].
+    /// The next free slot, or [`NO_SLOT`].
     free: u32,
-    /// Operations that ended while a call watched them.
+    /// Number of operations that ended while a call watched them.
     watched_ended: u64,
 }
 
@@ -65,13 +65,13 @@ impl Default for Requests {
     }
 }
 
-/// Whether a message ended because its sender gave it up, and its receiver had not matched it.
+/// Whether a message ended because its sender withdrew it before it was matched.
 fn is_withdrawn(error: &am_core::error::Error) -> bool {
     matches!(error, am_core::error::Error::Refused { why: Refusal::Withdrawn, .. })
 }
 
 impl Requests {
-    /// A new request, of no scope.
+    /// A new request without a scope.
     #[inline]
     pub(crate) fn insert(&mut self, is_receive: bool) -> RequestId {
         self.insert_in(is_receive, NO_CONTEXT)
@@ -116,7 +116,7 @@ impl Requests {
         slot as u32
     }
 
-    /// What few requests have, of this one.
+    /// The rare data of this request.
     fn cold_of(&mut self, id: RequestId) -> &mut Cold {
         self.records[id.index()].unusual |= unusual::COLD;
         self.cold[id.index()].get_or_insert_default()
@@ -127,13 +127,13 @@ impl Requests {
         self.cold[id.index()].as_ref()?.recipe.as_ref()
     }
 
-    /// Whether a call of the program may start one more operation.
+    /// Whether the program may start one more operation.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.free != NO_SLOT || self.records.len() < SLOTS_MAX - SLOTS_KEPT
     }
 
-    /// A record for an operation that ended in its call, where memory is to be kept under its number.
+    /// A record for an operation that ended in its call, if memory has to be kept under its number.
     pub(crate) fn with_record(&mut self, id: RequestId) -> RequestId {
         let Some(status) = id.ended_status() else { return id };
         let request = self.insert(self.is_receive(id));
@@ -169,7 +169,7 @@ impl Requests {
         self.records.get_mut(id.index()).filter(|record| record.is_of(id))
     }
 
-    /// How far the operation is; `Free` for one that does not exist.
+    /// The state of the operation; `Free` for one that does not exist.
     #[inline(always)]
     pub(crate) fn phase(&self, id: RequestId) -> Phase {
         self.get(id).map_or(Phase::Free, |record| record.phase)
@@ -181,13 +181,13 @@ impl Requests {
         self.get(id).is_none_or(Record::is_over)
     }
 
-    /// Receives that wait for their message.
+    /// Number of receives that wait for their message.
     #[inline(always)]
     pub(crate) fn posted(&self) -> usize {
         self.posted.len()
     }
 
-    /// The receives that wait for their message, and what they ask for, in the order in which they were posted.
+    /// The receives that wait for their message, with their patterns, in the order of posting.
     pub(crate) fn posted_receives(&self) -> impl Iterator<Item = (RequestId, Pattern)> {
         self.posted.iter(&self.records).map(|slot| {
             let record = &self.records[slot as usize];
@@ -195,7 +195,7 @@ impl Requests {
         })
     }
 
-    /// What a receive asks for that waits for its message.
+    /// The pattern of a receive that waits for its message.
     pub(crate) fn posted_pattern(&self, id: RequestId) -> Option<Pattern> {
         self.get(id).filter(|record| record.phase == Phase::Posted).map(|record| record.entry.pattern)
     }
@@ -204,7 +204,7 @@ impl Requests {
     #[inline(always)]
     pub(crate) fn insert_posted(&mut self, pattern: Pattern, buffer: ReceiveBuffer) -> RequestId {
         let slot = self.free_slot();
-        // A slice, so that its place and length stay in registers.
+        // A slice, so that pointer and length stay in registers.
         let records = self.records.as_mut_slice();
         let record = &mut records[slot as usize];
         record.occupy(&mut self.free);
@@ -217,7 +217,7 @@ impl Requests {
         id
     }
 
-    /// The receive waits for its message.
+    /// Posts the receive: it waits for its message.
     #[inline(always)]
     pub(crate) fn post(&mut self, id: RequestId, pattern: Pattern, buffer: ReceiveBuffer) {
         let record = &mut self.records[id.index()];
@@ -227,7 +227,7 @@ impl Requests {
         self.posted.post(&mut self.records, id.slot(), pattern);
     }
 
-    /// The earliest receive that a message satisfies, which has met it now, and where the message goes.
+    /// The earliest receive that the message matches, and the message's destination. The receive is no longer posted.
     #[inline(always)]
     pub(crate) fn take_match(&mut self, envelope: &Envelope) -> Option<(RequestId, ReceiveBuffer)> {
         let slot = self.posted.take_match(&mut self.records, envelope)?;
@@ -237,7 +237,8 @@ impl Requests {
         Some((RequestId::of_slot(slot, record.generation), record.buffer))
     }
 
-    /// Gives a message that is here whole to the earliest receive that it satisfies, which is over then; whether there is one.
+    /// Delivers a message that has arrived whole to the earliest receive that it matches, which is then complete; returns whether there is
+    /// one.
     #[inline(always)]
     pub(crate) fn deliver(&mut self, envelope: &Envelope, here: Arrived<'_>) -> bool {
         let Some(slot) = self.posted.take_match(&mut self.records, envelope) else { return false };
@@ -256,7 +257,7 @@ impl Requests {
         true
     }
 
-    /// Like [`delivered`](Self::delivered), for a message that is here, and is still to be placed if its receive has a layout.
+    /// Like [`delivered`](Self::delivered), for a message that is here, and still has to be stored if its receive has a layout.
     #[cold]
     #[inline(never)]
     fn delivered_unusual(&mut self, id: RequestId, here: Arrived<'_>, placed: usize) {
@@ -264,7 +265,7 @@ impl Requests {
         self.delivered(id, here.len() as u64, placed as u64);
     }
 
-    /// Ends a receive that waits for its message, with this error.
+    /// Ends a receive that waits for its message with this error.
     pub(crate) fn withdraw(&mut self, id: RequestId, why: Error) {
         if self.phase(id) == Phase::Posted {
             self.posted.cancel(&mut self.records, id.slot());
@@ -281,7 +282,7 @@ impl Requests {
         }
     }
 
-    /// The operation is over, as am-core says.
+    /// The operation is complete, as am-core reports.
     #[inline(always)]
     pub(crate) fn complete(&mut self, id: RequestId, delivered: Delivered) {
         let Some(record) = self.get_mut(id) else { return };
@@ -293,7 +294,7 @@ impl Requests {
         }
     }
 
-    /// The same for a message of which there is nothing to say but its length.
+    /// Like [`complete`](Self::complete), for a message with nothing but a length to report.
     #[inline(always)]
     pub(crate) fn complete_plain(&mut self, id: RequestId, len: u64, placed: u64) {
         let Some(record) = self.get_mut(id) else { return };
@@ -317,7 +318,7 @@ impl Requests {
         }
     }
 
-    /// The receive is over: `placed` of `len` bytes are in place, or as many of them as its layout has.
+    /// The receive is complete: `placed` of `len` bytes are stored, or fewer if its layout has fewer.
     #[inline(never)]
     pub(crate) fn delivered(&mut self, id: RequestId, len: u64, placed: u64) {
         let Some(record) = self.get_mut(id) else { return };
@@ -332,7 +333,7 @@ impl Requests {
         self.end(id, is_cut.then_some(Error::Truncated { source_rank, tag, sent: len, capacity }));
     }
 
-    /// The operation is over, with this error if there is one.
+    /// The operation is complete, with this error if any.
     pub(crate) fn end(&mut self, id: RequestId, failure: Option<Error>) {
         let Some(record) = self.get_mut(id) else { return };
         record.phase = Phase::Done;
@@ -348,7 +349,7 @@ impl Requests {
         }
     }
 
-    /// The send is over when `task` acknowledges it.
+    /// The send is complete when `task` acknowledges it.
     #[inline(always)]
     pub(crate) fn await_acknowledgement(&mut self, id: RequestId, task: TaskId) {
         if let Some(record) = self.get_mut(id) {
@@ -369,7 +370,7 @@ impl Requests {
         })
     }
 
-    /// `task` says that the send is over, if it waits for that.
+    /// `task` acknowledged the send, if the send waits for that.
     pub(crate) fn acknowledged(&mut self, id: RequestId, task: TaskId, failure: Option<Error>) {
         let Some(record) = self.get_mut(id).filter(|record| record.acknowledged_by() == Some(task)) else {
             return;
@@ -379,13 +380,13 @@ impl Requests {
         self.end(id, failure);
     }
 
-    /// Operations that ended while a call watched them: a number that has not changed says that none has.
+    /// Number of operations that ended while a call watched them. If it is unchanged, none has.
     #[inline(always)]
     pub(crate) fn watched_ended(&self) -> u64 {
         self.watched_ended
     }
 
-    /// Says whether the end of an operation is to be counted.
+    /// Sets whether the end of an operation is counted.
     pub(crate) fn watch(&mut self, id: RequestId, is_watched: bool) {
         if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
             record.unusual &= !unusual::WATCHED;
@@ -393,8 +394,7 @@ impl Requests {
         }
     }
 
-    /// Takes the result of an operation that is over and has left nothing but its status: the frequent case, in place. `None`:
-    /// any other request.
+    /// Takes the result of a complete operation whose only result is a status: the frequent case, inline. `None`: any other request.
     #[inline(always)]
     pub(crate) fn take_plain(&mut self, id: RequestId) -> Option<Status> {
         if let Some(status) = id.ended_status() {
@@ -411,19 +411,19 @@ impl Requests {
         Some(status)
     }
 
-    /// Takes the result of an operation that is over.
+    /// Takes the result of a complete operation.
     ///
     /// # Errors
-    /// The operation's own error; [`Error::UnknownRequest`].
+    /// The operation's error; [`Error::UnknownRequest`].
     #[inline(always)]
     pub(crate) fn take(&mut self, id: RequestId) -> Result<Status> {
         self.take_kept(id).map(|(status, _)| status)?
     }
 
-    /// Takes the result of a blocking operation that is over. Its slot stays.
+    /// Takes the result of a complete blocking operation, whose slot stays.
     ///
     /// # Errors
-    /// The operation's own error.
+    /// The operation's error.
     #[inline(always)]
     pub(crate) fn take_blocking(&mut self) -> std::result::Result<Status, Box<Error>> {
         let record = self.blocking();
@@ -446,7 +446,7 @@ impl Requests {
         cold.and_then(|cold| cold.failure.take()).map(Box::new)
     }
 
-    /// Takes the result of an operation that is over, and the memory that belonged to it.
+    /// Takes the result of a complete operation, and the memory that it kept.
     ///
     /// # Errors
     /// [`Error::UnknownRequest`].
@@ -465,7 +465,7 @@ impl Requests {
         if self.get(id).is_some() && id != RequestId::BLOCKING_RECEIVE { Ok(()) } else { Err(unknown(id)) }
     }
 
-    /// Takes what is known of an operation out. A persistent request stays, as one that is not started.
+    /// Removes an operation from the table. A persistent request stays, inactive.
     fn remove(&mut self, id: RequestId) -> Option<(Status, Option<Cold>)> {
         if let Some(status) = id.ended_status() {
             return Some((status, None));
@@ -492,7 +492,7 @@ impl Requests {
 }
 
 impl Drop for Requests {
-    /// Peers may still read the memory of operations that are not over: it is given up, not freed.
+    /// Peers may still read the memory of incomplete operations: it is leaked.
     fn drop(&mut self) {
         for (record, cold) in self.records.iter().zip(&mut self.cold) {
             if !record.is_over() {

@@ -1,4 +1,4 @@
-//! Operations that have messages of their own, as requests.
+//! Operations that consist of several messages, as requests.
 
 use crate::attached_buffers::BufferOwner;
 use crate::buffer::{RecvData, SendData};
@@ -8,10 +8,10 @@ use crate::message::Route;
 use crate::request_id::RequestId;
 use crate::status::Status;
 
-/// Tags of partitions are negative; in the same message space, the tags with which the two sides meet are the program's own.
+/// Tags of partitions are negative, so that in their message space they differ from the program's tags, with which the two sides meet.
 const PARTITION: i32 = i32::MIN;
 
-/// The messages of an operation that has several.
+/// The messages of one operation.
 #[derive(Debug)]
 pub(crate) enum Parts {
     /// Of a partitioned send.
@@ -20,7 +20,7 @@ pub(crate) enum Parts {
     Receive(Receiving),
     /// A send and a receive as one operation.
     Exchange(Exchange),
-    /// The messages of an attached buffer up to this number, which other calls send.
+    /// All messages of an attached buffer up to this number, which other calls sent.
     Flush { owner: BufferOwner, until: u64 },
 }
 
@@ -43,16 +43,16 @@ pub(crate) struct Receiving {
     pub(crate) status: Status,
     pub(crate) data: RecvData,
     pub(crate) partitions: u64,
-    /// The receive of the sender's description of its partitions, until it has arrived.
+    /// The receive for the sender's description of its partitions, until it arrives.
     pub(crate) meeting: Option<RequestId>,
     pub(crate) channel: Option<Channel>,
-    /// The sender's partitions of this round; `None` once arrived.
+    /// The sender's partitions in this round; `None` for those that have arrived.
     pub(crate) under_way: Vec<Option<RequestId>>,
     pub(crate) is_posted: bool,
     pub(crate) failure: Option<Error>,
 }
 
-/// What the sender tells the receiver.
+/// The sender's description of its partitions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Channel {
     pub(crate) first_tag: i32,
@@ -85,7 +85,7 @@ impl Channel {
     }
 }
 
-/// The two halves of a send and a receive that are one operation.
+/// The two halves of a combined send and receive.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) under_way: Vec<RequestId>,

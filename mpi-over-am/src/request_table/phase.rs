@@ -1,11 +1,11 @@
-//! The phases of an operation.
+//! States of an operation.
 
 /// The state of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The slot is free.
     Free,
-    /// Persistent, and not started: complete, as far as a wait is concerned.
+    /// Persistent and not started: a wait returns at once.
     Inactive,
     /// Complete. The three states in which a wait returns at once come first: one comparison finds them.
     Done,

@@ -1,4 +1,4 @@
-//! A slot of the table: one cache line, and what few requests have beside it.
+//! A slot of the table: one cache line, and separately the rare data.
 
 use am_core::task::TaskId;
 
@@ -15,36 +15,36 @@ use crate::status::Status;
 /// No context id.
 pub(super) const NO_CONTEXT: u32 = u32::MAX;
 
-/// What is unusual about a request, in bits.
+/// Rare properties of a request, as bits.
 pub(super) mod unusual {
-    /// Nobody will wait for it: the record goes when the operation ends.
+    /// No call will wait for it: the record is freed when the operation ends.
     pub(in super::super) const DETACHED: u8 = 1;
-    /// The message goes where a layout says.
+    /// A layout scatters the message.
     pub(in super::super) const LAYOUT: u8 = 2;
-    /// A call waits for this one or others: it counts what ends.
+    /// A call waits for this operation or others, and counts those that end.
     pub(in super::super) const WATCHED: u8 = 4;
-    /// Each of these needs a look when the operation ends.
+    /// Properties that matter when the operation ends.
     pub(in super::super) const AT_END: u8 = DETACHED | LAYOUT | WATCHED;
     /// It has failed, or has memory, a recipe or parts.
     pub(in super::super) const COLD: u8 = 8;
     /// The program carries it out.
     pub(in super::super) const GENERALIZED: u8 = 16;
-    /// The slot is never given out.
+    /// The slot is never allocated.
     pub(in super::super) const RESERVED: u8 = 32;
-    /// A send in synchronous mode that ends when the task acknowledges it whose number stands for the length of the status.
+    /// A synchronous send that ends with the acknowledgement of a task. The length field of its status has the task's number.
     pub(in super::super) const UNACKNOWLEDGED: u8 = 64;
 }
 
-/// An operation: one cache line, which the posted receive list links too.
+/// An operation: one cache line, which is also a link of the list of posted receives.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Record {
-    /// The place in the posted list while the receive waits there. Otherwise the pattern is that of the status, in the context of
-    /// the communicator that the operation belongs to, or [`NO_CONTEXT`], and the number is the length of the status.
+    /// The entry of the posted list while the receive waits there. Otherwise it holds the status: pattern, context of the communicator (or
+    /// [`NO_CONTEXT`]), and length.
     pub(super) entry: PostedEntry,
-    /// Where a message goes that this receive is posted for.
+    /// The destination of the message, for a posted receive.
     pub(super) buffer: ReceiveBuffer,
-    /// The high bits of the request's number; without [`LIVE_BIT`] while the slot is free, and then of its next one.
+    /// The high bits of the request's number. For a free slot, those of its next number, without [`LIVE_BIT`].
     pub(super) generation: u8,
     pub(super) phase: Phase,
     pub(super) is_receive: bool,
@@ -57,7 +57,7 @@ const _: () = assert!(size_of::<Record>() == 64);
 
 /// No scope waits for the operation.
 pub(super) const NO_SCOPE: u32 = 0;
-/// The end of the free slots.
+/// Ends the list of free slots.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
 impl PostedSlot for Record {
@@ -72,13 +72,13 @@ impl PostedSlot for Record {
     }
 }
 
-/// What few requests have.
+/// Rare data of a request.
 #[derive(Debug, Default)]
 pub(super) struct Cold {
     pub(super) failure: Option<Error>,
-    /// Where the message goes, until it has met its receive.
+    /// The destination of the message, until it meets its receive.
     pub(super) layout: Option<Box<Scatter>>,
-    /// Bytes that the layout has room for; a sink takes any number.
+    /// Capacity of the layout in bytes; a sink takes any number.
     pub(super) capacity: u64,
     /// Memory that belongs to the operation.
     pub(super) kept: Option<KeptVec>,
@@ -137,14 +137,14 @@ impl Record {
         matches!(self.phase, Phase::Done | Phase::Inactive)
     }
 
-    /// A request begins in this slot, the first of the free ones.
+    /// Begins a request in this slot, the first free one.
     #[inline(always)]
     pub(super) fn occupy(&mut self, free: &mut u32) {
         *free = self.scope;
         self.generation |= LIVE_BIT;
     }
 
-    /// The request is gone, and its slot the first of the free ones. The generation moves on, so that the old number finds nothing.
+    /// Ends the request; its slot becomes the first free one. The generation increases, so that the old number finds nothing.
     #[inline(always)]
     pub(super) fn vacate(&mut self, free: &mut u32, id: RequestId) {
         self.phase = Phase::Free;

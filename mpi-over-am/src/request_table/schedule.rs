@@ -1,4 +1,4 @@
-//! Schedules: an operation as a list of steps. They own the memory in which they work.
+//! Schedules: operations as lists of steps, with the memory that they need.
 
 use std::sync::Arc;
 
@@ -14,25 +14,25 @@ use crate::request_id::RequestId;
 pub(crate) enum Step {
     /// Starts a send.
     Send { route: Route, data: SendData },
-    /// Starts a receive of at most as many bytes as `data` has.
+    /// Starts a receive of at most the length of `data`.
     Receive { pattern: Pattern, data: RecvData },
-    /// Waits until everything that was started is complete.
+    /// Waits until everything started is complete.
     Wait,
-    /// Replaces each element of `later` by the operator's result on it and that of `earlier`.
+    /// Combines each element of `earlier` into the one of `later`, by the operator.
     Combine { earlier: SendData, later: RecvData },
     /// Copies elements.
     Copy { from: SendData, to: RecvData },
-    /// Looks at bytes.
+    /// Checks bytes.
     Examine { bytes: SendData, look: fn(&[u8]) -> Result<()> },
 }
 
-/// An operation that can be started, again and again if it is kept.
+/// An operation that can be started, repeatedly if it is kept.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     pub(crate) steps: Vec<Step>,
     pub(crate) op: Option<Op>,
     /// The memory of intermediate results.
-    #[expect(dead_code, reason = "the steps have its elements; it only has to live as long as they do")]
+    #[expect(dead_code, reason = "the steps use its elements; it only has to outlive them")]
     pub(crate) scratch: Vec<Scratch>,
 }
 
@@ -50,19 +50,19 @@ pub(crate) struct Running {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) request: RequestId,
-    /// Bytes that a receive must get.
+    /// Number of bytes that a receive must get.
     pub(crate) expected: Option<u64>,
 }
 
-/// All schedules under way, and other work that every call that makes progress continues.
+/// All schedules under way, and other work that every call with progress continues.
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
     pub(crate) running: Vec<Running>,
-    /// The schedules whose next step is a user-defined operator, which runs outside the lock if several threads make calls.
+    /// Schedules whose next step is a user-defined operator, which runs outside the lock if several threads make calls.
     pub(crate) at_operators: Vec<Running>,
-    /// The requests of the schedules whose operator a thread is running now, outside the lock.
+    /// Requests of schedules whose operator a thread is running outside the lock.
     outside: Vec<RequestId>,
-    /// Partitioned receives whose round has begun, and which cannot post it before they have heard from the sender.
+    /// Partitioned receives whose round has begun, and which wait for the sender's description.
     pub(crate) to_meet: Vec<RequestId>,
 }
 
@@ -76,13 +76,12 @@ impl Schedules {
             && self.outside.is_empty()
     }
 
-    /// Adds a partitioned receive that has begun its first round: it goes on when it has heard from its sender, whatever the program then
-    /// waits for.
+    /// Adds a partitioned receive in its first round, which continues when the sender's description arrives, whichever call makes progress.
     pub(crate) fn add_to_meet(&mut self, request: RequestId) {
         self.to_meet.push(request);
     }
 
-    /// Nothing but what is carried out to its end remains.
+    /// Drops everything that need not be completed.
     pub(crate) fn forget_meetings(&mut self) {
         self.to_meet.clear();
     }
@@ -92,14 +91,14 @@ impl Schedules {
         self.outside.contains(&request)
     }
 
-    /// Takes a schedule whose operator is to be run; report its end with [`end_operator`](Self::end_operator).
+    /// Takes a schedule whose operator has to run; report its end with [`end_operator`](Self::end_operator).
     pub(crate) fn begin_operator(&mut self) -> Option<AtOperator> {
         let running = self.at_operators.pop()?;
         self.outside.push(running.request);
         Some(AtOperator(running))
     }
 
-    /// Puts a schedule back whose operator has returned this result; `None` if the operator has unwound: then it will run again.
+    /// Returns a schedule whose operator has ended with this result; `None` if the operator unwound, and will run again.
     pub(crate) fn end_operator(&mut self, AtOperator(mut running): AtOperator, result: Option<Result<()>>) {
         self.outside.retain(|&request| request != running.request);
         match result {
@@ -121,7 +120,7 @@ impl AtOperator {
     /// Runs the operator.
     ///
     /// # Errors
-    /// Its own.
+    /// The error of the operator.
     pub(crate) fn run(&self) -> Result<()> {
         let Running { schedule, next, .. } = &self.0;
         match (&schedule.op, schedule.steps.get(*next)) {
@@ -132,7 +131,7 @@ impl AtOperator {
 }
 
 impl Drop for Running {
-    /// Peers may still write to the memory of messages that are not complete: it is leaked.
+    /// Peers may still write to the memory of incomplete messages: it is leaked.
     fn drop(&mut self) {
         if !self.pending.is_empty() {
             std::mem::forget(Arc::clone(&self.schedule));

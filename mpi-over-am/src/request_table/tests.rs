@@ -1,4 +1,4 @@
-//! The table of requests by itself.
+//! Tests of the table alone.
 
 use super::*;
 use crate::matching::ContextId;
@@ -64,7 +64,7 @@ fn a_number_is_a_handle_above_the_predefined_ones_and_other_numbers_find_nothing
     assert!(requests.check(RequestId::BLOCKING_RECEIVE).is_err());
 }
 
-/// What is posted has no other memory: its links, its pattern and where its message goes lie in the record of its request.
+/// A posted receive needs no other memory: links, pattern and destination are in the record of its request.
 #[test]
 fn a_posted_receive_and_its_request_are_one_cache_line() {
     assert_eq!((size_of::<Record>(), align_of::<Record>()), (64, 64));
