@@ -69,7 +69,9 @@ pub use start::{ShmFabric, Task};
 
 /// The job of a task, and how its tasks fare.
 pub mod job {
-    pub use am_via_job::{Cause, Failure, JOB_VARIABLE, Job, JobError, OpenContext, TaskState, Variables};
+    pub use am_via_job::{
+        Cause, Failure, JOB_VARIABLE, Job, JobError, OpenContext, TaskState, Variables, abort_by_launcher,
+    };
 }
 
 /// VIA's words, for a program that is written to VIA itself.

@@ -187,7 +187,10 @@ fn of_job(error: &JobError) -> Error {
         | JobError::Version { .. } => Fault::Caller,
         JobError::LimitTooSmall { .. } => Fault::Resource,
         JobError::Damaged { .. } => Fault::Peer,
-        JobError::Unreachable { .. } | JobError::NoBarrier { .. } | JobError::System { .. } => Fault::System,
+        JobError::Unreachable { .. }
+        | JobError::OtherLauncher { .. }
+        | JobError::NoBarrier { .. }
+        | JobError::System { .. } => Fault::System,
     };
     Error::Job { fault, what: error.to_string() }
 }

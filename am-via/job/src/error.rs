@@ -98,6 +98,15 @@ pub enum JobError {
         /// The process.
         pid: u32,
     },
+    /// The launcher of another project, which has started this process, and the tasks that it has started do not make a job.
+    #[error(
+        "making a job of the tasks that another project's launcher has started (PMI_FD): {source}; start the program by amrun or this library's \
+         mpiexec, or unset PMI_FD for a job of one"
+    )]
+    OtherLauncher {
+        /// What went wrong.
+        source: io::Error,
+    },
     /// The job relies on `membarrier`, which the system refuses this task.
     #[error(
         "task {task} may not use the system call membarrier ({source}), on which its job relies: its launcher could. Set \

@@ -12,7 +12,7 @@ use am_via_shm::Mapping;
 use am_via_shm::layout_job::{JOB_MAGIC, JOB_VERSION_SHIFT, JobHeader};
 
 /// The fields of `AM_JOB`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Invitation {
     pub(super) number: i32,
     pub(super) task: u32,

@@ -2,7 +2,8 @@
 //!
 //! The launcher makes all files before the first task starts ([`JobOwner`]); a task attaches to them ([`Job::attach`]). They
 //! have no name in any file system: tasks inherit them as open files, and find them in `/proc` under the launcher's number
-//! where a wrapper closed them. A program that was started without a launcher is a job of one.
+//! where a wrapper closed them. A program that was started without a launcher is a job of one. Tasks that a launcher of another project has
+//! started make their job themselves (`foreign`), of what that launcher tells them.
 //!
 //! Programs that a task starts do not inherit the files: they are closed on exec from the attachment on. One that takes the task's place
 //! by exec may attach again, and finds them in `/proc`. It opens contexts that the one before has not opened. What that one has
@@ -14,15 +15,19 @@
 mod carrier;
 mod error;
 mod failure;
+mod foreign;
 mod heap;
 mod invitation;
 mod life;
+mod lines;
 mod log;
+mod mesh;
 mod network;
 mod news;
 mod owner;
 mod record;
 mod wait;
+mod watcher;
 
 use std::fs::File;
 use std::io;
@@ -51,6 +56,7 @@ pub use am_events::EventKind;
 pub use carrier::Carrier;
 pub use error::JobError;
 pub use failure::{Cause, Failure, signal_of_shell};
+pub use foreign::abort as abort_by_launcher;
 pub use log::log_as_asked;
 pub use news::{News, OwnNews};
 pub use owner::{JobOwner, JobPlan, Record};
@@ -96,8 +102,8 @@ pub struct Job {
     open_contexts: AtomicU32,
     /// NICs that were opened: one bit for each NIC opened by name, and above these one bit for each context.
     nics: AtomicU32,
-    /// The launcher's process number, as the environment gives it, and its handle. `None` for a job of one, or if the launcher's process
-    /// cannot be seen from here.
+    /// The process that all tasks of this host descend from, and a handle of the one that owns the files: both the launcher, but for a job of
+    /// another project's launcher. `None` for a job of one, or if the process cannot be seen from here.
     launcher: Option<(u32, PidFd)>,
     /// Bytes of each heap file that this task maps, once they are known.
     heap_bytes_mapped: OnceLock<u64>,
@@ -149,8 +155,18 @@ impl Job {
             return Ok(job);
         }
         let job = Arc::new(match std::env::var(JOB_VARIABLE) {
-            Ok(value) => Self::attach_to(&Invitation::parse(&value)?)?,
-            Err(std::env::VarError::NotPresent) => Self::of_one()?,
+            Ok(value) => {
+                let invitation = Invitation::parse(&value)?;
+                Self::attach_to(&invitation, invitation.launcher_pid)?
+            }
+            Err(std::env::VarError::NotPresent) => match foreign::join()? {
+                Some(invitation) => {
+                    let job = Self::attach_to(&invitation, std::os::unix::process::parent_id())?;
+                    foreign::wait_for_all()?;
+                    job
+                }
+                None => Self::of_one()?,
+            },
             Err(std::env::VarError::NotUnicode(value)) => {
                 let value = value.to_string_lossy().into_owned();
                 return Err(JobError::BadEnvironment { value, why: "it is no text" });
@@ -170,10 +186,11 @@ impl Job {
         if let Some(job) = current {
             return Ok(job.variables.clone());
         }
-        let Ok(value) = std::env::var(JOB_VARIABLE) else {
+        let invited = std::env::var(JOB_VARIABLE).ok().map(|value| Invitation::parse(&value)).transpose()?;
+        let Some(invitation) = invited.or_else(foreign::known) else {
             return Ok(Variables::of_lines(variables_of_this_process().lines_with(&Settings::from_env()?)));
         };
-        let file = Invitation::parse(&value)?.open()?;
+        let file = invitation.open()?;
         let mapping = Mapping::new(file.as_fd(), 0, size_of::<JobHeader>())
             .map_err(JobError::system("mapping the job file"))?;
         let header: Option<Shared<JobHeader>> = mapping.atomics(0);
@@ -222,7 +239,8 @@ impl Job {
         Ok(job)
     }
 
-    fn attach_to(invitation: &Invitation) -> Result<Self, JobError> {
+    /// Attaches to the job of an invitation, whose tasks on this host descend from process `ancestor`, as far as is known.
+    fn attach_to(invitation: &Invitation, ancestor: u32) -> Result<Self, JobError> {
         let file = invitation.open()?;
         let mapping = Mapping::whole(file.as_fd()).map_err(JobError::system("mapping the job file"))?;
         mapping.keep_in_copies();
@@ -245,7 +263,7 @@ impl Job {
         let settings = Settings::from_variables(|name| variables.get(name))?;
         let is_visible = header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
         let launcher = Some(invitation.launcher_pid).filter(|_| is_visible);
-        let launcher = launcher.and_then(|pid| Some((pid, PidFd::open(pid).ok()?)));
+        let launcher = launcher.and_then(|pid| Some((ancestor, PidFd::open(pid).ok()?)));
         let job = Self {
             task,
             num_tasks,
@@ -536,6 +554,7 @@ impl Job {
         if self.own_pid == std::process::id() && self.own_entry().state.load(Ordering::Acquire) != STATE_DEAD
         {
             self.own_entry().state.store(STATE_FINALIZED, Ordering::Release);
+            foreign::leave();
         }
     }
 
@@ -601,7 +620,7 @@ impl Job {
         self.launcher.as_ref().is_none_or(|(_, launcher)| !launcher.has_ended())
     }
 
-    /// The launcher's process: all tasks descend from it. `None` for a job of one, and where its process cannot be seen.
+    /// The process that started this host's tasks: they descend from it. `None` for a job of one, and where it cannot be seen.
     #[must_use]
     pub fn launcher_pid(&self) -> Option<u32> {
         self.launcher.as_ref().map(|&(pid, _)| pid)

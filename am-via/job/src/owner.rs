@@ -185,12 +185,16 @@ impl JobOwner {
     /// The environment variables that make a process task `task` of this job: names and values.
     #[must_use]
     pub fn environment(&self, task: u32) -> Vec<(String, String)> {
-        let job = format!("{}:{task}:{}:{:016x}", self.file.as_raw_fd(), std::process::id(), self.id);
         vec![
-            (JOB_VARIABLE.to_owned(), job),
+            (JOB_VARIABLE.to_owned(), self.invitation(task)),
             ("AM_TASK".to_owned(), task.to_string()),
             ("AM_NUM_TASKS".to_owned(), self.num_tasks.to_string()),
         ]
+    }
+
+    /// What the variable `AM_JOB` tells task `task`.
+    pub(crate) fn invitation(&self, task: u32) -> String {
+        format!("{}:{task}:{}:{:016x}", self.file.as_raw_fd(), std::process::id(), self.id)
     }
 
     /// Numbers of the files that each task inherits.

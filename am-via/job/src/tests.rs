@@ -17,7 +17,7 @@ fn only_what_a_launcher_writes_is_an_invitation() {
 /// Attaches as a task does, but in the process that made the job.
 fn attach_to(owner: &JobOwner, task: u32) -> Result<Job, JobError> {
     let (_, value) = owner.environment(task).into_iter().find(|(name, _)| name == JOB_VARIABLE).unwrap();
-    Job::attach_to(&Invitation::parse(&value)?)
+    Job::attach_to(&Invitation::parse(&value)?, std::process::id())
 }
 
 fn owner(num_tasks: u32) -> JobOwner {
@@ -123,10 +123,13 @@ fn a_wrong_invitation_is_refused() {
     let (_, value) = owner.environment(0).remove(0);
     let right = Invitation::parse(&value).unwrap();
     let wrong_id = Invitation { id: right.id ^ 1, ..right };
-    assert!(matches!(Job::attach_to(&wrong_id), Err(JobError::Unreachable { what: "job", .. })));
+    assert!(matches!(
+        Job::attach_to(&wrong_id, std::process::id()),
+        Err(JobError::Unreachable { what: "job", .. })
+    ));
     assert!(matches!(attach_to(&owner, 1), Err(JobError::UnknownTask { task: 1, num_tasks: 1 })));
     let another_file = Invitation { number: 0, ..Invitation::parse(&value).unwrap() };
-    assert!(Job::attach_to(&another_file).is_err());
+    assert!(Job::attach_to(&another_file, std::process::id()).is_err());
 }
 
 #[test]

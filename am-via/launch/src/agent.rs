@@ -3,14 +3,14 @@
 //! It speaks frames with that launcher over its standard input and output, and says all of its host's tasks that other hosts must know.
 //! When the launcher is gone, so is the part of the job: the input has ended, or said nothing for [`SILENCE_MAX`].
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::report::{EndedBy, Report};
 use super::uplink::{self, Down, Frame, Part, Up, Uplink};
-use super::{Bind, Launch, LaunchError, Running};
+use super::{Bind, Launch, LaunchError, Running, bindings};
 use am_via_job::OwnNews;
 
 /// How often the job's file is looked at for news, and the launcher is told that this agent lives.
@@ -50,7 +50,7 @@ fn start(part: Part, uplink: &Uplink) -> Result<Running, LaunchError> {
         return Err(LaunchError::system("listening to the launcher")(io::Error::other(what)));
     }
     let mut launch = Launch::new(part.program, part.args)
-        .tag_output(part.tag_output)
+        .output_format(part.output)
         .bind(if part.bind_core { Bind::Core } else { Bind::None })
         .part_of(part.hosts, part.host, uplink.clone());
     for (name, value) in part.env {
@@ -59,7 +59,12 @@ fn start(part: Part, uplink: &Uplink) -> Result<Running, LaunchError> {
     if let Some(wdir) = part.wdir {
         launch = launch.wdir(wdir);
     }
-    launch.start()
+    let running = launch.start()?;
+    if part.says_bindings {
+        // The launcher may be gone, which is seen later.
+        let _ = uplink.sinks().stderr.write_all(bindings(&running).as_bytes());
+    }
+    Ok(running)
 }
 
 fn ended(report: &Result<Report, LaunchError>) -> Up {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::agent::SILENCE_MAX;
 use super::end_request::SIGNALS;
 use super::hosts::{self, Host};
+use super::output::OutputFormat;
 use super::uplink::{self, Down, Frame, Part, Up};
 use super::{LaunchError, program};
 use am_via_job::{Cause, Failure, News};
@@ -44,10 +45,12 @@ pub struct Hosts {
     pub env: Vec<(OsString, OsString)>,
     /// The directory of the tasks; without one, this process's.
     pub wdir: Option<PathBuf>,
-    /// Whether `[task] ` stands before each line.
-    pub tag_output: bool,
+    /// How the output is forwarded.
+    pub output: OutputFormat,
     /// Whether each task has a processor of its own.
     pub bind_core: bool,
+    /// Whether a line for each task says on which processors it may run.
+    pub says_bindings: bool,
     /// Ends the job when it is not over by then.
     pub timeout: Option<Duration>,
     /// The process that guards this one: the job ends when it does.
@@ -141,8 +144,9 @@ impl Hosts {
             env,
             hosts: placed.to_vec(),
             host,
-            tag_output: self.tag_output,
+            output: self.output,
             bind_core: self.bind_core,
+            says_bindings: self.says_bindings,
         })
     }
 

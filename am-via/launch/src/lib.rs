@@ -68,6 +68,7 @@ pub use hang::{Doing, HangFormat, HangReport, HangReports, Verdict, Wait};
 pub use hosts::{Host, HostsError, only_this_machine, parse_hostfile, parse_hosts};
 pub use hub::{Hosts, Outcome};
 pub use info::{InfoError, Wanted, answer_probe, info};
+pub use output::OutputFormat;
 pub use program::find as find_program;
 pub use record::{Call, Messages, Queue, Statistics, TaskStatistics, Trace};
 pub use report::{EndedBy, Report, TaskReport};
@@ -89,7 +90,7 @@ pub enum Bind {
 /// Where the tasks' output goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Output {
-    Forward { tag: bool },
+    Forward(OutputFormat),
     Capture { dir: PathBuf },
 }
 
@@ -129,7 +130,7 @@ impl Launch {
             env: Vec::new(),
             wdir: None,
             bind: Bind::None,
-            output: Output::Forward { tag: false },
+            output: Output::Forward(OutputFormat::default()),
             stdin_to_task_0: false,
             output_is_closed: standard_output::was_closed(),
             timeout: None,
@@ -171,10 +172,10 @@ impl Launch {
         self
     }
 
-    /// Prefixes each forwarded line with `[task] `.
+    /// Forwards the output in this way.
     #[must_use]
-    pub fn tag_output(mut self, tag: bool) -> Self {
-        self.output = Output::Forward { tag };
+    pub fn output_format(mut self, format: OutputFormat) -> Self {
+        self.output = Output::Forward(format);
         self
     }
 
@@ -268,6 +269,7 @@ impl Launch {
         let watched = self.watched(bell)?;
         tracing::debug!(tasks = self.tasks, ?program, ?cpus, record = ?self.record, "the job's memory is made");
         let (tell, told) = mpsc::channel();
+        let first = self.first;
         let supervising = {
             let (job, end) = (Arc::clone(&job), Arc::clone(&end));
             move || supervise_job(&self, &program, &cpus, job, end, watched, &tell)
@@ -278,7 +280,7 @@ impl Launch {
             .spawn(supervising)
             .map_err(LaunchError::system("starting a thread"))?;
         match told.recv() {
-            Ok(tasks) => Ok(Running { job, tasks, end, thread: Some(thread) }),
+            Ok(tasks) => Ok(Running { job, first, tasks, end, thread: Some(thread) }),
             // The thread ended without starting the tasks; its result says why.
             Err(_) => match join(thread) {
                 Err(error) => Err(error),
@@ -380,6 +382,8 @@ fn join(thread: JoinHandle<Result<Report, LaunchError>>) -> Result<Report, Launc
 #[derive(Debug)]
 pub struct Running {
     job: Arc<JobOwner>,
+    /// The first task of this host.
+    first: u32,
     tasks: Arc<[TaskProcess]>,
     end: Arc<EndRequest>,
     thread: Option<JoinHandle<Result<Report, LaunchError>>>,
@@ -457,6 +461,17 @@ pub fn describe(running: &Running) -> String {
         ""
     };
     format!("amrun: {tasks} tasks (processes {}) on {cpus} processors{sharing}", pids.join(" "))
+}
+
+/// A line for each task of this host with the processors that it may run on, as the system has them now.
+#[must_use]
+pub fn bindings(running: &Running) -> String {
+    let line = |(task, process): (u32, &TaskProcess)| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid)).unwrap_or_default();
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        format!("amrun: task {task} may run on processors {}\n", allowed.unwrap_or("(it has ended)").trim())
+    };
+    (running.first..).zip(running.tasks.iter()).map(line).collect()
 }
 
 impl Drop for Running {

@@ -9,7 +9,9 @@ use std::process::{ChildStderr, ChildStdout};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
 
 use super::LaunchError;
 use super::end_request::EndRequest;
@@ -19,6 +21,44 @@ use am_via_os::poll;
 /// A longer line is forwarded in pieces: a task that never ends its line must not use up the launcher's memory.
 const LINE_BYTES_MAX: usize = 16 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
+
+/// How the tasks' output is forwarded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputFormat {
+    /// Each line begins with `[task] `.
+    pub tag: bool,
+    /// Each line begins, after that, with the time (UTC) at which the launcher got its end.
+    pub time: bool,
+    /// The tasks' standard error is written to the standard output.
+    pub merged: bool,
+}
+
+impl OutputFormat {
+    /// What stands before a line of `task`. All such texts of a task are of the same length.
+    fn prefix(self, task: u32) -> String {
+        let tag = if self.tag { format!("[{task}] ") } else { String::new() };
+        match self.time {
+            true => tag + &text_of_time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()),
+            false => tag,
+        }
+    }
+}
+
+/// A time since 1970 as `2026-11-23T09:29:47.012Z `.
+fn text_of_time(since: Duration) -> String {
+    let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    // The calendar repeats every 400 years, which have 146097 days. Years are counted from March, so that a leap day is the last.
+    let day = days + 719_468;
+    let (era, day) = (day / 146_097, day % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let (year, milli) = (year + 400 * era + next, since.subsec_millis());
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z ")
+}
 
 /// An output of one task that is forwarded.
 #[derive(Debug)]
@@ -63,12 +103,11 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Forwards `sources`, pairs of task and output, each line after `[task] ` if `tag` is set. If the standard output can no longer be
-    /// written, `end` is asked to end the job.
+    /// Forwards `sources`, pairs of task and output. If the standard output can no longer be written, `end` is asked to end the job.
     pub(super) fn start(
         sources: Vec<(u32, Source)>,
         num_tasks: u32,
-        tag: bool,
+        format: OutputFormat,
         sinks: Sinks,
         end: Arc<EndRequest>,
     ) -> Result<Self, LaunchError> {
@@ -76,9 +115,10 @@ impl Forwarder {
         let (done, finished) = mpsc::channel();
         let last_lines = Arc::new(Mutex::new(vec![String::new(); num_tasks as usize]));
         let work = Work {
-            streams: sources.into_iter().map(|(task, source)| Stream::new(task, source, tag)).collect(),
+            streams: sources.into_iter().map(|(task, source)| Stream::new(task, source, format)).collect(),
             stdout: Sink::new(sinks.stdout),
             stderr: Sink::new(sinks.stderr),
+            merged: format.merged,
             last_lines: Arc::clone(&last_lines),
             end,
         };
@@ -106,6 +146,7 @@ struct Work {
     streams: Vec<Stream>,
     stdout: Sink,
     stderr: Sink,
+    merged: bool,
     last_lines: Arc<Mutex<Vec<String>>>,
     end: Arc<EndRequest>,
 }
@@ -176,24 +217,22 @@ impl Work {
         if bytes.is_empty() {
             return;
         }
-        match stream.source {
-            Source::Stdout(_) => {
-                if let Err(error) = self.stdout.write(bytes) {
-                    self.end.ask(EndedBy::OutputClosed(error.raw_os_error().unwrap_or(libc::EIO)));
-                }
-            }
-            Source::Stderr(_) => {
-                self.keep_last_line(stream, bytes);
-                // If the standard error is closed, no way is left to report it.
-                let _ = self.stderr.write(bytes);
-            }
+        let is_error = matches!(stream.source, Source::Stderr(_));
+        if is_error {
+            self.keep_last_line(stream, bytes);
+        }
+        if is_error && !self.merged {
+            // If the standard error is closed, no way is left to report it.
+            let _ = self.stderr.write(bytes);
+        } else if let Err(error) = self.stdout.write(bytes) {
+            self.end.ask(EndedBy::OutputClosed(error.raw_os_error().unwrap_or(libc::EIO)));
         }
     }
 
     fn keep_last_line(&self, stream: &Stream, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         if let Some(line) = last_telling_line(&text) {
-            let line = stream.line.tag.as_deref().map_or(line, |tag| line.strip_prefix(tag).unwrap_or(line));
+            let line = line.get(stream.line.prefix().len()..).unwrap_or_default();
             let mut last_lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(slot) = last_lines.get_mut(stream.task as usize) {
                 *slot = line.to_owned();
@@ -228,8 +267,8 @@ struct Stream {
 }
 
 impl Stream {
-    fn new(task: u32, source: Source, tag: bool) -> Self {
-        Self { task, source, line: LineBuffer { begun: Vec::new(), tag: tag.then(|| format!("[{task}] ")) } }
+    fn new(task: u32, source: Source, format: OutputFormat) -> Self {
+        Self { task, source, line: LineBuffer { begun: Vec::new(), task, format } }
     }
 
     fn file(&self) -> BorrowedFd<'_> {
@@ -251,10 +290,15 @@ impl Stream {
 #[derive(Debug)]
 struct LineBuffer {
     begun: Vec<u8>,
-    tag: Option<String>,
+    task: u32,
+    format: OutputFormat,
 }
 
 impl LineBuffer {
+    fn prefix(&self) -> String {
+        self.format.prefix(self.task)
+    }
+
     /// Adds a chunk, and writes the lines that are now whole to `out`.
     fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         let Some(end) = chunk.iter().rposition(|&byte| byte == b'\n') else {
@@ -265,17 +309,15 @@ impl LineBuffer {
             return;
         };
         let (whole, begun) = chunk.split_at(end + 1);
-        match &self.tag {
-            None => {
+        let prefix = self.prefix();
+        if prefix.is_empty() {
+            out.append(&mut self.begun);
+            out.extend_from_slice(whole);
+        } else {
+            for line in whole.split_inclusive(|&byte| byte == b'\n') {
+                out.extend_from_slice(prefix.as_bytes());
                 out.append(&mut self.begun);
-                out.extend_from_slice(whole);
-            }
-            Some(tag) => {
-                for line in whole.split_inclusive(|&byte| byte == b'\n') {
-                    out.extend_from_slice(tag.as_bytes());
-                    out.append(&mut self.begun);
-                    out.extend_from_slice(line);
-                }
+                out.extend_from_slice(line);
             }
         }
         self.begun.extend_from_slice(begun);
@@ -283,8 +325,8 @@ impl LineBuffer {
 
     /// Writes the unfinished line as it is.
     fn finish(&mut self, out: &mut Vec<u8>) {
-        if let Some(tag) = self.tag.as_ref().filter(|_| !self.begun.is_empty()) {
-            out.extend_from_slice(tag.as_bytes());
+        if !self.begun.is_empty() {
+            out.extend_from_slice(self.prefix().as_bytes());
         }
         out.append(&mut self.begun);
     }
@@ -324,8 +366,9 @@ impl Sink {
 mod tests {
     use super::*;
 
-    fn lines(tag: Option<&str>, chunks: &[&str]) -> String {
-        let mut buffer = LineBuffer { begun: Vec::new(), tag: tag.map(str::to_owned) };
+    fn lines(tag: bool, chunks: &[&str]) -> String {
+        let format = OutputFormat { tag, ..OutputFormat::default() };
+        let mut buffer = LineBuffer { begun: Vec::new(), task: 1, format };
         let mut out = Vec::new();
         for chunk in chunks {
             buffer.push(chunk.as_bytes(), &mut out);
@@ -337,15 +380,28 @@ mod tests {
 
     #[test]
     fn lines_come_out_whole_whatever_pieces_they_come_in() {
-        assert_eq!(lines(None, &["ab", "c\nde", "f", "\n"]), "abc\ndef\n|");
-        assert_eq!(lines(None, &["a\nb\nc"]), "a\nb\n|c");
-        assert_eq!(lines(Some("[1] "), &["a\nb", "c\n\nd"]), "[1] a\n[1] bc\n[1] \n|[1] d");
-        assert_eq!(lines(Some("[1] "), &[]), "|");
+        assert_eq!(lines(false, &["ab", "c\nde", "f", "\n"]), "abc\ndef\n|");
+        assert_eq!(lines(false, &["a\nb\nc"]), "a\nb\n|c");
+        assert_eq!(lines(true, &["a\nb", "c\n\nd"]), "[1] a\n[1] bc\n[1] \n|[1] d");
+        assert_eq!(lines(true, &[]), "|");
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00.007Z "),
+            (951_782_399, "2000-02-28T23:59:59.007Z "),
+            (951_782_400, "2000-02-29T00:00:00.007Z "),
+            (1_795_426_187, "2026-11-23T09:29:47.007Z "),
+            (4_107_542_400, "2100-03-01T00:00:00.007Z "),
+        ] {
+            assert_eq!(text_of_time(Duration::from_millis(seconds * 1000 + 7)), text);
+        }
     }
 
     #[test]
     fn a_line_without_end_does_not_grow_for_ever() {
-        let mut buffer = LineBuffer { begun: Vec::new(), tag: None };
+        let mut buffer = LineBuffer { begun: Vec::new(), task: 0, format: OutputFormat::default() };
         let mut out = Vec::new();
         for _ in 0..LINE_BYTES_MAX / CHUNK_BYTES + 1 {
             buffer.push(&[b'x'; CHUNK_BYTES], &mut out);

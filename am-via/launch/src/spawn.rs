@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::end_request::{EndRequest, SIGNALS};
 use super::members::Members;
-use super::output::{Forwarder, Sinks, Source};
+use super::output::{Forwarder, OutputFormat, Sinks, Source};
 use super::sweeper::Sweeper;
 use super::{Launch, LaunchError, Output};
 use am_via_job::JobOwner;
@@ -75,12 +75,15 @@ pub(super) fn spawn(
     let forwarder = match failed {
         None if sources.is_empty() => Ok(None),
         None => {
-            let tag = launch.output == Output::Forward { tag: true };
+            let format = match launch.output {
+                Output::Forward(format) => format,
+                Output::Capture { .. } => OutputFormat::default(),
+            };
             let sinks = match &launch.uplink {
                 Some(uplink) => uplink.sinks(),
                 None => Sinks::of_this_process(launch.output_is_closed),
             };
-            Forwarder::start(sources, launch.first + launch.tasks, tag, sinks, Arc::clone(end)).map(Some)
+            Forwarder::start(sources, launch.first + launch.tasks, format, sinks, Arc::clone(end)).map(Some)
         }
         Some(error) => Err(error),
     };
@@ -103,13 +106,14 @@ fn spawn_one(
     task: u32,
 ) -> Result<(TaskProcess, Vec<Source>), LaunchError> {
     let mut command = Command::new(program);
-    command.args(&launch.args).envs(job.environment(task)).env_remove("AM_PINNED").env_remove("AM_TERMINAL");
+    command.args(&launch.args).env_remove("AM_PINNED").env_remove("AM_TERMINAL").env_remove("PMI_FD");
+    command.envs(job.environment(task)).envs(names_of_other_launchers(launch, job, task));
     if !cpus.is_empty() {
         let enough = launch.tasks as usize <= sched::allowed_cpus().len();
         command.env("AM_PINNED", if enough { "1" } else { "0" });
     }
     // The tasks write into pipes; this variable tells them that a person reads the output.
-    if matches!(launch.output, Output::Forward { .. }) && io::stderr().is_terminal() {
+    if matches!(launch.output, Output::Forward(_)) && io::stderr().is_terminal() {
         command.env("AM_TERMINAL", "1");
     }
     command.envs(launch.env.iter().map(|(name, value)| (name, value)));
@@ -142,6 +146,18 @@ fn spawn_one(
     Ok((TaskProcess { pid: child.id(), process, stdout, stderr }, outputs))
 }
 
+/// What other launchers call the number of a task and of tasks, in the job and on its host, for scripts that choose a GPU by them. Without
+/// `PMI_FD` and the like a library of another project does not take them for its own job's.
+fn names_of_other_launchers(launch: &Launch, job: &JobOwner, task: u32) -> Vec<(&'static str, String)> {
+    let values = [
+        (["PMI_RANK", "OMPI_COMM_WORLD_RANK"], task),
+        (["PMI_SIZE", "OMPI_COMM_WORLD_SIZE"], job.num_tasks()),
+        (["MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK"], task - launch.first),
+        (["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"], launch.tasks),
+    ];
+    values.into_iter().flat_map(|(names, value)| names.map(|name| (name, value.to_string()))).collect()
+}
+
 /// Connects a task's output to a pipe, to files, or to the terminal itself. Returns the files' names.
 fn connect_output(
     command: &mut Command,
@@ -158,9 +174,9 @@ fn connect_output(
             command.stderr(File::create(&stderr).map_err(failed)?);
             Ok((Some(stdout), Some(stderr)))
         }
-        Output::Forward { tag } => {
+        Output::Forward(format) => {
             // At a terminal, task 0 gets the terminal itself, so that prompts, colours and progress bars work.
-            let may_be_direct = task == 0 && !tag && launch.stdin_to_task_0;
+            let may_be_direct = task == 0 && *format == OutputFormat::default() && launch.stdin_to_task_0;
             let is_dialogue = io::stdin().is_terminal() && io::stdout().is_terminal();
             let direct = |yes: bool| if yes { Stdio::inherit() } else { Stdio::piped() };
             command.stdout(direct(may_be_direct && is_dialogue));

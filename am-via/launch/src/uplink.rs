@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::output::Sinks;
+use super::output::{OutputFormat, Sinks};
 use am_via_job::News;
 
 /// A longer frame is refused: whatever wrote it is no launcher of ours.
@@ -33,8 +33,9 @@ pub(super) struct Part {
     /// The host of each task of the job, and which one this is.
     pub(super) hosts: Vec<u32>,
     pub(super) host: u32,
-    pub(super) tag_output: bool,
+    pub(super) output: OutputFormat,
     pub(super) bind_core: bool,
+    pub(super) says_bindings: bool,
 }
 
 /// What the launcher says to an agent.

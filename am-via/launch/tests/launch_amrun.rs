@@ -90,6 +90,41 @@ fn standard_output_and_error_stay_apart() {
 }
 
 #[test]
+fn lines_have_times_and_errors_can_go_with_the_output() {
+    let _watchdog = Watchdog::new("lines_have_times_and_errors_can_go_with_the_output");
+    let script = "echo out; sleep 0.2; echo err >&2; exit 3";
+    let output =
+        run(&["-n", "1", "--tag-output", "--timestamp-output", "--merge-output", "sh", "-c", script]);
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    for (line, said) in lines.iter().zip(["out", "err"]) {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!((words[0], words[2]), ("[0]", said), "{line}");
+        assert!(words[1].starts_with("20") && words[1].ends_with('Z') && words[1].len() == 24, "{line}");
+    }
+    assert_eq!(lines.len(), 2);
+    assert_eq!(
+        stderr(&output),
+        "amrun: task 0 exited with code 3: err\n",
+        "its last line, without what stands before it"
+    );
+}
+
+#[test]
+fn bindings_are_told() {
+    let _watchdog = Watchdog::new("bindings_are_told");
+    let output = run(&["-n", "2", "--bind", "core", "--report-bindings", "sleep", "0.2"]);
+    let said = stderr(&output);
+    let cpus = |task: u32| {
+        let before = format!("amrun: task {task} may run on processors ");
+        said.lines().find_map(|line| line.strip_prefix(&before)?.parse::<usize>().ok())
+    };
+    let allowed = am_via_os::sched::allowed_cpus();
+    assert_eq!(cpus(0), Some(allowed[0]), "{said}");
+    assert_eq!(cpus(1), Some(allowed[1 % allowed.len()]), "{said}");
+}
+
+#[test]
 fn task_0_reads_the_input_and_the_others_nothing() {
     let _watchdog = Watchdog::new("task_0_reads_the_input_and_the_others_nothing");
     let script = r#"echo "task $AM_TASK read $(cat)""#;

@@ -7,10 +7,10 @@ mod launch_support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use launch_support::{
-    TempDir, Watchdog, amrun, children, kill, marked, stderr, stdout, unique, wait, wait_until,
+    TempDir, Watchdog, amrun, called, children, kill, marked, stderr, stdout, unique, wait, wait_until,
 };
 
 /// A launch agent that starts the rest of its words here.
@@ -33,17 +33,37 @@ fn on_hosts(tasks: &str, hosts: &str, more: &[&str]) -> Output {
 #[test]
 fn the_output_and_the_numbers_are_those_of_one_job() {
     let _watchdog = Watchdog::new("the_output_and_the_numbers_are_those_of_one_job");
-    let script = "echo $AM_TASK of $AM_NUM_TASKS $COLOUR; echo here >&2; pwd";
-    let more = ["--tag-output", "--env", "COLOUR=blue", "--wdir", "/", "sh", "-c", script];
+    let local = "$PMI_RANK of $PMI_SIZE, here $OMPI_COMM_WORLD_LOCAL_RANK of $MPI_LOCALNRANKS";
+    let script = format!("echo $AM_TASK of $AM_NUM_TASKS $COLOUR {local}; echo here >&2; pwd");
+    let more = ["--tag-output", "--env", "COLOUR=blue", "--wdir", "/", "sh", "-c", &script];
     let output = on_hosts("3", "a:2,b", &more);
     assert!(output.status.success(), "{}", stderr(&output));
     let mut lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
     lines.sort();
-    let wanted = ["[0] /", "[0] 0 of 3 blue", "[1] /", "[1] 1 of 3 blue", "[2] /", "[2] 2 of 3 blue"];
+    let wanted = [
+        "[0] /",
+        "[0] 0 of 3 blue 0 of 3, here 0 of 2",
+        "[1] /",
+        "[1] 1 of 3 blue 1 of 3, here 1 of 2",
+        "[2] /",
+        "[2] 2 of 3 blue 2 of 3, here 0 of 1",
+    ];
     assert_eq!(lines, wanted);
     let mut errors: Vec<String> = stderr(&output).lines().map(str::to_owned).collect();
     errors.sort();
     assert_eq!(errors, ["[0] here", "[1] here", "[2] here"]);
+}
+
+#[test]
+fn bindings_are_told_for_each_host_and_errors_can_go_with_the_output() {
+    let _watchdog = Watchdog::new("bindings_are_told_for_each_host_and_errors_can_go_with_the_output");
+    let more = ["--report-bindings", "--merge-output", "sh", "-c", "echo err >&2; sleep 0.2"];
+    let output = on_hosts("2", "a,b", &more);
+    assert_eq!(stdout(&output), "err\nerr\n");
+    let said = stderr(&output);
+    for task in 0..2 {
+        assert!(said.contains(&format!("task {task} may run on processors ")), "{said}");
+    }
 }
 
 #[test]
@@ -111,4 +131,58 @@ fn nothing_is_left_whichever_process_is_killed() {
     // The first child of an agent is its sweeper.
     let output = ended_by(|_, agents| kill("KILL", children(agents[0])[1]));
     assert_eq!(output.status.code(), Some(128 + 9));
+}
+
+/// Ends a server at the end of its test.
+struct Server(std::process::Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+/// The recipe of the launcher's README, with a server of the test's own, whose keys and port nothing else uses.
+#[test]
+#[ignore = "needs sshd: .ci/run long installs it"]
+fn real_ssh_starts_the_agents() {
+    let _watchdog = Watchdog::new("real_ssh_starts_the_agents");
+    let dir = TempDir::new();
+    let folder = dir.0.to_str().unwrap();
+    let key = |name: &str| {
+        let mut made = Command::new("ssh-keygen");
+        made.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(dir.0.join(name));
+        assert!(made.status().unwrap().success());
+    };
+    key("host");
+    key("id");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = format!(
+        "Port {port}\nListenAddress 127.0.0.1\nListenAddress 127.0.0.2\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/id.pub\n\
+         StrictModes no\nUsePAM no\nPidFile none\n"
+    );
+    let client = format!(
+        "Host *\nPort {port}\nIdentityFile {folder}/id\nUserKnownHostsFile {folder}/known\nStrictHostKeyChecking no\nBatchMode yes\n\
+         LogLevel ERROR\n"
+    );
+    fs::write(dir.0.join("sshd"), server).unwrap();
+    fs::write(dir.0.join("ssh"), client).unwrap();
+    // It wants this folder, and its own absolute path.
+    fs::create_dir_all("/run/sshd").unwrap();
+    let server = Command::new("/usr/sbin/sshd").args(["-D", "-e", "-f"]).arg(dir.0.join("sshd")).spawn();
+    let _server = Server(server.unwrap());
+    wait_until(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let agent = format!("ssh -F {folder}/ssh");
+    let run = |script: &str| {
+        let hosts = "127.0.0.1:2,127.0.0.2:2";
+        amrun(&unique(), &["--hosts", hosts, "--launch-agent", &agent, "sh", "-c", script]).output().unwrap()
+    };
+    let output = run("echo $AM_TASK of $AM_NUM_TASKS");
+    let mut lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["0 of 4", "1 of 4", "2 of 4", "3 of 4"], "{}", stderr(&output));
+    let word = format!("{}", 70_000 + std::process::id() % 10_000);
+    let output = run(&format!("[ $AM_TASK = 3 ] && exit 5; sleep {word}"));
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    assert_eq!(called(&word), Vec::<u32>::new(), "tasks are left");
 }

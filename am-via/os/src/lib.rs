@@ -7,6 +7,7 @@
 
 #![expect(unsafe_code, reason = "system calls")]
 
+pub mod apart;
 pub mod atomics;
 pub mod clock;
 pub mod fork;

@@ -161,10 +161,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// others. The job's first failure is this one, even if another task's process ends earlier.
     pub fn end_job(&self, why: &str, code: i32) -> ! {
         eprintln!("{why}");
+        let code = if code == 0 { 1 } else { code };
+        // First: tasks that see the failure end with codes of their own.
+        crate::job::ask_for_end(code);
         if let Some(mut state) = self.state_to_end() {
             state.context.fail(why);
         }
-        std::process::exit(if code == 0 { 1 } else { code })
+        std::process::exit(code)
     }
 
     fn described(&self) -> String {

@@ -15,6 +15,7 @@ mod mpi_processes;
 mod mpi_settings;
 mod mpi_threads;
 mod mpi_windows;
+mod pmi;
 mod purge;
 mod shared_contexts;
 mod wrapped;

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use am_via_launch::{
-    Bind, CargoTarget, Ended, HangFormat, HangReports, Host, Hosts, Launch, LaunchError, Record, Report,
-    Statistics, TargetKind, Trace, Wanted,
+    Bind, CargoTarget, Ended, HangFormat, HangReports, Host, Hosts, Launch, LaunchError, OutputFormat,
+    Record, Report, Statistics, TargetKind, Trace, Wanted,
 };
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
@@ -44,6 +44,15 @@ struct Options {
     /// Prefixes each line of output with `[TASK]`.
     #[arg(long)]
     tag_output: bool,
+    /// Prefixes each line of output with the time, UTC.
+    #[arg(long)]
+    timestamp_output: bool,
+    /// Writes the tasks' standard error to the standard output.
+    #[arg(long, conflicts_with = "output_dir")]
+    merge_output: bool,
+    /// Prints on the standard error on which processors each task may run.
+    #[arg(long)]
+    report_bindings: bool,
     /// Writes the output of each task to files in this folder (task-0.stdout, task-0.stderr, ...) instead of forwarding it.
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -109,6 +118,10 @@ struct Options {
 }
 
 impl Options {
+    fn output_format(&self) -> OutputFormat {
+        OutputFormat { tag: self.tag_output, time: self.timestamp_output, merged: self.merge_output }
+    }
+
     /// The target that cargo must build, if any.
     fn target(&self) -> Option<CargoTarget> {
         let (kind, name) = match (&self.example, &self.bin) {
@@ -238,7 +251,7 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     let mut job = Launch::new(program, command)
         .tasks(tasks)
         .bind(bind)
-        .tag_output(options.tag_output)
+        .output_format(options.output_format())
         .stdin_to_task_0()
         .own_process(guard);
     for (name, value) in &options.env {
@@ -269,6 +282,9 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     let running = job.start()?;
     if options.verbose {
         eprintln!("{}", am_via_launch::describe(&running));
+    }
+    if options.report_bindings {
+        eprint!("{}", am_via_launch::bindings(&running));
     }
     let report = running.wait()?;
     say_what_they_did(options, &report);
@@ -313,8 +329,9 @@ fn launch_on(
         args,
         env: options.env.clone(),
         wdir: options.wdir.clone(),
-        tag_output: options.tag_output,
+        output: options.output_format(),
         bind_core: matches!(options.bind, BindTo::Core),
+        says_bindings: options.report_bindings,
         timeout: options.timeout,
         guard,
     };

@@ -42,6 +42,9 @@ For the job:
   --output-filename FOLDER write the tasks' output to files in this folder (task-0.stdout, task-0.stderr, ...)
   --tag-output, -prepend-rank, -l
                            prefix each line of output with its task
+  --timestamp-output       prefix each line of output with the time, UTC
+  --merge-stderr-to-stdout write the tasks' standard error to the standard output
+  --report-bindings        print on which processors each task may run
   --verbose, -v            print more about the job; --display-map does the same
   --info [--all|--json|NAME]
                            print what the machine offers, and the settings that differ from their defaults; all, or the one named
@@ -264,6 +267,11 @@ impl Plan {
             "--tag-output" | "-tag-output" | "-prepend-rank" | "--prepend-rank" | "-l" => {
                 self.options.push("--tag-output".into())
             }
+            "--timestamp-output" | "-timestamp-output" => self.options.push("--timestamp-output".into()),
+            "--merge-stderr-to-stdout" | "-merge-stderr-to-stdout" => {
+                self.options.push("--merge-output".into());
+            }
+            "--report-bindings" | "-report-bindings" => self.options.push("--report-bindings".into()),
             "-initial-errhandler" | "--initial-errhandler" => {
                 let word = value()?;
                 if !INITIAL_WORDS.iter().any(|(known, _)| word == *known) {

@@ -1,0 +1,246 @@
+//! The watchers of a job's hosts, each connected to that of the first host, which passes on what the others say.
+//!
+//! A word is a line of JSON over TCP. Both ends say once a second that they live; a host that says nothing for [`SILENCE_MAX`], or whose
+//! connection ends before it has left, is lost.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::lines::{Lines, say};
+use crate::news::News;
+
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How long one address of the first host is tried.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// What watchers say.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Word {
+    /// The first word of a connection: the number of the host, and what only watchers of this job know.
+    Hello {
+        host: u32,
+        secret: u64,
+    },
+    News(News),
+    Alive,
+    /// All tasks of the host have ended.
+    Over,
+}
+
+/// What was heard of a host.
+#[derive(Debug)]
+pub(super) enum Heard {
+    News(News),
+    Lost(String),
+}
+
+enum Event {
+    Joined(TcpStream),
+    Said(Word),
+    Gone(io::Error),
+}
+
+/// This host's watcher among the others.
+pub(super) struct Mesh {
+    is_first: bool,
+    peers: BTreeMap<u32, TcpStream>,
+    events: Receiver<(u32, Event)>,
+    said_at: Instant,
+}
+
+impl Mesh {
+    /// Opens the first host's end; also where the other hosts reach it.
+    pub(super) fn open(secret: u64) -> io::Result<(Self, String)> {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        let port = listener.local_addr()?.port();
+        let addresses: Vec<String> =
+            own_addresses().into_iter().map(|address| SocketAddr::new(address, port).to_string()).collect();
+        let (tell, events) = mpsc::channel();
+        thread::Builder::new().spawn(move || accept(&listener, secret, &tell))?;
+        let new = Self { is_first: true, peers: BTreeMap::new(), events, said_at: Instant::now() };
+        Ok((new, format!("{secret:x},{}", addresses.join(","))))
+    }
+
+    /// Joins the first host's watcher, which is reached there.
+    pub(super) fn join(at: &str, host: u32) -> io::Result<Self> {
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("{at} is no address of a watcher"));
+        let (secret, addresses) = at.split_once(',').ok_or_else(wrong)?;
+        let secret = u64::from_str_radix(secret, 16).map_err(|_| wrong())?;
+        let mut tried = String::new();
+        for address in addresses.split(',') {
+            let at: SocketAddr = address.parse().map_err(|_| wrong())?;
+            match TcpStream::connect_timeout(&at, CONNECT_WITHIN).and_then(|link| greet(link, host, secret)) {
+                Ok(link) => {
+                    let (tell, events) = mpsc::channel();
+                    let reader = link.try_clone()?;
+                    thread::Builder::new().spawn(move || listen(&mut Lines::new(reader), 0, &tell))?;
+                    let peers = BTreeMap::from([(0, link)]);
+                    return Ok(Self { is_first: false, peers, events, said_at: Instant::now() });
+                }
+                Err(error) => tried += &format!(" {address}: {error}."),
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::NotConnected, format!("none of its addresses answers:{tried}")))
+    }
+
+    /// Tells the other hosts.
+    pub(super) fn say(&mut self, news: &News) {
+        self.send(&Word::News(news.clone()), None);
+    }
+
+    fn send(&mut self, word: &Word, except: Option<u32>) {
+        self.said_at = Instant::now();
+        for (_, link) in self.peers.iter_mut().filter(|(host, _)| Some(**host) != except) {
+            // A host that cannot be told is gone, which its reader sees.
+            let _ = say(link, word);
+        }
+    }
+
+    /// What was heard since the last call. The first host passes it on to the others.
+    pub(super) fn hear(&mut self) -> Vec<(u32, Heard)> {
+        let mut heard = Vec::new();
+        while let Ok((host, event)) = self.events.try_recv() {
+            match event {
+                Event::Joined(link) => drop(self.peers.insert(host, link)),
+                Event::Said(Word::News(news)) => {
+                    if self.is_first {
+                        self.send(&Word::News(news.clone()), Some(host));
+                    }
+                    heard.push((host, Heard::News(news)));
+                }
+                Event::Said(Word::Over) => drop(self.peers.remove(&host)),
+                Event::Said(Word::Alive | Word::Hello { .. }) => {}
+                Event::Gone(error) => {
+                    if self.peers.remove(&host).is_some() {
+                        heard.push((host, Heard::Lost(error.to_string())));
+                    }
+                }
+            }
+        }
+        if self.said_at.elapsed() >= ALIVE_EVERY {
+            self.send(&Word::Alive, None);
+        }
+        heard
+    }
+
+    /// Whether other hosts need this one to pass on what they say, though its own tasks have ended.
+    pub(super) fn is_needed(&self) -> bool {
+        self.is_first && !self.peers.is_empty()
+    }
+
+    /// Tells that all tasks of this host have ended.
+    pub(super) fn leave(mut self) {
+        self.send(&Word::Over, None);
+    }
+}
+
+fn prepared(link: TcpStream) -> io::Result<TcpStream> {
+    link.set_nodelay(true)?;
+    link.set_read_timeout(Some(SILENCE_MAX))?;
+    link.set_write_timeout(Some(SILENCE_MAX))?;
+    Ok(link)
+}
+
+/// Says who this is, and waits for the answer: something else may listen at an address that two hosts have.
+fn greet(link: TcpStream, host: u32, secret: u64) -> io::Result<TcpStream> {
+    let mut link = prepared(link)?;
+    say(&mut link, &Word::Hello { host, secret })?;
+    match Lines::new(link.try_clone()?).hear()? {
+        Word::Hello { secret: theirs, .. } if theirs == secret => Ok(link),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "another job's watcher")),
+    }
+}
+
+fn accept(listener: &TcpListener, secret: u64, tell: &Sender<(u32, Event)>) {
+    for link in listener.incoming() {
+        let tell = tell.clone();
+        // Without memory for a thread the host is not heard, and says that it was not answered.
+        let _ = thread::Builder::new().spawn(move || {
+            let Ok(link) = link.and_then(prepared) else { return };
+            let (Ok(reader), Ok(mut writer)) = (link.try_clone(), link.try_clone()) else { return };
+            let mut lines = Lines::new(reader);
+            let Ok(Word::Hello { host, secret: theirs }) = lines.hear() else { return };
+            if theirs != secret || say(&mut writer, &Word::Hello { host: 0, secret }).is_err() {
+                return;
+            }
+            if tell.send((host, Event::Joined(writer))).is_ok() {
+                listen(&mut lines, host, &tell);
+            }
+        });
+    }
+}
+
+/// Passes on what a host says until its connection ends.
+fn listen(lines: &mut Lines<TcpStream>, host: u32, tell: &Sender<(u32, Event)>) {
+    loop {
+        let event = lines.hear().map_or_else(Event::Gone, Event::Said);
+        let is_last = matches!(event, Event::Gone(_));
+        if tell.send((host, event)).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// The addresses of this host's interfaces, those that other hosts may know first.
+fn own_addresses() -> Vec<IpAddr> {
+    let text = fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
+    let mut found: Vec<IpAddr> = local_in(&text).into_iter().map(IpAddr::V4).collect();
+    found.sort_by_key(IpAddr::is_loopback);
+    found.dedup();
+    found
+}
+
+/// The addresses that are this host's own in the kernel's table of routes: a line with an address, and below it one that says so.
+fn local_in(table: &str) -> Vec<Ipv4Addr> {
+    let lines: Vec<&str> = table.lines().map(str::trim).collect();
+    let is_local = |pair: &&[&str]| pair[1].ends_with("host LOCAL");
+    let address = |pair: &[&str]| pair[0].strip_prefix("|-- ")?.parse().ok();
+    lines.windows(2).filter(is_local).filter_map(address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_addresses_are_read_from_the_table_of_routes() {
+        let table = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.1.0.0\n        /24 link UNICAST\n     |-- 10.1.0.7\n        /32 host LOCAL\n";
+        assert_eq!(local_in(table), [Ipv4Addr::new(10, 1, 0, 7)]);
+    }
+
+    fn heard(mesh: &mut Mesh) -> Vec<(u32, Heard)> {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let heard = mesh.hear();
+            if !heard.is_empty() || Instant::now() > end {
+                return heard;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn what_one_host_says_reaches_all_and_a_host_that_breaks_off_is_lost() {
+        let (mut first, at) = Mesh::open(77).unwrap();
+        let (mut second, mut third) = (Mesh::join(&at, 1).unwrap(), Mesh::join(&at, 2).unwrap());
+        while first.peers.len() < 2 {
+            assert!(first.hear().is_empty());
+        }
+        second.say(&News::GoesOn(true));
+        assert!(matches!(heard(&mut first)[..], [(1, Heard::News(News::GoesOn(true)))]));
+        assert!(matches!(heard(&mut third)[..], [(0, Heard::News(News::GoesOn(true)))]));
+        second.leave();
+        drop(third);
+        assert!(matches!(heard(&mut first)[..], [(2, Heard::Lost(_))]));
+        assert!(!first.is_needed(), "one has left, one is lost");
+        assert!(Mesh::join(&at.replacen("4d,", "4e,", 1), 1).is_err(), "a wrong secret");
+    }
+}

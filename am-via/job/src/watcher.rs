@@ -1,0 +1,214 @@
+//! The watcher: the process that owns the files of one host's part of a job which a launcher of another project has started, and watches the
+//! tasks there. It does for them what our launcher does for its own tasks: it records deaths, and has the files for tasks that look for them.
+//!
+//! The first task of the host starts it ([`start`]) as a process apart, so that it outlives that task. It ends with the last task of the host,
+//! and the first host's with the last task of all.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use am_via_os::process::{Ended, PidFd};
+use am_via_os::{apart, poll};
+
+use crate::lines::{Lines, say};
+use crate::mesh::{Heard, Mesh};
+use crate::news::{News, OwnNews};
+use crate::settings::{Settings, Table};
+use crate::{Cause, JobOwner, JobPlan, Record, TaskState, variables_of_this_process};
+
+/// How long a task waits for the watcher's answers. Making the files of a job takes milliseconds.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How often the watcher looks for news where the job has other hosts.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long the cause of a death is waited for, which the system tells once the launcher has reaped the process.
+const REAPED_WITHIN: Duration = Duration::from_millis(200);
+
+/// The part of a job that a watcher owns.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Part {
+    /// The host of each task of the job.
+    pub(super) hosts: Vec<u32>,
+    /// Which one this is.
+    pub(super) host: u32,
+    /// Its tasks, with their processes.
+    pub(super) processes: BTreeMap<u32, u32>,
+}
+
+impl Part {
+    fn has_other_hosts(&self) -> bool {
+        self.hosts.iter().any(|&host| host != self.host)
+    }
+}
+
+/// What a watcher has made.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Made {
+    /// `AM_JOB` of its first task.
+    pub(super) job: String,
+    /// Where the watchers of other hosts reach this one, if they need to.
+    pub(super) hub: Option<String>,
+}
+
+/// The watcher as the task that has started it sees it.
+pub(super) struct Watcher(Lines<UnixStream>);
+
+/// Starts the watcher of this host, which makes the files.
+pub(super) fn start(part: &Part) -> io::Result<(Watcher, Made)> {
+    let link = apart::start(watch)?;
+    link.set_read_timeout(Some(ANSWER_WITHIN))?;
+    let mut link = Lines::new(link);
+    say(link.stream(), part)?;
+    let made = link.hear::<Result<Made, String>>()?.map_err(io::Error::other)?;
+    Ok((Watcher(link), made))
+}
+
+impl Watcher {
+    /// Has the watcher join that of the first host.
+    pub(super) fn join(mut self, hub: &str) -> io::Result<()> {
+        say(self.0.stream(), &hub)?;
+        self.0.hear::<Result<(), String>>()?.map_err(io::Error::other)
+    }
+}
+
+/// What the watcher's process does.
+fn watch(link: UnixStream) {
+    // A name for a person who looks at the processes.
+    let _ = std::fs::write("/proc/self/comm", "am-watcher");
+    let mut link = Lines::new(link);
+    // When the task that has started it is gone, the job has not begun, and nothing is to be watched.
+    let Ok(part) = link.hear::<Part>() else { return };
+    let begun = Watch::begin(&part).map_err(|error| error.to_string());
+    let (begun, answer) = match begun {
+        Ok((watch, made)) => (Some(watch), Ok(made)),
+        Err(error) => (None, Err(error)),
+    };
+    if say(link.stream(), &answer).is_err() {
+        return;
+    }
+    let Some(mut watch) = begun else { return };
+    if part.has_other_hosts() && part.host != 0 {
+        let Ok(hub) = link.hear::<String>() else { return };
+        let joined = Mesh::join(&hub, part.host).map(|mesh| watch.mesh = Some(mesh));
+        let joined = joined.map_err(|error| format!("reaching the watcher of the first host: {error}"));
+        if say(link.stream(), &joined).is_err() || joined.is_err() {
+            return;
+        }
+    }
+    watch.run();
+}
+
+/// A task of this host whose process runs, or has ended and was not judged yet.
+struct Watched {
+    task: u32,
+    process: PidFd,
+    /// When its end was seen.
+    ended_at: Option<Instant>,
+}
+
+struct Watch {
+    job: Arc<JobOwner>,
+    hosts: Vec<u32>,
+    host: u32,
+    running: Vec<Watched>,
+    own: OwnNews,
+    mesh: Option<Mesh>,
+}
+
+impl Watch {
+    fn begin(part: &Part) -> io::Result<(Self, Made)> {
+        let job = Arc::new(JobOwner::create(&JobPlan {
+            num_tasks: u32::try_from(part.hosts.len()).unwrap_or(u32::MAX),
+            settings: Settings::from_env().map_err(io::Error::other)?,
+            others: variables_of_this_process(),
+            record: Record::Nothing,
+            cpus: Vec::new(),
+            hosts: part.hosts.clone(),
+        })?);
+        let mut running = Vec::new();
+        for (&task, &pid) in &part.processes {
+            running.push(Watched { task, process: PidFd::open(pid)?, ended_at: None });
+        }
+        let is_hub = part.has_other_hosts() && part.host == 0;
+        let (mesh, hub) = if is_hub { Some(Mesh::open(job.id())?).unzip() } else { (None, None) };
+        let first = part.processes.keys().next().copied().unwrap_or(0);
+        let made = Made { job: job.invitation(first), hub };
+        let own = OwnNews::new(&job, &part.hosts, part.host);
+        Ok((Self { job, hosts: part.hosts.clone(), host: part.host, running, own, mesh }, made))
+    }
+
+    fn run(mut self) {
+        while !self.running.is_empty() || self.mesh.as_ref().is_some_and(Mesh::is_needed) {
+            // Interrupted by nothing: signals are blocked. Without memory for the call the next round looks again.
+            let _ = self.wait();
+            self.look_for_deaths();
+            self.exchange();
+        }
+        if let Some(mesh) = self.mesh {
+            mesh.leave();
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let alive = self.running.iter().filter(|watched| watched.ended_at.is_none());
+        let files: Vec<BorrowedFd<'_>> = alive.map(|watched| watched.process.as_fd()).collect();
+        let is_leaving = files.len() < self.running.len();
+        let limit = (is_leaving || self.mesh.is_some()).then_some(LOOK_EVERY);
+        poll::poll(&files, limit).map(drop)
+    }
+
+    fn look_for_deaths(&mut self) {
+        let job = &self.job;
+        self.running.retain_mut(|watched| {
+            if !watched.process.has_ended() {
+                return true;
+            }
+            let since = *watched.ended_at.get_or_insert_with(Instant::now);
+            let ended = watched.process.ended_elsewhere();
+            if ended.is_none() && since.elapsed() < REAPED_WITHIN {
+                return true;
+            }
+            note_end(job, watched.task, ended);
+            false
+        });
+    }
+
+    /// Tells the other hosts what is new here, and writes what they say into the files.
+    fn exchange(&mut self) {
+        let Some(mesh) = &mut self.mesh else { return };
+        for news in self.own.take() {
+            mesh.say(&news);
+        }
+        for (host, heard) in mesh.hear() {
+            match heard {
+                Heard::News(news) => self.job.hear(&news),
+                Heard::Lost(why) => {
+                    let words = format!("its host is lost: {why}");
+                    let tasks = (0..).zip(&self.hosts).filter(|&(_, &at)| at == host).map(|(task, _)| task);
+                    for task in tasks {
+                        let news = News::failed(task, Cause::HostLost, words.clone());
+                        self.job.hear(&news);
+                        if self.host == 0 {
+                            mesh.say(&news);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Records the end of a task's process, unless the task has left the job in order or has said itself that it failed.
+fn note_end(job: &JobOwner, task: u32, ended: Option<Ended>) {
+    let cause = match (job.state(task), ended) {
+        (TaskState::Dead, _) | (TaskState::Finalized, None | Some(Ended::Exited(0))) => return,
+        (TaskState::NotStarted, Some(Ended::Exited(0))) => Cause::NeverJoined,
+        (_, ended) => ended.map_or(Cause::Vanished, Cause::from),
+    };
+    job.mark_dead(task, cause, "");
+}

@@ -1,0 +1,107 @@
+//! A process apart from the one that starts it: it outlives that one, and shares neither files nor signals with it.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+/// The number of the only file that the new process keeps.
+const LINK: RawFd = 3;
+
+/// Starts a copy of this process that runs `body` and ends. It is no child of this process, so that a wait for any child does not find it. It
+/// has a session of its own, blocks all signals, and keeps one file: a socket to the stream that this call returns.
+///
+/// `body` may allocate, as the C library's allocator is usable after a fork. It must not wait for anything that another thread of this process
+/// does, since the copy has no other thread; and it uses no file that was opened before.
+///
+/// # Errors
+/// The system's error.
+pub fn start(body: fn(UnixStream)) -> io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    // SAFETY: fork takes nothing. The copy runs `start_again` only, which never returns.
+    match unsafe { libc::fork() } {
+        ..0 => Err(io::Error::last_os_error()),
+        0 => start_again(&theirs, body),
+        child => reap(child).map(|()| ours),
+    }
+}
+
+/// Ends this process, the first copy, when it has started the second, whose parent is then the system's first process.
+fn start_again(link: &UnixStream, body: fn(UnixStream)) -> ! {
+    // SAFETY: setsid and fork take nothing, _exit takes an integer. The second copy runs `run` only, which never returns.
+    unsafe {
+        libc::setsid();
+        match libc::fork() {
+            0 => run(link.as_raw_fd(), body),
+            second => libc::_exit(i32::from(second < 0)),
+        }
+    }
+}
+
+fn run(link: RawFd, body: fn(UnixStream)) -> ! {
+    // SAFETY: the set is plain bits, which sigfillset makes a valid one; the other calls take integers and texts that are constants. What
+    // closes the files ends no handle that is used again: nothing of this copy runs but `body`, which uses none (`start`).
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+        let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        for number in 0..LINK {
+            libc::dup2(nothing, number);
+        }
+        libc::dup2(link, LINK);
+        libc::syscall(libc::SYS_close_range, LINK + 1, u32::MAX, 0);
+        libc::chdir(c"/".as_ptr());
+    }
+    // SAFETY: the number was made just now, and nothing else of this copy uses it.
+    let link = unsafe { UnixStream::from_raw_fd(LINK) };
+    let ended = std::panic::catch_unwind(|| body(link));
+    // SAFETY: _exit takes an integer. It runs no exit handler of the process that this one is a copy of.
+    unsafe { libc::_exit(i32::from(ended.is_err())) }
+}
+
+fn reap(child: libc::pid_t) -> io::Result<()> {
+    let mut status = 0;
+    // SAFETY: waitpid writes a number into `status`, alive here.
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            // The program ignores SIGCHLD, or another thread has reaped it.
+            Some(libc::ECHILD) => return Ok(()),
+            _ => return Err(error),
+        }
+    }
+    if status == 0 { Ok(()) } else { Err(io::Error::other("the system started one process of two")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::time::Duration;
+
+    use super::*;
+
+    fn tell(mut link: UnixStream) {
+        let mut word = [0; 2];
+        link.read_exact(&mut word).unwrap();
+        let files = std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let parent = std::os::unix::process::parent_id();
+        write!(link, "{} {} {parent} {files}", String::from_utf8_lossy(&word), std::process::id()).unwrap();
+    }
+
+    #[test]
+    fn it_is_another_process_without_our_files_and_no_child() {
+        let _other_file = std::fs::File::open("/proc/self/stat").unwrap();
+        let mut link = start(tell).unwrap();
+        link.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        link.write_all(b"hi").unwrap();
+        let mut said = String::new();
+        link.read_to_string(&mut said).unwrap();
+        let words: Vec<&str> = said.split(' ').collect();
+        let own = std::process::id().to_string();
+        assert_eq!(words[0], "hi");
+        assert!(words[1] != own && words[2] != own, "{said}");
+        // Three that are /dev/null, the link, and the folder that it read.
+        assert_eq!(words[3], "5", "{said}");
+    }
+}
