@@ -55,17 +55,16 @@ pub(crate) fn bytes_of<T: NoUninit>(data: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
 }
 
-/// Lends a slice to a blocking receive. `receive` keeps the promise: nothing uses the memory any more when it returns or
-/// unwinds.
+/// Lends a slice to a blocking receive. `receive` keeps the promise: nothing uses the memory when it returns or unwinds.
 #[inline(always)]
 pub(crate) fn lend_to_receive<T: AnyBitPattern, R>(to: &mut [T], receive: impl FnOnce(RawBuffer) -> R) -> R {
     // SAFETY: `to` is exclusively borrowed until this function returns or unwinds, and `receive` ends the operation before
-    // (`protocol::receive`). `AnyBitPattern` says that whatever bytes come make valid elements.
+    // (`protocol::receive`). `AnyBitPattern` means that any received bytes are valid elements.
     let raw = unsafe { raw_buffer(to) };
     receive(raw)
 }
 
-/// Refuses elements that do not lie inside a slice of `len` bytes.
+/// Checks that elements lie inside a slice of `len` bytes.
 ///
 /// # Errors
 /// [`Error::Outside`].
@@ -75,32 +74,33 @@ fn check_inside(len: usize, count: u64, datatype: &Datatype) -> Result<()> {
     if is_inside { Ok(()) } else { Err(Error::Outside { count, from, to, len }) }
 }
 
-/// Elements in a slice, to be sent by an operation that has ended when `send` returns or unwinds: `send` keeps the promise.
+/// Lends elements of a slice to `send`, whose operation has ended when it returns or unwinds: `send` keeps the promise.
 ///
 /// # Errors
-/// [`Error::Outside`], or what `send` returns.
+/// [`Error::Outside`], or the error of `send`.
 pub(crate) fn lend_elements<T: NoUninit, R>(
     memory: &[T],
     (count, datatype): (u64, &Datatype),
     send: impl FnOnce(SendData) -> Result<R>,
 ) -> Result<R> {
     check_inside(size_of_val(memory), count, datatype)?;
-    // SAFETY: all bytes of the elements lie inside of `memory` (just checked), which is borrowed until this function returns or
-    // unwinds, and `send` ends the operation before; `NoUninit` says that they are initialised.
+    // SAFETY: all bytes of the elements lie inside `memory` (just checked), which is borrowed until this function returns or
+    // unwinds, and `send` ends the operation before; `NoUninit` means that they are initialised.
     send(unsafe { SendData::new(memory.as_ptr().cast(), count, datatype) })
 }
 
-/// Like [`lend_elements`], to be received.
+/// Like [`lend_elements`], for a receive.
 ///
 /// # Errors
-/// [`Error::Outside`], or what `receive` returns.
+/// [`Error::Outside`], or the error of `receive`.
 pub(crate) fn lend_elements_mut<T: AnyBitPattern, R>(
     memory: &mut [T],
     (count, datatype): (u64, &Datatype),
     receive: impl FnOnce(RecvData) -> Result<R>,
 ) -> Result<R> {
     check_inside(size_of_val(memory), count, datatype)?;
-    // SAFETY: as for `lend_elements`; `AnyBitPattern` says that whatever bytes come make valid values, and the borrow is exclusive.
+    // SAFETY: all bytes of the elements lie inside `memory` (just checked), which is exclusively borrowed until this function returns or
+    // unwinds, and `receive` ends the operation before; `AnyBitPattern` means that any received bytes are valid values.
     receive(unsafe { RecvData::new(memory.as_mut_ptr().cast(), count, datatype) })
 }
 
@@ -109,56 +109,56 @@ pub(crate) fn lend_to_send<R>(bytes: &[u8], send: impl FnOnce(SendData) -> R) ->
     lend_raw(bytes, |raw| send(SendData::from_bytes(raw)))
 }
 
-/// Like [`lend_to_send`], as they are.
+/// Like [`lend_to_send`], as a range of bytes.
 #[inline(always)]
 pub(crate) fn lend_raw<R>(bytes: &[u8], send: impl FnOnce(RawBytes) -> R) -> R {
     // SAFETY: the bytes are borrowed until this function returns or unwinds, and `send` ends the operation before.
     send(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
 }
 
-/// What keeps memory for operations that it starts. Functions that hand memory over ask for one.
+/// Keeps memory for operations that it starts. Functions that give memory to an operation require a keeper.
 ///
 /// # Safety
-/// Memory that was handed over for an operation of the keeper's stays where it is, and is neither freed nor touched against the operation,
-/// until that has ended; it is leaked if the operation never ends.
+/// Memory given to an operation of the keeper is not moved, freed, or accessed in conflict with the operation until the operation has
+/// ended. It is leaked if the operation never ends.
 pub(crate) unsafe trait Keeps {}
 
-/// A vector that a keeper keeps, and its bytes, for operations of the keeper's.
+/// A vector for an operation of the keeper, and its bytes.
 pub(crate) fn keep_vec(_keeper: &impl Keeps, bytes: Vec<u8>) -> (KeptVec, RawBuffer) {
     let (kept, at, len) = KeptVec::with_bytes(bytes);
-    // SAFETY: the bytes are those of the vector, on the heap. The keeper neither frees nor touches what an operation has of them (`Keeps`).
+    // SAFETY: the bytes are those of the vector, on the heap. The keeper neither frees nor accesses bytes that an operation uses (`Keeps`).
     (kept, unsafe { RawBuffer::new(at, len) })
 }
 
-/// The elements of a slice, for an operation of `_keeper`'s.
+/// The bytes of a slice, for an operation of the keeper.
 pub(crate) fn bytes_to_keep<T: NoUninit>(_keeper: &impl Keeps, data: &[T]) -> RawBytes {
     let bytes = bytes_of(data);
-    // SAFETY: the keeper neither touches nor frees the elements before the operation is over (`Keeps`).
+    // SAFETY: the keeper neither accesses nor frees the elements before the operation has ended (`Keeps`).
     unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) }
 }
 
 /// Like [`bytes_to_keep`], for a receive.
 pub(crate) fn buffer_to_keep<T: AnyBitPattern>(_keeper: &impl Keeps, to: &mut [T]) -> RawBuffer {
-    // SAFETY: as for `bytes_to_keep`.
+    // SAFETY: the keeper neither accesses nor frees the elements before the operation has ended (`Keeps`).
     unsafe { raw_buffer(to) }
 }
 
-/// The bytes of a range, for a call that uses them up.
+/// The bytes of a range, for a call that consumes them.
 pub(crate) fn with_slice<R>(bytes: RawBytes, use_up: impl FnOnce(&[u8]) -> R) -> R {
-    // SAFETY: whoever made `bytes` has promised that they stay readable and unwritten until the operation that holds them has
+    // SAFETY: the maker of `bytes` has promised that they stay readable and unwritten until the operation that holds them has
     // ended, which is when `use_up` returns.
     use_up(unsafe { std::slice::from_raw_parts(bytes.at().as_ptr(), bytes.len()) })
 }
 
 /// # Safety
-/// The memory stays alive, and nobody else reads or writes it, until the operation that gets the range has ended.
+/// The memory stays live, and nothing else reads or writes it, until the operation that gets the range has ended.
 unsafe fn raw_buffer<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
     let len = size_of_val(to);
     // SAFETY: the slice is `len` writable bytes; the rest is this function's own contract.
     unsafe { RawBuffer::new(NonNull::from(to).cast(), len) }
 }
 
-/// [`Context::start_raw`] of a message, for ranges, which carry the promise that it asks for.
+/// [`Context::start_raw`] for a message from a range, whose maker has given the promise that it requires.
 ///
 /// # Errors
 /// Those of [`Context::start_raw`].
@@ -171,7 +171,7 @@ pub(crate) fn amsend<F: Fabric, H: HandlerSet>(
     options: AmOptions,
     request: Option<u64>,
 ) -> am_core::error::Result<Outcome> {
-    // SAFETY: whoever made `bytes` has promised that they stay readable and unwritten until the operation has ended: until
+    // SAFETY: the maker of `bytes` has promised that they stay readable and unwritten until the operation has ended: until
     // this returns Done or an error, or the request is reported.
     unsafe { context.start_raw(Amsend { target, handler, uhdr, options }, bytes, request) }
 }
@@ -193,7 +193,7 @@ mod tests {
         for mode in [Mode::Standard, Mode::Synchronous, Mode::Ready, Mode::Buffered] {
             for len in [0, 8, 17, 5000, 100_000] {
                 let (out, mut got) = (vec![3u8; len], vec![0u8; len]);
-                // SAFETY: both vectors outlive the waits below, and nobody touches them before.
+                // SAFETY: both vectors outlive the waits below, and nothing accesses them before.
                 let (bytes, buffer) = unsafe {
                     (RawBytes::new(NonNull::from(out.as_slice()).cast(), len), raw_buffer(&mut got))
                 };
@@ -204,7 +204,7 @@ mod tests {
                 world
                     .wait_all(&[send, receive], |index, status| {
                         let status = status.unwrap();
-                        // The status of a send says nothing.
+                        // The status of a send has no information.
                         assert!(index == 0 || status.len() == len as u64);
                         ended += 1;
                     })

@@ -1,12 +1,11 @@
-//! How a receive learns that its message has arrived: the three variants of the seed paper's section 5, so that the gain of the
-//! last one can be measured here too.
+//! How a receive learns that its message has arrived: the three variants of the seed paper's section 5, so that the gain of the last one
+//! can be measured.
 //!
-//! - *In context* (5.3): am-core marks the request when the last byte is in place.
-//! - *Thread* (5.1): a completion handler on am-core's handler thread tells the context's owner, which marks the request: two
-//!   switches between threads for each message.
-//! - *Counter* (5.2): each task has a counter for each sender, with the same name everywhere. The sender names its counter in
-//!   each eager message, and the receiver takes its n-th message from there for complete when the counter is at n. Announced
-//!   messages go by the thread, as in the paper.
+//! * *In context* (5.3): am-core marks the request when the last byte is stored.
+//! * *Thread* (5.1): a completion handler on am-core's handler thread tells the context's owner, which marks the request. Each message
+//!   costs two switches between threads.
+//! * *Counter* (5.2): each task has a counter for each sender, with the same name in all tasks. The sender names its counter in each eager
+//!   message, and the n-th message of a sender is complete when the counter is at n. Announced messages use the thread, as in the paper.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,10 +21,10 @@ use crate::events;
 use crate::request_id::RequestId;
 use crate::settings::CompletionVariant;
 
-/// What the variants other than the last need.
+/// The state of the variants other than the last.
 #[derive(Debug, Default)]
 pub(crate) struct Completions {
-    /// A message that meets its receive has nothing more to do than to complete it in context: no older variant, and no event is watched.
+    /// A message that meets its receive only has to be completed in context: no other variant is chosen, and no event is watched.
     is_plain: bool,
     by_thread: Option<ByThread>,
     by_counter: Option<ByCounter>,
@@ -39,11 +38,11 @@ struct ByThread {
 
 #[derive(Debug)]
 struct ByCounter {
-    /// One for each sender.
+    /// One counter for each sender.
     counters: Box<[Counter]>,
-    /// Eager messages that have come from each.
+    /// Number of eager messages received from each sender.
     arrived: Box<[u64]>,
-    /// Receives whose counter has not been checked yet.
+    /// Receives whose counter was not checked yet.
     awaited: VecDeque<Awaited>,
 }
 
@@ -58,10 +57,10 @@ pub(crate) struct Awaited {
 }
 
 impl Completions {
-    /// What `variant` needs, and the counter that this task names in its eager messages.
+    /// The state for `variant`, and the counter that this task names in its eager messages.
     ///
     /// # Errors
-    /// Too many tasks for a counter each.
+    /// Too many tasks for one counter each.
     pub(crate) fn new<F: Fabric, H: HandlerSet>(
         variant: CompletionVariant,
         context: &mut Context<F, H>,
@@ -75,7 +74,7 @@ impl Completions {
         if variant != CompletionVariant::Counter {
             return Ok((completions, None));
         }
-        // Before any other counter and in the order of the tasks: the names are the same in every task.
+        // Before any other counter and in the order of the tasks, so that the names are the same in every task.
         let counters =
             (0..context.num_tasks()).map(|_| Ok(context.counter()?)).collect::<Result<Box<[_]>>>()?;
         let own = counters[context.task().index()].name();
@@ -89,7 +88,7 @@ impl Completions {
         self.is_plain = self.are_in_context() && !events::is_watching();
     }
 
-    /// Whether a message that meets its receive has nothing more to do than to complete it in context.
+    /// Whether a message that meets its receive only has to be completed in context.
     #[inline(always)]
     pub(crate) fn are_plain(&self) -> bool {
         self.is_plain
@@ -109,8 +108,8 @@ impl Completions {
         }
     }
 
-    /// The completion of a message of `len` bytes that has met its receive, which has room for `room`. `is_eager`: its sender
-    /// has named its counter.
+    /// The completion of a message of `len` bytes that has met its receive, with `room` bytes of capacity. `is_eager`: its sender has named
+    /// its counter.
     #[inline(always)]
     pub(crate) fn completion(
         &mut self,
@@ -142,7 +141,7 @@ impl Completions {
             (_, Some(by_thread)) => {
                 let sender = by_thread.sender.clone();
                 Completion::Thread(Box::new(move |delivered, _| {
-                    // If the environment has gone, nothing waits for the request any more.
+                    // If the environment has ended, nothing waits for the request.
                     let _ = sender.send((request, delivered));
                 }))
             }
@@ -180,7 +179,7 @@ mod tests {
     use crate::settings::Settings;
     use crate::state::State;
 
-    /// A receive that completes in context takes a shorter way, on which the older variants would be lost.
+    /// A receive that completes in context takes a shorter path, on which the other variants would not work.
     #[test]
     fn the_older_variants_are_not_plain() {
         for completion in [CompletionVariant::Thread, CompletionVariant::Counter] {

@@ -1,12 +1,12 @@
-//! Assignment of context ids: each task owns a part of the numbers, so that a new communicator needs no search for a number that is free in
-//! all tasks. One of its members takes one of its own numbers and sends it to the others.
+//! Allocation of context ids. Each task owns a part of the numbers, so that a new communicator needs no search for a number that is free in
+//! all tasks: one member allocates one of its own numbers and sends it to the others.
 //!
 //! ```text
 //! task, in as many bits as the job needs | count | space (2)
 //! ```
 //!
-//! Numbers are used in turn, so that one which was given back rests as long as possible: a task that still has receives under
-//! way on a communicator which others have freed does not meet the next user of the number.
+//! Numbers are used in rotation, so that a freed number is reused as late as possible: a task with receives under way on a communicator
+//! that others have freed then does not meet the next user of the number.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,25 +16,25 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::matching::ContextId;
 
-/// Message spaces of a communicator: each has a context id for each of them.
+/// Number of message spaces of a communicator, each with its own context id.
 pub(crate) const SPACES: u32 = 4;
 /// A part of a communicator's message space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
     PointToPoint = 0,
     Collective = 1,
-    /// Partitioned operations: the matching of the two sides, and the partitions.
+    /// Partitioned operations: the meeting of the two sides, and the partitions.
     Partitioned = 2,
     /// Agreements of the library: new communicators, windows.
     Management = 3,
 }
 
-/// That of the world.
+/// The number of the world.
 pub(crate) const WORLD: u32 = 0;
-/// First count that is assigned; lower ones are the world's and that of the task alone.
+/// First count that is allocated. Lower ones belong to the world and to the task's own communicator.
 const FIRST_COUNT: u32 = 2;
 
-/// The numbers of a task, and those in use.
+/// The numbers of a task, and the numbers in use.
 #[derive(Debug)]
 pub(crate) struct ContextIds {
     own: u32,
@@ -58,7 +58,7 @@ impl ContextIds {
         (self.own * self.counts + count) * SPACES
     }
 
-    /// A number that no other communicator of the job has.
+    /// Allocates a number that no other communicator of the job has.
     ///
     /// # Errors
     /// All are in use.
@@ -73,15 +73,15 @@ impl ContextIds {
         Err(Error::refused(
             ErrorClass::Other,
             "a new communicator",
-            "all context ids are in use: free communicators that are not needed any more",
+            "all context ids are in use: free communicators that are no longer needed",
             i64::from(self.counts),
         ))
     }
 
-    /// Notes that a communicator with this number, of whichever task, exists here now.
+    /// Notes that a communicator with this number, owned by any task, exists here.
     ///
     /// # Errors
-    /// Another one has the number, because its owner has freed it and this task has not.
+    /// Another communicator has the number: its owner has freed it, and this task has not.
     pub(crate) fn begin(&mut self, number: u32) -> Result<()> {
         if self.used.insert(number) {
             return Ok(());
@@ -100,7 +100,7 @@ impl ContextIds {
     }
 }
 
-/// The tasks of the ranks of existing communicators, by context id.
+/// The tasks of the ranks of live communicators, by context id.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     groups: HashMap<u32, Group>,

@@ -1,4 +1,4 @@
-//! What a task has done so far, in numbers.
+//! Counts of a task's activity.
 
 use am_core::Context;
 use am_core::fabric::Fabric;
@@ -6,7 +6,7 @@ use am_core::task::{Endpoint, TaskId};
 
 use crate::handlers::MpiHandlers;
 
-/// What a task has done so far, and how long its queues are now.
+/// Counts of a task's activity so far, and the present lengths of its queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -14,23 +14,23 @@ pub struct Counts {
     pub posted_receives: u64,
     /// Messages that wait for their receive.
     pub early_messages: u64,
-    /// Non-blocking operations that are not over.
+    /// Non-blocking operations that are not complete.
     pub operations_under_way: u64,
-    /// Messages that needed more than one packet, or a place first, and are whole.
+    /// Messages received that needed more than one packet, or waited for a destination.
     pub long_messages_received: u64,
-    /// Bytes that those have brought.
+    /// Bytes of those messages.
     pub long_bytes_received: u64,
-    /// Operations that took longer than their call and have ended.
+    /// Operations that were not complete when their call returned, and have ended.
     pub operations_ended: u64,
-    /// Times that something found no room, and was put off.
+    /// Number of times that a packet or operation had no credit, and was queued.
     pub retries: u64,
     /// Pieces of data sent as packets.
     pub pieces_sent: u64,
-    /// Pieces of data that came as packets.
+    /// Pieces of data received as packets.
     pub pieces_received: u64,
     /// Packets sent to each task of the job.
     pub packets_sent: Vec<u64>,
-    /// Packets that came from each task of the job, and were handled.
+    /// Packets received from each task of the job.
     pub packets_received: Vec<u64>,
 }
 

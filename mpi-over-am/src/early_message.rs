@@ -4,23 +4,23 @@ use am_core::buffer::{Arrived, RawBuffer};
 use am_core::handler::Ticket;
 use am_core::task::TaskId;
 
-/// Bytes kept inside the queue's own entry.
+/// Maximum bytes kept inside the queue's entry.
 pub(crate) const INLINE_BYTES: usize = 16;
-/// What a kept message costs beside its data: its entry in the queue and in the queue's tables.
+/// Bytes of a kept message besides its data: its entry in the queue and in the queue's tables.
 pub(crate) const ENTRY_BYTES: u64 = 128;
 /// The smallest buffer.
 const BUFFER_BYTES_MIN: usize = 64;
-/// Sizes of buffers: the length of a kept message is a u32.
+/// Number of buffer sizes: the length of a kept message is a u32.
 const SIZES: usize = 33;
-/// Bytes of free buffers kept for the next messages.
+/// Maximum bytes of free buffers kept for later messages.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
 const _: () = assert!(size_of::<EarlyMessage>() <= 32);
 
-/// A message that came before its receive.
+/// A message that arrived before its receive.
 #[derive(Debug)]
 pub(crate) enum EarlyMessage {
-    /// Its few bytes are here. `synchronous`: the sender's request that waits for the match, or 0.
+    /// Stored here. `synchronous`: the sender's request that waits for the match, or 0.
     Short { task: u32, len: u8, bytes: [u8; INLINE_BYTES], synchronous: u32 },
     /// Its bytes are in a buffer, which may be longer.
     Kept { task: u32, len: u32, buffer: Box<[u8]>, synchronous: u32 },
@@ -46,7 +46,7 @@ impl EarlyMessage {
         }
     }
 
-    /// Who has sent it.
+    /// The sender.
     pub(crate) fn task(&self) -> TaskId {
         match *self {
             Self::Short { task, .. }
@@ -66,17 +66,16 @@ impl EarlyMessage {
     }
 }
 
-/// Memory that an eager message of `len` bytes takes beside its entry if it comes early: what the sender charges and the receiver
-/// reports.
+/// Memory that an early message of `len` bytes takes besides its entry: the sender charges it, and the receiver reports it.
 #[inline(always)]
 pub(crate) fn footprint(len: usize) -> u64 {
     if len <= INLINE_BYTES { 0 } else { buffer_bytes(len) as u64 }
 }
 
-/// Set in the number under which am-core knows the acknowledgement of an early message. Requests have lower ones.
+/// Set in am-core's number of the acknowledgement of an early message. Numbers of requests are lower.
 const PART: u64 = 1 << 63;
 
-/// A number for the part of the budget that a message of `task` with this [`footprint`] has.
+/// A number for the part of the budget of a message of `task` with this [`footprint`].
 pub(crate) fn number_of_part(task: u32, footprint: u64) -> u64 {
     // A power of two, or 0.
     let size = if footprint == 0 { 0 } else { u64::from(footprint.trailing_zeros()) };
@@ -98,7 +97,7 @@ fn buffer_bytes(len: usize) -> usize {
     len.max(BUFFER_BYTES_MIN).next_power_of_two()
 }
 
-/// Buffers for early messages: powers of two, used again.
+/// Buffers for early messages, in sizes of powers of two, for reuse.
 #[derive(Debug)]
 pub(crate) struct EarlyBuffers {
     /// Free buffers of 2^i bytes at index i.
@@ -113,8 +112,8 @@ impl Default for EarlyBuffers {
 }
 
 impl EarlyBuffers {
-    /// Keeps a copy of the bytes of a message from `task`; `None` if they are more than any eager message has. `synchronous`: the
-    /// sender's request that waits for the match, or 0.
+    /// Keeps a copy of the bytes of a message from `task`; `None` if it is longer than any eager message. `synchronous`: the sender's
+    /// request that waits for the match, or 0.
     pub(crate) fn keep(&mut self, task: u32, synchronous: u32, bytes: Arrived<'_>) -> Option<EarlyMessage> {
         if bytes.len() <= INLINE_BYTES {
             let mut short = [0; INLINE_BYTES];
@@ -135,7 +134,7 @@ impl EarlyBuffers {
         Some(EarlyMessage::Kept { task, len, buffer, synchronous })
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer.
     pub(crate) fn give_back(&mut self, buffer: Box<[u8]>) {
         let size = buffer.len();
         if self.spare_bytes + size <= SPARE_BYTES_MAX {
@@ -145,7 +144,7 @@ impl EarlyBuffers {
     }
 }
 
-/// Copies stored bytes to the buffer of the receive, as many as fit.
+/// Copies kept bytes to the buffer of the receive, as many as fit.
 pub(crate) fn deliver(bytes: &[u8], to: RawBuffer) -> u64 {
     to.fill_from(bytes) as u64
 }

@@ -4,9 +4,8 @@
 //! source rank(4) context id(4) tag(4) destination rank(4)
 //! ```
 //!
-//! With am-core's 8 bytes before it, 16 bytes of data still travel inside one completion entry. The first two fields are one
-//! word, in the form in which matching compares them, and both words are aligned in the entry, so that storing and loading
-//! them needs no byte to be moved.
+//! Together with am-core's 8 bytes before it, this leaves 16 bytes of data in one completion entry. The first two fields are one word, in
+//! the form that matching compares, and both words are aligned in the entry, so that no bytes have to be moved.
 
 use crate::matching::{ContextId, Envelope};
 
@@ -21,7 +20,7 @@ pub(crate) fn to_bytes(envelope: &Envelope, destination: u32) -> [u8; BYTES] {
     (u128::from(sender) | u128::from(rest) << 64).to_le_bytes()
 }
 
-/// What `uhdr` claims: the envelope, and the receiver's rank. `None` if it has another length.
+/// Parses `uhdr`: the envelope, and the receiver's rank. `None` if it has another length.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the halves of words are meant")]
 pub(crate) fn parse(uhdr: &[u8]) -> Option<(Envelope, u32)> {
@@ -33,10 +32,10 @@ pub(crate) fn parse(uhdr: &[u8]) -> Option<(Envelope, u32)> {
     Some((Envelope::new(context_id, sender as u32, tag), (rest >> 32) as u32))
 }
 
-/// Bytes of the name of a request behind the header: a message in synchronous mode has one, by which it is acknowledged.
+/// Bytes of the request's name after the header of a synchronous message, which its acknowledgement returns.
 pub(crate) const NAME_BYTES: usize = 4;
 
-/// The wire form of a request's handle.
+/// Encodes a request's handle.
 #[expect(clippy::cast_possible_truncation, reason = "a handle is below 2^31")]
 pub(crate) fn name_of(handle: usize) -> [u8; NAME_BYTES] {
     (handle as u32).to_le_bytes()

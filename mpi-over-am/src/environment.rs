@@ -25,10 +25,10 @@ use crate::state::State;
 use crate::thread_level::ThreadLevel;
 use crate::turn::Turn;
 
-/// MPI between [`init`](Self::init) and [`finalize`](Self::finalize). `L` decides which threads of the task may call it.
+/// MPI between [`init`](Self::init) and [`finalize`](Self::finalize). `L` determines which threads of the task may call it.
 #[derive(Debug)]
 pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
-    /// The first field, since the compiler complains of the first.
+    /// The first field, so that the compiler names it first in its errors.
     _mark: L::Mark,
     shared: Arc<L::Cell<State<F>>>,
     progress: ProgressThread,
@@ -38,10 +38,10 @@ pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
 }
 
 impl Environment {
-    /// Joins the job that this process was started in (`MPI_Init`). Without a launcher that is a job of one.
+    /// Joins the job that this process was started in (`MPI_Init`); without a launcher, a job of one.
     ///
     /// # Errors
-    /// The job's memory cannot be reached, a setting makes no sense.
+    /// The job's memory cannot be opened; a setting is invalid.
     pub fn init() -> Result<Self> {
         Self::init_with(|_| ())
     }
@@ -130,7 +130,7 @@ impl<F: Fabric> Environment<F> {
     /// MPI for one thread over a fabric that the caller has opened: for tests, and for programs that use am-core as well.
     ///
     /// # Errors
-    /// Too many tasks for the variant of completion that the settings name.
+    /// Too many tasks for the completion variant in the settings.
     pub fn with_fabric(fabric: F, settings: &Settings) -> Result<Self> {
         Self::on_fabric(fabric, settings)
     }
@@ -138,7 +138,7 @@ impl<F: Fabric> Environment<F> {
 
 impl<F: Fabric + Send + 'static> Environment<F, Threads> {
     /// Starts or stops a thread that makes progress while no other thread waits: messages are then handled while the program computes, at
-    /// the cost of waking that thread. Off by default. An error that the thread meets is reported by a later call.
+    /// the cost of waking that thread. Off by default. A later call reports the thread's errors.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -159,10 +159,10 @@ impl<F: Fabric + Send + 'static> Environment<F, Threads> {
 }
 
 impl<F: Fabric, L: LockPolicy> Environment<F, L> {
-    /// MPI over a fabric that the caller has opened, for the threads that `L` says.
+    /// MPI over a fabric that the caller has opened, for the threads that `L` allows.
     ///
     /// # Errors
-    /// Too many tasks for the variant of completion that the settings name.
+    /// Too many tasks for the completion variant in the settings.
     pub fn on_fabric(fabric: F, settings: &Settings) -> Result<Self> {
         let mut state = State::new(fabric, settings)?;
         state.handlers().has_threads = L::takes_turns();
@@ -186,10 +186,10 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         })
     }
 
-    /// Counts of what this task has done so far, and the lengths of its queues.
+    /// Counts of this task's activity so far, and the lengths of its queues.
     ///
     /// # Errors
-    /// As any call: a call from inside another one, an error that an earlier one has left.
+    /// A call inside another call; the deferred error of an earlier call.
     pub fn counts(&self) -> Result<Counts> {
         Ok(counts::counts(&mut self.state()?.context))
     }
@@ -210,14 +210,14 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.world.clone()
     }
 
-    /// The communicator of this task alone (`MPI_COMM_SELF`). Its attributes are deleted before MPI ends, the last one first.
+    /// The communicator of this task alone (`MPI_COMM_SELF`). Its attributes are deleted before MPI ends, last one first.
     #[must_use]
     pub fn alone(&self) -> Communicator<F, L> {
         self.alone.clone()
     }
 
-    /// Sets whether calls go on when another task has failed: then only those that need that task fail. By default each call that waits
-    /// reports the failure. Whether the launcher lets the other tasks go on is a separate choice of the job (am-via's
+    /// Sets whether this task goes on when another task has failed: if so, only calls that need that task fail. By default each blocking
+    /// call reports the failure. Whether the launcher lets the other tasks go on is a separate choice of the job (am-via's
     /// `Job::set_continue_on_failure`).
     ///
     /// # Errors
@@ -227,7 +227,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         Ok(())
     }
 
-    /// Which threads may call (`MPI_Query_thread`): the one that made it, or any.
+    /// The threads that may make calls (`MPI_Query_thread`): the one that made it, or any.
     #[must_use]
     pub fn thread_level(&self) -> ThreadLevel {
         if L::takes_turns() { ThreadLevel::Multiple } else { ThreadLevel::Funneled }
@@ -239,16 +239,16 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         Session::new(self.world.clone(), info.clone(), error_handler)
     }
 
-    /// Gives the library memory for buffered sends (`MPI_Buffer_attach`). Each message takes its length and at most
-    /// [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES), in one piece.
+    /// Gives the library memory for buffered sends (`MPI_Buffer_attach`). Each message takes contiguous memory of its length and at most
+    /// [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES).
     ///
     /// # Errors
-    /// [`Error::BufferAttached`](crate::Error::BufferAttached): there is one already.
+    /// [`Error::BufferAttached`](crate::Error::BufferAttached): one is already attached.
     pub fn attach_buffer(&self, memory: Vec<u8>) -> Result<()> {
         self.attach_buffer_for(BufferOwner::Process, memory.into())
     }
 
-    /// Waits until all messages of [`attach_buffer`](Self::attach_buffer) have been sent (`MPI_Buffer_flush`).
+    /// Waits until all messages of [`attach_buffer`](Self::attach_buffer) were sent (`MPI_Buffer_flush`).
     ///
     /// # Errors
     /// The first error of the messages; an error of progress.
@@ -256,7 +256,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.flush_buffer_for(BufferOwner::Process)
     }
 
-    /// Waits until all buffered messages have been sent, and returns the memory (`MPI_Buffer_detach`); `None` if none was given.
+    /// Waits until all buffered messages were sent, and returns the memory (`MPI_Buffer_detach`); `None` if none is attached.
     ///
     /// # Errors
     /// Those of [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
@@ -270,12 +270,12 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// [`attach_buffer`](Self::attach_buffer) for another owner, and with any kind of memory.
     ///
     /// # Errors
-    /// [`Error::BufferAttached`](crate::Error::BufferAttached): there is one already.
+    /// [`Error::BufferAttached`](crate::Error::BufferAttached): one is already attached.
     pub fn attach_buffer_for(&self, owner: BufferOwner, memory: SendBuffer) -> Result<()> {
         self.state()?.handlers().attached.attach(owner, memory)
     }
 
-    /// Like [`flush_buffer`](Self::flush_buffer), for another owner's.
+    /// Like [`flush_buffer`](Self::flush_buffer), for the buffer of another owner.
     ///
     /// # Errors
     /// Those of [`flush_buffer`](Self::flush_buffer).
@@ -283,10 +283,10 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         flush(&mut self.state()?, owner)
     }
 
-    /// Starts to wait until all messages that are in a buffer have gone (`MPI_Buffer_iflush` and the like).
+    /// Starts an operation that completes when all present messages of a buffer were sent (`MPI_Buffer_iflush` and the like).
     ///
     /// # Errors
-    /// As any call.
+    /// A call inside another call; the deferred error of an earlier call.
     pub fn iflush_buffer_for(&self, owner: BufferOwner) -> Result<RequestId> {
         let mut state = self.state()?;
         let flush = Parts::Flush { owner, until: state.handlers().attached.last() };
@@ -297,7 +297,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         Ok(request)
     }
 
-    /// Like [`detach_buffer`](Self::detach_buffer), for another owner's, and with any kind of memory.
+    /// Like [`detach_buffer`](Self::detach_buffer), for another owner, and with any kind of memory.
     ///
     /// # Errors
     /// Those of [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
@@ -305,11 +305,11 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         detach(&mut self.state()?, owner)
     }
 
-    /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has called it and all messages of this task are on their
-    /// way. After that, communicators that still exist refuse every call.
+    /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has called it and all messages of this task were sent.
+    /// Remaining communicators then refuse every call.
     ///
     /// # Errors
-    /// An error left by an earlier call, such as a ready-mode message without its receive; an error of progress. MPI has ended
+    /// The deferred error of an earlier call, such as a ready-mode message without its receive; an error of progress. MPI has ended
     /// nevertheless.
     pub fn finalize(self) -> Result<()> {
         self.progress.stop();
@@ -325,8 +325,8 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         ended.and(left).and(deleted)
     }
 
-    /// The part of [`finalize`](Self::finalize) for the communicator of all tasks, after which MPI runs on: for a program that has sessions
-    /// when it calls `MPI_Finalize`.
+    /// The part of [`finalize`](Self::finalize) for the communicator of all tasks, for a program that has sessions when it calls
+    /// `MPI_Finalize`: MPI itself continues.
     ///
     /// # Errors
     /// Those of [`finalize`](Self::finalize).
@@ -339,7 +339,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         flushed.and(left).and(deleted)
     }
 
-    /// Ends MPI in this task without waiting for the others, which may still have sessions.
+    /// Ends MPI in this task without waiting for the other tasks, which may still have sessions.
     ///
     /// # Errors
     /// An error of progress.
@@ -357,7 +357,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     }
 }
 
-/// Ends operations under way, then waits for the other tasks: no task leaves while another one may still need it.
+/// Ends operations under way, then waits for the other tasks: no task leaves while another may need it.
 fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     let owners = state.handlers().attached.owners();
     let flushed = owners.into_iter().try_for_each(|owner| flush(state, owner));
@@ -378,8 +378,8 @@ fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
 /// The context id of the notes of this meeting. No communicator has it.
 const MEETING: u32 = u32::MAX - 1;
 
-/// Waits until all tasks have called it, and until the messages of this task have been stored. Until all have called it, other threads have
-/// their turns; the final fence depends on none of them.
+/// Waits until all tasks have called it, and the messages of this task are stored. Other threads have their turns until all tasks have
+/// called it; the final fence does not depend on them.
 fn meet<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     let (own, tasks) = (state.context.task().0, state.context.num_tasks());
     let distances = (0..).map(|round| (round, 1u32 << round)).take_while(|&(_, distance)| distance < tasks);

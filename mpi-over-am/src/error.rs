@@ -139,9 +139,9 @@ pub enum ErrorClass {
 /// On which side of a ready-mode message an error is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The task that sent it; the rank in the error is the receiver.
+    /// The task that sent it. The rank in the error is the receiver.
     Sender,
-    /// The task that had not posted the receive; the rank in the error is the sender.
+    /// The task without a posted receive. The rank in the error is the sender.
     Receiver,
 }
 
@@ -154,18 +154,18 @@ impl fmt::Display for Side {
     }
 }
 
-/// What the tasks of a communicator disagree about in a collective.
+/// The property of a collective about which the tasks disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// Which collective it is.
+    /// The collective itself.
     Call,
     /// Its root.
     Root,
     /// Its operator.
     Operator,
-    /// How many bytes it is about.
+    /// Its length in bytes.
     Length,
-    /// Of what type its elements are.
+    /// The type of its elements.
     Datatype,
 }
 
@@ -194,14 +194,14 @@ impl fmt::Display for Difference {
 }
 
 /// Every error of this layer, with the values that the user needs.
-#[expect(clippy::error_impl_error, reason = "there is one, and its crate says whose it is")]
+#[expect(clippy::error_impl_error, reason = "the crate has only one, named by its path")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A rank that the communicator does not have.
     #[error("rank {rank} does not exist: the communicator has ranks 0 to {last}", last = size - 1)]
     UnknownRank {
-        /// What was asked for.
+        /// The rank that was named.
         rank: u32,
         /// Ranks of the communicator.
         size: u32,
@@ -209,7 +209,7 @@ pub enum Error {
     /// A root rank that the communicator does not have.
     #[error("root {root} does not exist: the communicator has ranks 0 to {last}", last = size - 1)]
     UnknownRoot {
-        /// What was asked for.
+        /// The rank that was named.
         root: u32,
         /// Ranks of the communicator.
         size: u32,
@@ -217,12 +217,12 @@ pub enum Error {
     /// A tag below 0 or above the largest one.
     #[error("tag {tag} is out of range: tags are 0 to {max}; to receive any tag use Tag::Any")]
     TagOutOfRange {
-        /// What was asked for.
+        /// The tag that was named.
         tag: i32,
         /// The largest tag (`MPI_TAG_UB`).
         max: i32,
     },
-    /// A message longer than the buffer that received it. The buffer holds the message's beginning.
+    /// A message longer than its receive buffer, which holds the beginning of the message.
     #[error(
         "a message of {sent} bytes from rank {source_rank} with tag {tag} met a receive of {capacity} bytes: receive with a longer buffer, or probe for the length first"
     )]
@@ -236,22 +236,22 @@ pub enum Error {
         /// Bytes of the receive buffer.
         capacity: u64,
     },
-    /// Tasks of a communicator disagree about a collective: all of them get this error. Detected if the setting `check_collectives` is on.
+    /// Tasks of a communicator disagree about a collective. All of them get this error. Detected if the setting `check_collectives` is on.
     #[error(
-        "the tasks of this communicator disagree about {difference} of a collective: {calls}. All of them call the same collectives in the same order, with the same root, operator and datatype, and with lengths that fit"
+        "the tasks of this communicator disagree about {difference} of a collective: {calls}. All tasks must call the same collectives in the same order, with the same root, operator and datatype, and with matching lengths"
     )]
     Mismatched {
-        /// What is not the same.
+        /// The property that differs.
         difference: Difference,
-        /// Which tasks are in which collective.
+        /// The tasks in each collective.
         calls: Box<str>,
     },
-    /// A ready-mode message whose receive had not been posted (MPI 4.1 section 3.4). Its data are lost.
+    /// A ready-mode message arrived before its receive was posted (MPI 4.1 section 3.4). Its data are lost.
     #[error(
-        "a ready-mode message of {len} bytes {side} rank {peer} with tag {tag} came before its receive was posted: post the receive first, or send in standard mode"
+        "a ready-mode message of {len} bytes {side} rank {peer} with tag {tag} arrived before its receive was posted: post the receive first, or send in standard mode"
     )]
     NotReady {
-        /// Whose error this is.
+        /// The side on which the error is reported.
         side: Side,
         /// The rank on the other side.
         peer: u32,
@@ -262,7 +262,7 @@ pub enum Error {
     },
     /// A buffered send without an attached buffer.
     #[error(
-        "a buffered send of {len} bytes, and no buffer is attached: attach one of at least {needed} bytes"
+        "a buffered send of {len} bytes without an attached buffer: attach one of at least {needed} bytes"
     )]
     NoBuffer {
         /// Bytes of the message.
@@ -272,38 +272,38 @@ pub enum Error {
     },
     /// A buffered send that does not fit into the attached buffer.
     #[error(
-        "a buffered send of {len} bytes takes {needed} bytes in one piece, and of the {attached} bytes attached {free} are free: attach a longer buffer, or receive the messages that wait in it"
+        "a buffered send of {len} bytes needs {needed} contiguous bytes, and {free} of the {attached} bytes attached are free: attach a longer buffer, or receive the messages in it"
     )]
     BufferExhausted {
         /// Bytes of the message.
         len: u64,
         /// Bytes that the message takes in a buffer.
         needed: u64,
-        /// Bytes that are free, perhaps not in one piece.
+        /// Bytes that are free, not necessarily contiguous.
         free: u64,
         /// Bytes of the buffer.
         attached: u64,
     },
     /// More operations under way than a setting allows.
     #[error(
-        "{max} {what} are under way, and the setting {setting} allows no more: wait for some first, or raise it"
+        "{max} {what} are under way, the maximum of the setting {setting}: wait for some first, or raise the setting"
     )]
     TooMany {
-        /// What there are too many of.
+        /// The kind of operation.
         what: &'static str,
-        /// As many are allowed.
+        /// Maximum number.
         max: u64,
         /// The setting.
         setting: &'static str,
     },
     /// A second buffer was attached.
-    #[error("a buffer of {attached} bytes is attached already: detach it first")]
+    #[error("a buffer of {attached} bytes is already attached: detach it first")]
     BufferAttached {
         /// Bytes of the buffer that is attached.
         attached: u64,
     },
-    /// Buffers whose lengths do not fit together.
-    #[error("{call}: {given} elements where {expected} are needed")]
+    /// Buffers whose lengths do not match.
+    #[error("{call}: {given} elements instead of {expected}")]
     Count {
         /// The call.
         call: &'static str,
@@ -312,27 +312,27 @@ pub enum Error {
         /// Elements needed.
         expected: usize,
     },
-    /// A length, a count or a displacement that is beyond 2^63 bytes.
-    #[error("{call} would be longer than 2^63 bytes: use smaller counts")]
+    /// A length, count or displacement beyond 2^63 bytes.
+    #[error("{call} exceeds 2^63 bytes: use smaller counts")]
     TooLarge {
-        /// What it was for.
+        /// The call, or the object.
         call: &'static str,
     },
     /// A rank that a group does not have.
     #[error("rank {rank} is not in the group, which has {size} ranks from 0 on")]
     NotInGroup {
-        /// What was asked for.
+        /// The rank that was named.
         rank: i64,
         /// Ranks of the group.
         size: u32,
     },
-    /// A rank that stands in a list twice.
-    #[error("rank {rank} is named twice: a group has each task once")]
+    /// A rank that is in a list twice.
+    #[error("rank {rank} is listed twice: a group has each task once")]
     TwiceInGroup {
-        /// Which.
+        /// The rank.
         rank: i64,
     },
-    /// An argument that the call cannot do anything with.
+    /// An argument that the call rejects.
     #[error("{call}: {what} (the value is {value})")]
     Refused {
         /// The error class.
@@ -341,19 +341,19 @@ pub enum Error {
         call: &'static str,
         /// What is wrong, and what to do.
         what: &'static str,
-        /// What was given.
+        /// The value of the argument.
         value: i64,
     },
-    /// Memory that all tasks of a window map cannot be allocated.
-    #[error("memory that all tasks share is not to be had: {why}")]
+    /// Shared memory for all tasks of a window cannot be allocated.
+    #[error("memory shared by all tasks cannot be allocated: {why}")]
     Unshareable {
-        /// What the task that cannot make or map it says.
+        /// The error of the task that cannot make or map it.
         why: String,
     },
-    /// Elements outside a window, or in no piece of memory that is attached to it.
+    /// Elements outside a window, or outside the memory attached to it.
     #[error("{len} bytes at {offset} are not in the window of rank {rank}, which has {size} bytes")]
     OutsideWindow {
-        /// Whose window.
+        /// The rank whose window it is.
         rank: u32,
         /// Bytes from the window's start.
         offset: i64,
@@ -362,47 +362,47 @@ pub enum Error {
         /// Bytes of the window.
         size: u64,
     },
-    /// An address in a dynamic window without attached memory, or with too little.
+    /// An address in a dynamic window that is not in attached memory.
     #[error(
         "{len} bytes at address {address:#x} are not attached to the window of rank {rank}, which has {pieces} pieces attached: \
          attach all of them, in one piece or in several that touch each other"
     )]
     NotAttached {
-        /// Whose window.
+        /// The rank whose window it is.
         rank: u32,
         /// The address in that task.
         address: i64,
         /// Bytes.
         len: u64,
-        /// Pieces that are attached there.
+        /// Number of pieces attached there.
         pieces: u64,
     },
-    /// A callback of the program has failed: an attribute's, for instance.
-    #[error("{call}: the program's callback has failed with code {code}")]
+    /// A callback of the program, such as an attribute's, failed.
+    #[error("{call}: the program's callback failed with code {code}")]
     Callback {
         /// The call.
         call: &'static str,
         /// The callback's own code.
         code: i32,
     },
-    /// A buffer that the call needs from this task was not given.
-    #[error(
-        "{what} is missing: only the root may have its data in place, and each task has to give what is its own"
-    )]
+    /// A buffer that this task has to pass to the call is missing.
+    #[error("{what} is missing: only the root may use MPI_IN_PLACE, and each task has to pass its own data")]
     Missing {
-        /// What.
+        /// The missing buffer.
         what: &'static str,
     },
     /// A reduction that is not defined for a type (MPI 5.0 section 6.9.2).
-    #[error("{op} is not defined for {datatype}: use another type, or an operation of your own")]
+    #[error("{op} is not defined for {datatype}: use another type, or a user-defined operation")]
     Undefined {
         /// The operation.
         op: &'static str,
         /// The type.
         datatype: &'static str,
     },
-    /// A request that was waited for before, or that belongs to another environment.
-    #[error("request {request:#x} does not exist (any more): each request is waited for once")]
+    /// A request that was already waited for, or belongs to another environment.
+    #[error(
+        "request {request:#x} does not exist: it was already waited for, or belongs to another environment"
+    )]
     UnknownRequest {
         /// The request's number.
         request: u64,
@@ -415,23 +415,25 @@ pub enum Error {
     NotStartable {
         /// The request's number.
         request: u64,
-        /// It is persistent, but under way.
+        /// Whether it is persistent, and so under way.
         is_persistent: bool,
     },
-    /// A partition of a partitioned request that does not exist, or that cannot be marked (again).
-    #[error("partition {partition} of request {request:#x}, which has {partitions}: {what}")]
+    /// A partition that does not exist, or that cannot be marked ready.
+    #[error("partition {partition} of request {request:#x} with {partitions} partitions: {what}")]
     Partition {
         /// The request's number.
         request: u64,
-        /// What was asked for.
+        /// The partition that was named.
         partition: u64,
         /// Partitions of the request.
         partitions: u64,
         /// What is wrong.
         what: &'static str,
     },
-    /// A matched message that was received before, or that belongs to another environment.
-    #[error("matched message {message} does not exist (any more): each is received once")]
+    /// A matched message that was already received, or belongs to another environment.
+    #[error(
+        "matched message {message} does not exist: it was already received, or belongs to another environment"
+    )]
     UnknownMessage {
         /// The message's number.
         message: u64,
@@ -440,21 +442,21 @@ pub enum Error {
     #[error(transparent)]
     Datatype(#[from] mpi_datatype::Error),
     /// Fewer packed bytes than the elements need.
-    #[error("{needed} bytes are to be unpacked, and there are {given}")]
+    #[error("unpacking needs {needed} bytes, and there are {given}")]
     Packed {
         /// Bytes that the elements have.
         needed: u64,
-        /// Bytes that are there.
+        /// Bytes given.
         given: u64,
     },
     /// Elements outside the given memory.
-    #[error("{count} elements lie in the bytes {from} to {to} of memory that has {len}")]
+    #[error("{count} elements cover bytes {from} to {to} of a memory of {len} bytes")]
     Outside {
         /// Elements.
         count: u64,
         /// The first byte.
         from: i64,
-        /// The byte behind the last.
+        /// The byte after the last.
         to: i64,
         /// Bytes of the memory.
         len: usize,
@@ -462,11 +464,11 @@ pub enum Error {
     /// The operation was cancelled before a message matched it.
     #[error("the operation was cancelled before it met its message")]
     Cancelled,
-    /// A call from inside another call (from a reduction's own operator, for instance).
-    #[error("an MPI call was made from inside another one of the same environment: return from there first")]
+    /// A call from inside another call, for instance from a user-defined operator.
+    #[error("an MPI call was made inside another call of the same environment: return from that call first")]
     Nested,
     /// A call after [`Environment::finalize`](crate::Environment::finalize).
-    #[error("the environment has been finalized: no call is possible any more")]
+    #[error("the environment was finalized: no further calls are possible")]
     Finalized,
     /// The progress thread cannot be started.
     #[error(
@@ -479,7 +481,7 @@ pub enum Error {
     /// A message that no correct peer sends.
     #[error("task {peer} broke the protocol: {what}")]
     Protocol {
-        /// Who sent it.
+        /// The sender.
         peer: u32,
         /// What was wrong.
         what: &'static str,
@@ -540,7 +542,7 @@ impl Error {
         }
     }
 
-    /// Whom this error blames.
+    /// The party that this error blames.
     #[must_use]
     pub fn fault(&self) -> Fault {
         match self {

@@ -1,28 +1,28 @@
 //! Error handlers: the reaction to a failed call (MPI 5.0 section 9.3).
 //!
-//! In Rust errors are values, so the handler of a new environment is [`ErrorHandler::Return`], and a handler runs only where the
-//! program asks for it ([`Communicator::handle`](crate::Communicator::handle)). The C interface asks after each call.
+//! In Rust errors are values, so the handler of a new environment is [`ErrorHandler::Return`], and a handler runs only if the program calls
+//! it ([`Communicator::handled`](crate::Communicator::handled)). The C interface does so after each failed call.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Error;
 
-/// A handler of the program: it gets the object's number in the layer above, and the error.
+/// A handler of the program, with the object's number in the layer above and the error.
 pub type ErrorFunction = dyn Fn(u64, &Error) + Send + Sync;
 
 /// The reaction to a failed call. Each communicator, window, session and file has one.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum ErrorHandler {
-    /// The whole job ends (`MPI_ERRORS_ARE_FATAL`).
+    /// Ends the whole job (`MPI_ERRORS_ARE_FATAL`).
     Fatal,
     /// Ends the tasks of the object (`MPI_ERRORS_ABORT`); here the whole job ends.
     Abort,
-    /// The call returns the error (`MPI_ERRORS_RETURN`).
+    /// Makes the call return the error (`MPI_ERRORS_RETURN`).
     #[default]
     Return,
-    /// A function of the program runs, and then the call returns the error (`MPI_Comm_create_errhandler`).
+    /// Runs a function of the program, and then makes the call return the error (`MPI_Comm_create_errhandler`).
     User(Arc<ErrorFunction>),
 }
 

@@ -1,7 +1,8 @@
-//! Events of the engine, for tools that ask for them (MPI 5.0 section 15.3.8).
+//! Events of the engine, for tools (MPI 5.0 section 15.3.8).
 //!
-//! An event is recorded only while a tool watches its kind ([`watch`]): elsewhere this costs one test, off the path of a short message
-//! that meets its receive. Events lie in one log of the process until they are taken ([`take`]); what the log cannot hold is counted.
+//! An event is recorded only while a tool watches its kind ([`watch`]). Otherwise it costs one test, which is not on the path of a short
+//! message that meets its receive. Events stay in one log of the process until they are taken ([`take`]); those that do not fit are dropped
+//! and counted.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,27 +13,27 @@ use am_core::record;
 
 use crate::matching::Envelope;
 
-/// Events that wait to be taken, at most.
+/// Maximum number of events in the log.
 pub const EVENTS_MAX: usize = 1024;
 
-/// Numbers that an event carries, at most.
+/// Maximum number of values of an event.
 const WORDS: usize = 5;
 
-/// What happens.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EventKind {
-    /// A message has come before its receive (an *unexpected* message).
+    /// A message arrived before its receive (an *unexpected* message).
     MessageEarly,
-    /// A message and its receive have met.
+    /// A message met its receive.
     MessageMatched,
     /// A long message was announced to its receiver.
     RendezvousBegun,
-    /// The data of a message that was announced, or came in pieces, are in place.
+    /// The data of a message that was announced, or sent in pieces, are stored.
     RendezvousEnded,
-    /// A collective that waits begins.
+    /// A blocking collective begins.
     CollectiveBegun,
-    /// A collective that waits has ended.
+    /// A blocking collective has ended.
     CollectiveEnded,
 }
 
@@ -47,7 +48,7 @@ impl EventKind {
         Self::CollectiveEnded,
     ];
 
-    /// Its name, what it says, and the names of its numbers.
+    /// Its name, its description, and the names of its values.
     #[must_use]
     pub fn description(self) -> (&'static str, &'static str, &'static [&'static str]) {
         const MESSAGE: [&str; 4] = ["source", "tag", "context", "bytes"];
@@ -56,11 +57,11 @@ impl EventKind {
         const MATCHED: [&str; 5] = ["source", "tag", "context", "bytes", "was_early"];
         const COLLECTIVE: [&str; 2] = ["context", "ranks"];
         match self {
-            Self::MessageEarly => ("message_early", "A message came before its receive", &MESSAGE),
-            Self::MessageMatched => ("message_matched", "A message and its receive have met", &MATCHED),
+            Self::MessageEarly => ("message_early", "A message arrived before its receive", &MESSAGE),
+            Self::MessageMatched => ("message_matched", "A message met its receive", &MATCHED),
             Self::RendezvousBegun => ("rendezvous_begun", "A long message was announced", &SENT),
             Self::RendezvousEnded => {
-                ("rendezvous_ended", "The data of a message longer than a packet are in place", &ENDED)
+                ("rendezvous_ended", "The data of a message longer than a packet are stored", &ENDED)
             }
             Self::CollectiveBegun => ("collective_begun", "A blocking collective begins", &COLLECTIVE),
             Self::CollectiveEnded => ("collective_ended", "A blocking collective has ended", &COLLECTIVE),
@@ -75,15 +76,15 @@ impl EventKind {
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// Its kind.
     pub kind: EventKind,
-    /// When, in nanoseconds of [`now`].
+    /// Its time, in nanoseconds of [`now`].
     pub nanoseconds: u64,
     words: [i64; WORDS],
 }
 
 impl Event {
-    /// Its numbers, as many as [`EventKind::description`] names.
+    /// Its values, those that [`EventKind::description`] names.
     #[must_use]
     pub fn words(&self) -> &[i64] {
         &self.words[..self.kind.description().2.len()]
@@ -93,13 +94,13 @@ impl Event {
 #[derive(Debug)]
 struct Log {
     events: VecDeque<Event>,
-    /// Events of each kind that the log could not hold, since they were last asked for.
+    /// Number of dropped events of each kind, since it was last asked for.
     dropped: [u64; EventKind::ALL.len()],
 }
 
-/// The kinds that are watched, a bit each: by tools, or by the recorder of this process ([`am_core::record`]), which watches all.
+/// The kinds that are watched, as bits: those of tools, or all if this process has a recorder ([`am_core::record`]).
 static WATCHED: AtomicU32 = AtomicU32::new(0);
-/// Those that tools watch.
+/// The kinds that tools watch.
 static BY_TOOLS: AtomicU32 = AtomicU32::new(0);
 static LOG: Mutex<Log> = Mutex::new(Log { events: VecDeque::new(), dropped: [0; EventKind::ALL.len()] });
 
@@ -107,43 +108,43 @@ fn log() -> MutexGuard<'static, Log> {
     LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time of events: nanoseconds since this was first asked for. It never goes back.
+/// The time of events: nanoseconds since the first call. It never goes back.
 #[must_use]
 pub fn now() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Records events of these kinds from now on, and of no others. An environment that runs already records matches only after
+/// Records events of these kinds from now on, and no others. An existing environment records matches only after
 /// [`Environment::look_at_watched`](crate::Environment::look_at_watched).
 pub fn watch(kinds: impl IntoIterator<Item = EventKind>) {
     let bits = kinds.into_iter().fold(0, |bits, kind| bits | kind.bit());
-    // Relaxed, as wherever it is read: an event of another thread around this moment may be recorded or not.
+    // Relaxed, like every load: an event of another thread at this moment may be recorded or not.
     BY_TOOLS.store(bits, Ordering::Relaxed);
     look_at_recorder();
-    // The first use of the clock is not a system call on the message path.
+    // The first use of the clock should not be a system call on the message path.
     let _ = now();
 }
 
-/// Has all events told to the recorder of this process, if it has one by now.
+/// Passes all events to the recorder of this process, if it has one now.
 pub(crate) fn look_at_recorder() {
     let by_recorder = if record::is_on() { u32::MAX } else { 0 };
     WATCHED.store(BY_TOOLS.load(Ordering::Relaxed) | by_recorder, Ordering::Relaxed);
 }
 
-/// Whether anything is watched.
+/// Whether any kind is watched.
 #[must_use]
 pub fn is_watching() -> bool {
     WATCHED.load(Ordering::Relaxed) != 0
 }
 
-/// Takes the earliest event out.
+/// Removes the earliest event from the log.
 #[must_use]
 pub fn take() -> Option<Event> {
     log().events.pop_front()
 }
 
-/// How many events of a kind were dropped since this was last asked, because [`EVENTS_MAX`] others waited.
+/// Number of events of a kind that were dropped since this was last asked, because [`EVENTS_MAX`] others were in the log.
 #[must_use]
 pub fn take_dropped(kind: EventKind) -> u64 {
     std::mem::take(&mut log().dropped[kind as usize])
@@ -155,30 +156,30 @@ pub(crate) fn is_watched(kind: EventKind) -> bool {
     WATCHED.load(Ordering::Relaxed) & kind.bit() != 0
 }
 
-/// What there is to say of an event, to tools and to the recorder alike.
+/// The properties of an event, for tools and for the recorder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fact<'a> {
-    /// Of a collective.
+    /// The name of a collective.
     pub(crate) name: &'a str,
-    /// The rank that sends, or to which this task does; of a collective, how many there are.
+    /// The rank of the sender, or of the receiver; for a collective, the number of ranks.
     pub(crate) rank: u32,
-    /// The task of that rank, where it is known.
+    /// The task of that rank, if known.
     pub(crate) task: Option<u32>,
     pub(crate) tag: i32,
     pub(crate) context: u32,
     pub(crate) bytes: u64,
-    /// The message lay here before its receive.
+    /// Whether the message arrived before its receive.
     pub(crate) was_early: bool,
 }
 
 impl Fact<'_> {
-    /// What a message's envelope says.
+    /// The properties of a message, from its envelope.
     pub(crate) fn of_message(envelope: &Envelope, bytes: u64) -> Self {
         let (rank, tag, context) = (envelope.source(), envelope.tag(), envelope.context_id().0);
         Self { rank, tag, context, bytes, ..Self::default() }
     }
 
-    /// The numbers that [`EventKind::description`] names.
+    /// The values that [`EventKind::description`] names.
     fn words(&self, kind: EventKind) -> [i64; WORDS] {
         let &Self { rank, tag, context, bytes, was_early, .. } = self;
         let (rank, tag, context) = (rank.into(), tag.into(), context.into());
@@ -191,7 +192,7 @@ impl Fact<'_> {
         }
     }
 
-    /// The same for the recorder.
+    /// The event for the recorder.
     fn recorded(&self, kind: EventKind) -> record::Event<'_> {
         let &Self { name, task: peer, tag, context, bytes: amount, .. } = self;
         let (kind, name) = match kind {
@@ -206,11 +207,11 @@ impl Fact<'_> {
     }
 }
 
-/// Tells an event, if its kind is watched: the tools that watch it, and the recorder.
+/// Reports an event to tools that watch its kind, and to the recorder.
 #[inline(always)]
 pub(crate) fn tell<'a>(kind: EventKind, fact: impl FnOnce() -> Fact<'a>) {
     if is_watched(kind) {
-        // The closure is in line: what it borrows can stay in registers otherwise.
+        // The closure is inlined, so that what it borrows can stay in registers.
         tell_now(kind, &fact());
     }
 }
@@ -238,7 +239,7 @@ fn keep(kind: EventKind, words: [i64; WORDS]) {
 mod tests {
     use super::*;
 
-    /// The one test of the log, which the process has one of.
+    /// The only test of the log, since a process has one log.
     #[test]
     fn watched_kinds_are_recorded_in_order_and_what_is_too_much_is_counted() {
         use EventKind::{CollectiveBegun, CollectiveEnded};

@@ -1,4 +1,4 @@
-//! Groups: which task a rank is (MPI 5.0 section 7.3).
+//! Groups: the tasks of ranks (MPI 5.0 section 7.3).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,36 +9,36 @@ use am_core::task::TaskId;
 use crate::error::{Error, ErrorClass, Result};
 use crate::rank::PROC_NULL;
 
-/// The set of all tasks of the job.
+/// The name of the set of all tasks of the job.
 pub const WORLD_SET: &str = "mpi://WORLD";
-/// The set of this task alone.
+/// The name of the set of this task alone.
 pub const SELF_SET: &str = "mpi://SELF";
 
 /// An ordered set of tasks (`MPI_Group`). Cloning is cheap.
 #[derive(Clone)]
 pub struct Group {
     members: Members,
-    /// The task that has the group.
+    /// The task that this process is.
     own: u32,
-    /// The session that it comes from (`MPI_Group_from_session_pset`), by the program's number; 0: none.
+    /// The session that it comes from (`MPI_Group_from_session_pset`), by the program's number of the session; 0: none.
     session: u64,
 }
 
 /// The tasks, by rank.
 #[derive(Clone, Debug)]
 enum Members {
-    /// Tasks at equal distances, ascending: all tasks are such a range, and so are most parts of it.
+    /// Tasks at equal distances, ascending, such as all tasks, and most of their parts.
     Strided { first: u32, stride: u32, size: u32 },
-    /// Any order.
+    /// Tasks in any order.
     Listed(Arc<[u32]>),
 }
 
 /// The relation of two groups, or of the groups of two communicators (`MPI_Group_compare`, `MPI_Comm_compare`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// The same object, or for groups: the same tasks in the same order (`MPI_IDENT`).
+    /// The same object; for groups, the same tasks in the same order (`MPI_IDENT`).
     Identical,
-    /// Different communicators of groups that are identical (`MPI_CONGRUENT`).
+    /// Different communicators with identical groups (`MPI_CONGRUENT`).
     Congruent,
     /// The same tasks in another order (`MPI_SIMILAR`).
     Similar,
@@ -80,7 +80,7 @@ impl PartialEq for Members {
                 Self::Strided { first: other_first, stride: other_stride, size: other_size },
             ) => first == other_first && size == other_size && (*size == 1 || stride == other_stride),
             (Self::Listed(own), Self::Listed(other)) => own == other,
-            // Whatever can be a range is stored as one.
+            // Every group that can be a range is stored as one.
             (Self::Strided { .. }, Self::Listed(_)) | (Self::Listed(_), Self::Strided { .. }) => false,
         }
     }
@@ -88,7 +88,7 @@ impl PartialEq for Members {
 
 impl Eq for Members {}
 
-/// Groups are equal that have the same tasks in the same order.
+/// Groups are equal if they have the same tasks in the same order.
 impl PartialEq for Group {
     fn eq(&self, other: &Self) -> bool {
         (&self.members, self.own) == (&other.members, other.own)
@@ -98,7 +98,7 @@ impl PartialEq for Group {
 impl Eq for Group {}
 
 impl Group {
-    /// No task (`MPI_GROUP_EMPTY`).
+    /// The empty group (`MPI_GROUP_EMPTY`).
     pub const EMPTY: Self =
         Self { members: Members::Strided { first: 0, stride: 1, size: 0 }, own: PROC_NULL, session: 0 };
 
@@ -113,14 +113,14 @@ impl Group {
     }
 
     fn with(&self, other: &Self, tasks: Vec<u32>) -> Self {
-        // The empty group has no own task.
+        // The empty group does not know its own task.
         let own = if self.own == PROC_NULL { other.own } else { self.own };
         let session = if self.session == 0 { other.session } else { self.session };
         Self { members: Members::of(tasks), own, session }
     }
 
-    /// The same group, marked as one of the session with this number, which is not 0. Groups and communicators made from it belong to the
-    /// session and use its send buffer ([`BufferOwner::Session`](crate::BufferOwner::Session)).
+    /// The same group as one of the session with this number, which is not 0. Groups and communicators made from it belong to the session
+    /// and use its send buffer ([`BufferOwner::Session`](crate::BufferOwner::Session)).
     #[must_use]
     pub fn of_session(self, session: u64) -> Self {
         Self { session, ..self }
@@ -131,7 +131,7 @@ impl Group {
         self.session
     }
 
-    /// How many tasks there are (`MPI_Group_size`).
+    /// Number of tasks (`MPI_Group_size`).
     #[must_use]
     pub fn size(&self) -> u32 {
         match &self.members {
@@ -170,7 +170,7 @@ impl Group {
         }
     }
 
-    /// Number of ranks from 0 on whose tasks have the same numbers: those need no lookup.
+    /// Number of leading ranks whose tasks have the same numbers: they need no lookup.
     pub(crate) fn direct_ranks(&self) -> u32 {
         match self.members {
             Members::Strided { first: 0, stride: 1, size } => size,
@@ -192,7 +192,7 @@ impl Group {
         self.tasks().map(|task| task.0).zip(0..).collect()
     }
 
-    /// The relation of two groups (`MPI_Group_compare`); never [`Comparison::Congruent`].
+    /// Compares two groups (`MPI_Group_compare`); never [`Comparison::Congruent`].
     #[must_use]
     pub fn compare(&self, other: &Self) -> Comparison {
         if self.members == other.members {
@@ -206,8 +206,8 @@ impl Group {
         }
     }
 
-    /// The ranks in another group of ranks of this one (`MPI_Group_translate_ranks`): `None` for a task that is not in it.
-    /// [`PROC_NULL`] is `PROC_NULL` everywhere.
+    /// The ranks in another group of ranks of this one (`MPI_Group_translate_ranks`): `None` for a task that is not in it. [`PROC_NULL`]
+    /// stays `PROC_NULL`.
     ///
     /// # Errors
     /// A rank that this group does not have.
@@ -226,7 +226,7 @@ impl Group {
         ranks.iter().map(translate).collect()
     }
 
-    /// The tasks of this group, then those of the other that are not in this one (`MPI_Group_union`).
+    /// The tasks of this group, then those of the other that are not in this group (`MPI_Group_union`).
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mine = self.ranks();
@@ -235,7 +235,7 @@ impl Group {
         self.with(other, tasks)
     }
 
-    /// The tasks of this group that are in the other too (`MPI_Group_intersection`).
+    /// The tasks of this group that are also in the other (`MPI_Group_intersection`).
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let theirs = other.ranks();
@@ -259,7 +259,7 @@ impl Group {
         Ok(self.with(self, tasks))
     }
 
-    /// All tasks but those with these ranks (`MPI_Group_excl`).
+    /// All tasks except those with these ranks (`MPI_Group_excl`).
     ///
     /// # Errors
     /// Those of [`incl`](Self::incl).
@@ -272,12 +272,12 @@ impl Group {
     /// The tasks of these ranges of ranks, in this order (`MPI_Group_range_incl`).
     ///
     /// # Errors
-    /// A stride of 0, a rank that does not exist, or occurs twice.
+    /// A stride of 0; a rank that does not exist or occurs twice.
     pub fn range_incl(&self, ranges: &[RankRange]) -> Result<Self> {
         self.incl(&self.ranks_of_ranges(ranges)?)
     }
 
-    /// All tasks but those of these ranges of ranks (`MPI_Group_range_excl`).
+    /// All tasks except those of these ranges of ranks (`MPI_Group_range_excl`).
     ///
     /// # Errors
     /// Those of [`range_incl`](Self::range_incl).
@@ -294,7 +294,7 @@ impl Group {
             let (first, last, stride) = (i64::from(first), i64::from(last), i64::from(stride));
             let mut rank = first;
             while if stride > 0 { rank <= last } else { rank >= last } {
-                // Refused at once outside the group, so that an absurd range does not make a long list.
+                // A rank outside the group is refused at once, so that an absurd range does not make a long list.
                 let known = u32::try_from(rank).ok().filter(|&rank| rank < self.size());
                 ranks.push(known.ok_or_else(|| self.unknown_rank(rank))?);
                 rank += stride;
@@ -303,7 +303,7 @@ impl Group {
         Ok(ranks)
     }
 
-    /// Which ranks are named.
+    /// Checks the ranks, and returns which are listed.
     fn check_ranks(&self, ranks: impl Iterator<Item = i64>) -> Result<Vec<bool>> {
         let mut named = vec![false; self.size() as usize];
         for rank in ranks {

@@ -1,7 +1,7 @@
 //! MPI's header handlers: matching happens here, in the order in which messages arrive (seed paper, figures 3 and 4).
 //!
-//! They are known when the program is compiled and are code of this library, so am-core calls them directly and sets no mark.
-//! A handler never waits and never sends; it reports to the sender by the completion's answer.
+//! They are known at compile time and are code of this library, so am-core calls them directly and sets no mark. A handler never waits and
+//! never sends; it reports to the sender by the completion's answer.
 
 use am_core::buffer::Arrived;
 use am_core::fabric::{UnderWay, WaitFacts};
@@ -28,17 +28,17 @@ use crate::settings::Settings;
 use crate::status::Status;
 use crate::waits;
 
-/// A message with all its data, charged to the sender's part of the budget.
+/// A message with its data, charged to the sender's part of the budget.
 pub(crate) const EAGER: HandlerId = HandlerId(0);
 /// An announced message: its data are fetched when its receive is posted.
 pub(crate) const REQUEST_TO_SEND: HandlerId = HandlerId(1);
-/// A message whose receive must have been posted. It may be answered with [`NOT_READY`].
+/// A message whose receive must be posted. It may be answered with [`NOT_READY`].
 pub(crate) const READY: HandlerId = HandlerId(2);
-/// To the sender of a ready-mode message: its receive had not been posted. Header: the message's own, then its length.
+/// To the sender of a ready-mode message: its receive was not posted. Header: that of the message, then its length.
 pub(crate) const NOT_READY: HandlerId = HandlerId(3);
-/// Asks how many bytes have been received. Answered with [`REPORT`].
+/// Asks how many bytes were received. Answered with [`REPORT`].
 pub(crate) const ASK_REPORT: HandlerId = HandlerId(4);
-/// How many bytes of the asker's eager messages have been received.
+/// Number of bytes of the asker's eager messages that were received.
 pub(crate) const REPORT: HandlerId = HandlerId(5);
 /// Two words for a waiting task.
 pub(crate) const NOTE: HandlerId = HandlerId(6);
@@ -65,19 +65,19 @@ pub(crate) struct MpiHandlers {
     pub(crate) buffers: EarlyBuffers,
     pub(crate) completions: Completions,
     pub(crate) notes: Notes<RequestId>,
-    /// Something must be checked before the next call: an error of an earlier one, or that no further call is allowed.
+    /// A check is due before the next call: an earlier call left an error, or no further call is allowed.
     pub(crate) attention: bool,
-    /// Errors that belong to no call that is still under way.
+    /// Errors of calls that have returned.
     pub(crate) deferred: Vec<Error>,
-    /// For buffered sends.
+    /// The buffers for buffered sends.
     pub(crate) attached: AttachedBuffers,
-    /// The task that is in the way of the window's lock that a call waits for, for a report of what this task waits for.
+    /// The task that holds the window lock that a call waits for, for the report of a hang.
     pub(crate) waits_for_lock_of: Option<TaskId>,
-    /// The tasks behind the ranks of communicators, for the same report, and for receives from a task that has failed.
+    /// The tasks of the ranks of communicators, for that report, and for receives from a failed task.
     pub(crate) peers: Peers,
-    /// Tasks that have failed, and how.
+    /// The failed tasks, and how each failed.
     failed: Vec<(TaskId, String)>,
-    /// Several threads of this task may call: another one may end a wait.
+    /// Several threads of this task may make calls, so that another one may end a wait.
     pub(crate) has_threads: bool,
     num_tasks: u32,
 }
@@ -85,7 +85,7 @@ pub(crate) struct MpiHandlers {
 impl MpiHandlers {
     pub(crate) fn new(num_tasks: u32, settings: &Settings) -> Self {
         let bytes_max = settings.early_arrival_bytes_max;
-        // So many messages, and no more, take all of the memory.
+        // This number of messages takes all of the memory.
         let by_number = settings.early_arrivals_max.map_or(0, |messages| bytes_max.div_ceil(messages.max(1)));
 
         Self {
@@ -107,7 +107,7 @@ impl MpiHandlers {
         }
     }
 
-    /// Frees the pieces of an attached buffer whose messages have been sent. The next call reports their errors.
+    /// Frees the pieces of an attached buffer whose messages were sent. The next call reports their errors.
     pub(crate) fn free_what_has_gone(&mut self, owner: BufferOwner) {
         while let Some(request) =
             self.attached.oldest(owner).filter(|&request| self.requests.is_over(request))
@@ -119,18 +119,18 @@ impl MpiHandlers {
         }
     }
 
-    /// Reports an error with the next call.
+    /// Lets the next call report an error.
     #[cold]
     #[inline(never)]
     pub(crate) fn defer(&mut self, error: Error) {
-        // The first errors say what went wrong; a peer may cause any number of them.
+        // The first errors show the cause; a peer may cause any number of later ones.
         if self.deferred.len() < DEFERRED_MAX {
             self.deferred.push(error);
         }
         self.attention = true;
     }
 
-    /// An eager message whose completion is not in context, whose match is recorded, or whose envelope is wrong:
+    /// An eager message whose completion is not in context, whose match is recorded, or whose envelope is invalid.
     /// [`consume`](Self::consume) takes all others.
     fn eager(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message.uhdr) else { return self.malformed(message) };
@@ -140,7 +140,7 @@ impl MpiHandlers {
                 self.budget.received(message.source.task.0, footprint_of(message.len));
                 self.matched(posted, message, &envelope, true)
             }
-            // An eager message comes whole: the eager limit is below what a packet holds.
+            // An eager message arrives whole: the eager limit is below the capacity of a packet.
             None => match message.here {
                 Some(here) if self.keep_early((message.source.task.0, 0), envelope, here) => {
                     Answer::discard()
@@ -167,7 +167,7 @@ impl MpiHandlers {
         if self.keep_early((task, name), envelope, here) { Answer::discard() } else { self.not_kept(message) }
     }
 
-    /// The receiver of a message in synchronous mode says what has become of it.
+    /// The receiver of a message in synchronous mode reports its fate.
     fn acknowledged(&mut self, message: &Message<'_>, failure: Option<Error>) -> Answer {
         let Ok(name) = message.uhdr.try_into().map(u32::from_le_bytes) else {
             return self.malformed(message);
@@ -176,8 +176,8 @@ impl MpiHandlers {
         Answer::discard()
     }
 
-    /// A message that a receive or a matched probe has taken stays: it is the receiver's.
-    /// Ends a receive that was posted now, if it can only come from a task that has failed.
+    /// Ends a receive that was just posted, if only a failed task could send its message. Messages of the task that have arrived stay, and
+    /// can be received.
     #[inline(always)]
     pub(crate) fn end_if_its_sender_failed(&mut self, request: RequestId) {
         if !self.failed.is_empty() {
@@ -211,7 +211,8 @@ impl MpiHandlers {
         Answer::consumed(reply(WITHDRAWN, message.uhdr))
     }
 
-    /// Keeps an eager message until its receive is there; whether it is as short as eager messages are, and within its sender's part.
+    /// Keeps an eager message until its receive is posted. Returns false if it is too long for an eager message, or beyond its sender's
+    /// part of the budget.
     #[inline(never)]
     fn keep_early(&mut self, (task, name): (u32, u32), envelope: Envelope, here: Arrived<'_>) -> bool {
         if !self.budget.keep(task, footprint(here.len())) {
@@ -305,14 +306,14 @@ impl MpiHandlers {
         Answer::new(destination, completion)
     }
 
-    /// The envelope that a message claims; `None` for a source that does not exist, since programs use it as an index.
+    /// The envelope of a message; `None` for a source that does not exist, since programs use it as an index.
     #[inline(always)]
     fn envelope(&self, uhdr: &[u8]) -> Option<Envelope> {
         let (envelope, _) = envelope::parse(uhdr)?;
         (envelope.source() < self.num_tasks).then_some(envelope)
     }
 
-    /// An eager message that was not kept: it is not as short as such messages are, or beyond its sender's part of the memory.
+    /// Refuses an eager message that is too long for its kind, or beyond its sender's part of the memory.
     #[cold]
     fn not_kept(&mut self, message: &Message<'_>) -> Answer {
         match message.here {
@@ -324,7 +325,7 @@ impl MpiHandlers {
     #[cold]
     #[inline(never)]
     fn beyond_budget(&mut self, message: &Message<'_>) -> Answer {
-        let what = "more messages without a receive than it may have here: it does not keep to its part of early_arrival_bytes_max";
+        let what = "more messages without a receive than its part of early_arrival_bytes_max allows";
         self.defer(Error::Protocol { peer: message.source.task.0, what });
         Answer::discard()
     }
@@ -332,7 +333,7 @@ impl MpiHandlers {
     #[cold]
     #[inline(never)]
     fn malformed(&mut self, message: &Message<'_>) -> Answer {
-        let what = "an MPI message without a proper envelope, or longer than its kind may be";
+        let what = "an MPI message with an invalid envelope, or longer than its kind allows";
         self.defer(Error::Protocol { peer: message.source.task.0, what });
         Answer::discard()
     }
@@ -359,7 +360,7 @@ impl HandlerSet for MpiHandlers {
         })
     }
 
-    /// An eager message that meets its receive is in its place, and the receive over, when this returns: no answer is made of it.
+    /// An eager message that meets its receive is stored, and its receive complete, when this returns; no answer is needed.
     #[inline(always)]
     fn consume(&mut self, id: HandlerId, source: Endpoint, uhdr: &[u8], here: Arrived<'_>) -> bool {
         if id != EAGER || !self.completions.are_plain() {
@@ -393,7 +394,7 @@ impl HandlerSet for MpiHandlers {
         self.requests.complete_plain(RequestId::from_number(request), len, placed);
     }
 
-    /// A message that a receive or a matched probe has taken stays: it is the receiver's.
+    /// A message that a receive or a matched probe has taken is not withdrawn: it belongs to the receiver.
     fn withdraw(&mut self, ticket: Ticket) -> bool {
         let is_it = |message: &EarlyMessage| message.is_announced_as(ticket);
         let Some((_, message)) = self.early.remove_if(is_it) else { return false };
@@ -407,7 +408,7 @@ impl HandlerSet for MpiHandlers {
         for request in requests.collect::<Vec<_>>() {
             self.requests.acknowledged(request, task, Some(Error::Core(why())));
         }
-        // A context that was closed is no failure: a receive that was meant for a later one may still be posted.
+        // A closed context is not a failure: a receive for a later context may still be posted.
         if let am_core::error::Error::PeerFailed { task, what } = why() {
             self.failed.push((task, what));
             for (request, _) in self.requests.posted_receives().collect::<Vec<_>>() {
@@ -441,7 +442,7 @@ impl HandlerSet for MpiHandlers {
             EAGER_SYNCHRONOUS => "synchronous",
             _ => "control",
         };
-        // Behind the envelope of a synchronous message is the name of its request.
+        // After the envelope, a synchronous message has the name of its request.
         let uhdr = uhdr.get(..envelope::BYTES).unwrap_or(uhdr);
         match envelope::parse(uhdr).filter(|_| protocol != "control") {
             Some((envelope, _)) => {
@@ -453,7 +454,7 @@ impl HandlerSet for MpiHandlers {
 }
 
 impl MpiHandlers {
-    /// Records, if it is watched, that a message has met its receive.
+    /// Records, if watched, that a message met its receive.
     #[inline(always)]
     pub(crate) fn record_match(
         &self,
@@ -481,7 +482,7 @@ impl MpiHandlers {
         }
     }
 
-    /// Records, if it is watched, that a message has come before its receive.
+    /// Records, if watched, that a message arrived before its receive.
     #[inline(always)]
     fn record_early(&self, task: u32, envelope: &Envelope, len: u64) {
         if events::is_watched(EventKind::MessageEarly) {

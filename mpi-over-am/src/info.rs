@@ -43,7 +43,7 @@ impl Info {
     /// Sets the value of a key, replacing an older one (`MPI_Info_set`).
     ///
     /// # Errors
-    /// A key or value that is empty or too long.
+    /// [`Error::Refused`]: the key or the value is empty or too long.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         check_key("Info::set", key)?;
         if value.is_empty() || value.len() > INFO_VALUE_BYTES_MAX {
@@ -60,11 +60,11 @@ impl Info {
     /// Removes a key (`MPI_Info_delete`).
     ///
     /// # Errors
-    /// A key that does not exist, or is empty or too long.
+    /// [`Error::Refused`]: the key does not exist, or is empty or too long.
     pub fn delete(&mut self, key: &str) -> Result<()> {
         check_key("Info::delete", key)?;
         let at = self.entries.iter().position(|(known, _)| known == key).ok_or_else(|| {
-            let what = "the key is not there; the value is how many there are";
+            let what = "the key does not exist; the value is the number of keys";
             Error::refused(ErrorClass::InfoNoKey, "Info::delete", what, count(self.entries.len()))
         })?;
         self.entries.remove(at);
@@ -80,8 +80,8 @@ impl Info {
         Ok(self.entries.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str()))
     }
 
-    /// The value of a key in a C caller's buffer (`MPI_Info_get_string`): as many bytes as it holds, less one for the zero that
-    /// ends them; and the bytes that the whole value takes with its zero. Of no bytes the first part is empty.
+    /// The value of a key for a C caller's buffer (`MPI_Info_get_string`): as many bytes as fit before the final zero, and the number of
+    /// bytes that the whole value needs with its final zero. For a buffer of 0 bytes the first part is empty.
     ///
     /// # Errors
     /// Those of [`get`](Self::get).
@@ -92,25 +92,25 @@ impl Info {
         }))
     }
 
-    /// How many keys there are (`MPI_Info_get_nkeys`).
+    /// Number of keys (`MPI_Info_get_nkeys`).
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no key.
+    /// Whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The key with this number, from 0 (`MPI_Info_get_nthkey`).
+    /// The key at this index, from 0 (`MPI_Info_get_nthkey`).
     ///
     /// # Errors
-    /// A number beyond the last one.
+    /// [`Error::Refused`]: an index beyond the last one.
     pub fn key(&self, number: usize) -> Result<&str> {
         self.entries.get(number).map(|(key, _)| key.as_str()).ok_or_else(|| {
-            let what = "there are not so many keys";
+            let what = "there is no key at this index";
             Error::refused(ErrorClass::Argument, "Info::key", what, count(number))
         })
     }

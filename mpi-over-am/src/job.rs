@@ -1,12 +1,12 @@
-//! The job that a task is started in, on this machine. This is the one file that names am-via: it chooses the fabric.
+//! The job that a task was started in, on this machine. The only file that names am-via: it chooses the fabric.
 
 use crate::error::{Error, Result};
 use crate::settings::{SettingError, Settings, Table};
 
-/// The settings of am-via in a job, and the variables with settings, from which ours are read ([`Settings`]).
+/// The settings of am-via in a job, and the variables with settings, from which those of MPI are read ([`Settings`]).
 pub use am_via::{job::Variables, output_was_closed, settings::Settings as JobSettings};
 
-/// Large blocks of memory that other tasks reach by a plain copy, for allocators.
+/// Large blocks of memory that other tasks access by a plain copy, for allocators.
 pub use am_via::JobAllocator;
 
 /// The fabric of a task that runs in a job on this machine.
@@ -26,14 +26,14 @@ impl TryFrom<&Variables> for Settings {
 }
 
 fn warn_of_unknown(name: &str) {
-    let near = Settings::nearest(name).map_or_else(String::new, |near| format!("; perhaps {near} is meant"));
+    let near = Settings::nearest(name).map_or_else(String::new, |near| format!("; did you mean {near}?"));
     eprintln!("MPI: there is no setting {name}{near}; `mpiexec --info` lists all");
 }
 
-/// The variables with settings in the job; also usable before it is joined.
+/// The variables with settings in the job; usable before the job is joined.
 ///
 /// # Errors
-/// The job's memory cannot be reached.
+/// The job's memory cannot be opened.
 pub(crate) fn variables() -> Result<Variables> {
     Ok(am_via::Task::variables()?)
 }
@@ -56,7 +56,7 @@ impl Joined {
         Ok(Self(am_via::Task::join()?))
     }
 
-    /// MPI's settings in the job. Task 0 warns of unknown ones.
+    /// MPI's settings in the job. Task 0 warns of unknown settings.
     ///
     /// # Errors
     /// An invalid setting.
@@ -76,7 +76,7 @@ impl Joined {
         Ok(self.0.fabric(context)?)
     }
 
-    /// Prints each call and message on the standard error from now on.
+    /// Prints each call and message to the standard error from now on.
     pub(crate) fn say_all(&self) {
         self.0.say_all();
     }

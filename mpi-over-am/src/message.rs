@@ -1,4 +1,4 @@
-//! What a call says of a message: where it goes or comes from, where its data go, and in which mode it is sent.
+//! The arguments of messages: peer, envelope, buffer and mode.
 
 use am_core::buffer::RawBuffer;
 use am_core::task::TaskId;
@@ -8,7 +8,7 @@ use crate::matching::{Envelope, Pattern};
 /// The communication modes (MPI 4.1 section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// `MPI_Send`: the library decides whether it buffers.
+    /// `MPI_Send`: the library decides whether to buffer.
     Standard,
     /// `MPI_Rsend`: the receive has been posted.
     Ready,
@@ -18,7 +18,7 @@ pub enum Mode {
     Buffered,
 }
 
-/// Where a message goes, and what it says about itself.
+/// The receiver of a message, and its envelope.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
     pub(crate) task: TaskId,
@@ -27,27 +27,27 @@ pub(crate) struct Route {
     pub(crate) envelope: Envelope,
 }
 
-/// What a receive takes, and where it puts it.
+/// The pattern of a receive, and its buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Receive {
     pub(crate) pattern: Pattern,
     pub(crate) buffer: ReceiveBuffer,
 }
 
-/// Where a receive puts its message.
+/// The destination of a received message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReceiveBuffer {
-    /// Into these bytes.
+    /// These bytes.
     Bytes(RawBuffer),
-    /// Where the layout says that its request holds.
+    /// The layout that its request holds.
     Layout,
 }
 
-/// The longest messages that go with their data.
+/// The longest messages that are sent with their data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EagerLimits {
-    /// In bytes, of the standard and the buffered mode.
+    /// For the standard and the buffered mode, in bytes.
     pub(crate) bytes: usize,
-    /// One byte more than the longest of the synchronous mode; 0: none does.
+    /// For the synchronous mode: the maximum plus 1; 0 if none is.
     pub(crate) synchronous_end: usize,
 }

@@ -1,28 +1,28 @@
-//! Notes: two words from one task to another, kept until they are read. Communicators and windows use them for agreements.
+//! Notes: two words from one task to another, kept until they are read. Communicators and windows use them to agree.
 //!
-//! A note is an active message without data, so it never waits for a receive and is never waited for by its sender. Notes with
-//! one key are taken in the order in which they were sent.
+//! A note is an active message without data. It needs no receive, and its sender does not wait for it. Notes with the same key are read in
+//! the order in which they were sent.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use am_core::task::TaskId;
 
-/// What a note is kept under.
+/// The key of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// The context id of the communicator or window that it is about.
+    /// The context id of its communicator or window.
     pub(crate) context_id: u32,
-    /// What it is about.
+    /// Its subject.
     pub(crate) tag: i32,
-    /// Who sent it.
+    /// Its sender.
     pub(crate) from: u32,
 }
 
 /// Two words; the tag decides their meaning.
 pub(crate) type Words = [u64; 2];
 
-/// A slot for a note that a request waits for.
+/// The slot of a note that a request waits for.
 pub(crate) type Slot = Arc<OnceLock<Words>>;
 
 /// Bytes of a note's header.
@@ -68,7 +68,7 @@ impl<R> Notes<R> {
             queue.arrived.push_back(words);
             return None;
         };
-        // It is filled once.
+        // Filled once.
         let _ = slot.set(words);
         self.tidy(key);
         Some(request)
@@ -81,10 +81,10 @@ impl<R> Notes<R> {
         words
     }
 
-    /// Puts the next note with this key into the slot: now, if it has arrived (true), or later; then `request` completes.
+    /// Stores the next note with this key in the slot: now, if it has arrived (returns true), or later, which then completes `request`.
     pub(crate) fn take_or_wait(&mut self, key: Key, slot: &Slot, request: R) -> bool {
         match self.take(key) {
-            // It is filled once.
+            // Filled once.
             Some(words) => slot.set(words).is_ok(),
             None => {
                 self.queues.entry(key).or_default().waiting.push_back((Arc::clone(slot), request));

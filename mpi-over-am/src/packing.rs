@@ -1,4 +1,4 @@
-//! Packing (MPI 5.0 section 5.2): the elements of a datatype into bytes and back, as the machine has them or in external32.
+//! Packing (MPI 5.0 section 5.2): the elements of a datatype into bytes and back, in the machine's representation or in external32.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
@@ -6,10 +6,10 @@ use crate::buffer::{RecvData, SendData, lend_elements, lend_elements_mut};
 use crate::error::{Error, Result};
 use mpi_datatype::Datatype;
 
-/// The packed bytes of elements that a datatype picks from `memory` (`MPI_Pack`).
+/// The packed bytes of the elements that a datatype selects in `memory` (`MPI_Pack`).
 ///
 /// # Errors
-/// [`Error::Outside`]: elements that lie outside of `memory`.
+/// [`Error::Outside`]: an element is not inside `memory`.
 pub fn pack<T: NoUninit>(memory: &[T], elements: (u64, &Datatype)) -> Result<Vec<u8>> {
     lend_elements(memory, elements, |data| Ok(packed(&data)))
 }

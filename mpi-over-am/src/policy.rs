@@ -1,8 +1,8 @@
-//! Which threads may call an environment, and what that costs: the parameter `L` of [`Environment`](crate::Environment) and of
-//! everything made from it. Each call is written once, over a [`LockPolicy`].
+//! The threads that may call an environment: the parameter `L` of [`Environment`](crate::Environment) and of everything made from it. Each
+//! call is written once, over a [`LockPolicy`].
 //!
 //! A call takes its *turn* with the environment's state ([`StateCell::enter`]). A call that waits for another task gives its turn up
-//! whenever another thread wants one, and looks everything up again afterwards; all waits go through
+//! whenever another thread wants one, and repeats its look-ups afterwards; all waits go through
 //! [`Turn::wait_for`](crate::turn::Turn::wait_for). An object's own state (a name, attributes, epochs) is in a [`Field`], which is borrowed
 //! only for a moment: never during a wait or the program's code.
 
@@ -38,12 +38,12 @@ pub trait LockPolicy: Debug + Sized + 'static {
 
 /// The state of an environment, for one call at a time.
 pub trait StateCell<T>: Debug {
-    /// A call's right to the state.
+    /// A call's turn with the state.
     type Held<'a>: DerefMut<Target = T>
     where
         Self: 'a;
 
-    /// The right of a call that does not give its turn up.
+    /// The turn of a call that does not give it up.
     type Brief<'a>: DerefMut<Target = T>
     where
         Self: 'a;
@@ -51,7 +51,7 @@ pub trait StateCell<T>: Debug {
     /// A state that no call uses yet. `waker` wakes a thread that sleeps in a wait.
     fn new(state: T, waker: Waker) -> Self;
 
-    /// The calling thread's turn, as soon as no other thread has one; `None` if it has one already.
+    /// Waits for the calling thread's turn; `None` if it already has one.
     fn enter(&self) -> Option<Self::Held<'_>>;
 
     /// [`enter`](Self::enter) for a turn that is not given up.
@@ -60,19 +60,19 @@ pub trait StateCell<T>: Debug {
     /// Whether another thread wants a turn.
     fn is_wanted(&self) -> bool;
 
-    /// Gives a turn up for the threads that want one, and takes the next.
+    /// Gives the turn up for threads that want one, and takes the next.
     fn pass<'a>(&'a self, held: &mut Self::Held<'a>);
 
-    /// Runs the program's code. If threads take turns, it runs outside the turn: it may make calls, and wait for threads that do.
+    /// Runs code of the program. If threads take turns, the code runs outside the turn: it may make calls, and wait for threads that do.
     fn outside<'a, R>(&'a self, held: &mut Self::Held<'a>, code: impl FnOnce() -> R) -> R;
 }
 
-/// A value that is borrowed for a moment.
+/// A value that is borrowed only for a moment.
 pub trait Field<T>: Debug {
     /// A field with this value.
     fn new(value: T) -> Self;
 
-    /// Runs `call`, which makes no call of MPI and does not wait, with the value.
+    /// Runs `call` with the value. `call` must not make MPI calls, or wait.
     fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R;
 
     /// A copy of the value.
@@ -88,7 +88,7 @@ pub trait Field<T>: Debug {
         drop(self.replace(value));
     }
 
-    /// Replaces the value, and returns the one before.
+    /// Replaces the value; returns the old one.
     fn replace(&self, value: T) -> T {
         self.with(|old| std::mem::replace(old, value))
     }

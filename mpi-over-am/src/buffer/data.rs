@@ -1,4 +1,4 @@
-//! User memory that a datatype describes: what it holds, as a gatherer and as a sink.
+//! User memory described by a datatype: its elements, as a gatherer and as a sink.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -13,17 +13,17 @@ use am_core::transfer::Gatherer;
 
 use mpi_datatype::{Block, Datatype, Layout, Predefined, Visit};
 
-/// Memory to send from: `count` elements of a datatype. Whoever made it has promised that the bytes of the elements stay alive
-/// and unwritten until the operation that gets the value has ended.
+/// Memory to send from: `count` elements of a datatype. Its maker has promised that the bytes of the elements stay live and unwritten until
+/// the operation that gets the value has ended.
 #[derive(Clone, Debug)]
 pub struct SendData(Elements);
 
-/// Memory to receive into: `count` elements of a datatype. Whoever made it has promised that the bytes of the elements stay
-/// alive and untouched by others until the operation that gets the value has ended.
+/// Memory to receive into: `count` elements of a datatype. Its maker has promised that the bytes of the elements stay live, and that
+/// nothing else accesses them, until the operation that gets the value has ended.
 #[derive(Clone, Debug)]
 pub struct RecvData(Elements);
 
-/// An address to which displacements are added: it may be 0, where the displacements are addresses (`MPI_BOTTOM`).
+/// An address to which displacements are added; 0 if the displacements are addresses (`MPI_BOTTOM`).
 #[derive(Clone, Copy, Debug)]
 struct Base(usize);
 
@@ -41,20 +41,20 @@ impl Base {
     /// The maker's promise holds for these bytes.
     #[inline(always)]
     unsafe fn bytes(self, at: i64, len: usize) -> RawBytes {
-        // SAFETY: as for `buffer`, to be read; the maker of `SendData` has promised it.
+        // SAFETY: the contract of `buffer`, for reading; the maker of `SendData` has promised it.
         unsafe { self.buffer(at, len) }.as_bytes()
     }
 
-    /// The room at a displacement.
+    /// The memory at a displacement.
     ///
     /// # Safety
-    /// Those of [`bytes`](Self::bytes).
+    /// The maker's promise holds for these bytes.
     #[inline(always)]
     unsafe fn buffer(self, at: i64, len: usize) -> RawBuffer {
-        // The provenance was exposed when the value was made; or the address is one that the program got by itself.
+        // The provenance was exposed when the value was made, or the program got the address in another way.
         let at: *mut u8 = std::ptr::with_exposed_provenance_mut(self.0.wrapping_add_signed(at as isize));
-        // SAFETY: there is at least one byte (`Layout::visit`), and it is alive by the maker's promise: not at address 0. The
-        // promise is what `RawBuffer::new` asks for.
+        // SAFETY: there is at least one byte (`Layout::visit`), and it is live by the maker's promise, so not at address 0. The promise is
+        // the one that `RawBuffer::new` requires.
         unsafe { RawBuffer::new(NonNull::new_unchecked(at), len) }
     }
 }
@@ -62,11 +62,11 @@ impl Base {
 impl Elements {
     #[inline(always)]
     fn packed_len(&self) -> u64 {
-        // A product beyond 64 bits is more than any memory has: the promise was false.
+        // No memory has a product beyond 64 bits: the promise was false then.
         self.count.saturating_mul(self.datatype.size())
     }
 
-    /// All bytes, if they are in one piece.
+    /// All bytes, if they are contiguous.
     #[inline(always)]
     fn as_buffer(&self) -> Option<RawBuffer> {
         if !self.datatype.is_dense() {
@@ -77,11 +77,11 @@ impl Elements {
             return Some(RawBuffer::EMPTY);
         }
         let at = if self.datatype.as_predefined().is_some() { 0 } else { self.datatype.true_lower_bound() };
-        // SAFETY: the elements are dense, so these are exactly the bytes that the maker's promise is about; there is one.
+        // SAFETY: the elements are dense, so these are exactly the bytes of the maker's promise, at least one.
         Some(unsafe { self.base.buffer(at, len) })
     }
 
-    /// A single element may be one block with a longer extent; and no byte is one block.
+    /// A single element may be one block even if its extent is longer, and so may an empty message.
     #[inline(never)]
     fn as_one_block(&self) -> Option<RawBuffer> {
         let layout = self.layout();
@@ -90,7 +90,7 @@ impl Elements {
         }
         let at = layout.as_block()?;
         let len = usize::try_from(layout.size()).ok()?;
-        // SAFETY: these are exactly the bytes that the maker's promise is about; there is one.
+        // SAFETY: these are exactly the bytes of the maker's promise, at least one.
         Some(unsafe { self.base.buffer(at, len) })
     }
 
@@ -106,7 +106,7 @@ impl Elements {
 }
 
 impl Elements {
-    /// The same bytes, called numbers of a predefined type. What is not bytes, or does not come out even, stays what it is.
+    /// The same bytes as numbers of a predefined type. Elements that are not bytes, or do not fill whole numbers, are left as they are.
     fn called(self, basic: Predefined) -> Self {
         let are_bytes = self.datatype.as_predefined() == Some(Predefined::Byte);
         if !are_bytes || !self.count.is_multiple_of(basic.size()) {
@@ -117,23 +117,23 @@ impl Elements {
 }
 
 impl SendData {
-    /// `count` elements of `datatype`, with the displacements counted from `at` (null for addresses as displacements).
+    /// `count` elements of `datatype`, with displacements relative to `at` (null if displacements are addresses).
     ///
     /// # Safety
-    /// All bytes of the elements are readable, and nobody writes them, until the last operation that gets the value or a clone of it has
-    /// ended. Each call that takes the value is one.
+    /// All bytes of the elements are readable, and nothing writes them, until the last operation that gets the value or a clone has ended.
+    /// Each call that takes the value is such an operation.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: *const u8, count: u64, datatype: &Datatype) -> Self {
         Self(Elements { base: Base(at.expose_provenance()), count, datatype: datatype.clone() })
     }
 
-    /// The same bytes, called numbers of a predefined type. What is not bytes, or does not come out even, stays what it is.
+    /// The same bytes as numbers of a predefined type. Elements that are not bytes, or do not fill whole numbers, are left as they are.
     pub(crate) fn called(self, basic: Predefined) -> Self {
         Self(self.0.called(basic))
     }
 
-    /// Bytes whose promise was given when `bytes` was made.
+    /// Contiguous bytes; the maker of `bytes` has given the promise.
     #[must_use]
     pub fn from_bytes(bytes: RawBytes) -> Self {
         let base = Base(bytes.at().as_ptr().expose_provenance());
@@ -141,13 +141,13 @@ impl SendData {
         Self(Elements { base, count: bytes.len() as u64, datatype })
     }
 
-    /// Where displacements are counted from.
+    /// The address that displacements are relative to.
     #[must_use]
     pub fn at(&self) -> *const u8 {
         std::ptr::with_exposed_provenance(self.0.base.0)
     }
 
-    /// Elements.
+    /// Number of elements.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.count
@@ -166,26 +166,25 @@ impl SendData {
         self.0.packed_len()
     }
 
-    /// All bytes, if they are in one piece.
+    /// All bytes, if they are contiguous.
     #[inline(always)]
     #[must_use]
     pub fn as_bytes(&self) -> Option<RawBytes> {
         self.0.as_buffer().map(|buffer| buffer.as_bytes())
     }
 
-    /// `count` elements, the first one `first` extents further on. Its memory must be promised as well.
+    /// `count` elements, starting `first` extents further on. The promise must cover their memory.
     #[must_use]
     pub(crate) fn part(&self, first: i64, count: u64) -> Self {
         Self(self.0.part(first, count))
     }
 
-    /// Copies the packed bytes from `offset` on to `to`, as many as both have (`MPI_Pack`, a part at a time); how many that
-    /// were.
+    /// Copies the packed bytes from `offset` on to `to`, as many as both have (`MPI_Pack`, in parts); returns their number.
     pub fn pack(&self, offset: u64, to: &mut [u8]) -> usize {
         pack(self.0.base, &self.0.layout(), offset, to)
     }
 
-    /// What sends the elements where they are not in one piece.
+    /// A gatherer of the elements, for data that are not contiguous.
     pub(crate) fn gather(&self) -> Gather {
         Gather { base: self.0.base, layout: self.0.layout() }
     }
@@ -200,15 +199,15 @@ impl RecvData {
     /// Like [`SendData::new`].
     ///
     /// # Safety
-    /// All bytes of the elements are writable, no two are the same, and nobody else reads or writes them, until the last operation
-    /// that gets the value or a clone of it has ended. Each call that takes the value is one.
+    /// All bytes of the elements are writable, no two elements overlap, and nothing else reads or writes them, until the last operation
+    /// that gets the value or a clone has ended. Each call that takes the value is such an operation.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: *mut u8, count: u64, datatype: &Datatype) -> Self {
         Self(Elements { base: Base(at.expose_provenance()), count, datatype: datatype.clone() })
     }
 
-    /// Bytes whose promise was given when `buffer` was made.
+    /// Contiguous bytes; the maker of `buffer` has given the promise.
     #[must_use]
     pub fn from_buffer(buffer: RawBuffer) -> Self {
         let base = Base(buffer.at().as_ptr().expose_provenance());
@@ -216,13 +215,13 @@ impl RecvData {
         Self(Elements { base, count: buffer.len() as u64, datatype })
     }
 
-    /// Where displacements are counted from.
+    /// The address that displacements are relative to.
     #[must_use]
     pub fn at(&self) -> *mut u8 {
         std::ptr::with_exposed_provenance_mut(self.0.base.0)
     }
 
-    /// Elements.
+    /// Number of elements.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.count
@@ -241,38 +240,37 @@ impl RecvData {
         self.0.packed_len()
     }
 
-    /// All bytes, if they are in one piece.
+    /// All bytes, if they are contiguous.
     #[inline(always)]
     #[must_use]
     pub fn as_buffer(&self) -> Option<RawBuffer> {
         self.0.as_buffer()
     }
 
-    /// `count` elements, the first one `first` extents further on. Its memory must be promised as well.
+    /// `count` elements, starting `first` extents further on. The promise must cover their memory.
     #[must_use]
     pub(crate) fn part(&self, first: i64, count: u64) -> Self {
         Self(self.0.part(first, count))
     }
 
-    /// The same memory, to be read.
+    /// The same memory as a source.
     #[must_use]
     pub(crate) fn as_send(&self) -> SendData {
         SendData(self.0.clone())
     }
 
-    /// Copies `bytes` to where the packed bytes from `offset` on belong, as many as fit (`MPI_Unpack`, a part at a time); how
-    /// many that were.
+    /// Stores `bytes` as the packed bytes from `offset` on, as many as fit (`MPI_Unpack`, in parts); returns their number.
     pub fn unpack(&self, offset: u64, bytes: &[u8]) -> usize {
         self.scatter().place(offset, Arrived::private(bytes))
     }
 
-    /// What receives the elements where they are not in one piece.
+    /// A sink for the elements, for data that are not contiguous.
     pub(crate) fn scatter(&self) -> Scatter {
         let layout = self.0.layout();
         Scatter { base: self.0.base, first: 0, end: layout.size(), layout }
     }
 
-    /// Room for the packed bytes `offset..offset + len`, as far as there are any.
+    /// The destination of the packed bytes `offset..offset + len`, as far as they exist.
     pub(crate) fn window(&self, offset: u64, len: u64) -> Window {
         let scatter = self.scatter();
         let first = offset.min(scatter.end);
@@ -287,7 +285,7 @@ impl RecvData {
 }
 
 impl SendData {
-    /// Copies the elements to others, which do not overlap them, as many bytes as fit; how many that were.
+    /// Copies the elements to others that do not overlap them, as many bytes as fit; returns their number.
     #[inline]
     pub(crate) fn copy_to(&self, to: &RecvData) -> u64 {
         match (self.as_bytes(), to.as_buffer()) {
@@ -299,8 +297,8 @@ impl SendData {
         }
     }
 
-    /// [`copy_to`](Self::copy_to) where one side is not in one piece, or both are not: without a copy between where the other is, and where both
-    /// have one layout.
+    /// [`copy_to`](Self::copy_to) if a side is not contiguous. There is no intermediate copy if the other side is contiguous, or both have
+    /// the same layout.
     fn copy_elements_to(&self, from: Option<RawBytes>, to: &RecvData, memory: Option<RawBuffer>) -> u64 {
         let len = self.packed_len().min(to.packed_len());
         if let Some(from) = from {
@@ -309,7 +307,7 @@ impl SendData {
             return to.scatter().place(0, arrived) as u64;
         }
         if let Some(memory) = memory {
-            // SAFETY: the bytes are writable and nobody else's as long as `to` is used (`RecvData::new`).
+            // SAFETY: the bytes are writable, and nothing else accesses them while `to` is used (`RecvData::new`).
             let mut writer = unsafe { PacketWriter::new(memory.at(), memory.len()) };
             self.gather().gather(0, len as usize, &mut writer);
             return len;
@@ -333,7 +331,7 @@ impl SendData {
     }
 }
 
-/// Bytes that pass through the cache at once where both sides are scattered.
+/// Size of a copy through the cache, if both sides are scattered, in bytes.
 const COPY_PIECE_BYTES: usize = 8 << 10;
 
 fn pack(base: Base, layout: &Layout, offset: u64, to: &mut [u8]) -> usize {
@@ -373,7 +371,8 @@ impl Visit for Packing<'_> {
 }
 
 impl Packing<'_> {
-    /// Runs a loop over blocks with a copy of this that nothing else points to: each block would else write its progress to memory.
+    /// Runs a loop over blocks on a copy of this value that nothing else points to. Otherwise each block would write its progress to
+    /// memory.
     #[inline(always)]
     fn in_registers(&mut self, blocks: impl FnOnce(&mut Packing<'_>)) {
         let mut packing = Packing { base: self.base, to: std::mem::take(&mut self.to) };
@@ -382,7 +381,7 @@ impl Packing<'_> {
     }
 }
 
-/// A loop over blocks of any length, with the most frequent one known to the compiler.
+/// A loop over blocks, specialised for the most frequent length.
 #[inline(always)]
 fn any_blocks(visitor: &mut impl Visit, base: i64, blocks: &[Block]) {
     for block in blocks {
@@ -400,7 +399,8 @@ struct Across {
 impl Visit for Across {
     #[inline(always)]
     fn block(&mut self, at: i64, len: u64) {
-        // SAFETY: the piece belongs to the elements on either side, whose makers have promised them to be readable here and writable there.
+        // SAFETY: the piece belongs to the elements on either side, whose makers have promised that they are readable and writable,
+        // respectively.
         let (from, to) = unsafe { (self.from.bytes(at, len as usize), self.to.buffer(at, len as usize)) };
         from.copy_to_buffer(to);
     }
@@ -410,7 +410,7 @@ impl Visit for Across {
     }
 }
 
-/// A loop over equal blocks of a length that the compiler knows: a copy is a load and a store then.
+/// A loop over equal blocks of a length known at compile time, so that each copy is a load and a store.
 trait Equal: Visit {
     /// `count` blocks of `LEN` bytes, `stride` apart.
     #[inline(always)]
@@ -426,7 +426,7 @@ impl Equal for Across {}
 impl Equal for Writing<'_, '_> {}
 
 impl Equal for Packing<'_> {
-    /// One check for all blocks.
+    /// Checks once for all blocks.
     #[inline(always)]
     fn equal<const LEN: usize>(&mut self, mut at: i64, stride: i64, count: u64) {
         let (to, rest) = std::mem::take(&mut self.to).split_at_mut(LEN * count as usize);
@@ -440,7 +440,7 @@ impl Equal for Packing<'_> {
 }
 
 impl Equal for Placing<'_> {
-    /// One check for each block.
+    /// Checks each block.
     #[inline(always)]
     fn equal<const LEN: usize>(&mut self, mut at: i64, stride: i64, count: u64) {
         let len = LEN * count as usize;
@@ -471,7 +471,7 @@ fn equal_blocks(visitor: &mut impl Equal, mut at: i64, len: u64, stride: i64, co
     }
 }
 
-/// Sends elements from where they lie.
+/// Sends elements directly from their memory.
 #[derive(Debug)]
 pub(crate) struct Gather {
     base: Base,
@@ -521,32 +521,32 @@ impl<'r> Writing<'_, 'r> {
     }
 }
 
-/// Receives elements to where they belong.
+/// Receives elements directly into their memory.
 #[derive(Debug)]
 pub(crate) struct Scatter {
     base: Base,
     layout: Layout,
-    /// The packed bytes that it takes.
+    /// The packed bytes that it accepts.
     first: u64,
     end: u64,
 }
 
-/// Room for a part of the elements.
+/// The destination of a part of the elements.
 #[derive(Debug)]
 pub(crate) enum Window {
-    /// In one piece.
+    /// Contiguous.
     Bytes(RawBuffer),
-    /// Not in one piece.
+    /// Not contiguous.
     Layout(Scatter),
 }
 
 impl Scatter {
-    /// Bytes that it has room for.
+    /// Capacity in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.end - self.first
     }
 
-    /// Places bytes of the message, as many as fit; how many that were.
+    /// Stores bytes of the message, as many as fit; returns their number.
     pub(crate) fn place(&self, offset: u64, bytes: Arrived<'_>) -> usize {
         let start = self.first.saturating_add(offset).min(self.end);
         let end = start.saturating_add(bytes.len() as u64).min(self.end);

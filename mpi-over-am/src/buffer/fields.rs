@@ -1,8 +1,8 @@
-//! The fields of Rust structs, as elements of a message: padding is not sent, and soundness needs no trust in macros.
+//! The fields of Rust structs as elements of a message, without padding, and without `unsafe` in macros.
 //!
-//! A macro that wrote offsets would have to be trusted, by an `unsafe` trait. Here a type lists *references* to its fields, which the
-//! compiler checks: the fields are alive, initialised and, for writing, borrowed exclusively. So the code of `#[derive(Equivalence)]` is
-//! safe, and programs may write the same by hand; enums and fields that are left out are supported, too.
+//! A macro that generated offsets would need an `unsafe` trait. Here a type lists *references* to its fields, which the compiler checks:
+//! the fields are live, initialised and, for writing, exclusively borrowed. So the code of `#[derive(Equivalence)]` is safe, and programs
+//! can write it by hand, even for enums or for some of the fields.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -20,8 +20,8 @@ use super::{Incoming, Outgoing, RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
 
-/// A type whose values are elements of messages: an MPI datatype of its own. Numbers have it, arrays and tuples of what has it, and
-/// structs that derive it.
+/// A type whose values are elements of messages, with its own MPI datatype. Numbers implement it, arrays and tuples of such types do, and
+/// structs can derive it.
 ///
 /// ```
 /// use mpi_over_am::{Environment, Equivalence};
@@ -46,10 +46,10 @@ use mpi_datatype::{Datatype, Predefined};
 /// # ; Ok::<(), mpi_over_am::Error>(())
 /// ```
 ///
-/// The derive takes structs of any form, also generic ones, whose fields are numbers, arrays, tuples, and structs that derive it too.
-/// The fields go in the order of their declaration, however Rust or C (`#[repr(C)]`) lays them out, and the padding between them is
-/// not sent; a struct without padding goes in one piece. The derive refuses, with the reason, enums and unions, references and
-/// pointers, and packed structs. Types that not all bytes are good for do not have the trait:
+/// The derive supports all structs, including generic ones, whose fields are numbers, arrays, tuples, and structs that also derive it. The
+/// fields are sent in the order of their declaration, independent of the layout by Rust or C (`#[repr(C)]`), without padding; a struct
+/// without padding is sent as contiguous bytes. The derive rejects enums and unions, references and pointers, and packed structs, and gives
+/// the reason. Types for which some bytes are invalid do not implement the trait:
 ///
 /// ```compile_fail,E0277
 /// #[derive(mpi_over_am::Equivalence)]
@@ -80,49 +80,48 @@ use mpi_datatype::{Datatype, Predefined};
 /// }
 /// ```
 ///
-/// An implementation by hand may list other fields for another value, as those of an enum; receiver and sender must then have
+/// A manual implementation may list different fields for different values, such as those of an enum; sender and receiver must then have
 /// values of the same form.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no MPI datatype",
     label = "neither a number, nor an array or struct of numbers",
-    note = "numbers have `Equivalence`, arrays and tuples of what has it, and structs with `#[derive(Equivalence)]`",
-    note = "a type of another crate that is `bytemuck::NoUninit + AnyBitPattern` goes as `mpi_over_am::Plain<T>`",
-    note = "not every byte makes a `bool`, a `char` or an enum: send a number; a field can stay at home with `#[equivalence(skip)]`"
+    note = "numbers, arrays and tuples implement `Equivalence`, and structs with `#[derive(Equivalence)]`",
+    note = "a type of another crate that is `bytemuck::NoUninit + AnyBitPattern` can be sent as `mpi_over_am::Plain<T>`",
+    note = "not every byte is a valid `bool`, `char` or enum: send a number; a field can be left out by `#[equivalence(skip)]`"
 )]
 pub trait Equivalence {
-    /// Adds the fields to `list`, to be read.
+    /// Adds the fields to `list`, for reading.
     fn list<'a>(&'a self, list: &mut FieldList<'a>);
 
-    /// Adds the fields to `list`, to be written.
+    /// Adds the fields to `list`, for writing.
     fn list_mut<'a>(&'a mut self, list: &mut FieldListMut<'a>);
 
-    /// The datatype of this value's fields: their displacements from its beginning, and its extent (`MPI_Type_create_struct` and
+    /// The datatype of this value's fields, with their displacements from its start, and its extent (`MPI_Type_create_struct` and
     /// `MPI_Type_create_resized`).
     ///
     /// # Errors
-    /// More bytes than there are addresses.
+    /// [`Error::TooLarge`](crate::Error::TooLarge): more bytes than the address space.
     fn equivalent_datatype(&self) -> Result<Datatype>
     where
         Self: Sized,
     {
-        // A single value is like the first.
-        // SAFETY: no operation gets the elements: only their type is looked at.
+        // A single value is like the first. SAFETY: no operation gets the elements: only their type is used.
         let fields = unsafe { fields_without_lifetime(std::slice::from_ref(self))? };
         Ok(fields.datatype().clone())
     }
 
-    /// The type and number of each value's elements, if all are numbers of one type. Only for the check of collectives; nothing is read or
-    /// written by it.
+    /// The type and number of each value's elements, if all are numbers of one type. Only for the check of collectives, which reads and
+    /// writes no element.
     #[doc(hidden)]
     #[must_use]
     fn numbers() -> Option<(Predefined, u64)> {
         None
     }
 
-    /// The fields of all values, to be sent.
+    /// The fields of all values, for sending.
     ///
     /// # Errors
-    /// More bytes than there are addresses.
+    /// [`Error::TooLarge`](crate::Error::TooLarge): more bytes than the address space.
     #[doc(hidden)]
     #[inline]
     fn outgoing_of(values: &[Self]) -> Result<Outgoing<'_>>
@@ -132,10 +131,10 @@ pub trait Equivalence {
         outgoing_fields(values)
     }
 
-    /// The fields of all values, to be received into.
+    /// The fields of all values, for receiving.
     ///
     /// # Errors
-    /// More bytes than there are addresses.
+    /// [`Error::TooLarge`](crate::Error::TooLarge): more bytes than the address space.
     #[doc(hidden)]
     #[inline]
     fn incoming_of(values: &mut [Self]) -> Result<Incoming<'_>>
@@ -146,14 +145,14 @@ pub trait Equivalence {
     }
 }
 
-/// Fields to be read.
+/// Fields for reading.
 #[derive(Debug, Default)]
 pub struct FieldList<'a> {
     listed: Listed,
     _fields: PhantomData<&'a ()>,
 }
 
-/// Fields to be written.
+/// Fields for writing.
 #[derive(Debug, Default)]
 pub struct FieldListMut<'a> {
     listed: Listed,
@@ -188,14 +187,14 @@ impl<'a> FieldListMut<'a> {
     }
 }
 
-/// What was listed.
+/// The fields listed so far.
 #[derive(Debug)]
 enum Listed {
-    /// Runs of numbers: the address, the type and the number of each.
+    /// Runs of numbers, each with its address, type and count.
     Runs(Vec<Run>),
-    /// The range of bytes that contains exactly the listed fields, one after the other; `None` if there is no such range. Finding this out
-    /// allocates nothing, and for a derived type the compiler knows it. The beginning is stored because a list could be swapped with that
-    /// of another value: the statement about the bytes stays true.
+    /// The range of bytes that contains exactly the listed fields, in order; `None` if there is no such range. Computing it allocates
+    /// nothing, and for a derived type the compiler knows the result. The start is stored because a list could be swapped with that of
+    /// another value: the range then still describes its own bytes.
     OnePiece(Option<(usize, usize)>),
 }
 
@@ -234,7 +233,7 @@ impl Listed {
     }
 }
 
-/// The datatype of the runs, with displacements counted from `base`.
+/// The datatype of the runs, with displacements relative to `base`.
 fn datatype_of(runs: &[Run], base: usize) -> Result<Datatype> {
     let lens: Vec<u64> = runs.iter().map(|(_, _, count)| *count).collect();
     let displacements: Vec<i64> =
@@ -271,15 +270,15 @@ fn outgoing_fields<T: Equivalence>(values: &[T]) -> Result<Outgoing<'_>> {
     });
     if one_piece {
         // SAFETY: each byte from `at` to `at + len`, the memory of `values`, belongs to a number to which `list` was given a shared
-        // reference (just asked), so it is initialised, and nobody writes it as long as the borrow of `values` lasts: the life of
-        // the result.
+        // reference (just asked), so it is initialised, and nothing writes it while `values` is borrowed, which is the lifetime of the
+        // result.
         return Ok(unsafe { Outgoing::of_data(SendData::from_bytes(RawBytes::new(at, len))) });
     }
-    // SAFETY: nothing writes the elements as long as the borrow of `values` lasts, the life of the result.
+    // SAFETY: nothing writes the elements while `values` is borrowed, which is the lifetime of the result.
     Ok(unsafe { Outgoing::of_data(fields_without_lifetime(values)?) })
 }
 
-/// Like [`outgoing_fields`], to be received into.
+/// Like [`outgoing_fields`], for receiving.
 #[inline]
 fn incoming_fields<T: Equivalence>(values: &mut [T]) -> Result<Incoming<'_>> {
     let (at, len) = (NonNull::from(&mut *values).cast::<u8>(), size_of_val(values));
@@ -290,17 +289,18 @@ fn incoming_fields<T: Equivalence>(values: &mut [T]) -> Result<Incoming<'_>> {
     });
     if one_piece {
         let at: *mut u8 = std::ptr::with_exposed_provenance_mut(at.addr().get());
-        // SAFETY: as in `outgoing_fields`; `list_mut` was given exclusive references, whose provenance was exposed when they were
-        // listed, and whatever bytes come make valid numbers. `at` is that of a slice, so it is not null.
+        // SAFETY: each byte from `at` to `at + len` belongs to a number to which `list_mut` got an exclusive reference, whose provenance
+        // was exposed when it was listed; nothing else accesses it while `values` is borrowed, the lifetime of the result. Any received
+        // bytes are valid numbers. `at` is that of a slice, so it is not null.
         return Ok(unsafe {
             Incoming::of_data(RecvData::from_buffer(RawBuffer::new(NonNull::new_unchecked(at), len)))
         });
     }
-    // SAFETY: nothing else touches the elements as long as the exclusive borrow of `values` lasts, the life of the result.
+    // SAFETY: nothing else accesses the elements while `values` is exclusively borrowed, which is the lifetime of the result.
     Ok(unsafe { Incoming::of_data(field_room_without_lifetime(values)?) })
 }
 
-/// The elements of a slice, one after the other.
+/// The elements of a slice, in order.
 struct Collected {
     /// The datatype of the first element's fields, if the others have the same layout.
     each: Option<Datatype>,
@@ -344,7 +344,7 @@ impl Collected {
         Ok(Self { each, all, count })
     }
 
-    /// A count and a type, with displacements from `base`.
+    /// Count and datatype, with displacements relative to `base`.
     fn elements(&self, base: usize) -> Result<(u64, Datatype)> {
         match &self.each {
             Some(each) => Ok((self.count, each.clone())),
@@ -359,7 +359,7 @@ impl Collected {
 /// Nothing writes the elements until the operation that gets them has ended.
 ///
 /// # Errors
-/// More bytes than there are addresses.
+/// [`Error::TooLarge`](crate::Error::TooLarge).
 unsafe fn fields_without_lifetime<T: Equivalence>(values: &[T]) -> Result<SendData> {
     let base = values.as_ptr().expose_provenance();
     let collected = Collected::new(values.iter(), (base, size_of::<T>()), |value| {
@@ -368,19 +368,19 @@ unsafe fn fields_without_lifetime<T: Equivalence>(values: &[T]) -> Result<SendDa
         list.listed
     })?;
     let (count, datatype) = collected.elements(base)?;
-    // SAFETY: the elements are the numbers to which `list` was given references that live as long as the borrow of `values`; the
-    // caller lets nobody write them until the operation has ended. They were shared references: the numbers are initialised. Their
+    // SAFETY: the elements are the numbers to which `list` was given references that live as long as the borrow of `values`; the caller
+    // ensures that nothing writes them until the operation has ended. They were shared references: the numbers are initialised. Their
     // provenance was exposed when they were listed.
     Ok(unsafe { SendData::new(values.as_ptr().cast(), count, &datatype) })
 }
 
-/// Like [`fields_without_lifetime`], to be received.
+/// Like [`fields_without_lifetime`], for receiving.
 ///
 /// # Safety
-/// Nothing else touches the elements until the operation that gets them has ended.
+/// Nothing else accesses the elements until the operation that gets them has ended.
 ///
 /// # Errors
-/// As there.
+/// Those of [`fields_without_lifetime`].
 unsafe fn field_room_without_lifetime<T: Equivalence>(values: &mut [T]) -> Result<RecvData> {
     let at = values.as_mut_ptr();
     let base = at.expose_provenance();
@@ -390,12 +390,12 @@ unsafe fn field_room_without_lifetime<T: Equivalence>(values: &mut [T]) -> Resul
         list.listed
     })?;
     let (count, datatype) = collected.elements(base)?;
-    // SAFETY: as for `fields_without_lifetime`; `list_mut` was given exclusive references, so that no two elements are the same, and whatever
-    // bytes come make valid numbers; that nothing else touches them is the caller's promise.
+    // SAFETY: the elements are the numbers to which `list_mut` got exclusive references, so no two overlap; their provenance was exposed
+    // when they were listed. Any received bytes are valid numbers. That nothing else accesses them is the caller's promise.
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
 }
 
-/// Numbers, whose bytes are all initialised, and for which all bytes are valid.
+/// Numbers: all bytes are initialised, and all bytes are valid.
 macro_rules! numbers {
     ($($type:ty => $basic:ident),+ $(,)?) => {$(
         impl Equivalence for $type {
@@ -524,7 +524,7 @@ mod tests {
         assert_eq!(room.map(|room| room.len()), Some(24));
     }
 
-    /// A list may be swapped with that of another value, which describes other memory.
+    /// A list may be swapped with that of another value, in other memory.
     #[test]
     fn a_piece_counts_for_its_own_bytes_only() {
         let said = |piece| are_one_piece([()].into_iter(), (96, 16), |(), _| Listed::OnePiece(piece));

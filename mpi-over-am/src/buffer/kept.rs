@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// A vector without its element type, until it is taken back or dropped. It allocates nothing.
+/// A vector without its element type. It allocates nothing.
 #[derive(Debug)]
 pub(crate) struct KeptVec {
     at: NonNull<u8>,
@@ -23,7 +23,7 @@ impl KeptVec {
         Self { at, len, capacity, element: TypeId::of::<T>(), free: free::<T> }
     }
 
-    /// Keeps a vector of bytes. Also returns where they lie.
+    /// Stores a vector of bytes; also returns their address.
     pub(super) fn with_bytes(vector: Vec<u8>) -> (Self, NonNull<u8>, usize) {
         let kept = Self::new(vector);
         let (at, len) = (kept.at, kept.len);
@@ -42,12 +42,12 @@ impl KeptVec {
     }
 }
 
-// SAFETY: it owns a vector whose elements are Send (`new`), and is one in all but its type.
+// SAFETY: it owns a vector of Send elements (`new`), and differs from it only in its type.
 unsafe impl Send for KeptVec {}
 
 impl Drop for KeptVec {
     fn drop(&mut self) {
-        // SAFETY: the parts are those that `new` took with this function, for the same type, and nobody else frees them:
+        // SAFETY: the parts are those that `new` took with this function, for the same type, and nothing else frees them:
         // `into_vec` prevents this drop.
         unsafe { (self.free)(self.at, self.len, self.capacity) }
     }

@@ -1,4 +1,4 @@
-//! What a call sends, and what it receives into.
+//! What a call sends or receives into.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -13,7 +13,7 @@ use crate::error::Result;
 pub(crate) trait Lends<'a> {}
 
 /// What a call can send: a number, an array, a tuple or a struct of them ([`Equivalence`]), a slice or a vector of these, text
-/// (its bytes), or the elements that a datatype picks ([`View`](crate::View)).
+/// (its bytes), or the elements that a datatype selects ([`View`](crate::View)).
 ///
 /// A container implements it by returning the elements of its slice:
 ///
@@ -33,31 +33,31 @@ pub(crate) trait Lends<'a> {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent",
-    label = "neither numbers, nor a struct of numbers, nor a slice or vector of these",
+    label = "not a number, a struct of numbers, or a slice or vector of these",
     note = "numbers, arrays and tuples can be sent, structs with `#[derive(Equivalence)]`, slices and vectors of all these",
-    note = "a type of another crate that is `bytemuck::NoUninit + AnyBitPattern` goes as `Plain<T>`, a slice of it by `Plain::of_slice`"
+    note = "a type of another crate that is `bytemuck::NoUninit + AnyBitPattern` can be sent as `Plain<T>`, a slice of it by `Plain::of_slice`"
 )]
 pub trait Buffer {
     /// The elements, borrowed from this value.
     ///
     /// # Errors
-    /// More bytes than there are addresses.
+    /// [`Error::TooLarge`](crate::Error::TooLarge): more bytes than the address space.
     fn outgoing(&self) -> Result<Outgoing<'_>>;
 }
 
-/// What a call can receive into: the types of [`Buffer`] except text. A vector is filled up to its length; it does not grow. See
-/// [`recv_vec`](crate::Communicator::recv_vec) for a vector as long as the message.
+/// What a call can receive into: the types of [`Buffer`] except text. A vector is filled up to its length and does not grow;
+/// [`recv_vec`](crate::Communicator::recv_vec) returns a vector as long as the message.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be received into",
-    label = "neither numbers, nor a struct of numbers, nor a slice or vector of these",
+    label = "not a number, a struct of numbers, or a slice or vector of these",
     note = "numbers, arrays and tuples can be received, structs with `#[derive(Equivalence)]`, slices and vectors of all these",
-    note = "a type of another crate that is `bytemuck::NoUninit + AnyBitPattern` goes as `Plain<T>`, a slice of it by `Plain::of_slice_mut`"
+    note = "a type of another crate that is `bytemuck::NoUninit + AnyBitPattern` can be received as `Plain<T>`, a slice of it by `Plain::of_slice_mut`"
 )]
 pub trait BufferMut {
     /// The elements, borrowed from this value.
     ///
     /// # Errors
-    /// More bytes than there are addresses.
+    /// [`Error::TooLarge`](crate::Error::TooLarge): more bytes than the address space.
     fn incoming(&mut self) -> Result<Incoming<'_>>;
 }
 
@@ -69,12 +69,12 @@ pub struct Outgoing<'a>(Sending<'a>);
 #[derive(Debug)]
 pub struct Incoming<'a>(Receiving, PhantomData<&'a mut [u8]>);
 
-/// How elements that are sent lie.
+/// The layout of the elements of a send.
 #[derive(Debug)]
 pub(crate) enum Sending<'a> {
-    /// In one piece.
+    /// Contiguous.
     Bytes(&'a [u8]),
-    /// As a datatype says. Whoever made it has borrowed the memory for `'a`.
+    /// As a datatype describes. The memory is borrowed for `'a`.
     Elements(SendData, PhantomData<&'a [u8]>),
 }
 
@@ -110,20 +110,20 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// Lends the elements to a call. `send` keeps the promise: its operation has ended when it returns or unwinds.
+    /// Lends the elements to `send`, whose operation has ended when it returns or unwinds.
     #[inline(always)]
     pub(crate) fn lend<R>(self, send: impl FnOnce(Sending<'a>) -> R) -> R {
         send(self.0)
     }
 
-    /// Lends the elements to a call that takes any kind. As for [`lend`](Self::lend).
+    /// Like [`lend`](Self::lend), for a call that accepts any layout.
     pub(crate) fn lend_data<R>(self, send: impl FnOnce(SendData) -> R) -> R {
         // SAFETY: `send` lets its operation end before it returns or unwinds, and so before the borrow ends.
         send(unsafe { self.into_data() })
     }
 
-    /// Lends the elements to an operation of a scope. The scope keeps the promise: its end comes before the end of `'a`, and waits
-    /// for every operation that was started through it.
+    /// Lends the elements to an operation of a scope. The scope ends before `'a` does, and waits for every operation that was started
+    /// through it.
     #[inline(always)]
     pub(crate) fn lend_to_scope(self, _scope: &'a impl Lends<'a>) -> SendData {
         // SAFETY: the scope lets the operation end before the borrow does (`Lends`).
@@ -133,7 +133,7 @@ impl<'a> Outgoing<'a> {
     /// The elements without their lifetime.
     ///
     /// # Safety
-    /// The operation that gets them ends before `'a` does, or nothing touches or frees the memory until it ends.
+    /// The operation that gets them ends before `'a`, or nothing accesses or frees the memory until it ends.
     #[inline(always)]
     pub(super) unsafe fn into_data(self) -> SendData {
         match self.0 {
@@ -148,12 +148,12 @@ impl<'a> Outgoing<'a> {
 }
 
 impl<'a> Incoming<'a> {
-    /// A slice to be filled from its beginning.
+    /// A slice to fill from its start.
     #[inline(always)]
     #[must_use]
     pub fn of_slice<T: AnyBitPattern>(to: &'a mut [T]) -> Self {
         // SAFETY: `to` is exclusively borrowed for `'a`, which the operation that gets the range does not outlive (`lend`,
-        // `lend_to_scope`). `AnyBitPattern` says that whatever bytes come make valid elements.
+        // `lend_to_scope`). `AnyBitPattern` means that any received bytes are valid elements.
         Self(Receiving::Bytes(unsafe { raw_buffer(to) }), PhantomData)
     }
 
@@ -174,13 +174,13 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Lends the elements to a call. `receive` keeps the promise: its operation has ended when it returns or unwinds.
+    /// Lends the elements to `receive`, whose operation has ended when it returns or unwinds.
     #[inline(always)]
     pub(crate) fn lend<R>(self, receive: impl FnOnce(Receiving) -> R) -> R {
         receive(self.0)
     }
 
-    /// Lends the elements to a call that takes any kind. As for [`lend`](Self::lend).
+    /// Like [`lend`](Self::lend), for a call that accepts any layout.
     pub(crate) fn lend_data<R>(self, receive: impl FnOnce(RecvData) -> R) -> R {
         // SAFETY: `receive` lets its operation end before it returns or unwinds, and so before the borrow ends.
         receive(unsafe { self.into_data() })
@@ -196,7 +196,7 @@ impl<'a> Incoming<'a> {
     /// The elements without their lifetime.
     ///
     /// # Safety
-    /// The operation that gets them ends before `'a` does, or nothing touches or frees the memory until it ends.
+    /// The operation that gets them ends before `'a`, or nothing accesses or frees the memory until it ends.
     #[inline(always)]
     pub(super) unsafe fn into_data(self) -> RecvData {
         match self.0 {
@@ -206,12 +206,12 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// The elements of a slice, for an operation of the keeper's. A list of an element's fields holds as long as nobody touches the element.
+/// The elements of a slice, for an operation of the keeper. The list of an element's fields stays valid while the element is not accessed.
 ///
 /// # Errors
-/// More bytes than there are addresses.
+/// [`Error::TooLarge`](crate::Error::TooLarge).
 pub(crate) fn outgoing_to_keep<T: Equivalence>(_keeper: &impl Keeps, data: &[T]) -> Result<SendData> {
-    // SAFETY: the keeper lets the operation end before it touches or frees the elements (`Keeps`).
+    // SAFETY: the keeper lets the operation end before it accesses or frees the elements (`Keeps`).
     let elements = unsafe { data.outgoing()?.into_data() };
     Ok(match T::numbers() {
         Some((basic, _)) => elements.called(basic),
@@ -222,9 +222,9 @@ pub(crate) fn outgoing_to_keep<T: Equivalence>(_keeper: &impl Keeps, data: &[T])
 /// Like [`outgoing_to_keep`], for a receive.
 ///
 /// # Errors
-/// More bytes than there are addresses.
+/// [`Error::TooLarge`](crate::Error::TooLarge).
 pub(crate) fn incoming_to_keep<T: Equivalence>(_keeper: &impl Keeps, to: &mut [T]) -> Result<RecvData> {
-    // SAFETY: as for `outgoing_to_keep`.
+    // SAFETY: the keeper lets the operation end before it accesses or frees the elements (`Keeps`).
     let elements = unsafe { to.incoming()?.into_data() };
     Ok(match T::numbers() {
         Some((basic, _)) => elements.called(basic),

@@ -10,7 +10,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::Keeps;
 
-/// A vector that is taken apart: nothing borrows it as a whole while parts of it are in use.
+/// A vector split into parts: nothing borrows it as a whole while parts are in use.
 #[derive(Debug)]
 struct Elements<T> {
     at: NonNull<T>,
@@ -20,7 +20,7 @@ struct Elements<T> {
 
 // SAFETY: it owns elements that may be sent and shared, as a vector does.
 unsafe impl<T: Send> Send for Elements<T> {}
-// SAFETY: what is reached through a shared reference is handed out by the two types below only, which say to whom.
+// SAFETY: shared access to elements is only by the two types below, which say which thread has a part.
 unsafe impl<T: Send + Sync> Sync for Elements<T> {}
 
 impl<T> Elements<T> {
@@ -31,11 +31,11 @@ impl<T> Elements<T> {
         Self { at, len, capacity }
     }
 
-    /// Where a part begins.
+    /// The address of a part.
     fn part(&self, part: usize, count: usize) -> NonNull<T> {
         let start = part.checked_mul(count).filter(|&start| self.len.checked_sub(start) >= Some(count));
-        let start = start.expect("parts lie inside of the vector");
-        // SAFETY: the offset is inside the vector (just checked), or at its end for a part of nothing.
+        let start = start.expect("parts lie inside the vector");
+        // SAFETY: the offset is inside the vector (just checked), or at its end for an empty part.
         unsafe { self.at.add(start) }
     }
 
@@ -46,64 +46,64 @@ impl<T> Elements<T> {
 
 impl<T> Drop for Elements<T> {
     fn drop(&mut self) {
-        // SAFETY: pointer, length and capacity are those of the vector that `new` took apart, and nobody else gives them back. No
-        // part is out: each borrows its owner; no operation has one: the owner drops this when it is over (see the types below).
+        // SAFETY: pointer, length and capacity are those of the vector that `new` took apart, and nothing else frees them. No part is in
+        // use: each borrows its owner, and the owner drops this value when the operation is over (see the types below).
         drop(unsafe { Vec::from_raw_parts(self.at.as_ptr(), self.len, self.capacity) });
     }
 }
 
-/// Elements to be sent in parts. The keeper of their operation drops this when the operation is over.
+/// Elements to send in parts. The keeper of the operation drops this when the operation is over.
 #[derive(Debug)]
 pub(crate) struct PartsToSend<T> {
     elements: Elements<T>,
-    /// Elements of a part.
+    /// Number of elements of a part.
     count: usize,
     states: Box<[AtomicU8]>,
 }
 
-/// It is nobody's: the next thread that asks has it.
+/// Free: the next thread that asks gets it.
 const FREE: u8 = 0;
-/// A thread has it.
+/// Taken by a thread.
 const TAKEN: u8 = 1;
-/// The operation reads it.
+/// The operation is reading it.
 const LEAVING: u8 = 2;
 
-/// Why a thread cannot have a part.
+/// Why a thread cannot take a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotFree {
     /// There is no such part.
     Unknown,
-    /// Another thread has it.
+    /// Another thread has taken it.
     Taken,
-    /// It was handed over.
+    /// It was given to the operation.
     Leaving,
 }
 
 impl<T: NoUninit> PartsToSend<T> {
-    /// `parts` parts of `count` elements each, which are all.
+    /// `parts` parts of `count` elements each, which are all elements.
     pub(crate) fn new(elements: Vec<T>, parts: usize, count: usize) -> Self {
         assert_eq!(Some(elements.len()), parts.checked_mul(count), "the parts are the whole");
         let states = (0..parts).map(|_| AtomicU8::new(FREE)).collect();
         Self { elements: Elements::new(elements), count, states }
     }
 
-    /// All elements, for an operation that reads a part when it was [handed over](TakenPart::hand_over), until they are
-    /// [all free again](Self::free_all).
+    /// All elements, for an operation that reads a part after it was [handed over](TakenPart::hand_over) and until [all are
+    /// freed](Self::free_all).
     pub(crate) fn bytes(&self, _keeper: &impl Keeps) -> RawBytes {
-        // SAFETY: the elements lie on the heap until this is dropped, when nothing reads them any more (`Keeps`), and are
-        // initialised (`NoUninit`). Nobody writes a part that is being read: threads write those that they have taken.
+        // SAFETY: the elements stay on the heap until this is dropped, when nothing reads them any more (`Keeps`), and are
+        // initialised (`NoUninit`). No part is written while it is read: threads write only parts that they have taken.
         unsafe { RawBytes::new(self.elements.at.cast(), self.elements.bytes()) }
     }
 
-    /// How many parts there are.
+    /// Number of parts.
     pub(crate) fn len(&self) -> usize {
         self.states.len()
     }
 
-    /// A part, for the calling thread.
+    /// Takes a part for the calling thread.
     pub(crate) fn take(&self, part: usize) -> Result<TakenPart<'_, T>, NotFree> {
         let state = self.states.get(part).ok_or(NotFree::Unknown)?;
-        // Acquire, with the Release of whoever had it last: what was done with the part is done.
+        // Acquire, with the Release of the last holder: its accesses to the part are done.
         match state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(TakenPart { all: self, part }),
             Err(TAKEN) => Err(NotFree::Taken),
@@ -111,16 +111,16 @@ impl<T: NoUninit> PartsToSend<T> {
         }
     }
 
-    /// The keeper's operation is over: what was handed over is free.
+    /// Frees the parts of the keeper's operation, which is over.
     pub(crate) fn free_all(&self, _keeper: &impl Keeps) {
         for state in &self.states {
-            // Release, with the Acquire of `take`: the operation has read the part. Who has taken one keeps it.
+            // Release, with the Acquire of `take`: the operation has read the part. Parts taken by threads stay taken.
             let _ = state.compare_exchange(LEAVING, FREE, Ordering::Release, Ordering::Relaxed);
         }
     }
 }
 
-/// A part that a thread has. It is free again when this is dropped.
+/// A part taken by a thread. Dropping it frees the part.
 #[derive(Debug)]
 pub(crate) struct TakenPart<'a, T: NoUninit> {
     all: &'a PartsToSend<T>,
@@ -128,14 +128,14 @@ pub(crate) struct TakenPart<'a, T: NoUninit> {
 }
 
 impl<T: NoUninit> TakenPart<'_, T> {
-    /// Which one it is.
+    /// Its number.
     pub(crate) fn number(&self) -> usize {
         self.part
     }
 
-    /// The operation has it from now on.
+    /// Gives the part to the operation.
     pub(crate) fn hand_over(self) {
-        // Relaxed: whoever reads the part for the operation is ordered after this by the turn in which it is handed over.
+        // Relaxed: the operation reads the part in a turn after the one in which it is handed over.
         self.all.states[self.part].store(LEAVING, Ordering::Relaxed);
         std::mem::forget(self);
     }
@@ -152,8 +152,8 @@ impl<T: NoUninit> Deref for TakenPart<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `count` initialised elements of the vector, which the owner keeps as long as this borrows it. Only this value
-        // reaches them: it alone has taken the part, and the operation reads only what was handed over.
+        // SAFETY: `count` initialised elements of the vector, which the owner keeps while this borrows it. Only this value accesses them:
+        // it has taken the part, and the operation reads only parts that were handed over.
         unsafe {
             std::slice::from_raw_parts(
                 self.all.elements.part(self.part, self.all.count).as_ptr(),
@@ -166,75 +166,76 @@ impl<T: NoUninit> Deref for TakenPart<'_, T> {
 impl<T: NoUninit> DerefMut for TakenPart<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
         let at = self.all.elements.part(self.part, self.all.count).as_ptr();
-        // SAFETY: as for `deref`, and this value is exclusively borrowed.
+        // SAFETY: the elements of `deref`, and this value is exclusively borrowed.
         unsafe { std::slice::from_raw_parts_mut(at, self.all.count) }
     }
 }
 
-/// Elements to be received in parts. The keeper of their operation drops this when the operation is over.
+/// Elements to receive in parts. The keeper of the operation drops this when the operation is over.
 #[derive(Debug)]
 pub(crate) struct PartsToReceive<T> {
     elements: Elements<T>,
-    /// Elements of a part.
+    /// Number of elements of a part.
     count: usize,
-    /// Parts that threads look at.
+    /// Number of parts borrowed by threads.
     seen: AtomicUsize,
 }
 
 impl<T: AnyBitPattern> PartsToReceive<T> {
-    /// Parts of `count` elements each, which are all.
+    /// Parts of `count` elements each, which are all elements.
     pub(crate) fn new(elements: Vec<T>, count: usize) -> Self {
         Self { elements: Elements::new(elements), count, seen: AtomicUsize::new(0) }
     }
 
-    /// All elements, for an operation that writes to them in a round, each part before it has [arrived](Self::see); the keeper
-    /// starts no round while a part [is seen](Self::is_seen).
+    /// All elements, for an operation that writes each part in a round until the part has [arrived](Self::see). The keeper starts no round
+    /// while a part [is borrowed](Self::is_seen).
     pub(crate) fn room(&self, _keeper: &impl Keeps) -> RawBuffer {
-        // SAFETY: the elements lie on the heap until this is dropped, when nothing writes to them any more (`Keeps`).
-        // Nobody reads a part that is being written (the same), and whatever bytes come make valid elements (`AnyBitPattern`).
+        // SAFETY: the elements stay on the heap until this is dropped, when nothing writes to them any more (`Keeps`).
+        // No part is read while it is written (`Keeps`), and any received bytes are valid elements (`AnyBitPattern`).
         unsafe { RawBuffer::new(self.elements.at.cast(), self.elements.bytes()) }
     }
 
-    /// Whether a thread looks at a part.
+    /// Whether a thread borrows a part.
     pub(crate) fn is_seen(&self) -> bool {
-        // Acquire, with the Release of a `SeenPart` that goes: what was read is read before the next round writes.
+        // Acquire, with the Release of a dropped `SeenPart`: its reads are done before the next round writes.
         self.seen.load(Ordering::Acquire) > 0
     }
 
-    /// A part that has arrived, and which there is: the keeper's operation does not write to it before the next round.
+    /// Borrows an existing part that has arrived: the keeper's operation does not write to it before the next round.
     pub(crate) fn see(&self, _keeper: &impl Keeps, part: usize) -> SeenPart<'_, T> {
         let at = self.elements.part(part, self.count);
-        // Relaxed: the turn in which a part is seen orders this before the next round. Nobody forgets 2^64 of them, one by one.
+        // Relaxed: the turn in which a part is borrowed comes before the next round. The count cannot overflow: 2^64 values would have to
+        // be forgotten one by one.
         self.seen.fetch_add(1, Ordering::Relaxed);
         SeenPart { all: self, at }
     }
 
-    /// All elements, while no round of the keeper's operation is under way.
+    /// All elements, while no round is under way.
     pub(crate) fn all(&mut self, _keeper: &impl Keeps) -> &mut [T] {
-        // SAFETY: the initialised elements of the vector; no operation writes to them (`Keeps`), no thread looks at a part,
-        // since that would borrow this, and the borrow is exclusive.
+        // SAFETY: the initialised elements of the vector; no operation writes to them (`Keeps`), no thread borrows a part, since this
+        // borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.elements.at.as_ptr(), self.elements.len) }
     }
 }
 
-/// A part that has arrived. While there is one, no other round begins.
+/// A part that has arrived. While it exists, no other round begins.
 #[derive(Debug)]
 pub(crate) struct SeenPart<'a, T> {
     all: &'a PartsToReceive<T>,
     at: NonNull<T>,
 }
 
-// SAFETY: it is a shared borrow of elements that may be shared.
+// SAFETY: a shared borrow of elements that may be shared.
 unsafe impl<T: Send + Sync> Send for SeenPart<'_, T> {}
-// SAFETY: as above.
+// SAFETY: a shared borrow of elements that may be shared.
 unsafe impl<T: Send + Sync> Sync for SeenPart<'_, T> {}
 
 impl<T> Deref for SeenPart<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `count` initialised elements of the vector, which the owner keeps as long as this borrows it; nothing writes to
-        // them before the next round (`see`, by `Keeps`), and none begins while this is there.
+        // SAFETY: `count` initialised elements of the vector, which the owner keeps while this borrows it; nothing writes to them before
+        // the next round (`see`, by `Keeps`), and no round begins while this exists.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.all.count) }
     }
 }

@@ -1,4 +1,4 @@
-//! Elements whose type another crate has made.
+//! Elements of types from other crates.
 
 use bytemuck::{AnyBitPattern, NoUninit, TransparentWrapper};
 
@@ -6,9 +6,8 @@ use super::{Equivalence, FieldList, FieldListMut, Incoming, Outgoing};
 use crate::error::Result;
 use mpi_datatype::Predefined;
 
-/// A value of a type without padding for which all bytes are valid, sent as its bytes. For types that neither are numbers nor can
-/// derive [`Equivalence`], because another crate has made them, and that are `NoUninit` and `AnyBitPattern` (`Pod`) by bytemuck:
-/// complex numbers, vectors of graphics crates.
+/// A value of a type without padding for which all bytes are valid, sent as its bytes. For types of other crates, which cannot derive
+/// [`Equivalence`], that are `NoUninit` and `AnyBitPattern` (`Pod`) of bytemuck: complex numbers, or vectors of graphics crates.
 ///
 /// ```
 /// use bytemuck::{Pod, Zeroable};
@@ -36,13 +35,13 @@ use mpi_datatype::Predefined;
 pub struct Plain<T>(pub T);
 
 impl<T> Plain<T> {
-    /// A slice, as one of values to be sent.
+    /// A slice of values to send.
     #[must_use]
     pub fn of_slice(values: &[T]) -> &[Self] {
         TransparentWrapper::wrap_slice(values)
     }
 
-    /// A slice, as one of values to be received into.
+    /// A slice of values to receive into.
     pub fn of_slice_mut(values: &mut [T]) -> &mut [Self] {
         TransparentWrapper::wrap_slice_mut(values)
     }

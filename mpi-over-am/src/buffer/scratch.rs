@@ -1,4 +1,4 @@
-//! Memory that the library owns while operations work in it, and access to elements for reductions.
+//! Memory of the library for operations, and access to elements for reductions.
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
@@ -7,7 +7,7 @@ use super::{Keeps, RecvData, SendData};
 use crate::error::{Error, Result};
 use mpi_datatype::Datatype;
 
-/// Memory for intermediate results. Its owner keeps it until the operations that work in it have ended, or leaks it.
+/// Memory for intermediate results. Its owner keeps it until the operations that use it have ended, or leaks it.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// Aligned for every predefined type.
@@ -15,10 +15,10 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Memory for `count` elements, and the elements in it. They are zero if the memory is new, and arbitrary if it is `reused`.
+    /// Memory for `count` elements, and the elements in it. They are zero in new memory, and arbitrary if the memory is `reused`.
     ///
     /// # Errors
-    /// More than 2^63 bytes.
+    /// [`Error::TooLarge`]: more than 2^63 bytes.
     pub(crate) fn with_elements(
         reused: Option<Self>,
         count: u64,
@@ -33,8 +33,8 @@ impl Scratch {
             scratch.memory = vec![0; units];
         }
         let at = scratch.memory.as_mut_ptr().cast::<u8>().wrapping_offset(before);
-        // SAFETY: the bytes `from` to `to` around `at` are those of the vector, which lie on the heap, where moving it leaves
-        // them; the owner keeps them until the operations have ended, and touches them by the elements only.
+        // SAFETY: the bytes `from` to `to` around `at` are those of the vector, which are on the heap, so that moving the vector does not
+        // move them; the owner keeps them until the operations have ended, and accesses them only as these elements.
         let elements = unsafe { RecvData::new(at, count, datatype) };
         Ok((scratch, elements))
     }
@@ -45,27 +45,28 @@ impl Scratch {
     }
 }
 
-/// The elements of a slice, for an operation that keeps the slice: as many of the type as the slice has.
+/// The elements of a slice, for an operation of the keeper, which keeps the slice.
 pub(crate) fn elements_to_keep<T: NoUninit>(
     _keeper: &impl Keeps,
     data: &[T],
     datatype: &Datatype,
 ) -> SendData {
-    // SAFETY: the keeper neither touches nor frees them before the operation has ended (`Keeps`); they cover the bytes of the slice.
+    // SAFETY: the keeper neither accesses nor frees the elements before the operation has ended (`Keeps`); they are the bytes of the slice.
     unsafe { SendData::new(data.as_ptr().cast(), data.len() as u64, datatype) }
 }
 
-/// Like [`elements_to_keep`], to receive into.
+/// Like [`elements_to_keep`], for receiving.
 pub(crate) fn room_to_keep<T: AnyBitPattern>(
     _keeper: &impl Keeps,
     data: &mut [T],
     datatype: &Datatype,
 ) -> RecvData {
-    // SAFETY: as for `elements_to_keep`.
+    // SAFETY: like `elements_to_keep`: the keeper neither accesses nor frees the elements before the operation has ended (`Keeps`); they
+    // are the bytes of the slice.
     unsafe { RecvData::new(data.as_mut_ptr().cast(), data.len() as u64, datatype) }
 }
 
-/// Like [`elements_to_keep`], for the elements that a datatype picks from the slice, starting at a byte of it.
+/// Like [`elements_to_keep`], for the elements that a datatype selects in the slice, relative to a byte of it.
 ///
 /// # Errors
 /// [`Error::Outside`].
@@ -77,12 +78,12 @@ pub(crate) fn layout_to_keep<T: NoUninit>(
 ) -> Result<SendData> {
     check_inside_from(size_of_val(memory), displacement, (count, datatype))?;
     let at = memory.as_ptr().cast::<u8>().wrapping_add(displacement);
-    // SAFETY: all bytes of the elements lie inside of `memory` (just checked) and are initialised (`NoUninit`); the keeper
-    // neither touches nor frees them before the operation has ended (`Keeps`).
+    // SAFETY: all bytes of the elements lie inside `memory` (just checked) and are initialised (`NoUninit`); the keeper neither accesses
+    // nor frees them before the operation has ended (`Keeps`).
     Ok(unsafe { SendData::new(at, count, datatype) })
 }
 
-/// Like [`layout_to_keep`], to receive into.
+/// Like [`layout_to_keep`], for receiving.
 ///
 /// # Errors
 /// [`Error::Outside`].
@@ -94,7 +95,8 @@ pub(crate) fn layout_room_to_keep<T: AnyBitPattern>(
 ) -> Result<RecvData> {
     check_inside_from(size_of_val(memory), displacement, (count, datatype))?;
     let at = memory.as_mut_ptr().cast::<u8>().wrapping_add(displacement);
-    // SAFETY: as for `layout_to_keep`; whatever bytes come make valid values (`AnyBitPattern`).
+    // SAFETY: all bytes of the elements lie inside `memory` (just checked); the keeper neither accesses nor frees them before the operation
+    // has ended (`Keeps`); any received bytes are valid values (`AnyBitPattern`).
     Ok(unsafe { RecvData::new(at, count, datatype) })
 }
 
@@ -107,12 +109,12 @@ fn check_inside_from(len: usize, displacement: usize, (count, datatype): (u64, &
     if is_inside || count == 0 { Ok(()) } else { Err(Error::Outside { count, from, to, len }) }
 }
 
-/// Calls `combine` with as many bytes as both ranges have. The ranges do not overlap.
+/// Calls `combine` with the bytes of both ranges, up to the shorter length. The ranges do not overlap.
 #[inline(always)]
 pub(crate) fn combine_bytes(earlier: RawBytes, later: RawBuffer, combine: impl FnOnce(&[u8], &mut [u8])) {
     let len = earlier.len().min(later.len());
-    // SAFETY: whoever made the ranges has promised that nobody writes `earlier`, and nobody uses `later`, until the operation has ended that
-    // they are lent to, which is when this call returns.
+    // SAFETY: the makers of the ranges have promised that nothing writes `earlier`, and nothing else accesses `later`, until the operation
+    // that has them ends, which is when this call returns.
     let (earlier, later) = unsafe {
         (
             std::slice::from_raw_parts(earlier.at().as_ptr(), len),
@@ -122,7 +124,7 @@ pub(crate) fn combine_bytes(earlier: RawBytes, later: RawBuffer, combine: impl F
     combine(earlier, later);
 }
 
-/// Calls `combine` with the packed bytes of the elements. Both are of the same number and type, and do not overlap.
+/// Calls `combine` with the packed bytes of the elements, of the same number and type on both sides, and not overlapping.
 pub(crate) fn with_packed(
     earlier: &SendData,
     later: &RecvData,
@@ -139,7 +141,7 @@ pub(crate) fn with_packed(
     Ok(())
 }
 
-/// Like [`with_packed`], with elements of a Rust type.
+/// Like [`with_packed`], for elements of a Rust type.
 pub(crate) fn with_elements<T: NoUninit + AnyBitPattern>(
     earlier: &SendData,
     later: &RecvData,
@@ -152,7 +154,7 @@ pub(crate) fn with_elements<T: NoUninit + AnyBitPattern>(
         && size_of::<T>() > 0
     {
         let count = from.len().min(to.len()) / size_of::<T>();
-        // SAFETY: as in `with_packed`; both are aligned (just asked), and any bytes are elements (`AnyBitPattern`).
+        // SAFETY: as in `with_packed`; both are aligned (just checked), and any bytes are valid elements (`AnyBitPattern`).
         let (from, to) = unsafe {
             (
                 std::slice::from_raw_parts(from.at().as_ptr().cast::<T>(), count),

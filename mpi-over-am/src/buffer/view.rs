@@ -1,4 +1,4 @@
-//! Elements that a datatype picks from a slice: columns, subarrays, fields, in safe Rust.
+//! Elements that a datatype selects in a slice, such as columns, subarrays and fields, in safe Rust.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
@@ -6,7 +6,7 @@ use super::{Buffer, BufferMut, Incoming, Outgoing, RecvData, SendData, check_ins
 use crate::error::Result;
 use mpi_datatype::Datatype;
 
-/// Elements of a datatype in a slice, to be sent from where they lie.
+/// Elements of a datatype in a slice, for sending.
 ///
 /// ```
 /// # use mpi_over_am::{Environment, View, datatype::{Datatype, Predefined}};
@@ -40,7 +40,7 @@ impl<'a, T: NoUninit> View<'a, T> {
     /// `count` elements of `datatype`, with displacements counted in bytes from the start of `memory`.
     ///
     /// # Errors
-    /// [`Error::Outside`](crate::Error::Outside): elements that lie outside of `memory`.
+    /// [`Error::Outside`](crate::Error::Outside): an element is not inside `memory`.
     pub fn new(memory: &'a [T], count: u64, datatype: &'a Datatype) -> Result<Self> {
         check_inside(size_of_val(memory), count, datatype)?;
         Ok(Self { memory, count, datatype })
@@ -51,7 +51,7 @@ impl<'a, T: AnyBitPattern> ViewMut<'a, T> {
     /// `count` elements of `datatype`, with displacements counted in bytes from the start of `memory`.
     ///
     /// # Errors
-    /// [`Error::Outside`](crate::Error::Outside): elements that lie outside of `memory`.
+    /// [`Error::Outside`](crate::Error::Outside): an element is not inside `memory`.
     pub fn new(memory: &'a mut [T], count: u64, datatype: &'a Datatype) -> Result<Self> {
         check_inside(size_of_val(memory), count, datatype)?;
         Ok(Self { memory, count, datatype })
@@ -60,8 +60,8 @@ impl<'a, T: AnyBitPattern> ViewMut<'a, T> {
 
 impl<T: NoUninit> Buffer for View<'_, T> {
     fn outgoing(&self) -> Result<Outgoing<'_>> {
-        // SAFETY: all bytes of the elements lie inside of `memory` (`new`), which is borrowed for longer than this value;
-        // `NoUninit` says that they are initialised. So the promise holds as long as the borrow of this value.
+        // SAFETY: all bytes of the elements lie inside `memory` (`new`), which is borrowed for longer than this value; `NoUninit` means
+        // that they are initialised. So the promise holds for the borrow of this value.
         Ok(unsafe {
             Outgoing::of_data(SendData::new(self.memory.as_ptr().cast(), self.count, self.datatype))
         })
@@ -70,7 +70,8 @@ impl<T: NoUninit> Buffer for View<'_, T> {
 
 impl<T: AnyBitPattern> BufferMut for ViewMut<'_, T> {
     fn incoming(&mut self) -> Result<Incoming<'_>> {
-        // SAFETY: as for `View`; the borrow is exclusive, and `AnyBitPattern` says that whatever bytes come make valid values.
+        // SAFETY: all bytes of the elements lie inside `memory` (`new`), which is exclusively borrowed for longer than this value;
+        // `AnyBitPattern` means that any received bytes are valid values.
         Ok(unsafe {
             Incoming::of_data(RecvData::new(self.memory.as_mut_ptr().cast(), self.count, self.datatype))
         })

@@ -1,4 +1,4 @@
-//! The memory of windows: provided by the program, or mapped from peers.
+//! The memory of windows: supplied by the program, or mapped from peers.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ impl WindowMemory {
     /// `len` bytes at `at`, which may be null for none.
     ///
     /// # Safety
-    /// The bytes are initialised, readable and writable, and the program reaches them in no other way than MPI's rules for
-    /// windows allow (MPI 5.0 section 12.7), until the window is freed or the memory detached; until then they stay alive.
+    /// The bytes are initialised, readable and writable, live, and accessed by the program only as MPI's rules for windows allow (MPI 5.0
+    /// section 12.7), until the window is freed or the memory is detached.
     #[must_use]
     pub unsafe fn from_raw(at: *mut u8, len: usize) -> Self {
         #[derive(Debug)]
@@ -30,7 +30,7 @@ impl WindowMemory {
             unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
         }
         match NonNull::new(at) {
-            // SAFETY: the caller's promise; the owner takes nothing back, so the program frees its memory itself.
+            // SAFETY: the caller's promise; the owner never frees the memory, which belongs to the program.
             Some(at) if len > 0 => Self(unsafe { JobBuffer::new(at, len, Arc::new(TheProgram)) }),
             _ => Self(JobBuffer::zeroed(0)),
         }
@@ -45,7 +45,7 @@ impl LentMemory {
     /// `len` bytes at `at`, which may be null for none.
     ///
     /// # Safety
-    /// The bytes are writable, and nobody else reads or writes them, until the buffer is detached.
+    /// The bytes are writable, and nothing else reads or writes them, until the buffer is detached.
     #[must_use]
     pub unsafe fn from_raw(at: *mut u8, len: usize) -> Self {
         // SAFETY: the caller's promise.
@@ -59,7 +59,7 @@ impl From<Vec<u8>> for WindowMemory {
     }
 }
 
-/// [`Context::start_raw`] of a put, for ranges, whose constructors have made the promise that it requires.
+/// [`Context::start_raw`] for a put from a range, whose maker has given the promise that it requires.
 ///
 /// # Errors
 /// Those of [`Context::start_raw`].
@@ -70,12 +70,12 @@ pub(crate) fn put<F: Fabric, H: HandlerSet>(
     options: PutOptions,
     request: u64,
 ) -> Result<Outcome> {
-    // SAFETY: whoever made `bytes` has promised that they stay readable and unwritten until the operation has ended: until this
+    // SAFETY: the maker of `bytes` has promised that they stay readable and unwritten until the operation has ended: until this
     // returns Done or an error, or the request is reported.
     unsafe { context.start_raw(Put { to, options }, bytes, Some(request)) }
 }
 
-/// [`Context::start_raw`] of a get, for ranges, whose constructors have made the promise that it requires.
+/// [`Context::start_raw`] for a get into a range, whose maker has given the promise that it requires.
 ///
 /// # Errors
 /// Those of [`Context::start_raw`].
@@ -85,13 +85,13 @@ pub(crate) fn get<F: Fabric, H: HandlerSet>(
     to: RawBuffer,
     request: u64,
 ) -> Result<Outcome> {
-    // SAFETY: whoever made `to` has promised that it stays writable and nobody else's until the operation has ended: until
-    // this returns Done or an error, or the request is reported.
+    // SAFETY: the maker of `to` has promised that it stays writable, and that nothing else accesses it, until the operation has ended:
+    // until this returns Done or an error, or the request is reported.
     unsafe { context.start_raw(Get { from, options: GetOptions::default() }, to, Some(request)) }
 }
 
-/// Calls `call` with the elements whose bytes `range` holds: `count` of a datatype, where `low` is the displacement of the first byte.
-/// `call` keeps no copy of them.
+/// Calls `call` with the elements in `range`: `count` of a datatype, where `low` is the displacement of the first byte. `call` must not
+/// keep them.
 #[inline(always)]
 pub(crate) fn with_mapped_elements<R>(
     range: &MappedRange<'_>,
@@ -99,17 +99,17 @@ pub(crate) fn with_mapped_elements<R>(
     (count, datatype): (u64, &Datatype),
     call: impl FnOnce(&RecvData) -> R,
 ) -> R {
-    // SAFETY: the rule of this function: the value made from it ends with `call`, so before the call that the range was lent to.
+    // SAFETY: the value made from it ends with `call`, before the call to which the range was lent (see this function's doc).
     let memory = unsafe { range.to_raw() };
-    // The caller has made `low..low + range.len()` the span of the elements.
+    // The caller has chosen `low..low + range.len()` as the span of the elements.
     #[expect(clippy::cast_possible_truncation, reason = "both are 64 bits wide")]
     let at = memory.at().as_ptr().wrapping_offset((low as isize).wrapping_neg());
-    // SAFETY: all bytes of the elements lie inside the range, which is writable as long as it is lent; what other tasks do with it
-    // meanwhile is theirs to order (MPI 5.0 section 12.7).
+    // SAFETY: all bytes of the elements lie inside the range, which is writable while it is lent; the program orders accesses by other
+    // tasks (MPI 5.0 section 12.7).
     call(&unsafe { RecvData::new(at, count, datatype) })
 }
 
-/// Copies bytes to a peer's memory that this task has mapped, if its region was found before; returns whether.
+/// Copies bytes to mapped memory of a peer, if its region was found before; returns whether it did.
 #[inline(always)]
 pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
@@ -117,7 +117,7 @@ pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
     bytes: RawBytes,
 ) -> bool {
     let copied = context.try_with_mapped(to, bytes.len() as u64, |range| {
-        // SAFETY: the copy of the range ends with the closure, so before the call that it was lent to.
+        // SAFETY: the copy of the range ends with the closure, before the call to which it was lent.
         bytes.copy_to_buffer(unsafe { range.to_raw() });
     });
     copied.is_some()
@@ -131,7 +131,7 @@ pub(crate) fn get_mapped<F: Fabric, H: HandlerSet>(
     to: RawBuffer,
 ) -> bool {
     let copied = context.try_with_mapped(from, to.len() as u64, |range| {
-        // SAFETY: the copy of the range ends with the closure, so before the call that it was lent to.
+        // SAFETY: the copy of the range ends with the closure, before the call to which it was lent.
         unsafe { range.to_raw() }.as_bytes().copy_to_buffer(to);
     });
     copied.is_some()

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 
 /// A program's operation on `count` elements of a type, like `MPI_User_function`: it replaces each later element by the result of both.
 ///
-/// Displacements are counted from the pointers. The elements at the first one may be read, those at the second one read and written; nothing
-/// else uses them during the call.
+/// Displacements are relative to the pointers. The elements at the first pointer may be read, those at the second one read and written;
+/// nothing else accesses them during the call.
 pub type UserFunction = dyn Fn(*const u8, *mut u8, u64, &Datatype) + Send + Sync;
 
 /// An operation on elements of datatypes (`MPI_Op`). Cloning is cheap, and gives the same operation.
@@ -29,7 +29,7 @@ enum Repr {
         is_commutative: bool,
     },
     Typed(Arc<dyn Combine + Send + Sync>),
-    /// It is given beside.
+    /// Passed separately.
     Beside,
 }
 
@@ -43,7 +43,7 @@ impl Op {
         Self(Repr::Predefined(op))
     }
 
-    /// A program's operation (`MPI_Op_create`), which must be associative. If it is not commutative, ranks are combined in their order.
+    /// A program's operation (`MPI_Op_create`), which must be associative. If it is not commutative, ranks are combined in order.
     #[must_use]
     pub fn user(function: Arc<UserFunction>, is_commutative: bool) -> Self {
         Self(Repr::User { function, is_commutative })
@@ -78,7 +78,7 @@ impl Op {
         }
     }
 
-    /// Refuses a type for which the operation is not defined.
+    /// Checks that the operation is defined for a type.
     ///
     /// # Errors
     /// [`Error::Undefined`].
@@ -95,7 +95,7 @@ impl Op {
     /// do not overlap.
     ///
     /// # Errors
-    /// [`Error::Undefined`]; [`Error::Count`]: not the same number.
+    /// [`Error::Undefined`]; [`Error::Count`]: the numbers differ.
     pub fn reduce(&self, earlier: &SendData, later: &RecvData) -> Result<()> {
         if earlier.count() != later.count() {
             let [given, expected] =
@@ -105,16 +105,13 @@ impl Op {
         self.combine(earlier, later)
     }
 
-    /// Like [`reduce`](Self::reduce), for the bytes of packed elements of a predefined type, and of MPI's own operations.
+    /// Like [`reduce`](Self::reduce), for packed elements of a predefined type and predefined operations.
     ///
     /// # Errors
     /// [`Error::Undefined`].
     pub fn reduce_packed(&self, earlier: &[u8], later: &mut [u8], datatype: &Datatype) -> Result<()> {
         let (Repr::Predefined(op), Some(basic)) = (&self.0, datatype.basic()) else {
-            return Err(Error::Undefined {
-                op: "an operation of the program's own",
-                datatype: "packed elements",
-            });
+            return Err(Error::Undefined { op: "a user-defined operation", datatype: "packed elements" });
         };
         let combine = combine_of(*op, basic).ok_or_else(|| undefined(*op, basic.name()))?;
         combine(earlier, later);
@@ -233,7 +230,7 @@ mod tests {
         result
     }
 
-    /// The table of MPI 5.0 section 6.9.2, and MINLOC's and MAXLOC's of section 6.9.4.
+    /// The table of MPI 5.0 section 6.9.2, with MINLOC and MAXLOC of section 6.9.4.
     fn is_defined(op: PredefinedOp, datatype: Predefined) -> bool {
         use PredefinedOp as P;
         let kind = if datatype == Predefined::Char { Kind::Signed } else { datatype.kind() };

@@ -1,8 +1,7 @@
 //! Operations of reductions on two values (MPI 5.0 section 6.9).
 //!
-//! For the typed calls the predefined operations are types; which of them an element type can do is known when the program is
-//! compiled. An [`Op`] is the same for elements of a [`Datatype`](mpi_datatype::Datatype): whether it is defined for them is
-//! found out by the call.
+//! For typed calls the predefined operations are types, and the compiler checks that an element type supports them. An [`Op`] is an
+//! operation on elements of a [`Datatype`](mpi_datatype::Datatype); each call checks that it is defined for them.
 
 mod erased;
 
@@ -13,7 +12,7 @@ pub use mpi_datatype::op::PredefinedOp;
 
 /// An associative operation on elements of type `T`.
 pub trait Operation<T> {
-    /// Whether the operands may be swapped. If not, ranks are combined in their order.
+    /// Whether the operands may be swapped. If not, ranks are combined in order.
     fn is_commutative(&self) -> bool {
         true
     }
@@ -67,7 +66,7 @@ pub struct LogicalOr;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogicalXor;
 
-/// An operation of the program's own (`MPI_Op_create`). Made by [`from_fn`] or [`from_ordered_fn`].
+/// A user-defined operation (`MPI_Op_create`), made by [`from_fn`] or [`from_ordered_fn`].
 #[derive(Clone, Copy, Debug)]
 pub struct Function<F> {
     function: F,
@@ -79,7 +78,7 @@ pub fn from_fn<T, F: Fn(&T, &T) -> T>(function: F) -> Function<F> {
     Function { function, is_commutative: true }
 }
 
-/// An operation from a function of an earlier and a later value that is not commutative.
+/// An operation from a non-commutative function of an earlier and a later value.
 pub fn from_ordered_fn<T, F: Fn(&T, &T) -> T>(function: F) -> Function<F> {
     Function { function, is_commutative: false }
 }

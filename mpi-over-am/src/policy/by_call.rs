@@ -1,7 +1,7 @@
-//! The lock of a layer above, taken in each of its calls: for the C interface.
+//! A lock that a layer above takes in each of its calls: for the C interface.
 //!
-//! One instance of the engine serves both kinds of programs: whether there are several threads is a flag, set when MPI starts and tested at
-//! the beginning of each call ([`Call::enter`]).
+//! One instance of the engine serves programs with one and with several threads: a flag, set when MPI starts, is tested at the beginning of
+//! each call ([`Call::enter`]).
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ use am_core::turns::{Turn, Turns};
 
 use super::{LockPolicy, StateCell};
 
-/// If there are several threads, a layer above takes one lock of the process in each of its calls ([`Call`]), and each wait gives it up for
+/// If there are several threads, a layer above takes the process's lock in each of its calls ([`Call`]), and each wait releases it for
 /// threads that want it. A process has one environment of this kind at a time. Its objects are neither `Send` nor `Sync`: the layer above
 /// promises that one thread at a time uses them.
 #[derive(Debug)]
@@ -26,41 +26,41 @@ pub struct ByCall;
 static LOCK: Turns<()> = Turns::new(());
 /// Additional work at the beginning and end of a call: [`LOCKS`], [`REPORTS`], [`RECORDS`], or none.
 static EXTRAS: AtomicU8 = AtomicU8::new(0);
-/// There are several threads: a call takes the lock.
+/// There are several threads: each call takes the lock.
 const LOCKS: u8 = 1;
-/// The layer above is notified of the end of each call.
+/// The layer above is notified at the end of each call.
 const REPORTS: u8 = 2;
-/// The recorder of the process gets the calls.
+/// Calls are passed to the recorder of the process.
 const RECORDS: u8 = 4;
-/// The function to call at the end of a call.
+/// The function that runs at the end of a call.
 static AT_END: Mutex<Option<fn()>> = Mutex::new(None);
-/// Ends the sleep of a thread that waits with the lock.
+/// Wakes a thread that waits with the lock.
 static WAKER: Mutex<Option<Waker>> = Mutex::new(None);
 
 thread_local! {
-    /// Without a destructor, which each access would have to check: the end of the outermost call ends the turn.
+    /// Without a destructor, which each access would have to check: the turn ends with the outermost call.
     static MINE: Mine = const { Mine { turn: Cell::new(None), calls: Cell::new(0) } };
 }
 
-/// What a thread knows of its turn.
+/// The turn of a thread.
 struct Mine {
     turn: Cell<Option<ManuallyDrop<Turn<'static, ()>>>>,
-    /// Number of the thread's nested calls in this turn: a callback of the program may make calls.
+    /// Number of nested calls of the thread in this turn: a callback of the program may make calls.
     calls: Cell<u32>,
 }
 
-/// A call of the layer above: the right to use what one thread at a time may use. It ends when this is dropped.
+/// A call of the layer above, until it is dropped: its thread may use data for one thread at a time.
 #[derive(Debug)]
 pub struct Call {
     extras: u8,
 }
 
 impl Call {
-    /// Begins a call of `function`. Waits until no other thread is in one, if there are several.
+    /// Begins a call of `function`. If there are several threads, waits until no other is in a call.
     #[inline(always)]
     #[must_use]
     pub fn enter(function: &str) -> Self {
-        // Relaxed: the lock is set before there is a second thread; the notification may change at any time.
+        // Relaxed: the lock is enabled before a second thread exists; the notification may change at any time.
         let extras = EXTRAS.load(Ordering::Relaxed);
         if extras != 0 {
             begin(extras, function);
@@ -109,7 +109,7 @@ fn end(extras: u8) {
     }
 }
 
-/// Ends a call that has the lock; returns whether it was inside another one.
+/// Ends a call that has the lock; returns whether it was nested.
 fn end_locked() -> bool {
     MINE.with(|mine| {
         let calls = mine.calls.get() - 1;
@@ -141,8 +141,8 @@ impl ByCall {
         set(LOCKS, is_locking);
     }
 
-    /// Runs the program's code in a call of the layer above (a callback). Other threads may make calls meanwhile, and so may the code
-    /// itself: the caller must not have borrowed anything that another call needs.
+    /// Runs code of the program (a callback) in a call of the layer above. Other threads and the code itself may make calls meanwhile, so
+    /// the caller must not have borrowed anything that another call needs.
     #[inline]
     pub fn outside<R>(code: impl FnOnce() -> R) -> R {
         if !Self::takes_turns() {
@@ -155,12 +155,12 @@ impl ByCall {
         code()
     }
 
-    /// Has calls told to the recorder of this process, if it has one by now.
+    /// Passes calls to the recorder of this process, if it has one now.
     pub(crate) fn look_at_recorder() {
         set(RECORDS, record::is_on());
     }
 
-    /// Sets the function that each call that begins from now on calls at its end, when the thread is outside all calls and has no lock;
+    /// Sets the function that runs at the end of each call that begins from now on, when the thread is outside all calls and has no lock;
     /// `None`: no function. It may make calls.
     pub fn at_end_of_calls(told: Option<fn()>) {
         *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = told;
