@@ -15,7 +15,7 @@ use crate::status::Status;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// The message that a receive from `source` with `tag` would take now, if there is one (`MPI_Iprobe`). Makes progress.
+    /// The message that a receive from `source` with `tag` would match now, if there is one (`MPI_Iprobe`). Makes progress.
     ///
     /// # Errors
     /// An unknown rank, a tag out of range, an error of progress.
@@ -29,7 +29,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         state.look(|state| Ok(look(state, &pattern)))
     }
 
-    /// Waits for a message that a receive from `source` with `tag` would take (`MPI_Probe`).
+    /// Waits for a message that a receive from `source` with `tag` would match (`MPI_Probe`).
     ///
     /// # Errors
     /// Those of [`iprobe`](Self::iprobe).
@@ -45,7 +45,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             found = context.handlers_mut().early.peek_match(&pattern).map(status_of);
             found.is_some()
         })?;
-        Ok(found.expect("the wait ended because something was found"))
+        Ok(found.expect("the wait has found one"))
     }
 }
 

@@ -35,7 +35,7 @@ impl std::fmt::Debug for Running {
 }
 
 impl ProgressThread {
-    /// Starts the thread, if it does not run.
+    /// Starts the thread, if it is not running.
     ///
     /// # Errors
     /// It cannot be started.
@@ -58,7 +58,7 @@ impl ProgressThread {
         Ok(())
     }
 
-    /// Whether the thread runs.
+    /// Whether the thread is running.
     pub(crate) fn is_on(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
@@ -67,13 +67,13 @@ impl ProgressThread {
     pub(crate) fn stop(&self) {
         let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Running { is_on, waker, thread }) = running else { return };
-        // Release, with the thread's Acquire: the thread sees what was done before.
+        // Release, with the thread's Acquire: the thread sees earlier stores.
         is_on.store(false, Ordering::Release);
         while !thread.is_finished() {
             waker();
             std::thread::sleep(RING_AGAIN);
         }
-        // It panics if a handler does, which was printed on standard error.
+        // The thread panics if a handler does, which was printed to the standard error.
         let _ = thread.join();
     }
 }
@@ -84,12 +84,12 @@ impl Drop for ProgressThread {
     }
 }
 
-/// Makes progress, asleep most of the time, until it is told to stop or meets an error.
+/// Makes progress, asleep most of the time, until it has to stop or meets an error.
 fn serve<F: Fabric>(shared: &Shared<F>, is_on: &AtomicBool) {
     let Ok(mut turn) = Turn::<F, Threads>::enter(shared) else { return };
     while is_on.load(Ordering::Acquire) {
         let served = turn.take_in().and_then(|()| {
-            // A thread that wants its turn rings until it gets it. A spin would take the processor from the computing program.
+            // A thread that wants its turn rings until it gets it. Spinning would take the processor from the computing program.
             if shared.is_wanted() { Ok(()) } else { Ok(turn.context.rest(&mut { NO_SPIN })?) }
         });
         if let Err(error) = served {

@@ -1,4 +1,4 @@
-//! The common properties of communicators, windows, sessions and, in the layer above, datatypes: a number in the layer above, a name,
+//! Properties that communicators, windows, sessions and, in the layer above, datatypes have in common: a number in the layer above, a name,
 //! hints, an error handler, attributes.
 
 use crate::attribute::{Attributes, Keyval, ObjectKind};
@@ -10,11 +10,11 @@ use crate::policy::{Field, LockPolicy};
 /// Maximum length of an object's name in bytes (`MPI_MAX_OBJECT_NAME`, less C's final zero).
 pub const NAME_BYTES_MAX: usize = 127;
 
-/// The properties of one object. Each is borrowed only for a moment: callbacks of attributes run while none is.
+/// The properties of an object. Each is borrowed only for a moment, and none while a callback runs.
 #[derive(Debug)]
 pub struct Properties<L: LockPolicy> {
     kind: ObjectKind,
-    /// The object's number in the layer above; 0 at first.
+    /// The object's number in the layer above; 0 until set.
     pub(crate) handle: L::Field<u64>,
     name: L::Field<String>,
     pub(crate) info: L::Field<Info>,
@@ -23,7 +23,7 @@ pub struct Properties<L: LockPolicy> {
 }
 
 impl<L: LockPolicy> Properties<L> {
-    /// Those of a new object.
+    /// The properties of a new object.
     #[must_use]
     pub fn new(kind: ObjectKind, info: Info, error_handler: ErrorHandler) -> Self {
         Self {
@@ -41,14 +41,14 @@ impl<L: LockPolicy> Properties<L> {
         self.handle.set(handle);
     }
 
-    /// With these attributes, for an object that is being made.
+    /// Sets the attributes, for an object that is being made.
     #[must_use]
     pub fn with_attributes(self, attributes: Attributes) -> Self {
         self.attributes.set(attributes);
         self
     }
 
-    /// The name; empty at first.
+    /// The name; empty until set.
     #[must_use]
     pub fn name(&self) -> String {
         self.name.get()
@@ -69,10 +69,10 @@ impl<L: LockPolicy> Properties<L> {
         self.attributes.with(|attributes| attributes.get(self.kind, keyval))
     }
 
-    /// Gives an attribute a value; the delete callback runs for an older one.
+    /// Sets an attribute; the delete callback runs for an older value.
     ///
     /// # Errors
-    /// A keyval that was freed, or is for another kind of object; the callback's own, and then nothing has changed.
+    /// A keyval that was freed, or is for another kind of object; the error of the callback, after which nothing has changed.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
         let older = self.attributes.with(|attributes| attributes.deletion(keyval));
         older.map_or(Ok(()), |older| older.run(self.handle.get()))?;
@@ -82,7 +82,7 @@ impl<L: LockPolicy> Properties<L> {
     /// Deletes an attribute, after its callback.
     ///
     /// # Errors
-    /// There is no such attribute; the callback's own, and then it stays.
+    /// There is no such attribute; the error of the callback, after which the attribute stays.
     pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
         let deletion = self.attributes.with(|attributes| attributes.deletion(keyval)).ok_or_else(|| {
             let what = "the object has no attribute with this keyval";
@@ -94,16 +94,16 @@ impl<L: LockPolicy> Properties<L> {
         Ok(())
     }
 
-    /// The keys of its attributes, the last one first: the order in which all are deleted (MPI 5.0 section 11.2.3).
+    /// The keys of its attributes, last one set first: the order of deletion (MPI 5.0 section 11.2.3).
     #[must_use]
     pub fn keyvals(&self) -> Vec<Keyval> {
         self.attributes.with(|attributes| attributes.keyvals())
     }
 
-    /// Deletes all attributes, the last one first.
+    /// Deletes all attributes, last one set first.
     ///
     /// # Errors
-    /// The first error of a callback, which does not keep the others from going.
+    /// The first error of a callback; the other attributes are still deleted.
     pub fn delete_attributes(&self) -> Result<()> {
         let mut result = Ok(());
         for keyval in self.keyvals() {
@@ -114,10 +114,10 @@ impl<L: LockPolicy> Properties<L> {
         result
     }
 
-    /// The attributes for a duplicate, as the copy callbacks say.
+    /// The attributes for a duplicate, from the copy callbacks.
     ///
     /// # Errors
-    /// A callback's own.
+    /// The error of a callback.
     pub fn attributes_for_duplicate(&self) -> Result<Attributes> {
         self.attributes.get().duplicate(self.handle.get())
     }

@@ -1,6 +1,6 @@
-//! Ranks: who takes part in a communicator.
+//! Ranks of a communicator.
 
-/// The sender whose message a receive or a probe takes (MPI 4.1 section 3.2.4).
+/// The sender that a receive or a probe names (MPI 4.1 section 3.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// From this rank of the communicator.
@@ -9,14 +9,14 @@ pub enum Source {
     Any,
 }
 
-/// The source in a status that belongs to no message.
+/// The source in a status without a message.
 pub const ANY_SOURCE: u32 = u32::MAX - 1;
 
 /// No rank (`MPI_PROC_NULL`, MPI 5.0 section 3.10): a message to it is dropped, and one from it is empty and complete at once. Typed calls
-/// take `None` for it, as [`Shift`](crate::topology::Shift) says at the edge of a grid; a [`Status`](crate::Status) has this number.
+/// take `None` for it, which [`Shift`](crate::topology::Shift) returns at the edge of a grid; a [`Status`](crate::Status) has this number.
 pub const PROC_NULL: u32 = u32::MAX;
 
-/// In collectives of an inter-communicator: this task is the root (`MPI_ROOT`). The others of its side pass [`PROC_NULL`].
+/// In collectives of an inter-communicator: this task is the root (`MPI_ROOT`). The other tasks of its side pass [`PROC_NULL`].
 pub const ROOT: u32 = u32::MAX - 2;
 
 impl From<u32> for Source {
@@ -35,7 +35,7 @@ impl From<Option<u32>> for Source {
     }
 }
 
-/// The rank that a message goes to; `None` is [`PROC_NULL`].
+/// The receiver's rank of a message; `None` is [`PROC_NULL`].
 #[inline(always)]
 pub(crate) fn rank_or_null(rank: impl Into<Option<u32>>) -> u32 {
     rank.into().unwrap_or(PROC_NULL)

@@ -1,4 +1,4 @@
-//! Receives that wait: into memory of the caller, and into memory of their own.
+//! Blocking receives: into memory of the caller, and into new memory.
 
 use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
@@ -16,8 +16,8 @@ use crate::status::Status;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Receives a message from `source` with `tag` into `buffer` (`MPI_Recv`). The message may be shorter than the buffer; the
-    /// status tells its length. `None` as `source` is [`PROC_NULL`], whose message is empty.
+    /// Receives a message from `source` with `tag` into `buffer` (`MPI_Recv`). The message may be shorter than the buffer; the status has
+    /// its length. `None` as `source` is [`PROC_NULL`], whose message is empty.
     ///
     /// # Errors
     /// A message longer than the buffer, which then holds its beginning; an unknown rank, a tag out of range, a dead sender.
@@ -42,8 +42,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// Like [`recv`](Self::recv), of bytes, for the C interface: the shortest way where the threads of the task take no turns. `None` where
-    /// `recv_data` takes another way, or finds an error: nothing has happened then.
+    /// The short path of [`recv`](Self::recv) for bytes, for the C interface, if the threads of the task take no turns. `None`: nothing has
+    /// happened, and `recv_data` has to be called.
     #[inline(always)]
     pub fn try_recv_bytes(
         &self,
@@ -56,7 +56,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Some(blocking::receive_in_one_turn(&mut state, self.source_task(source), pattern, buffer))
     }
 
-    /// The one task that a message from `source` comes from, if that is known.
+    /// The only task that can send a message from `source`, if it is known.
     #[inline(always)]
     pub(crate) fn source_task(&self, source: Source) -> Option<TaskId> {
         match source {
@@ -80,7 +80,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`recv`](Self::recv); a message that does not end with a value is [`Error::Truncated`].
+    /// Those of [`recv`](Self::recv); [`Error::Truncated`] for a message that ends within a value.
     pub fn recv_vec<T: Equivalence + Default>(
         &self,
         source: impl Into<Source>,
@@ -99,8 +99,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Receives a message of one value.
     ///
     /// # Errors
-    /// Those of [`recv`](Self::recv); [`Error::Count`]: a message that is shorter than a value. From [`PROC_NULL`] the value is the
-    /// default.
+    /// Those of [`recv`](Self::recv); [`Error::Count`]: the message is shorter than a value.
     pub fn recv_value<T: Equivalence + Default>(
         &self,
         source: impl Into<Source>,

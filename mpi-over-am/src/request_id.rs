@@ -2,7 +2,7 @@
 
 use crate::status::Status;
 
-/// Names an operation that is under way. Valid in the environment that returned it, until the operation has been waited for.
+/// Names an operation under way. Valid in the environment that returned it, until a wait has ended the operation.
 ///
 /// ```text
 /// bits  0..24   slot
@@ -21,7 +21,7 @@ pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
 const GENERATION: u32 = 1 << SLOT_BITS;
 /// The bit of [`LIVE`] in a generation.
 pub(crate) const LIVE_BIT: u8 = (LIVE >> SLOT_BITS) as u8;
-/// Slots that are reserved for operations that the library starts itself.
+/// Slots reserved for operations that the library starts itself.
 pub(crate) const SLOTS_KEPT: usize = 1 << 16;
 
 impl RequestId {
@@ -32,13 +32,13 @@ impl RequestId {
     /// Every receive from [`PROC_NULL`](crate::PROC_NULL), which ends in its call. See [`ENDED_SEND`](Self::ENDED_SEND).
     pub const RECEIVED_FROM_NOBODY: Self = Self(LIVE | 3);
     pub(crate) const RESERVED: u32 = 4;
-    /// The greatest number of operations that a program can have under way.
+    /// Maximum number of operations that a program can have under way.
     pub(crate) const MAX: i64 = (SLOTS_MAX - SLOTS_KEPT) as i64;
 
     /// The request of a C handle. A number that names no request is found invalid at its use.
     #[inline(always)]
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "what is cut is compared before")]
+    #[expect(clippy::cast_possible_truncation, reason = "the cut bits were compared")]
     pub const fn from_handle(handle: usize) -> Self {
         if handle >> LIVE.trailing_zeros() == 1 { Self(handle as u32) } else { Self(0) }
     }
@@ -50,15 +50,15 @@ impl RequestId {
         self.0 as usize
     }
 
-    /// The number by which am-core knows the request.
+    /// The number of the request in am-core.
     #[inline(always)]
     pub(crate) fn number(self) -> u64 {
         u64::from(self.0)
     }
 
-    /// The request that am-core knows by this number.
+    /// The request with this number in am-core.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "am-core gives back what it got")]
+    #[expect(clippy::cast_possible_truncation, reason = "am-core returns the number it got")]
     pub(crate) fn from_number(number: u64) -> Self {
         Self(number as u32)
     }
@@ -73,7 +73,7 @@ impl RequestId {
         self.0 & (GENERATION - 1)
     }
 
-    /// With the bit of [`LIVE`].
+    /// The generation, with the bit of [`LIVE`].
     #[inline(always)]
     pub(crate) const fn generation(self) -> u8 {
         (self.0 >> SLOT_BITS) as u8
@@ -95,14 +95,14 @@ impl RequestId {
     }
 }
 
-/// What a layer above may find out about a request.
+/// Properties of a request, for layers above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestFacts {
-    /// A wait does not free the request, which can be started again.
+    /// A wait does not free the request, and it can be started again.
     pub is_persistent: bool,
     /// The program carries the operation out (`MPI_Grequest_start`).
     pub is_generalized: bool,
-    /// A context id of the communicator that the operation belongs to; `None` if it belongs to none.
+    /// A context id of the operation's communicator; `None` if it has none.
     pub context_id: Option<u32>,
 }

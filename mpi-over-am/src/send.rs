@@ -16,8 +16,8 @@ use crate::request::to_nobody;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Sends `data` to rank `dest` in standard mode (`MPI_Send`). Returns when `data` may be changed again, which for long
-    /// messages means that the receive has started. `None` as `dest` is [`PROC_NULL`](crate::PROC_NULL).
+    /// Sends `data` to rank `dest` in standard mode (`MPI_Send`). Returns when `data` may be changed; for long messages, the receive has
+    /// then started. `None` as `dest` is [`PROC_NULL`](crate::PROC_NULL).
     ///
     /// ```
     /// # fn f(world: &mpi_over_am::Communicator) -> mpi_over_am::Result<()> {
@@ -44,7 +44,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.send_in_mode(Mode::Synchronous, data, dest, tag)
     }
 
-    /// Sends in ready mode (`MPI_Rsend`): the receive has been posted. If it has not, the message is lost, and both sides get
+    /// Sends in ready mode (`MPI_Rsend`): the receive must be posted. If it is not, the message is lost, and both sides get
     /// [`Error::NotReady`](crate::Error::NotReady): the receiver when it receives, this task with one of its next calls.
     ///
     /// # Errors
@@ -54,10 +54,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Sends in buffered mode (`MPI_Bsend`): copies the message into the buffer attached by
-    /// [`Environment::attach_buffer`](crate::Environment::attach_buffer), and returns whatever the receiver does.
+    /// [`Environment::attach_buffer`](crate::Environment::attach_buffer), and returns independently of the receiver.
     ///
     /// # Errors
-    /// No buffer, or none with room for the message and [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES); as for
+    /// No buffer, or too little free memory in it for the message and [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES); those of
     /// [`send`](Self::send).
     pub fn bsend<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Option<u32>>, tag: i32) -> Result<()> {
         self.send_in_mode(Mode::Buffered, data, dest, tag)
@@ -66,13 +66,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Gives the library memory for this communicator's buffered sends (`MPI_Comm_attach_buffer`).
     ///
     /// # Errors
-    /// [`Error::BufferAttached`](crate::Error::BufferAttached): it has one already.
+    /// [`Error::BufferAttached`](crate::Error::BufferAttached): it already has one.
     pub fn attach_buffer(&self, memory: impl Into<SendBuffer>) -> Result<()> {
         let owner = self.buffer_owner()?;
         self.state()?.handlers().attached.attach(owner, memory.into())
     }
 
-    /// Waits until all messages have gone from this communicator's own buffer (`MPI_Comm_flush_buffer`).
+    /// Waits until all messages in this communicator's own buffer were sent (`MPI_Comm_flush_buffer`).
     ///
     /// # Errors
     /// The first error of the messages; an error of progress.
@@ -81,7 +81,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         flush(&mut self.state()?, owner)
     }
 
-    /// Waits until all messages have gone from this communicator's own buffer, and gives it back (`MPI_Comm_detach_buffer`);
+    /// Waits until all messages in this communicator's own buffer were sent, and returns the buffer (`MPI_Comm_detach_buffer`);
     /// `None` if it has none.
     ///
     /// # Errors
@@ -91,11 +91,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         detach(&mut self.state()?, owner)
     }
 
-    /// Whose buffer this communicator's own is, for [`Environment::attach_buffer_for`](crate::Environment::attach_buffer_for) and
-    /// its like.
+    /// The owner of this communicator's own buffer, for [`Environment::attach_buffer_for`](crate::Environment::attach_buffer_for) and
+    /// similar calls.
     ///
     /// # Errors
-    /// None for a communicator that has a rank.
+    /// Those of every call.
     pub fn buffer_owner(&self) -> Result<BufferOwner> {
         let pattern = self.pattern(Space::PointToPoint, Source::Any, Tag::Any)?;
         Ok(BufferOwner::Communicator(pattern.context_id().0))
@@ -104,7 +104,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Sends in any mode.
     ///
     /// # Errors
-    /// As the send of that mode.
+    /// Those of the send of that mode.
     #[inline(always)]
     pub fn send_in_mode<B: Buffer + ?Sized>(
         &self,
@@ -120,10 +120,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// Like [`send`](Self::send), of bytes, in any mode: for the C interface.
+    /// Sends bytes in any mode, for the C interface.
     ///
     /// # Errors
-    /// As the send of that mode.
+    /// Those of the send of that mode.
     #[inline(always)]
     pub fn send_bytes(&self, mode: Mode, bytes: &[u8], dest: u32, tag: i32) -> Result<()> {
         if mode == Mode::Standard && self.try_send(bytes, dest, tag) {
@@ -132,7 +132,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.send_bytes_slowly(mode, bytes, dest, tag)
     }
 
-    /// Sends bytes in standard mode if they go now, as one packet; whether they did. If not, nothing was sent, and any send finds out why.
+    /// Sends bytes in standard mode as one packet, if that is possible at once; returns whether it was. If not, nothing was sent, and
+    /// another call finds the reason.
     #[inline(always)]
     pub fn try_send(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
         let Some(route) = self.route_now(dest, tag) else { return false };
@@ -140,10 +141,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         protocol::try_send(&mut state, &route, bytes)
     }
 
-    /// Like [`send_bytes`](Self::send_bytes), for what does not go now.
+    /// The slow path of [`send_bytes`](Self::send_bytes).
     ///
     /// # Errors
-    /// As the send of that mode.
+    /// Those of the send of that mode.
     #[inline(never)]
     pub fn send_bytes_slowly(&self, mode: Mode, bytes: &[u8], dest: u32, tag: i32) -> Result<()> {
         let route = match self.route(Space::PointToPoint, dest, tag) {

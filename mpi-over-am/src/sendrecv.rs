@@ -11,8 +11,8 @@ use crate::status::Status;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Sends `data` to rank `dest` with `send_tag`, and receives a message from `source` with `recv_tag` into `buffer`, in
-    /// whatever order they go (`MPI_Sendrecv`): tasks that do this around a ring do not wait for each other in a circle.
+    /// Sends `data` to rank `dest` with `send_tag`, and receives a message from `source` with `recv_tag` into `buffer`, in any order
+    /// (`MPI_Sendrecv`): tasks in a ring that do this cannot deadlock.
     ///
     /// # Errors
     /// Those of [`send`](Self::send) and [`recv`](Self::recv).
@@ -33,7 +33,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// Sends elements to `dest`, and receives others from `source` in their place (`MPI_Sendrecv_replace`).
+    /// Sends elements to `dest`, and replaces them by those received from `source` (`MPI_Sendrecv_replace`).
     ///
     /// # Errors
     /// Those of [`sendrecv`](Self::sendrecv).

@@ -1,4 +1,4 @@
-//! Sessions: a way to communicators without the world (MPI 5.0 section 11.3).
+//! Sessions: communicators without the world (MPI 5.0 section 11.3).
 //!
 //! A session names sets of tasks; a group of one of them makes a communicator. All sessions of a task use its one environment.
 
@@ -42,7 +42,7 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
         Ok(info)
     }
 
-    /// The tasks of a set (`MPI_Group_from_session_pset`). The case of the letters does not matter.
+    /// The tasks of a set (`MPI_Group_from_session_pset`). Names of sets are not case-sensitive.
     ///
     /// # Errors
     /// There is no such set.
@@ -59,7 +59,7 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
         }
     }
 
-    /// The hints that it was given (`MPI_Session_get_info`).
+    /// Its hints (`MPI_Session_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
         self.properties.info.get()
@@ -76,8 +76,8 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
         self.properties.error_handler.set(handler);
     }
 
-    /// A communicator of the tasks of `group`, which all call this with the same `tag` (`MPI_Comm_create_from_group`). `None`
-    /// for a task that is not in it.
+    /// A communicator of the tasks of `group`, which all call this with the same `tag` (`MPI_Comm_create_from_group`). `None` for a task
+    /// that is not in the group.
     ///
     /// # Errors
     /// The death of a task.
@@ -96,7 +96,7 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
     /// (`MPI_Intercomm_create_from_groups`).
     ///
     /// # Errors
-    /// Groups that overlap, a task that is not in the local one; the death of a task.
+    /// Groups that overlap; this task is not in the local group; the death of a task.
     pub fn inter_from_groups(
         &self,
         local: &Group,

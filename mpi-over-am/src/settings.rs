@@ -1,5 +1,5 @@
-//! The settings of this layer, read once when the environment is made, and their table, which `mpiexec --info` prints beside that of
-//! am-via. The launcher does not know them: it hands the variables of its own environment over to the tasks.
+//! The settings of this layer, read once when the environment is made, and their table, which `mpiexec --info` prints with that of am-via.
+//! The launcher does not interpret them: it passes the variables of its own environment to the tasks.
 
 use std::fmt;
 
@@ -21,31 +21,30 @@ pub enum CompletionVariant {
 /// The settings of an environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Standard-mode messages up to this many bytes are sent at once; longer ones are announced first. Also bounded by what a
-    /// packet holds. `AM_EAGER_LIMIT_BYTES`.
+    /// Maximum bytes of a standard-mode message that is sent eagerly; longer ones are announced. Also bounded by the capacity of a packet.
+    /// `AM_EAGER_LIMIT_BYTES`.
     pub eager_limit_bytes: usize,
-    /// Messages in synchronous mode up to the eager limit go with their data, and their receiver acknowledges the match; otherwise they are
-    /// announced, as in the seed paper. Only with [`CompletionVariant::InContext`]. `AM_EAGER_SYNCHRONOUS`.
+    /// Synchronous-mode messages up to the eager limit are sent with their data, and the receiver acknowledges the match; otherwise they
+    /// are announced, as in the seed paper. Only with [`CompletionVariant::InContext`]. `AM_EAGER_SYNCHRONOUS`.
     pub eager_synchronous: bool,
-    /// Bytes of memory that messages which came before their receive may take, all senders together.
-    /// `AM_EARLY_ARRIVAL_BYTES_MAX`.
+    /// Maximum memory for messages that arrive before their receive, of all senders together, in bytes. `AM_EARLY_ARRIVAL_BYTES_MAX`.
     pub early_arrival_bytes_max: u64,
     /// How the receiver learns that an eager message is complete. `AM_COMPLETION`.
     pub completion: CompletionVariant,
-    /// Messages that came eagerly before their receive, at most. `AM_EARLY_ARRIVALS_MAX`.
+    /// Maximum number of eager messages that wait for their receives. `AM_EARLY_ARRIVALS_MAX`.
     pub early_arrivals_max: Option<u64>,
-    /// Non-blocking receives that may be posted at once. `AM_POSTED_RECEIVES_MAX`.
+    /// Maximum number of posted non-blocking receives. `AM_POSTED_RECEIVES_MAX`.
     pub posted_receives_max: Option<u64>,
-    /// Non-blocking sends that may be under way when another one beyond the eager limit is started. `AM_LONG_SENDS_MAX`.
+    /// Maximum number of non-blocking sends under way when a send beyond the eager limit is started. `AM_LONG_SENDS_MAX`.
     pub long_sends_max: Option<u64>,
-    /// Tell on the standard error with what MPI starts, each call and message, and what it has done at its end. `AM_DEBUG`.
+    /// Prints the settings at the start of MPI, each call and message, and a summary at the end to the standard error. `AM_DEBUG`.
     pub debug: bool,
-    /// Which algorithm a collective uses, by its bytes and tasks.
+    /// Algorithms of collectives by length and number of tasks.
     pub collectives: Selection,
 }
 
 impl Settings {
-    /// With what `auto` means in this build for the check of collectives.
+    /// Sets the meaning of `auto` for the check of collectives in this build.
     pub(crate) fn checked_when_debugging(mut self) -> Self {
         if self.collectives.check == Check::Auto && cfg!(debug_assertions) {
             self.collectives.check = Check::On;
@@ -57,8 +56,8 @@ impl Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            // As much as a packet of am-via holds. On 2 cores two copies are faster than fetching up to 32 KiB, if the data are new; but
-            // each pair of tasks has 128 places of this length.
+            // The capacity of a packet of am-via. On 2 cores two copies of new data are faster than fetching up to 32 KiB; but each pair of
+            // tasks has 128 slots of this length.
             eager_limit_bytes: 16384,
             eager_synchronous: true,
             early_arrival_bytes_max: 64 << 20,
@@ -72,33 +71,33 @@ impl Default for Settings {
     }
 }
 
-/// The bounds between the algorithms of the collectives. The defaults were set on 2 busy cores, and are to be measured again on more.
+/// Thresholds between the algorithms of collectives. The defaults were measured on 2 busy cores, and should be measured again on more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// Each collective begins with an exchange in which all tasks compare which one they are in, with which root, operator, datatype and
-    /// length ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks have the same. Off by default, but
+    /// Each collective begins with an exchange in which all tasks compare call, root, operator, datatype and length
+    /// ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks need the same value. Off by default, but
     /// [`Environment::init`](crate::Environment::init) turns it on in builds for debugging. `AM_CHECK_COLLECTIVES`.
     pub check: Check,
-    /// Up to this many tasks barriers and short reductions to all go in rounds, in which each task waits for another one; more use a tree, which
-    /// is flat for short data.
+    /// Maximum number of tasks for which barriers and short allreduces use rounds, in which each task waits for another one. More tasks use
+    /// a tree, which is flat for short data.
     pub rounds_tasks_max: u32,
-    /// Up to this many bytes a broadcast goes down a tree; longer ones along a chain, in pieces.
+    /// Maximum bytes of a broadcast along a tree; longer ones use a chain, in pieces.
     pub broadcast_tree_bytes_max: u64,
-    /// Bytes of a piece in that chain.
+    /// Length of a piece in that chain, in bytes.
     pub broadcast_piece_bytes: u64,
-    /// Up to this many bytes a reduction goes up a tree; in longer ones each task reduces a part of the vector.
+    /// Maximum bytes of a reduction along a tree; for longer vectors, each task reduces a part.
     pub reduce_tree_bytes_max: u64,
-    /// Bytes of a piece of a long vector: what the others send of it should stay in the cache.
+    /// Length of a piece of a long vector, in bytes, so that a piece from each task stays in the cache.
     pub reduce_piece_bytes: u64,
-    /// Up to this many bytes all tasks reduce by recursive doubling; longer ones in parts.
+    /// Maximum bytes of an allreduce by recursive doubling; longer vectors are reduced in parts.
     pub allreduce_doubling_bytes_max: u64,
-    /// Up to this many tasks an allgather sends each block to each task; more go in rounds, if the result is short.
+    /// Maximum number of tasks for which an allgather sends each block directly to each task; more use rounds, if the result is short.
     pub allgather_linear_tasks_max: u32,
-    /// The longest result, in bytes, that an allgather of many tasks collects in rounds.
+    /// Maximum result of an allgather in rounds, in bytes.
     pub allgather_rounds_bytes_max: u64,
-    /// Up to this many tasks an alltoall sends each block to its task; more go in rounds, if the result is short.
+    /// Maximum number of tasks for which an alltoall sends each block directly to its task; more use rounds, if the result is short.
     pub alltoall_linear_tasks_max: u32,
-    /// The longest result, in bytes, of an alltoall of many tasks that goes in rounds.
+    /// Maximum result of an alltoall in rounds, in bytes.
     pub alltoall_rounds_bytes_max: u64,
 }
 
@@ -143,15 +142,15 @@ impl Value for CompletionVariant {
     }
 }
 
-/// Whether the tasks of a collective compare what they are in.
+/// Whether the tasks of a collective compare their calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
     /// [`Environment::init`](crate::Environment::init) turns it on in builds for debugging; otherwise off.
     #[default]
     Auto,
-    /// They do.
+    /// They compare.
     On,
-    /// They do not.
+    /// They do not compare.
     Off,
 }
 
@@ -193,7 +192,7 @@ table! { Settings, older OLDER;
         posted_receives_max: Option<u64> = posted_receives_max, "AM_POSTED_RECEIVES_MAX", 1..=1 << 46;
     "Maximum number of non-blocking MPI sends that a task may have in flight when it starts a message beyond the eager limit. One more is an error. auto: no limit.",
         long_sends_max: Option<u64> = long_sends_max, "AM_LONG_SENDS_MAX", 1..=1 << 46;
-    "Largest communicator, in tasks, whose MPI_Barrier and short MPI_Allreduce use rounds, in which each task waits for another one. Larger ones use a tree, which for data of up to 1 KiB has 16 children a task: fewer waits, which is what counts where tasks share processors.",
+    "Largest communicator, in tasks, whose MPI_Barrier and short MPI_Allreduce use rounds, in which each task waits for another one. Larger ones use a tree, which for data of up to 1 KiB has 16 children per task: fewer waits, which matters if tasks share processors.",
         collective_rounds_tasks_max: u32 = collectives.rounds_tasks_max, "AM_COLLECTIVE_ROUNDS_TASKS_MAX";
     "Largest MPI_Bcast, in bytes, that uses a tree. Longer ones use a chain, in pieces.",
         broadcast_tree_bytes_max: u64 = collectives.broadcast_tree_bytes_max, "AM_BROADCAST_TREE_BYTES_MAX";
@@ -262,7 +261,7 @@ const OLDER: &[Older<Settings>] = &[
     Older {
         env: "MPI_UNEX_BLOCK_SIZE",
         own: "early_arrival_bytes_max",
-        meaning: "one of three blocks of memory: a third",
+        meaning: "one of three blocks of memory",
         store: |settings, text| {
             let bytes =
                 u64::parse(text)?.checked_mul(3).ok_or("three times as much does not fit into 64 bits")?;

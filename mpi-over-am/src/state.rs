@@ -1,4 +1,4 @@
-//! What all communicators of an environment share: the am-core context with MPI's handlers in it.
+//! The state that all communicators of an environment share: the am-core context with MPI's handlers.
 
 use std::collections::HashMap;
 
@@ -20,35 +20,35 @@ use crate::request_id::RequestId;
 use crate::request_table::{MatchedMessages, Schedules};
 use crate::settings::{Selection, Settings};
 
-/// The shared state. One thread at a time: a call borrows it once, for as long as it lasts.
+/// The shared state, for one thread at a time: each call borrows it once, until it returns.
 #[derive(Debug)]
 pub(crate) struct State<F: Fabric> {
     pub(crate) context: Context<F, MpiHandlers>,
     pub(crate) eager_limits: EagerLimits,
-    /// The counter that eager messages name, where the receiver counts them.
+    /// The counter that eager messages name, if the receiver counts them.
     pub(crate) target_counter: Option<CounterName>,
     pub(crate) matched: MatchedMessages,
     /// Collectives under way.
     pub(crate) schedules: Schedules,
     pub(crate) selection: Selection,
-    /// Memory that the last reduction worked in, for the next one.
+    /// The memory of the last reduction, for the next one.
     pub(crate) spare: Option<Scratch>,
-    /// How many collectives were started without a wait, on each context id.
+    /// Number of non-blocking collectives started on each context id.
     pub(crate) started: HashMap<u32, u32>,
     next_partition_tag: i32,
     posted_receives_max: usize,
     long_sends_max: Option<u64>,
     pub(crate) finalized: bool,
-    /// Waits and tests since the last progress that had nothing to wait for.
+    /// Number of waits and tests without an operation since the last progress.
     pub(crate) waits_without_progress: u32,
     pub(crate) context_ids: ContextIds,
     last_scope: u32,
 }
 
-/// What a packet needs beside user header and data, at most (am-core's own head).
+/// Maximum bytes of a packet besides user header and data (am-core's own head).
 const PACKET_HEAD_BYTES: usize = 16;
 
-// SAFETY: the table of requests gives memory back when its operation is over, and leaks it if it never is.
+// SAFETY: the table of requests returns memory when its operation is complete, and leaks it otherwise.
 #[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
 unsafe impl<F: Fabric> Keeps for State<F> {}
 
@@ -56,7 +56,7 @@ impl<F: Fabric> State<F> {
     /// The state over a fabric.
     ///
     /// # Errors
-    /// Too many tasks for the variant of completion that the settings name.
+    /// Too many tasks for the completion variant in the settings.
     pub(crate) fn new(fabric: F, settings: &Settings) -> Result<Self> {
         events::look_at_recorder();
         let packet_room =
@@ -66,7 +66,7 @@ impl<F: Fabric> State<F> {
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
         let is_in_context = completions.are_in_context();
         context.handlers_mut().completions = completions;
-        // The older variants count and place each message by themselves.
+        // The older variants count and store each message themselves.
         let synchronous_room = packet_room.saturating_sub(envelope::NAME_BYTES);
         let eager_limits = EagerLimits {
             bytes: settings.eager_limit_bytes.min(packet_room),
@@ -103,10 +103,10 @@ impl<F: Fabric> State<F> {
         self.context.handlers_mut()
     }
 
-    /// Refuses a call after the end, and reports an error that an earlier call has left.
+    /// Refuses a call after finalize, and reports the deferred error of an earlier call.
     ///
     /// # Errors
-    /// As said.
+    /// [`Error::Finalized`]; the deferred error.
     #[inline(always)]
     pub(crate) fn attend(&mut self) -> Result<()> {
         if self.needs_attention() { self.attend_now() } else { Ok(()) }
@@ -132,7 +132,7 @@ impl<F: Fabric> State<F> {
         }
     }
 
-    /// Refuses one more non-blocking receive than the settings allow.
+    /// Checks the limit of non-blocking receives.
     ///
     /// # Errors
     /// [`Error::TooMany`].
@@ -141,7 +141,7 @@ impl<F: Fabric> State<F> {
         if self.has_room() { Ok(()) } else { Err(too_many_receives(self.posted_receives_max)) }
     }
 
-    /// Whether [`check_receives`](Self::check_receives) allows one more.
+    /// Whether [`check_receives`](Self::check_receives) allows one more receive.
     #[inline(always)]
     pub(crate) fn has_room(&mut self) -> bool {
         let max = self.posted_receives_max;
@@ -149,7 +149,7 @@ impl<F: Fabric> State<F> {
         requests.posted() < max && requests.has_room()
     }
 
-    /// Refuses one more long non-blocking send than the settings allow.
+    /// Checks the limit of long non-blocking sends.
     ///
     /// # Errors
     /// [`Error::TooMany`].
@@ -173,7 +173,7 @@ impl<F: Fabric> State<F> {
         Ok(())
     }
 
-    /// Tags for so many partitions, used by no other partitioned send of this task (until 2^32 have been given out).
+    /// Tags for this number of partitions, used by no other partitioned send of this task (until 2^32 were allocated).
     #[expect(clippy::cast_possible_truncation, reason = "tags go around")]
     pub(crate) fn take_partition_tags(&mut self, partitions: u64) -> i32 {
         let first = self.next_partition_tag;
@@ -184,7 +184,7 @@ impl<F: Fabric> State<F> {
     /// Sends a note, under this context id and tag.
     ///
     /// # Errors
-    /// A dead task.
+    /// The task is dead.
     pub(crate) fn send_note(
         &mut self,
         to: TaskId,
@@ -195,7 +195,7 @@ impl<F: Fabric> State<F> {
         Ok(self.context.amsend(to, handlers::NOTE, &uhdr, &[], AmOptions::default())?)
     }
 
-    /// A request that is over when the next note with this key is in the slot.
+    /// A request that completes when the next note with this key is in the slot.
     pub(crate) fn start_note(&mut self, key: notes::Key) -> (RequestId, Slot) {
         let handlers = self.handlers();
         let request = handlers.requests.insert(true);
@@ -206,7 +206,7 @@ impl<F: Fabric> State<F> {
         (request, slot)
     }
 
-    /// A number for a new scope, not used by any other that is open.
+    /// A number for a new scope, different from those of all open scopes.
     pub(crate) fn next_scope(&mut self) -> u32 {
         self.last_scope = self.last_scope.checked_add(1).unwrap_or(1);
         self.last_scope
@@ -226,7 +226,7 @@ fn too_many_receives(max: usize) -> Error {
     }
 }
 
-/// More operations are under way than handles can name.
+/// The error for more operations than handles can name.
 #[cold]
 #[inline(never)]
 fn too_many_requests() -> Error {
@@ -235,10 +235,10 @@ fn too_many_requests() -> Error {
 }
 
 impl<F: Fabric> Drop for State<F> {
-    /// A task that unwinds out of MPI without having finalized has failed: its peers must see it, or they would wait for it.
+    /// A task that unwinds without finalizing MPI has failed: its peers must see it, or they would wait for it.
     fn drop(&mut self) {
         if std::thread::panicking() && !self.finalized {
-            self.context.fail("it unwound without having ended MPI");
+            self.context.fail("it unwound without finalizing MPI");
         }
     }
 }

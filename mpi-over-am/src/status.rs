@@ -1,11 +1,11 @@
-//! What a receive or a probe learns about its message.
+//! The status of a receive or a probe.
 
 use crate::rank::{ANY_SOURCE, PROC_NULL};
 use crate::tag::ANY_TAG;
 use mpi_datatype::Datatype;
 
-/// The result of a receive or a probe (`MPI_Status`). That of a send, and of a wait for nothing, is empty: from [`ANY_SOURCE`], with
-/// [`ANY_TAG`], 0 bytes.
+/// The result of a receive or a probe (`MPI_Status`). The status of a send, or of a wait without an operation, is empty: from
+/// [`ANY_SOURCE`], with [`ANY_TAG`] and 0 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     pub(crate) source: u32,
@@ -20,7 +20,7 @@ impl Default for Status {
 }
 
 impl Status {
-    /// The status of a wait for nothing (MPI 5.0 section 3.7.3), and of a send.
+    /// The status of a send, or of a wait without an operation (MPI 5.0 section 3.7.3).
     pub(crate) const EMPTY: Self = Self { source: ANY_SOURCE, tag: ANY_TAG, len: 0 };
     /// The status of a message from [`PROC_NULL`].
     pub(crate) const OF_NOBODY: Self = Self { source: PROC_NULL, tag: ANY_TAG, len: 0 };
@@ -52,14 +52,14 @@ impl Status {
         self.len
     }
 
-    /// Whether the message has no byte.
+    /// Whether the message has 0 bytes.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Number of elements of type `T` in the message (`MPI_Get_count`); `None` if it does not consist of whole ones (`MPI_UNDEFINED`).
+    /// Number of elements of type `T` in the message (`MPI_Get_count`); `None` if it does not consist of whole elements (`MPI_UNDEFINED`).
     #[must_use]
     pub fn count<T>(&self) -> Option<u64> {
         let size = size_of::<T>() as u64;
@@ -69,7 +69,8 @@ impl Status {
         }
     }
 
-    /// Number of elements of a datatype in the message (`MPI_Get_count`); `None` if it does not consist of whole ones (`MPI_UNDEFINED`).
+    /// Number of elements of a datatype in the message (`MPI_Get_count`); `None` if it does not consist of whole elements
+    /// (`MPI_UNDEFINED`).
     #[must_use]
     pub fn count_of(&self, datatype: &Datatype) -> Option<u64> {
         match datatype.size() {
@@ -78,7 +79,8 @@ impl Status {
         }
     }
 
-    /// Number of basic elements in the message, if its elements are of this type (`MPI_Get_elements`); `None` if the last one is cut.
+    /// Number of basic elements in the message, if its elements have this type (`MPI_Get_elements`); `None` if the last basic element is
+    /// incomplete.
     #[must_use]
     pub fn elements_of(&self, datatype: &Datatype) -> Option<u64> {
         datatype.elements_in(self.len)

@@ -1,4 +1,4 @@
-//! Tags: which message of a sender.
+//! Tags of messages.
 
 use crate::error::{Error, Result};
 
@@ -8,12 +8,12 @@ pub const TAG_UB: i32 = i32::MAX;
 /// The tag in the status of a message from [`PROC_NULL`](crate::PROC_NULL), which has none.
 pub const ANY_TAG: i32 = -2;
 
-/// Which tag a receive or a probe takes.
+/// The tag that a receive or a probe names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tag {
-    /// This one.
+    /// This tag.
     Is(i32),
-    /// Any (`MPI_ANY_TAG`).
+    /// Any tag (`MPI_ANY_TAG`).
     Any,
 }
 
@@ -24,7 +24,7 @@ impl From<i32> for Tag {
     }
 }
 
-/// Refuses tags outside of 0 to [`TAG_UB`].
+/// Checks that a tag is in 0 to [`TAG_UB`].
 ///
 /// # Errors
 /// [`Error::TagOutOfRange`].

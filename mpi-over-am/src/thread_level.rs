@@ -1,25 +1,24 @@
-//! Which threads may call (MPI 5.0 section 11.6).
+//! The threads that may make calls (MPI 5.0 section 11.6).
 //!
 //! An [`Environment`](crate::Environment) belongs to the thread that made it, and the compiler keeps it there: that is
-//! [`ThreadLevel::Funneled`], whatever other threads the program has. One of
-//! [`Environment::init_threads`](crate::Environment::init_threads) is for all threads: [`ThreadLevel::Multiple`]. See
-//! [`LockPolicy`](crate::LockPolicy).
+//! [`ThreadLevel::Funneled`], whatever other threads the program has. [`Environment::init_threads`](crate::Environment::init_threads) makes
+//! one for all threads: [`ThreadLevel::Multiple`]. See [`LockPolicy`](crate::LockPolicy).
 
-/// What a program promises about its threads, and what it gets. Later levels include earlier ones.
+/// The level of thread support that a program asks for, or gets. Later levels include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ThreadLevel {
-    /// There is one thread (`MPI_THREAD_SINGLE`).
+    /// The process has one thread (`MPI_THREAD_SINGLE`).
     Single,
-    /// One thread calls (`MPI_THREAD_FUNNELED`).
+    /// One thread makes calls (`MPI_THREAD_FUNNELED`).
     Funneled,
-    /// One thread at a time calls (`MPI_THREAD_SERIALIZED`).
+    /// One thread at a time makes calls (`MPI_THREAD_SERIALIZED`).
     Serialized,
-    /// Any thread calls at any time (`MPI_THREAD_MULTIPLE`).
+    /// Any thread makes calls at any time (`MPI_THREAD_MULTIPLE`).
     Multiple,
 }
 
 impl ThreadLevel {
-    /// The level for a program that asks for this one, if `offered` is available (`MPI_Init_thread`): the lower one of both.
+    /// The level that a program gets (`MPI_Init_thread`): the lower of this one, which it asks for, and `offered`.
     #[must_use]
     pub fn provided(self, offered: Self) -> Self {
         self.min(offered)

@@ -1,4 +1,4 @@
-//! A call's turn with the state, and the one wait of all calls.
+//! A call's turn with the state, and the wait that all calls use.
 
 use std::ops::{Deref, DerefMut};
 
@@ -13,28 +13,28 @@ use crate::request_id::RequestId;
 use crate::request_table::{AtOperator, Schedules};
 use crate::state::State;
 
-/// A call's right to the state.
+/// A call's turn: its right to use the state.
 pub(crate) struct Turn<'a, F: Fabric, L: LockPolicy> {
     cell: &'a L::Cell<State<F>>,
     held: <L::Cell<State<F>> as StateCell<State<F>>>::Held<'a>,
 }
 
 impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
-    /// The turn of a call.
+    /// Takes the turn of a call.
     ///
     /// # Errors
     /// [`Error::Nested`]: the calling thread is in another call.
     #[inline(always)]
     pub(crate) fn enter(cell: &'a L::Cell<State<F>>) -> Result<Self> {
-        // A match: `ok_or` would make and drop an error in each call.
+        // A match: `ok_or` would construct and drop an error in each call.
         match cell.enter() {
             Some(held) => Ok(Self { cell, held }),
             None => Err(Error::Nested),
         }
     }
 
-    /// Makes progress until `done` says so, also with schedules. Other threads that want their turn have it meanwhile: what the caller
-    /// has looked up before may have changed.
+    /// Makes progress, including schedules, until `done` returns true. Other threads that want a turn get it meanwhile, so earlier look-ups
+    /// of the caller may be outdated.
     ///
     /// # Errors
     /// An error of progress.
@@ -55,7 +55,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         self.wait_and_drive(&mut |context, _| done(context))
     }
 
-    /// Makes progress until `done` says so, also with schedules and their operators.
+    /// Makes progress, including schedules and their operators, until `done` returns true.
     fn wait_and_drive(
         &mut self,
         done: &mut dyn FnMut(&mut Context<F, MpiHandlers>, &Schedules) -> bool,
@@ -68,7 +68,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
             let (mut found, mut looks) = (false, 0);
             context.wait_until(|context| {
                 found = done(context, schedules);
-                // Makes progress before the next turn of another thread, which may wait as well.
+                // Makes progress before another thread's turn, since that thread may wait as well.
                 looks += 1;
                 Ok(found || schedules.can_go_on(context) || looks > 1 && cell.is_wanted())
             })?;
@@ -79,7 +79,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         }
     }
 
-    /// Runs the operators of the program that schedules have reached, outside the turn; returns whether there was one.
+    /// Runs the user-defined operators that schedules have reached, outside the turn; returns whether there was one.
     fn run_operators(&mut self) -> bool {
         let mut has_run = false;
         while let Some(at_operator) = self.held.schedules.begin_operator() {
@@ -92,17 +92,17 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         has_run
     }
 
-    /// Waits until no thread runs an operator of a request that is to be given up.
+    /// Waits until no thread runs an operator of a request that is about to be ended.
     pub(crate) fn wait_for_operator(&mut self, request: RequestId) {
         while self.held.schedules.is_outside(request) {
             self.cell.outside(&mut self.held, std::thread::yield_now);
         }
     }
 
-    /// Like [`State::look`], with the operators of the program that what has arrived is for.
+    /// Like [`State::look`], also running the user-defined operators that arrivals make due.
     ///
     /// # Errors
-    /// An error of progress; what `done` returns.
+    /// An error of progress; the error of `done`.
     #[inline]
     pub(crate) fn look<T>(
         &mut self,
@@ -116,7 +116,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         }
     }
 
-    /// Like [`State::take_in`], with the operators of the program.
+    /// Like [`State::take_in`], also running user-defined operators.
     ///
     /// # Errors
     /// An error of progress.
@@ -124,7 +124,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         self.look(|_| Ok(None::<()>)).map(drop)
     }
 
-    /// Like [`State::is_over_after_progress`], with the operators of the program.
+    /// Like [`State::is_over_after_progress`], also running user-defined operators.
     ///
     /// # Errors
     /// An error of progress; the operation may then still be under way.
@@ -145,14 +145,14 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         self.wait_and_drive(&mut |_, schedules| schedules.is_empty())
     }
 
-    /// Gives the turn up for the threads that want one, and takes the next.
+    /// Gives the turn up for threads that want one, and takes the next.
     pub(crate) fn pass(&mut self) {
         if self.cell.is_wanted() {
             self.cell.pass(&mut self.held);
         }
     }
 
-    /// Makes progress until the operation is over.
+    /// Makes progress until the operation is complete.
     ///
     /// # Errors
     /// An error of progress; the operation may then still be under way.
@@ -162,7 +162,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     }
 }
 
-/// An operator that runs outside the turn; returned to the schedules when this is dropped, also by its panic.
+/// An operator that runs outside the turn. It is returned to the schedules when this is dropped, even by its panic.
 struct OperatorBack<'t, 'a, F: Fabric, L: LockPolicy> {
     turn: &'t mut Turn<'a, F, L>,
     at_operator: Option<AtOperator>,

@@ -10,8 +10,8 @@ use crate::matching::{Envelope, Pattern};
 /// Maximum number of receives and early messages that are listed.
 const TOLD_MAX: usize = 16;
 
-/// Adds the receives that wait for their message, the sends that wait for an acknowledgement from these tasks, and the messages that wait
-/// for a receive.
+/// Adds the receives that wait for their message, the sends that wait for an acknowledgement of these tasks, and the messages that wait for
+/// a receive.
 pub(crate) fn add_facts<'a>(
     facts: &mut WaitFacts,
     peers: &Peers,
@@ -58,7 +58,7 @@ pub(crate) fn add_facts<'a>(
     facts.early_messages = u32::try_from(told + early.count()).unwrap_or(u32::MAX);
 }
 
-/// The tag and the part of the communicator of a receive.
+/// The tag of a receive, and the purpose of its message space.
 fn details(pattern: &Pattern) -> String {
     let id = pattern.context_id().0;
     let space = id % context_id::SPACES;

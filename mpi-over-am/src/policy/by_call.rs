@@ -193,11 +193,11 @@ impl LockPolicy for ByCall {
     }
 }
 
-/// A value that calls of the layer above use in turns.
+/// A value that calls of the layer above use one at a time.
 #[derive(Debug)]
 pub struct CallCell<T>(RefCell<T>);
 
-/// The right to the value. It is `None` only while [`StateCell::pass`] gives it up.
+/// A turn with the value. `None` only while [`StateCell::pass`] gives it up.
 #[derive(Debug)]
 pub struct Held<'a, T>(Option<RefMut<'a, T>>);
 
@@ -217,7 +217,7 @@ impl<T> DerefMut for Held<'_, T> {
     }
 }
 
-/// Borrows the value again when it is dropped, also by a panic of the program's code.
+/// Borrows the value again when it is dropped, even by a panic of the program's code.
 struct Back<'a, 'h, T> {
     cell: &'a RefCell<T>,
     held: &'h mut Held<'a, T>,
@@ -260,7 +260,7 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
         LOCK.is_wanted()
     }
 
-    /// A call inside another one keeps the lock, except those that a callback makes ([`ByCall::outside`]).
+    /// A nested call keeps the lock, unless a callback makes it ([`ByCall::outside`]).
     #[cold]
     fn pass<'a>(&'a self, held: &mut Held<'a, T>) {
         held.0 = None;
@@ -273,11 +273,11 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
                 mine.turn.set(Some(ManuallyDrop::new(LOCK.enter(ring))));
             }
         });
-        // Other calls have ended their borrows when they give the lock up.
+        // Other calls have ended their borrows when they release the lock.
         held.0 = Some(self.0.borrow_mut());
     }
 
-    /// The lock of the process stays with the call: the layer above gives it up where it calls the program ([`ByCall::outside`]).
+    /// The lock of the process stays with the call: the layer above releases it when it calls the program ([`ByCall::outside`]).
     fn outside<'a, R>(&'a self, held: &mut Held<'a, T>, code: impl FnOnce() -> R) -> R {
         held.0 = None;
         let _back = Back { cell: &self.0, held };

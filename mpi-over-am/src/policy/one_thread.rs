@@ -8,11 +8,11 @@ use am_core::fabric::Waker;
 
 use super::{Field, LockPolicy, StateCell};
 
-/// Only one thread calls, without a lock (`MPI_THREAD_FUNNELED`). Objects of such an environment are neither `Send` nor `Sync`.
+/// Only one thread makes calls, without a lock (`MPI_THREAD_FUNNELED`). Objects of such an environment are neither `Send` nor `Sync`.
 #[derive(Debug)]
 pub struct OneThread;
 
-/// The compiler names this type, and so the remedy, if a program passes an object of an environment for one thread to another thread.
+/// The compiler names this type, which names the remedy, if a program passes an object of a single-threaded environment to another thread.
 #[derive(Clone, Copy, Debug)]
 #[expect(non_camel_case_types, reason = "it names a function, in a message of the compiler")]
 pub struct OneThread_see_Environment_init_threads;

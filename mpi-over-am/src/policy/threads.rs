@@ -10,8 +10,8 @@ use am_core::turns::{self, Turns};
 
 use super::{Field, LockPolicy, StateCell};
 
-/// Any thread calls, at any time (`MPI_THREAD_MULTIPLE`; MPI 5.0 section 11.6). Calls take one lock, which each wait gives up for threads
-/// that want it. Objects of such an environment are `Send` and `Sync`.
+/// Any thread makes calls, at any time (`MPI_THREAD_MULTIPLE`; MPI 5.0 section 11.6). Calls take one lock, and each wait releases it for
+/// threads that want it. Objects of such an environment are `Send` and `Sync`.
 #[derive(Debug)]
 pub struct Threads;
 
@@ -26,10 +26,10 @@ impl LockPolicy for Threads {
     }
 }
 
-/// A value that threads take turns with.
+/// A value that threads use one at a time.
 pub struct InTurns<T> {
     turns: Turns<T>,
-    /// The thread that has its turn; 0: none.
+    /// The thread whose turn it is; 0: none.
     owner: AtomicUsize,
     waker: Waker,
 }
@@ -40,7 +40,7 @@ impl<T: Debug> Debug for InTurns<T> {
     }
 }
 
-/// A thread's turn. It is `None` only while [`StateCell::pass`] gives it up.
+/// A thread's turn. `None` only while [`StateCell::pass`] gives it up.
 #[derive(Debug)]
 pub struct Held<'a, T>(Option<Owned<'a, T>>);
 
@@ -80,7 +80,7 @@ impl<T> InTurns<T> {
     }
 }
 
-/// Takes a thread's next turn when it is dropped, also by a panic of the program's code.
+/// Waits for the thread's next turn when it is dropped, even by a panic of the program's code.
 struct Back<'a, 'h, T> {
     cell: &'a InTurns<T>,
     held: &'h mut Held<'a, T>,

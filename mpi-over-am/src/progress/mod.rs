@@ -17,13 +17,13 @@ pub(crate) use parts::{abandon, has_arrived, release, start_parts};
 pub(crate) use schedules::{check_len, drive_schedules, start_schedule, start_schedule_as};
 
 /// Number of waits and tests without an open operation until one of them makes progress, so that a program that only sends and waits still
-/// takes part in what the other tasks do.
+/// serves other tasks.
 const WAITS_WITHOUT_PROGRESS_MAX: u32 = 64;
-/// Maximum rounds of progress in a call that handles all arrivals: others may send without end.
+/// Maximum rounds of progress in a call that handles all arrivals, because peers may send without end.
 const LOOKS_MAX: u32 = 1 << 12;
 
 impl<F: Fabric> State<F> {
-    /// Makes progress once, also with schedules; returns whether anything arrived.
+    /// One round of progress, including schedules; returns whether anything arrived.
     ///
     /// # Errors
     /// An error of progress.
@@ -36,11 +36,11 @@ impl<F: Fabric> State<F> {
         Ok(moved)
     }
 
-    /// Makes progress with all that has arrived, or until `done` finds something: what it is. Never waits. What a program tests for may have
-    /// arrived behind much else, and its other half may have told it so in another way.
+    /// Handles all arrivals, or stops when `done` returns a value, which it returns. Never waits. One round is not enough: the message that
+    /// a program tests for may be behind many others.
     ///
     /// # Errors
-    /// An error of progress; what `done` returns.
+    /// An error of progress; the error of `done`.
     #[inline]
     pub(crate) fn look<T>(
         &mut self,
@@ -57,7 +57,7 @@ impl<F: Fabric> State<F> {
         done(self)
     }
 
-    /// Makes progress now and then, for waits and tests without an open operation.
+    /// Makes progress in some calls, for waits and tests without an open operation.
     ///
     /// # Errors
     /// An error of progress.
@@ -66,8 +66,8 @@ impl<F: Fabric> State<F> {
         if self.may_skip_progress() { Ok(()) } else { self.progress_at_last() }
     }
 
-    /// Counts a wait or a test without an open operation; returns whether it may end without progress. If not,
-    /// [`waited_for_nothing`](Self::waited_for_nothing) makes it.
+    /// Counts a wait or a test without an open operation; returns whether it may return without progress. If not, call
+    /// [`waited_for_nothing`](Self::waited_for_nothing).
     #[inline(always)]
     pub(crate) fn may_skip_progress(&mut self) -> bool {
         self.waits_without_progress += 1;
@@ -81,7 +81,7 @@ impl<F: Fabric> State<F> {
         self.probe().map(|_| ())
     }
 
-    /// Makes progress with all that has arrived. Never waits.
+    /// Handles all arrivals. Never waits.
     ///
     /// # Errors
     /// An error of progress.
@@ -89,7 +89,7 @@ impl<F: Fabric> State<F> {
         self.look(|_| Ok(None::<()>)).map(drop)
     }
 
-    /// Makes progress until `done` says so, also with schedules.
+    /// Makes progress, including schedules, until `done` returns true.
     ///
     /// # Errors
     /// An error of progress.
@@ -121,13 +121,13 @@ impl<F: Fabric> State<F> {
         }
     }
 
-    /// Makes progress until the blocking receive is over; the error, if there is one. For a policy that takes no turns.
+    /// Makes progress until the blocking receive is complete; returns its error, if any. For policies without turns.
     #[inline(never)]
     pub(crate) fn wait_receive_over(&mut self) -> Option<Box<Error>> {
         self.wait_for(is_receive_over).err().map(Box::new)
     }
 
-    /// Makes progress with what has arrived; whether the operation is over then.
+    /// Handles arrivals; returns whether the operation is then complete.
     ///
     /// # Errors
     /// An error of progress; the operation may then still be under way.
@@ -137,7 +137,7 @@ impl<F: Fabric> State<F> {
     }
 }
 
-/// Ends an operation: withdraws it if it has no match yet, and waits for bytes in motion.
+/// Ends an operation: withdraws it if it is unmatched, and waits for transfers under way.
 pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
     if !state.schedules.is_empty() {
         schedules::abandon_schedule(state, request);
@@ -154,7 +154,7 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
     state.context.wait_until_ended(|context| is_over(context, request));
 }
 
-/// Whether the operation is over.
+/// Whether the operation is complete.
 #[inline(always)]
 pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
     let handlers = context.handlers();
@@ -166,7 +166,7 @@ pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request:
     }
 }
 
-/// Whether the blocking receive is over.
+/// Whether the blocking receive is complete.
 #[inline(always)]
 fn is_receive_over<F: Fabric>(context: &mut Context<F, MpiHandlers>) -> bool {
     let handlers = context.handlers();
@@ -186,7 +186,7 @@ fn is_over_by_now<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: Req
     context.handlers().requests.is_over(request)
 }
 
-/// Marks the requests that have completed other than in context.
+/// Marks requests that were completed other than in context.
 #[cold]
 #[inline(never)]
 pub(crate) fn mark_completed<F: Fabric>(context: &mut Context<F, MpiHandlers>) {

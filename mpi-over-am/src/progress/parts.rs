@@ -1,4 +1,4 @@
-//! Operations that have messages of their own go on: partitioned ones, exchanges, and flushes of attached buffers.
+//! Progress of operations that consist of several messages: partitioned ones, exchanges, and flushes of attached buffers.
 
 use am_core::Context;
 use am_core::fabric::Fabric;
@@ -15,7 +15,7 @@ use crate::state::State;
 use crate::status::Status;
 
 impl Receiving {
-    /// Posts the receives of a round, once the sender has said what will come.
+    /// Posts the receives of a round, once the sender's description has arrived.
     fn post<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) {
         if let Some(meeting) = self.meeting.filter(|&meeting| is_over(context, meeting)) {
             self.meeting = None;
@@ -34,7 +34,7 @@ impl Receiving {
         }
     }
 
-    /// The sender's word.
+    /// Takes the sender's description.
     fn hear<F: Fabric>(
         &mut self,
         context: &mut Context<F, MpiHandlers>,
@@ -51,7 +51,9 @@ impl Receiving {
         });
         self.failure = match (status, channel, fits) {
             (Err(error), _, _) => Some(error),
-            (Ok(()), None, _) => Some(Error::Protocol { peer, what: "a partitioned send that says nothing" }),
+            (Ok(()), None, _) => {
+                Some(Error::Protocol { peer, what: "a partitioned send without a description" })
+            }
             (Ok(()), Some(channel), None) => Some(Error::Truncated {
                 source_rank: peer,
                 tag: self.status.tag,
@@ -112,7 +114,7 @@ impl Sending {
 }
 
 impl Exchange {
-    /// Whether both halves are over.
+    /// Whether both halves are complete.
     pub(super) fn collect<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
         let Self { under_way, status, failure } = self;
         under_way.retain(|&half| {
@@ -154,14 +156,14 @@ pub(crate) fn start_parts<F: Fabric>(state: &mut State<F>, request: RequestId) {
     }
 }
 
-/// Whether nothing keeps a round from being posted: the sender's word is here, or there is none to wait for.
+/// Whether a round can be posted: the sender's description has arrived, or none is expected.
 pub(super) fn has_met<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
     let parts = context.handlers().requests.parts(request);
     let meeting = if let Some(Parts::Receive(receiving)) = parts { receiving.meeting } else { None };
     meeting.is_none_or(|meeting| is_over(context, meeting))
 }
 
-/// Whether a part of a partitioned receive has arrived: all have where no round is under way.
+/// Whether a part of a partitioned receive has arrived. All have if no round is under way.
 pub(crate) fn has_arrived<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,
     request: RequestId,
@@ -178,11 +180,11 @@ pub(crate) fn has_arrived<F: Fabric>(
     }
 }
 
-/// Looks how far an operation with messages of its own is.
+/// Advances an operation that consists of several messages.
 #[cold]
 #[inline(never)]
 pub(super) fn drive<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) {
-    // They are out of the table while it is asked about their messages.
+    // The parts are out of the table while the table is asked about their messages.
     let Some(mut parts) = context.handlers_mut().requests.take_parts(request) else { return };
     let (is_complete, status, failure) = match &mut *parts {
         Parts::Send(sending) => (sending.collect(context), Status::EMPTY, &mut sending.failure),
@@ -208,7 +210,7 @@ pub(super) fn drive<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: R
     }
 }
 
-/// Gives such an operation up: what has not met its other half is withdrawn.
+/// Ends such an operation: unmatched messages are withdrawn.
 pub(crate) fn abandon<F: Fabric>(state: &mut State<F>, request: RequestId) {
     let under_way: Vec<RequestId> = match state.handlers().requests.take_parts(request).map(|parts| *parts) {
         Some(Parts::Send(sending)) => sending.under_way,
@@ -220,13 +222,13 @@ pub(crate) fn abandon<F: Fabric>(state: &mut State<F>, request: RequestId) {
     };
     for part in under_way {
         end(state, part);
-        // It belongs to an operation that is given up.
+        // Its operation is being ended.
         let _ = state.handlers().requests.take(part);
     }
     state.handlers().requests.end(request, Some(Error::Cancelled));
 }
 
-/// Lets the halves of an exchange go on without a wait; other operations stay as they are.
+/// Lets the halves of an exchange complete without a wait. Other operations are unchanged.
 pub(crate) fn release<F: Fabric>(state: &mut State<F>, request: RequestId) {
     let requests = &mut state.handlers().requests;
     let Some(Parts::Exchange(exchange)) = requests.parts_mut(request) else { return };

@@ -1,9 +1,7 @@
-//! Schedules: an operation as a list of steps that every progress call advances. Non-blocking and persistent collectives are
-//! made of them.
+//! Schedules: operations as lists of steps that every call with progress advances. Non-blocking and persistent collectives are schedules.
 //!
-//! Steps are executed in order. Sends and receives are started, and a step [`Wait`](Step::Wait) goes on when all that
-//! were started before are over; copies and reductions are done at once. A schedule owns the memory in which it works, and is
-//! a request as any other.
+//! Steps are executed in order. Sends and receives are started, a step [`Wait`](Step::Wait) is done when all of them are complete, and
+//! copies and reductions are done at once. A schedule owns its working memory, and is a request like any other.
 
 use std::sync::Arc;
 
@@ -23,7 +21,7 @@ use crate::state::State;
 use crate::status::Status;
 
 impl Schedules {
-    /// Whether one of them can go on.
+    /// Whether one of them can be advanced.
     pub(crate) fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
         self.running.iter_mut().any(|running| running.can_go_on(context))
             || self.to_meet.iter().any(|&request| parts::has_met(context, request))
@@ -31,9 +29,9 @@ impl Schedules {
 }
 
 impl Running {
-    /// Whether the messages that the next step waits for are over.
+    /// Whether the messages that the next step waits for are complete.
     fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
-        // From the last one: completed ones leave the list, and are not checked again.
+        // From the last one: complete messages leave the list, and are not checked again.
         while let Some(&Pending { request, expected }) = self.pending.last() {
             if !is_over(context, request) {
                 return false;
@@ -49,7 +47,7 @@ impl Running {
     }
 }
 
-/// Refuses a message of another length than this task expects: the tasks disagree about the lengths of their buffers.
+/// Refuses a message whose length is not the expected one: the tasks disagree about the lengths of their buffers.
 ///
 /// # Errors
 /// [`Error::Count`].
@@ -58,7 +56,7 @@ pub(crate) fn check_len(status: Status, expected: Option<u64>) -> Result<()> {
         Some(expected) if expected != status.len() => {
             let [given, expected] =
                 [status.len(), expected].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-            let call = "a collective got a part from a task that counts otherwise, in bytes";
+            let call = "a collective received a part of another length than expected, in bytes";
             Err(Error::Count { call, given, expected })
         }
         _ => Ok(()),
@@ -88,7 +86,7 @@ pub(crate) fn start_schedule_as<F: Fabric>(
     drive_schedules(state);
 }
 
-/// Advances all schedules that can go on.
+/// Advances all schedules that can be advanced.
 pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
     let State { context, schedules, .. } = state;
     schedules.to_meet.retain(|&request| {
@@ -105,7 +103,7 @@ pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
             index += 1;
             continue;
         }
-        // Taken out of the table while it runs, and put back even if an operator unwinds.
+        // Taken out of the table while it runs, and returned even if an operator unwinds.
         let running = schedules.running.swap_remove(index);
         let mut driven = Driven { state, running: Some(running) };
         let advanced = driven.advance();
@@ -125,7 +123,7 @@ pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
     }
 }
 
-/// Gives the operation of a request up, if it is a schedule: nothing uses its memory any more then.
+/// Ends the operation of a request, if it is a schedule: nothing uses its memory then.
 pub(crate) fn abandon_schedule<F: Fabric>(state: &mut State<F>, request: RequestId) {
     let Schedules { running, at_operators, .. } = &mut state.schedules;
     let found = [running, at_operators].into_iter().find_map(|list| {
@@ -137,22 +135,22 @@ pub(crate) fn abandon_schedule<F: Fabric>(state: &mut State<F>, request: Request
     }
 }
 
-/// Ends the request of a schedule, and what is still under way of it after a failure.
+/// Ends the request of a schedule, and its messages under way after a failure.
 fn end<F: Fabric>(state: &mut State<F>, mut running: Running) {
     for pending in std::mem::take(&mut running.pending) {
         end_operation(state, pending.request);
-        // The first failure is the one that is reported.
+        // Only the first failure is reported.
         let _ = state.handlers().requests.take(pending.request);
     }
     state.handlers().requests.end(running.request, running.failure.take());
 }
 
-/// How far a schedule has come.
+/// Why a schedule stopped.
 enum Advanced {
     Over,
-    /// Messages are under way.
+    /// Messages are in flight.
     Waits,
-    /// An operator of the program must run outside the turn.
+    /// A user-defined operator has to run outside the turn.
     AtOperator,
 }
 
@@ -171,7 +169,7 @@ impl<F: Fabric> Drop for Driven<'_, F> {
 }
 
 impl<F: Fabric> Driven<'_, F> {
-    /// Carries out what can be.
+    /// Executes the steps that can be executed.
     fn advance(&mut self) -> Advanced {
         let Self { state, running: Some(running) } = self else { return Advanced::Over };
         let runs_outside =

@@ -2,27 +2,27 @@
 
 use crate::error::{Error, ErrorClass, Result};
 
-/// A grid of tasks, row by row: the last dimension runs fastest.
+/// A grid of tasks in row-major order: the last dimension varies fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cartesian {
     dimensions: Vec<u32>,
     periods: Vec<bool>,
 }
 
-/// The two neighbours of a shift (`MPI_Cart_shift`); `None`: beyond the edge.
+/// The two neighbours of a shift (`MPI_Cart_shift`); `None` beyond the edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shift {
-    /// The rank from which a task gets data.
+    /// The rank from which this task receives.
     pub source: Option<u32>,
-    /// To whom it gives it.
+    /// The rank to which this task sends.
     pub dest: Option<u32>,
 }
 
 impl Cartesian {
-    /// A grid of these sizes, periodic in the dimensions that `periods` marks. Without dimensions it has one task.
+    /// A grid of these sizes, periodic in the dimensions marked in `periods`. Without dimensions it has one task.
     ///
     /// # Errors
-    /// A size of 0, more tasks than there can be, another number of periods than of sizes.
+    /// A size of 0; 2^32 tasks or more; different numbers of periods and sizes.
     pub fn new(dimensions: &[u32], periods: &[bool]) -> Result<Self> {
         if dimensions.len() != periods.len() {
             let (given, expected) = (periods.len(), dimensions.len());
@@ -33,7 +33,7 @@ impl Cartesian {
             .try_fold(1u32, |all, &size| all.checked_mul(size).filter(|&all| all > 0 && all < u32::MAX));
         if tasks.is_none() {
             let what =
-                "each dimension has 1 task or more, and all together less than 2^32; the value is how many";
+                "each dimension needs 1 task or more, and the grid less than 2^32; the value is the number";
             return Err(Error::refused(ErrorClass::Dimensions, "a grid", what, length(dimensions.len())));
         }
         Ok(Self { dimensions: dimensions.to_vec(), periods: periods.to_vec() })
@@ -45,13 +45,13 @@ impl Cartesian {
         &self.dimensions
     }
 
-    /// Which dimensions are periodic (`MPI_Cart_get`).
+    /// For each dimension, whether it is periodic (`MPI_Cart_get`).
     #[must_use]
     pub fn periods(&self) -> &[bool] {
         &self.periods
     }
 
-    /// How many tasks it has.
+    /// Number of tasks.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.dimensions.iter().product()
@@ -60,7 +60,7 @@ impl Cartesian {
     /// The task at these coordinates (`MPI_Cart_rank`), which wrap around in periodic dimensions.
     ///
     /// # Errors
-    /// Coordinates outside the grid, another number of coordinates than of dimensions.
+    /// Coordinates outside the grid; different numbers of coordinates and dimensions.
     pub fn rank(&self, coordinates: &[i32]) -> Result<u32> {
         if coordinates.len() != self.dimensions.len() {
             let (given, expected) = (coordinates.len(), self.dimensions.len());
@@ -69,7 +69,7 @@ impl Cartesian {
         let mut rank = 0;
         for ((&at, &size), &is_round) in coordinates.iter().zip(&self.dimensions).zip(&self.periods) {
             let at = place(i64::from(at), size, is_round).ok_or_else(|| {
-                let what = "the coordinate is outside of a dimension that is not round";
+                let what = "the coordinate is outside a dimension that is not periodic";
                 Error::refused(ErrorClass::Argument, "Cartesian::rank", what, i64::from(at))
             })?;
             rank = rank * size + at;

@@ -2,11 +2,12 @@
 
 use crate::error::{Error, ErrorClass, Result};
 
-/// Fills the dimensions that are 0, so that the product of all is `tasks`: not increasing, with the least difference between the largest
-/// and the smallest; of several such, those with the largest smallest one (`MPI_Dims_create`). Others are not changed.
+/// Replaces the dimensions that are 0, so that the product of all is `tasks` (`MPI_Dims_create`). The new dimensions do not increase, and
+/// their maximum and minimum differ as little as possible; among several choices, the one with the largest minimum is used. Other
+/// dimensions are unchanged.
 ///
 /// # Errors
-/// A task count that the given dimensions do not divide, or no dimension to fill.
+/// The given dimensions do not divide `tasks`, or none is 0 and their product is not `tasks`.
 pub fn dimensions(tasks: u32, given: &mut [u32]) -> Result<()> {
     let refused = |what, value: u64| {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
@@ -15,7 +16,7 @@ pub fn dimensions(tasks: u32, given: &mut [u32]) -> Result<()> {
     let fixed = given.iter().filter(|&&size| size > 0).try_fold(1u64, |all, &size| {
         all.checked_mul(u64::from(size)).filter(|&all| all <= u64::from(u32::MAX))
     });
-    let Some(fixed) = fixed else { return refused("the dimensions are too large together", u64::MAX) };
+    let Some(fixed) = fixed else { return refused("the product of the dimensions is too large", u64::MAX) };
     if tasks == 0 || u64::from(tasks) % fixed != 0 {
         return refused(
             "the given dimensions do not divide the number of tasks; the value is their product",
@@ -26,18 +27,18 @@ pub fn dimensions(tasks: u32, given: &mut [u32]) -> Result<()> {
     let left = u32::try_from(u64::from(tasks) / fixed).expect("a part of a u32");
     if free == 0 {
         let what =
-            "no dimension is 0, and together they are not the number of tasks; the value is their product";
+            "no dimension is 0, and their product is not the number of tasks; the value is the product";
         return if left == 1 { Ok(()) } else { refused(what, fixed) };
     }
     let mut filled = balanced(left, free).into_iter();
     for size in given.iter_mut().filter(|size| **size == 0) {
-        *size = filled.next().expect("as many as were counted");
+        *size = filled.next().expect("the number was counted");
     }
     Ok(())
 }
 
-/// `parts` factors of `number`, the largest first: those of the least difference between the largest and the smallest, and of
-/// several such, those with the largest smallest one.
+/// `parts` factors of `number`, largest first, with the least difference between maximum and minimum; among several choices, the one with
+/// the largest minimum.
 fn balanced(number: u32, parts: usize) -> Vec<u32> {
     let primes = primes_of(number);
     let mut search = Search {
@@ -47,12 +48,12 @@ fn balanced(number: u32, parts: usize) -> Vec<u32> {
         best: None,
     };
     search.choose_smallest(number, parts);
-    let mut found = search.best.expect("the number itself and ones are a choice");
+    let mut found = search.best.expect("the number itself and ones are one choice");
     found.reverse();
     found
 }
 
-/// The prime factors, each as often as it divides, ascending.
+/// The prime factors with their multiplicity, ascending.
 fn primes_of(mut number: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut prime = 2;
@@ -81,8 +82,8 @@ fn fits(factor: u32, parts: usize, number: u32) -> bool {
     u32::try_from(parts).ok().and_then(|parts| factor.checked_pow(parts)).is_some_and(|all| all <= number)
 }
 
-/// The search for balanced factors: the smallest one first, each as large as it can be, so that a good choice comes early. Branches that
-/// cannot become better than the best choice so far are skipped, which leaves few even for numbers with many factors.
+/// The search for balanced factors. The smallest factor comes first, as large as possible, so that a good choice is found early. Branches
+/// that cannot improve on the best choice so far are skipped, which leaves few even for numbers with many factors.
 struct Search<'a> {
     divisors: &'a [u32],
     primes: &'a [u32],
@@ -92,14 +93,14 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The difference to beat.
+    /// The difference to improve on.
     fn difference(&self) -> Option<u32> {
         self.best.as_ref().map(|best| best[best.len() - 1] - best[0])
     }
 
     fn choose_smallest(&mut self, number: u32, parts: usize) {
         for &smallest in self.divisors.iter().rev().filter(|&&divisor| fits(divisor, parts, number)) {
-            // The largest one is not below the root: with a smaller smallest one the difference only grows.
+            // The largest factor is at least the root, so with a smaller minimum the difference only grows.
             if self.difference().is_some_and(|best| fits(smallest.saturating_add(best), parts, number)) {
                 return;
             }
@@ -107,7 +108,7 @@ impl Search<'_> {
         }
     }
 
-    /// Takes `factor` as the next one of `parts` that make `left`.
+    /// Continues with `factor`, the next of `parts` factors whose product is `left`.
     fn with(&mut self, factor: u32, left: u32, parts: usize) {
         self.chosen.push(factor);
         let (left, parts) = (left / factor, parts - 1);
@@ -120,7 +121,7 @@ impl Search<'_> {
                 if next < factor {
                     break;
                 }
-                // The last one is what is left.
+                // The last factor is the rest.
                 let is_next = if parts == 1 { next == left } else { fits(next, parts, left) };
                 if is_next && left.is_multiple_of(next) {
                     self.with(next, left, parts);
@@ -130,7 +131,7 @@ impl Search<'_> {
         self.chosen.pop();
     }
 
-    /// Whether `parts` factors from `factor` on, none so large that the difference would be no less, may make `left`.
+    /// Whether `parts` factors from `factor` on can have the product `left` with a smaller difference.
     fn can_be_better(&self, factor: u32, left: u32, parts: usize) -> bool {
         let enough_primes =
             || self.primes.iter().filter(|&&prime| left.is_multiple_of(prime)).count() >= parts;
@@ -138,7 +139,7 @@ impl Search<'_> {
             return false;
         }
         let Some(best) = self.difference() else { return true };
-        // The largest one that would be better; a sum beyond u32 bounds nothing.
+        // The largest factor that would improve; a sum beyond u32 is no bound.
         let Some(largest) = (self.chosen[0]).checked_add(best).map(|above| above - 1) else { return true };
         let largest_prime = self.primes.iter().rev().find(|&&prime| left.is_multiple_of(prime));
         let reaches = u32::try_from(parts).ok().and_then(|parts| largest.checked_pow(parts));
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(filled::<0>(2, []).unwrap_err().class(), ErrorClass::Dimensions);
     }
 
-    /// The least difference of `parts` ascending factors from `from` on, with the smallest factor, by looking at all.
+    /// The least difference of `parts` ascending factors from `from` on, with the smallest factor, by trying all.
     fn by_force(left: u32, parts: usize, from: u32, smallest: Option<u32>) -> Option<(u32, Reverse<u32>)> {
         if parts == 1 {
             let smallest = smallest.unwrap_or(left);
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!(filled(5040, [0, 0, 0]).unwrap(), [21, 16, 15]);
     }
 
-    /// Numbers with more factors than any lower one, powers, products of the first primes, and one prime.
+    /// Numbers with more factors than any lower number, powers, products of the first primes, and a prime.
     #[test]
     fn large_numbers_are_no_trouble() {
         let numbers = [

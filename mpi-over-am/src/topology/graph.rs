@@ -1,25 +1,25 @@
-//! Graphs: known to all tasks, or to each task its part (MPI 5.0 sections 8.5.3 and 8.5.4).
+//! Graphs: each task knows all of it, or its own part (MPI 5.0 sections 8.5.3 and 8.5.4).
 
 use crate::error::{Error, ErrorClass, Result};
 
-/// A graph that everybody knows.
+/// A graph that every task knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// Where the neighbours of each rank end.
+    /// For each rank, the end of its neighbours in `edges`.
     index: Vec<u32>,
     edges: Vec<u32>,
 }
 
-/// The weights of edges.
+/// Weights of edges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Weights {
-    /// None were given (`MPI_UNWEIGHTED`).
+    /// No weights (`MPI_UNWEIGHTED`).
     Unweighted,
     /// One for each edge.
     Each(Vec<u32>),
 }
 
-/// A graph of which each task knows its neighbours.
+/// A graph in which each task knows its own neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistributedGraph {
     pub(crate) sources: Vec<u32>,
@@ -29,17 +29,17 @@ pub struct DistributedGraph {
 }
 
 impl Graph {
-    /// A graph: `index[rank]` is the number of edges of the ranks up to this one, `edges` are their neighbours.
+    /// A graph: `index[rank]` is the number of edges of the ranks up to this one, and `edges` lists their neighbours.
     ///
     /// # Errors
-    /// An index that decreases or is not the number of edges; a neighbour that does not exist.
+    /// The index decreases, or does not end with the number of edges; a neighbour does not exist.
     pub fn new(index: &[u32], edges: &[u32]) -> Result<Self> {
         let refused =
             |what, value: u32| Err(Error::refused(ErrorClass::Topology, "a graph", what, i64::from(value)));
         let count = index.last().copied().unwrap_or(0);
         if !index.is_sorted() || count as usize != edges.len() {
             return refused(
-                "its index does not grow up to the number of edges; the value is the last one",
+                "the index decreases, or does not end with the number of edges; the value is the last one",
                 count,
             );
         }
@@ -49,13 +49,13 @@ impl Graph {
         }
     }
 
-    /// The index, as it was given (`MPI_Graph_get`).
+    /// The index passed to [`new`](Self::new) (`MPI_Graph_get`).
     #[must_use]
     pub fn index(&self) -> &[u32] {
         &self.index
     }
 
-    /// The edges, as they were given (`MPI_Graph_get`).
+    /// The edges passed to [`new`](Self::new) (`MPI_Graph_get`).
     #[must_use]
     pub fn edges(&self) -> &[u32] {
         &self.edges
@@ -92,7 +92,7 @@ impl Weights {
 }
 
 impl DistributedGraph {
-    /// The tasks with edges to this task (`MPI_Dist_graph_neighbors`).
+    /// The tasks with an edge to this task (`MPI_Dist_graph_neighbors`).
     #[must_use]
     pub fn sources(&self) -> &[u32] {
         &self.sources
@@ -104,7 +104,7 @@ impl DistributedGraph {
         &self.source_weights
     }
 
-    /// The tasks to which this task has edges.
+    /// The tasks to which this task has an edge.
     #[must_use]
     pub fn destinations(&self) -> &[u32] {
         &self.destinations
@@ -116,7 +116,7 @@ impl DistributedGraph {
         &self.destination_weights
     }
 
-    /// Whether weights were given (`MPI_Dist_graph_neighbors_count`).
+    /// Whether it has weights (`MPI_Dist_graph_neighbors_count`).
     #[must_use]
     pub fn is_weighted(&self) -> bool {
         self.source_weights != Weights::Unweighted || self.destination_weights != Weights::Unweighted

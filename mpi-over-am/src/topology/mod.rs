@@ -1,6 +1,6 @@
 //! Virtual topologies: the neighbours of each task (MPI 5.0 chapter 8).
 //!
-//! Ranks are never reordered, also where some neighbours run on other hosts.
+//! Ranks are never reordered, even if neighbours run on different hosts.
 
 mod cartesian;
 mod dimensions;
@@ -17,15 +17,15 @@ pub use graph::{DistributedGraph, Graph, Weights};
 pub enum Topology {
     /// A grid (`MPI_CART`).
     Cartesian(Arc<Cartesian>),
-    /// A graph that all tasks know (`MPI_GRAPH`).
+    /// A graph that every task knows (`MPI_GRAPH`).
     Graph(Arc<Graph>),
-    /// A graph of which each task knows its neighbours (`MPI_DIST_GRAPH`).
+    /// A graph in which each task knows its own neighbours (`MPI_DIST_GRAPH`).
     DistributedGraph(Arc<DistributedGraph>),
 }
 
 impl Topology {
-    /// The neighbours of `rank`, which is the task's own, in the order of neighbourhood collectives (MPI 5.0 section 8.6): those from which
-    /// it receives, and those to which it sends. `None` is a missing neighbour at the edge of a grid.
+    /// The neighbours of `rank`, which is the task's own, in the order of neighbourhood collectives (MPI 5.0 section 8.6): first the
+    /// sources, then the destinations. `None` is a missing neighbour at the edge of a grid.
     #[must_use]
     pub fn neighbors(&self, rank: u32) -> (Vec<Option<u32>>, Vec<Option<u32>>) {
         match self {

@@ -1,16 +1,15 @@
 //! Updates of a task's window (MPI 5.0 sections 12.3.4 and 12.3.5).
 //!
-//! Each element is updated atomically with respect to updates by all other tasks. How that is done depends on the element alone, its type,
-//! its address and whether its memory is mapped, so that all tasks choose the same way ([`Update::width`]):
+//! Each element is updated atomically with respect to updates by all other tasks. The method depends only on the element's type and
+//! address, and on whether its memory is mapped, so that all tasks choose the same method ([`Update::width`]):
 //!
-//! - elements of 1, 2, 4 and 8 bytes that are one number, truth value, character or byte, at an address that is a multiple of their
-//!   size, in memory that all tasks have mapped: by an atomic operation on the word, which for the rarer operations is repeated until no
-//!   other task came between;
-//! - all others: under a lock word of the target's window, which names the task that updates: read, combined here, written back. If that
-//!   task dies meanwhile, the next one takes the lock over once the process has ended.
+//! - elements of 1, 2, 4 and 8 bytes that are one number, truth value, character or byte, at an address that is a multiple of their size,
+//!   in memory that all tasks have mapped: by an atomic operation on the word; rare operations repeat a compare and swap until it succeeds;
+//! - all others: under a lock word of the target's window, which names the updating task: read, combined here, written back. If that task
+//!   dies, the next one takes the lock over once the process has ended.
 //!
-//! A whole operation is one access to mapped memory, or takes the lock once. Neither needs the target to do anything, unless only the
-//! target can reach its memory.
+//! A whole operation is one access to mapped memory, or takes the lock once. Neither needs progress of the target, unless only the target
+//! can access its memory.
 
 use am_core::buffer::{MappedRange, RawBuffer};
 use am_core::fabric::{AtomicOp, Fabric, Width};
@@ -42,7 +41,7 @@ macro_rules! numbers {
 numbers!(i8 => Int8, u8 => Uint8, i16 => Int16, u16 => Uint16, i32 => Int32, u32 => Uint32, i64 => Int64, u64 => Uint64,
     f32 => Float, f64 => Double);
 
-/// An update: what is done with the elements of a window.
+/// An update of elements of a window.
 #[derive(Clone, Copy)]
 struct Update<'a> {
     op: PredefinedOp,
@@ -50,9 +49,9 @@ struct Update<'a> {
     basic: Predefined,
     /// The packed elements of the origin; empty for `NoOp`.
     values: &'a [u8],
-    /// For compare and swap: the value that an element must have to be replaced.
+    /// For a compare and swap, the value that an element must have to be replaced.
     expected: Option<&'a [u8]>,
-    /// Where to write the values from before the update, packed; 0 bytes if they are not wanted.
+    /// The destination of the old values, packed; 0 bytes if they are not wanted.
     before: RawBuffer,
 }
 
@@ -66,7 +65,7 @@ impl Update<'_> {
     fn on_word(&self) -> Option<AtomicOp> {
         operation_on(self.basic, self.op, 0)
     }
-    /// Combines the operands from byte `from` on with `later`, which becomes the result.
+    /// Combines the operands from byte `from` on into `later`.
     fn combine(&self, from: usize, later: &mut [u8]) -> Result<()> {
         match self.expected {
             Some(expected) if later == expected => later.copy_from_slice(self.values),
@@ -113,12 +112,12 @@ impl Update<'_> {
                     let swap = AtomicOp::CompareSwap { expected: word::<SIZE>(expected), new: value };
                     range.atomic(offset, width, swap)
                 }
-                // The most frequent operation, as a constant for the compiler: an addition is then a few instructions.
+                // The most frequent operation as a constant for the compiler: an addition is then a few instructions.
                 (None, Some(AtomicOp::FetchAdd(_))) => range.atomic(offset, width, AtomicOp::FetchAdd(value)),
                 (None, Some(operation)) => range.atomic(offset, width, operation.with_operand(value)),
                 (None, None) => self.try_on_word(width, range, offset, from)?,
             };
-            let found = found.expect("the caller has found words there");
+            let found = found.expect("the caller has checked that these are words");
             if let Some(room) = self.before.part(from, SIZE) {
                 room.fill_from(&found.to_le_bytes()[..SIZE]);
             }
@@ -171,16 +170,16 @@ fn can_compare(basic: Predefined) -> bool {
     matches!(basic.kind(), Kind::Signed | Kind::Unsigned | Kind::Logical | Kind::Bytes | Kind::Character)
 }
 
-/// The atomic operation on a word that has the same effect.
+/// The atomic operation on a word with the same effect.
 #[inline]
 fn operation_on(basic: Predefined, op: PredefinedOp, operand: u64) -> Option<AtomicOp> {
     let kind = basic.kind();
-    // The processor has no operations on these.
+    // The processor has no operations on half-precision numbers.
     let is_half = kind == Kind::Float && basic.size() == 2;
     Some(match (op, kind) {
         (PredefinedOp::Sum | PredefinedOp::Max | PredefinedOp::Min, _) if is_half => return None,
         (PredefinedOp::Replace, _) => AtomicOp::Swap(operand),
-        // Or with 0 changes nothing, and returns the old value.
+        // An or with 0 changes nothing, and returns the old value.
         (PredefinedOp::NoOp, _) => AtomicOp::FetchOr(0),
         (PredefinedOp::Sum, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAdd(operand),
         (PredefinedOp::Sum, Kind::Float) => AtomicOp::FetchAddFloat(operand),
@@ -197,7 +196,7 @@ fn operation_on(basic: Predefined, op: PredefinedOp, operand: u64) -> Option<Ato
     })
 }
 
-/// Updates blocks of mapped memory if all of them are words: this is checked first, since one layout may have both kinds.
+/// Updates blocks of mapped memory if all are words. This is checked first, since a layout may contain both kinds.
 struct Words<'a, 'r> {
     update: Update<'a>,
     width: Width,
@@ -211,7 +210,7 @@ struct Words<'a, 'r> {
 }
 
 impl Visit for Words<'_, '_> {
-    #[expect(clippy::cast_possible_truncation, reason = "the blocks lie inside of the range")]
+    #[expect(clippy::cast_possible_truncation, reason = "the blocks lie inside the range")]
     fn block(&mut self, at: i64, len: u64) {
         let place = (at.wrapping_sub(self.low).cast_unsigned() as usize, len as usize);
         if self.updated.is_ok() {
@@ -223,7 +222,7 @@ impl Visit for Words<'_, '_> {
 
 /// Whether all blocks begin at multiples of a size.
 struct Aligned {
-    /// The address at which displacements are 0.
+    /// The address of displacement 0.
     base: u64,
     size: u64,
     is_aligned: bool,
@@ -236,16 +235,16 @@ impl Visit for Aligned {
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Combines elements of a task's window with those of `origin`, one by one (`MPI_Accumulate`). All are updated when this returns.
+    /// Combines elements of a task's window with those of `origin`, one by one (`MPI_Accumulate`). The updates are done when this returns.
     ///
     /// # Errors
-    /// Those of [`put_data`](Self::put_data); a user-defined operation, or one that is not defined for the type; elements of
-    /// another basic type than the target's.
+    /// Those of [`put_data`](Self::put_data); a user-defined operation, or one that is not defined for the type; a basic type different
+    /// from the target's.
     pub fn accumulate_data(&self, origin: &SendData, target: TargetData<'_>, op: &Op) -> Result<()> {
         self.update("Window::accumulate", Some(origin), None, target, op)
     }
 
-    /// Like [`accumulate_data`](Self::accumulate_data), and returns the values from before (`MPI_Get_accumulate`). Without an origin
+    /// Like [`accumulate_data`](Self::accumulate_data), and returns the old values (`MPI_Get_accumulate`). Without an origin
     /// the operation is [`PredefinedOp::NoOp`].
     ///
     /// # Errors
@@ -284,11 +283,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.request_that_is_over()
     }
 
-    /// Combines elements of a task's window with `count` elements of a datatype, which picks them from `memory` by displacements in
-    /// bytes; see [`put_layout`](Self::put_layout).
+    /// Combines elements of a task's window with `count` elements of a datatype, which selects them in `memory` by displacements in bytes;
+    /// see [`put_layout`](Self::put_layout).
     ///
     /// # Errors
-    /// Elements that lie outside of `memory`; those of [`accumulate_data`](Self::accumulate_data).
+    /// An element outside `memory`; those of [`accumulate_data`](Self::accumulate_data).
     pub fn accumulate_layout<T: NoUninit>(
         &self,
         memory: &[T],
@@ -314,7 +313,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         const CALL: &str = "Window::compare_and_swap";
         let is_known = target.datatype.as_predefined().is_some_and(can_compare);
         if !is_known || target.count != 1 {
-            let what = "it takes one whole number, truth value, character or byte; the value is the count";
+            let what = "it takes one integer, truth value, character or byte; the value is the count";
             let count = i64::try_from(target.count).unwrap_or(i64::MAX);
             return Err(Error::refused(ErrorClass::Type, CALL, what, count));
         }
@@ -327,7 +326,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         if !self.check_target(CALL, len, target)? {
             return Ok(());
         }
-        let basic = target.datatype.basic().expect("it is a predefined type");
+        let basic = target.datatype.basic().expect("the type is predefined");
         with_packed(Some(new), |values| {
             with_packed(Some(expected), |expected| {
                 let update = Update {
@@ -344,7 +343,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// The fast path of [`get_accumulate_data`](Self::get_accumulate_data): one element that is a word of mapped memory. `value` and the
-    /// returned old value are its bytes, lowest first. `None`: nothing was done, and the caller has to take the general path.
+    /// returned old value are its bytes, lowest first. `None`: nothing was done, and the general call is needed.
     #[inline(never)]
     pub fn try_update(
         &self,
@@ -379,7 +378,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ) -> Option<u64> {
         let at = self.locate(rank, displacement, width.bytes())?;
         let mut state = self.communicator.state_briefly()?;
-        // Puts that were started before must not be overtaken.
+        // Earlier puts must not be overtaken.
         if !self.puts.with(|puts| puts.are_none()) || !state.may_skip_progress() {
             return None;
         }
@@ -395,7 +394,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         op: &Op,
     ) -> Result<()> {
         let Some(predefined) = op.as_predefined() else {
-            let what = "windows know MPI's own operations only; the value is the rank";
+            let what = "windows support predefined operations only; the value is the rank";
             return Err(Error::refused(ErrorClass::Operation, call, what, i64::from(target.rank)));
         };
         if target.count > 0 {
@@ -407,7 +406,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             && origin.packed_len() > 0
             && origin.datatype().basic() != basic
         {
-            let what = "the elements of the origin are of another basic type than the target's; the value is the rank";
+            let what = "the basic types of origin and target differ; the value is the rank";
             return Err(Error::refused(ErrorClass::Type, call, what, i64::from(target.rank)));
         }
         let wanted = target.datatype.packed_len(target.count)?;
@@ -438,7 +437,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         target: TargetData<'_>,
         result: Option<&RecvData>,
     ) -> Result<()> {
-        // Puts that were started before must not be overtaken.
+        // Earlier puts must not be overtaken.
         self.flush_puts()?;
         let Some(result) = result else { return self.carry_out_into(call, update, target) };
         if let Some(before) = result.as_buffer() {
@@ -473,7 +472,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Updates elements that are not all mapped words in one piece of memory: the words by atomic operations, all others together under the
+    /// Updates elements that are not all mapped words of one contiguous range: words by atomic operations, all others together under the
     /// target's lock word.
     #[inline(never)]
     fn update_pieces(
@@ -514,7 +513,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let pieces: Vec<Piece> = others.iter().map(|&(piece, _)| piece).collect();
         let mut new = vec![0; pieces.iter().map(|piece| piece.len).sum()];
         self.get_slice(&mut new, &pieces)?;
-        // Runs without a gap: they have whole elements, where a piece may have a part of one.
+        // Contiguous runs contain whole elements, while a piece may contain part of one.
         let (mut at, mut rest) = (0, others);
         while let [(first, from), ..] = rest {
             let mut len = first.len;
@@ -544,13 +543,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn take_updating(&self, rank: u32) -> Result<()> {
         let own = u64::from(self.rank()) + 1;
         let mut expected = 0;
-        // The task that updates needs no other task for that, and rings nobody when it is done.
+        // The updating task needs no other task to finish, and does not ring.
         self.communicator.try_until(|| {
             let found = self.on_control(rank, UPDATING, AtomicOp::CompareSwap { expected, new: own })?;
             if found == expected {
                 return Ok(Some(()));
             }
-            // The word may hold anything that another task wrote; one that names no task counts as free.
+            // Any task may have written the word; one that names no task counts as free.
             let holder =
                 found.checked_sub(1).and_then(|holder| self.endpoints.get(usize::try_from(holder).ok()?));
             let has_ended = match holder {
@@ -579,7 +578,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         lend(values, |data| self.accumulate_data(&data, target, &op.into()))
     }
 
-    /// Combines numbers of a task's window with others; returns the old values.
+    /// Combines numbers of a task's window with `from`; returns the old values.
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data).

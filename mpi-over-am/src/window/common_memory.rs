@@ -1,7 +1,7 @@
-//! Memory that all tasks of a window have mapped as one: how they agree on it.
+//! Memory that all tasks of a window have mapped as one: how they set it up.
 //!
-//! Each says how much it wants. The first rank makes one memory file for all parts and says its name, the others open it, and the file
-//! is used if all have done so. Then every task reaches every part as its own memory, and needs nothing of its owner.
+//! Each task sends the size of its part. The first rank makes one memory file for all parts and sends its name, the others open it, and it
+//! is used if all of them could. Every task then accesses every part like its own memory, without its owner.
 
 use am_core::buffer::{SharedMemory, SharedName};
 use am_core::fabric::Fabric;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::info::Info;
 use crate::policy::LockPolicy;
 
-/// Where a part begins, if the parts need not lie side by side: no two tasks share a page.
+/// Alignment of parts that need not be adjacent: no two tasks share a page.
 const PAGE_BYTES: u64 = 4096;
 
 /// The memory of all parts, mapped in this task.
@@ -28,7 +28,7 @@ pub(super) struct Part {
     pub(super) size: u64,
 }
 
-/// What a task does by itself on the way.
+/// A step that a task carries out by itself.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
     Make(usize),
@@ -56,17 +56,17 @@ impl Step<'_> {
     }
 }
 
-// What the first rank tells the others of the memory.
+// What the first rank sends about the memory.
 const NONE: u64 = 0;
 const MADE: u64 = 1;
 const FAILED: u64 = 2;
 
 impl CommonMemory {
-    /// Makes the memory of all parts, of which this task's has `bytes` bytes. Collective: `gather` gives each task's words by rank, and
-    /// `take` carries a step out. `None` if the fabric has no such memory.
+    /// Makes the memory of all parts, of which this task's part has `bytes` bytes. Collective: `gather` returns each task's words by rank,
+    /// and `take` carries out a step. `None` if the fabric does not support it.
     ///
     /// # Errors
-    /// The parts are too large; there is no memory, or a task cannot map it: then all have an error.
+    /// The parts are too large, or a task cannot make or map the memory: then all tasks get an error.
     pub(crate) fn agree(
         (bytes, rank, info): (usize, u32, &Info),
         gather: impl Fn(&[u64]) -> Result<Vec<Vec<u64>>>,
@@ -107,7 +107,7 @@ impl CommonMemory {
 }
 
 impl CommonMemory {
-    /// Where this task has mapped a part; null for one of no byte, as nothing is anywhere.
+    /// The address at which this task has mapped a part; null for a part of 0 bytes.
     pub(super) fn base_of(&self, part: Part) -> *mut u8 {
         if part.size == 0 {
             return std::ptr::null_mut();
@@ -116,7 +116,7 @@ impl CommonMemory {
     }
 }
 
-/// The parts, one behind the other, and how long they are together, at least 1.
+/// The parts in order, and their total length, at least 1.
 fn parts(sizes: impl Iterator<Item = u64>, apart: bool) -> Option<(Vec<Part>, usize)> {
     let (mut parts, mut end) = (Vec::new(), 0u64);
     for size in sizes {
@@ -128,7 +128,7 @@ fn parts(sizes: impl Iterator<Item = u64>, apart: bool) -> Option<(Vec<Part>, us
 }
 
 fn too_large(bytes: usize) -> Error {
-    unshareable(&format!("the parts are too large together; this task's has {bytes} bytes"))
+    unshareable(&format!("the parts together are too large; this task's part has {bytes} bytes"))
 }
 
 fn unshareable(why: &str) -> Error {

@@ -1,5 +1,4 @@
-//! Windows whose memory comes and goes (MPI 5.0 section 12.2.4): each task keeps a directory of what it has attached in memory
-//! that the others read.
+//! Dynamic windows (MPI 5.0 section 12.2.4): each task keeps a directory of its attached memory, which the other tasks read.
 //!
 //! The directory has a version number, odd while it changes. A task that uses the window reads the target's version, and reads the
 //! directory again if the version is new.
@@ -15,9 +14,9 @@ use crate::buffer::WindowMemory;
 use crate::error::{Error, ErrorClass, Result};
 use crate::policy::{Field, LockPolicy};
 
-/// Pieces of memory that may be attached at once.
+/// Maximum number of pieces of memory attached at a time.
 const ENTRIES_MAX: usize = 1024;
-/// Version and number of entries, behind the words that all windows have.
+/// Offset of the version and the number of entries, after the words that all windows have.
 const VERSION: u64 = 16;
 const COUNT: u64 = 24;
 const HEAD_BYTES: usize = 32;
@@ -29,7 +28,7 @@ const ENTRY_BYTES: usize = ENTRY_WORDS * 8;
 /// Bytes of a dynamic window's control memory.
 pub(super) const CONTROL_BYTES: usize = HEAD_BYTES + ENTRIES_MAX * ENTRY_BYTES;
 
-/// A piece of this task's memory.
+/// An attached piece of this task's memory.
 #[derive(Debug)]
 pub(super) struct Attached {
     at: u64,
@@ -37,11 +36,11 @@ pub(super) struct Attached {
     pub(super) memory: Exposed,
 }
 
-/// What this task knows of another task's directory.
+/// This task's copy of another task's directory.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     version: u64,
-    /// In the order of their addresses: none overlaps another.
+    /// In ascending order of addresses, without overlaps.
     entries: Vec<Entry>,
 }
 
@@ -62,7 +61,7 @@ struct Entry {
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Attaches memory, so that the others can reach it (`MPI_Win_attach`). Returns its address, which they use as displacement.
+    /// Attaches memory, so that other tasks can access it (`MPI_Win_attach`). Returns its address, which they use as displacement.
     ///
     /// # Errors
     /// The window is not dynamic; the memory has 0 bytes; too many pieces are attached.
@@ -74,7 +73,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut state = self.communicator.state()?;
         self.attached.with(|attached| {
         if len == 0 || attached.len() == ENTRIES_MAX {
-            let what = "a piece has 1 byte or more, and at most 1024 pieces are attached at once; the value is its length";
+            let what = "a piece needs 1 byte or more, and at most 1024 pieces can be attached; the value is its length";
             let len = i64::try_from(len).unwrap_or(i64::MAX);
             return Err(Error::refused(ErrorClass::RmaAttach, CALL, what, len));
         }
@@ -95,7 +94,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Detaches the memory that begins at this address, and gives it back (`MPI_Win_detach`).
+    /// Detaches the memory that begins at this address, and returns it (`MPI_Win_detach`).
     ///
     /// # Errors
     /// The window is not dynamic, or no attached piece begins there.
@@ -128,8 +127,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn publish(&self, attached: &[Attached]) -> Result<()> {
         let control = &self.control;
         let version = control.atomic_u64(VERSION)?;
-        // Ordering: readers read the version, the entries, and the version again; AcqRel keeps the entries between the two
-        // changes of the version.
+        // Ordering: a reader loads the version, the entries, and the version again; AcqRel keeps the entries between the two changes of the
+        // version.
         version.fetch_add(1, Ordering::AcqRel);
         for (piece, place) in attached.iter().zip(0u64..) {
             let at = ENTRIES + place * ENTRY_BYTES as u64;
@@ -147,7 +146,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// in order, with their numbers of bytes.
     ///
     /// # Errors
-    /// A byte that is in no attached piece.
+    /// A byte outside every attached piece.
     pub(super) fn find(
         &self,
         rank: u32,
@@ -165,7 +164,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut at = u64::try_from(address).map_err(|_| outside())?;
         let end = at.checked_add(len).ok_or_else(outside)?;
         loop {
-            // A range of 0 bytes may lie outside of what is attached.
+            // A range of 0 bytes may lie outside the attached pieces.
             let Some(entry) = known(at) else {
                 return if len == 0 { Ok(()) } else { Err(outside()) };
             };
@@ -179,7 +178,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Where the bytes of a task are, if one attached piece contains all of them.
+    /// The address of bytes of a task, if one attached piece contains all of them.
     pub(super) fn find_one(&self, rank: u32, at: u64, len: u64) -> Result<Option<RemoteAddress>> {
         self.refresh(rank)?;
         let entry = self.directories.with(|known| known[rank as usize].piece_at(at));
@@ -214,7 +213,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Reads words of a task's control memory. Makes progress where it is not mapped.
+    /// Reads words of a task's control memory. Makes progress if it is not mapped.
     fn read_control(&self, rank: u32, offset: u64, words: &mut [u64]) -> Result<()> {
         let to = self.peers[rank as usize].control.plus(offset);
         let bytes = bytemuck::cast_slice_mut::<u64, u8>(words);

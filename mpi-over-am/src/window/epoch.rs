@@ -8,25 +8,25 @@ use crate::group::Group;
 use crate::notes::Key;
 use crate::policy::{Field, LockPolicy};
 
-/// What the program promises about an epoch (MPI 5.0 section 12.5.5). Promises are joined by `|`.
+/// Promises of the program about an epoch (MPI 5.0 section 12.5.5), combined by `|`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assertion(u32);
 
 impl Assertion {
-    /// None.
+    /// No promise.
     pub const NONE: Self = Self(0);
-    /// No conflicting lock is held; or the matching call of the other side has been made (`MPI_MODE_NOCHECK`).
+    /// No conflicting lock is held, or the matching call of the other side was made (`MPI_MODE_NOCHECK`).
     pub const NO_CHECK: Self = Self(1);
     /// This task has not stored into its part (`MPI_MODE_NOSTORE`).
     pub const NO_STORE: Self = Self(2);
-    /// Nobody puts into this task's part until the next fence or wait (`MPI_MODE_NOPUT`).
+    /// No task puts into this task's part until the next fence or wait (`MPI_MODE_NOPUT`).
     pub const NO_PUT: Self = Self(4);
     /// The fence ends no epoch (`MPI_MODE_NOPRECEDE`).
     pub const NO_PRECEDE: Self = Self(8);
     /// The fence begins no epoch (`MPI_MODE_NOSUCCEED`).
     pub const NO_SUCCEED: Self = Self(16);
 
-    /// Whether all promises of `other` are given.
+    /// Whether it contains all promises of `other`.
     #[must_use]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -47,23 +47,23 @@ impl std::ops::BitOr for Assertion {
 }
 
 fn unknown(call: &'static str, bits: i64) -> Error {
-    Error::refused(ErrorClass::Assertion, call, "the call knows no such promise", bits)
+    Error::refused(ErrorClass::Assertion, call, "the promise does not apply to this call", bits)
 }
 
-/// The epochs that this task has open.
+/// The open epochs of this task.
 #[derive(Debug)]
 pub(super) struct Epochs {
     /// Between two fences.
     fenced: bool,
-    /// The ranks given to [`Window::start`].
+    /// The ranks passed to [`Window::start`].
     started: Option<Vec<u32>>,
-    /// The ranks given to [`Window::post`] that have not completed.
+    /// The ranks passed to [`Window::post`] that have not completed.
     posted: Option<Vec<u32>>,
-    /// A thread waits in [`Window::start`].
+    /// Whether a thread waits in [`Window::start`].
     is_starting: bool,
     /// The locks of single ranks, by rank.
     locks: Box<[Option<Held>]>,
-    /// How many of the locks are held or awaited.
+    /// Number of locks that are held or awaited.
     locked: u32,
     pub(super) locked_all: Option<Held>,
 }
@@ -73,7 +73,7 @@ pub(super) struct Epochs {
 pub(super) enum Held {
     /// A thread waits for it.
     Awaited,
-    /// The program has promised that none is needed.
+    /// Not taken, because the program has promised that it is not needed.
     Promised,
     /// It is held.
     Taken,
@@ -92,7 +92,7 @@ fn is_here(held: Option<Held>) -> bool {
 }
 
 impl Epochs {
-    /// No epochs, for a window of this many tasks.
+    /// No open epochs, for a window of this many tasks.
     pub(super) fn new(tasks: usize) -> Self {
         Self {
             fenced: false,
@@ -105,7 +105,7 @@ impl Epochs {
         }
     }
 
-    /// The lock on a rank, which the window must have.
+    /// The lock on a rank, which must be in the window.
     pub(super) fn lock_of(&self, rank: u32) -> Option<Held> {
         self.locks[rank as usize]
     }
@@ -120,7 +120,7 @@ impl Epochs {
         self.locked > 0
     }
 
-    /// Whether this task may access the window of `rank`, which the window must have.
+    /// Whether this task may access the window of `rank`, which must exist.
     #[inline(always)]
     pub(super) fn is_open(&self, rank: u32) -> bool {
         self.fenced || self.is_locked(rank) || self.is_started(rank)
@@ -158,7 +158,7 @@ impl Epochs {
         Err(refused(call, what, i64::try_from(value).unwrap_or(i64::MAX)))
     }
 
-    /// A lock may begin only when no other kind of epoch is open; it ends an epoch of fences.
+    /// Begins a lock, which is allowed only if no other kind of epoch is open. It ends an epoch of fences.
     pub(super) fn begin_lock(&mut self, call: &'static str, rank: Option<u32>) -> Result<()> {
         let is_open = self.started.is_some()
             || self.is_starting
@@ -189,13 +189,13 @@ pub(super) fn refused(call: &'static str, what: &'static str, value: i64) -> Err
     Error::refused(ErrorClass::RmaSync, call, what, value)
 }
 
-/// A note that a task has exposed its window.
+/// Note: a task has exposed its window.
 const POSTED: i32 = -2;
-/// A note that a task has completed its accesses.
+/// Note: a task has completed its accesses.
 const COMPLETED: i32 = -3;
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Ends an epoch and begins another, for all tasks (`MPI_Win_fence`). Collective: what was done before is in place everywhere.
+    /// Ends an epoch and begins another, for all tasks (`MPI_Win_fence`). Collective: earlier operations are complete at all tasks.
     ///
     /// # Errors
     /// A lock or a start that is still open; an unknown promise; the death of a task.
@@ -214,7 +214,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.epochs.with(|epochs| epochs.check_closed("Window::fence", 0))
     }
 
-    /// The end of [`fence`](Self::fence), when all have come.
+    /// The end of [`fence`](Self::fence), when all tasks have called it.
     pub(crate) fn end_fence(&self, promise: Assertion) {
         self.epochs.with(|epochs| epochs.fenced = !promise.has(Assertion::NO_SUCCEED));
     }
@@ -222,12 +222,16 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Exposes this task's part to the tasks of a group, until [`wait`](Self::wait) (`MPI_Win_post`).
     ///
     /// # Errors
-    /// It is exposed already; a task that is not in the window; an unknown promise.
+    /// It is already exposed; a task that is not in the window; an unknown promise.
     pub fn post(&self, group: &Group, promise: Assertion) -> Result<()> {
         promise.only("Window::post", Assertion::NO_CHECK | Assertion::NO_STORE | Assertion::NO_PUT)?;
         let ranks = self.ranks_of("Window::post", group)?;
         if self.epochs.with(|epochs| epochs.posted.is_some()) {
-            return Err(refused("Window::post", "this task's part is open already", i64::from(self.rank())));
+            return Err(refused(
+                "Window::post",
+                "this task's part is already exposed",
+                i64::from(self.rank()),
+            ));
         }
         if !promise.has(Assertion::NO_CHECK) {
             self.send_notes(POSTED, &ranks)?;
@@ -236,7 +240,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Begins to access the windows of the tasks of a group, once they have exposed them (`MPI_Win_start`).
+    /// Begins an epoch for the windows of the tasks of a group, when they have exposed them (`MPI_Win_start`).
     ///
     /// # Errors
     /// Another epoch is open; a task that is not in the window; an unknown promise; the death of a task.
@@ -266,7 +270,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok((ranks, notes))
     }
 
-    /// The end of [`start`](Self::start); with `None`, it has failed.
+    /// The end of [`start`](Self::start); `None` if it has failed.
     pub(crate) fn end_start(&self, ranks: Option<Vec<u32>>) {
         self.epochs.with(|epochs| {
             epochs.is_starting = false;
@@ -291,7 +295,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         started.ok_or_else(|| refused("Window::complete", "nothing was started", i64::from(self.rank())))
     }
 
-    /// The end of [`complete`](Self::complete), when all operations are complete.
+    /// The end of [`complete`](Self::complete), when the operations are complete.
     pub(crate) fn end_complete(&self, ranks: &[u32]) -> Result<()> {
         self.send_notes(COMPLETED, ranks)
     }
@@ -313,7 +317,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.keys(COMPLETED, &ranks)
     }
 
-    /// Like [`wait`](Self::wait), but does not wait: returns whether the exposure has ended (`MPI_Win_test`). Makes progress.
+    /// Like [`wait`](Self::wait), without waiting: returns whether the exposure has ended (`MPI_Win_test`). Makes progress.
     ///
     /// # Errors
     /// It is not exposed; an error of progress.
@@ -328,7 +332,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         looked
     }
 
-    /// Makes progress, and removes the ranks whose note has come; returns whether all have.
+    /// Makes progress, and removes the ranks whose note has arrived; returns whether all have.
     fn look_for_notes(&self, tag: i32, ranks: &mut Vec<u32>) -> Result<bool> {
         let is_over = self.communicator.state()?.look(|state| {
             let mut known = Ok(());
@@ -344,12 +348,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(is_over.is_some())
     }
 
-    /// The ranks in the window of the tasks of a group.
+    /// The ranks of a group's tasks in the window.
     fn ranks_of(&self, call: &'static str, group: &Group) -> Result<Vec<u32>> {
         let all: Vec<u32> = (0..group.size()).collect();
         let ranks = group.translate_ranks(&all, &self.communicator.group())?;
         ranks.into_iter().collect::<Option<_>>().ok_or_else(|| {
-            let what = "the group has a task that the window does not have; the value is the group's size";
+            let what = "the group has a task that is not in the window; the value is the group's size";
             Error::refused(ErrorClass::Group, call, what, i64::from(group.size()))
         })
     }
@@ -378,8 +382,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Waits until all puts that were started before are in place. Makes progress now and then even without any, since a program may poll
-    /// memory only.
+    /// Waits until all earlier puts are stored. Makes progress in some calls even without puts, since a program may only poll memory.
     #[inline]
     pub(super) fn flush_puts(&self) -> Result<()> {
         let mut state = self.communicator.state()?;
@@ -396,7 +399,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.communicator.wait_until(|context| batches.iter().all(|batch| batch.is_placed(context)))
     }
 
-    /// The puts that a flush waits for, where other threads may start more meanwhile.
+    /// The puts that a flush waits for, if other threads may start more meanwhile.
     ///
     /// # Errors
     /// Too many counters.

@@ -1,5 +1,5 @@
-//! Passive targets: locks and flushes (MPI 5.0 section 12.5.3). A lock is a queue in the target's memory ([`LockQueue`]); the target
-//! takes no part.
+//! Passive target: locks and flushes (MPI 5.0 section 12.5.3). A lock is a queue in the target's memory ([`LockQueue`]), and needs no
+//! action of the target.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::rank::PROC_NULL;
 /// How a window is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// With others who share it (`MPI_LOCK_SHARED`).
+    /// Shared with other tasks (`MPI_LOCK_SHARED`).
     Shared,
-    /// Alone (`MPI_LOCK_EXCLUSIVE`).
+    /// Exclusive (`MPI_LOCK_EXCLUSIVE`).
     Exclusive,
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Begins to use the window of `rank` (`MPI_Win_lock`). Waits until no lock is in the way; locks are granted in the order in which
-    /// tasks ask for them, and those that share one together. What a task that has died held or waited for is no lock any more.
+    /// Locks the window of `rank` (`MPI_Win_lock`). Waits until no conflicting lock is held; locks are granted in the order of the
+    /// requests, consecutive shared ones together. Locks and requests of dead tasks are ignored.
     ///
     /// # Errors
     /// It is locked by this task, or another epoch is open; an unknown rank or promise; the death of a task.
@@ -38,7 +38,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         taken
     }
 
-    /// The beginning of [`lock`](Self::lock): the lock is to be taken, if the program does not promise that none is needed.
+    /// The beginning of [`lock`](Self::lock): whether the lock has to be taken, that is, the program has not promised that it is not
+    /// needed.
     pub(crate) fn begin_lock(&self, rank: u32, promise: Assertion) -> Result<()> {
         promise.only("Window::lock", Assertion::NO_CHECK)?;
         if rank == PROC_NULL {
@@ -52,7 +53,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// The end of [`lock`](Self::lock), with the promise that it was given; without one, it has failed.
+    /// The end of [`lock`](Self::lock) with its promise; `None` if it has failed.
     pub(crate) fn end_lock(&self, rank: u32, promise: Option<Assertion>) {
         if rank != PROC_NULL {
             let held = promise.map(held);
@@ -60,7 +61,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Ends the use of the window of `rank`: all is in place there (`MPI_Win_unlock`).
+    /// Unlocks the window of `rank`: all operations are complete there (`MPI_Win_unlock`).
     ///
     /// # Errors
     /// It is not locked; the death of a task.
@@ -71,7 +72,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         given
     }
 
-    /// The beginning of [`unlock`](Self::unlock): whether a lock is to be given back.
+    /// The beginning of [`unlock`](Self::unlock): whether a lock has to be released.
     pub(crate) fn begin_unlock(&self, rank: u32) -> Result<bool> {
         if rank == PROC_NULL {
             return Ok(false);
@@ -81,13 +82,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             let held = epochs.lock_of(rank).and_then(was_taken);
             let held =
                 held.ok_or_else(|| refused("Window::unlock", "the rank is not locked", i64::from(rank)))?;
-            // Until it has been given back another thread cannot ask for it again.
+            // Until it is released, another thread cannot ask for it again.
             epochs.set_lock(rank, Some(Held::Awaited));
             Ok(held)
         })
     }
 
-    /// Begins to use all windows, with others (`MPI_Win_lock_all`).
+    /// Locks all windows, shared (`MPI_Win_lock_all`).
     ///
     /// # Errors
     /// Another epoch is open; an unknown promise; the death of a task.
@@ -98,7 +99,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         taken
     }
 
-    /// The beginning of [`lock_all`](Self::lock_all): the ranks whose locks are to be taken, shared.
+    /// The beginning of [`lock_all`](Self::lock_all): the ranks whose locks have to be taken, shared.
     pub(crate) fn begin_lock_all(&self, promise: Assertion) -> Result<Range<u32>> {
         promise.only("Window::lock_all", Assertion::NO_CHECK)?;
         self.epochs.with(|epochs| {
@@ -110,12 +111,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(0..if promise.has(Assertion::NO_CHECK) { 0 } else { self.communicator.size() })
     }
 
-    /// The end of [`lock_all`](Self::lock_all), with the promise that it was given; without one, it has failed.
+    /// The end of [`lock_all`](Self::lock_all) with its promise; `None` if it has failed.
     pub(crate) fn end_lock_all(&self, promise: Option<Assertion>) {
         self.epochs.with(|epochs| epochs.locked_all = promise.map(held));
     }
 
-    /// Ends the use of all windows: all is in place there (`MPI_Win_unlock_all`).
+    /// Unlocks all windows: all operations are complete there (`MPI_Win_unlock_all`).
     ///
     /// # Errors
     /// They are not locked; the death of a task.
@@ -126,7 +127,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         given
     }
 
-    /// The beginning of [`unlock_all`](Self::unlock_all): the ranks whose locks are to be given back.
+    /// The beginning of [`unlock_all`](Self::unlock_all): the ranks whose locks have to be released.
     pub(crate) fn begin_unlock_all(&self) -> Result<Range<u32>> {
         let held = self.epochs.with(|epochs| {
             let held = epochs.locked_all.and_then(was_taken);
@@ -140,7 +141,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(0..if held { self.communicator.size() } else { 0 })
     }
 
-    /// Waits until what was put to `rank` is in place (`MPI_Win_flush`).
+    /// Waits until all puts to `rank` are stored (`MPI_Win_flush`).
     ///
     /// # Errors
     /// It is not locked; an unknown rank; the death of a task.
@@ -152,7 +153,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.flush_puts()
     }
 
-    /// The shortest way of [`flush`](Self::flush): whether there is nothing to wait for. It may say no at any time.
+    /// The short path of [`flush`](Self::flush): whether there is nothing to wait for. It may return false at any time.
     #[inline(always)]
     pub fn try_flush(&self, rank: u32) -> bool {
         if rank as usize >= self.peers.len() || !self.epochs.with(|epochs| epochs.is_locked(rank)) {
@@ -162,13 +163,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.puts.with(|puts| puts.are_none()) && state.may_skip_progress()
     }
 
-    /// Refuses a flush of a rank, or of all, that is not locked.
+    /// Refuses a flush of a rank, or of all ranks, that is not locked.
     pub(crate) fn check_flush(&self, rank: Option<u32>) -> Result<()> {
         rank.map_or(Ok(()), |rank| self.check_rank(rank))?;
         self.epochs.with(|epochs| epochs.check_locked("Window::flush", rank))
     }
 
-    /// Waits until all that was put is in place (`MPI_Win_flush_all`).
+    /// Waits until all puts are stored (`MPI_Win_flush_all`).
     ///
     /// # Errors
     /// Nothing is locked; the death of a task.
@@ -177,7 +178,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.flush_puts()
     }
 
-    /// The origin's memory is free again (`MPI_Win_flush_local`): so it is when each call returns.
+    /// Returns when the origin's memory is free (`MPI_Win_flush_local`), which it already is when a put or get returns.
     ///
     /// # Errors
     /// It is not locked; an unknown rank.
@@ -189,7 +190,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.epochs.with(|epochs| epochs.check_locked("Window::flush_local", Some(rank)))
     }
 
-    /// The origin's memory is free again (`MPI_Win_flush_local_all`): so it is when each call returns.
+    /// Returns when the origin's memory is free (`MPI_Win_flush_local_all`), which it already is when a put or get returns.
     ///
     /// # Errors
     /// Nothing is locked.
@@ -197,13 +198,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.epochs.with(|epochs| epochs.check_locked("Window::flush_local_all", None))
     }
 
-    /// Makes this task's own loads and stores and those of others agree (`MPI_Win_sync`). Makes progress.
+    /// Synchronizes this task's loads and stores with those of other tasks (`MPI_Win_sync`). Makes progress.
     ///
     /// # Errors
     /// Nothing is locked; an error of progress.
     pub fn sync(&self) -> Result<()> {
         self.epochs.with(|epochs| epochs.check_locked("Window::sync", None))?;
-        // Ordering: pairs with the same fence of the task on the other side of a flag; both copies of the window are one.
+        // Ordering: pairs with the same fence of the task at the other side of a flag. The two copies of the window are one.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         self.communicator.state()?.take_in()
     }
@@ -224,21 +225,21 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let waited = if words.are_mapped {
             self.communicator.wait_until(|context| request.look_and_tell(context))
         } else {
-            // Each look asks the target, and waits for its answer: another thread has its turn meanwhile.
+            // Each look asks the target and waits for its answer; other threads have their turns meanwhile.
             self.communicator.try_until(|| Ok(request.look(&mut words).then_some(())))
         };
         self.end_request(request, waited)
     }
 
-    /// Ends the wait for a lock: it is taken, or the queue left.
+    /// Ends the wait for a lock: the lock is taken, or the queue is left.
     fn end_request(&self, request: LockRequest, waited: Result<()>) -> Result<()> {
-        // Not by `state`: what another call has left must not keep this one from leaving the queue.
+        // Not by `state`: the error of an earlier call must not prevent this one from leaving the queue.
         let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
         state.handlers().waits_for_lock_of = None;
         request.end(&mut state.context, waited)
     }
 
-    /// Gives the lock of a rank back.
+    /// Releases the lock of a rank.
     fn give_lock(&self, rank: u32) -> Result<()> {
         if L::takes_turns() {
             return self.queue(rank).leave(&mut InTurns { window: self, are_mapped: true });
@@ -258,10 +259,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 }
 
-/// The words of a lock for threads that take turns: each step that waits for the target gives the turn up.
+/// Access to the words of a lock for threads that take turns: each step that waits for the target gives the turn up.
 struct InTurns<'a, F: Fabric, L: LockPolicy> {
     window: &'a Window<F, L>,
-    /// No step has waited for the target so far.
+    /// Whether no step has waited for the target so far.
     are_mapped: bool,
 }
 
@@ -293,17 +294,17 @@ impl<F: Fabric, L: LockPolicy> Words for InTurns<'_, F, L> {
     }
 }
 
-/// Whether there is a lock to be taken.
+/// Whether a lock has to be taken.
 pub(crate) fn needs_lock(rank: u32, promise: Assertion) -> bool {
     rank != PROC_NULL && !promise.has(Assertion::NO_CHECK)
 }
 
-/// A lock that is here.
+/// The state of a lock that was granted.
 fn held(promise: Assertion) -> Held {
     if promise.has(Assertion::NO_CHECK) { Held::Promised } else { Held::Taken }
 }
 
-/// Whether a lock that is here is to be given back; `None` if it is not here.
+/// Whether a granted lock has to be released; `None` if it was not granted.
 fn was_taken(held: Held) -> Option<bool> {
     match held {
         Held::Awaited => None,

@@ -1,8 +1,8 @@
 //! One-sided communication (MPI 5.0 chapter 12): windows on the memory of other tasks, over am-core's put, get and rmw.
 //!
-//! When a put or get returns, it no longer uses the origin's memory; where peers map or copy each other's memory it is then complete, and
-//! the target need not make any call. A flush waits for puts that had to be sent as messages. Updates ([`Window::accumulate_data`] and the
-//! like) are done when they return.
+//! When a put or get returns, it no longer uses the origin's memory. If peers can map or copy each other's memory, it is then complete,
+//! without a call by the target. A flush waits for puts that had to be sent as messages. Updates ([`Window::accumulate_data`] and the like)
+//! are done when they return.
 
 mod accumulate;
 mod common_memory;
@@ -50,20 +50,20 @@ pub use transfer::TargetData;
 use common_memory::Part;
 use dynamic::{Attached, Directory};
 
-/// How the memory of a window came to be (`MPI_WIN_CREATE_FLAVOR`).
+/// The origin of a window's memory (`MPI_WIN_CREATE_FLAVOR`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavor {
-    /// The program gave it (`MPI_WIN_FLAVOR_CREATE`).
+    /// Supplied by the program (`MPI_WIN_FLAVOR_CREATE`).
     Created,
-    /// The library allocated it (`MPI_WIN_FLAVOR_ALLOCATE`).
+    /// Allocated by the library (`MPI_WIN_FLAVOR_ALLOCATE`).
     Allocated,
-    /// It comes and goes (`MPI_WIN_FLAVOR_DYNAMIC`).
+    /// Attached and detached at any time (`MPI_WIN_FLAVOR_DYNAMIC`).
     Dynamic,
-    /// The library allocated it, as elements that all tasks load and store (`MPI_WIN_FLAVOR_SHARED`).
+    /// Allocated by the library, for loads and stores of all tasks (`MPI_WIN_FLAVOR_SHARED`).
     Shared,
 }
 
-/// A window (`MPI_Win`): memory of each task of a communicator that the others can reach.
+/// A window (`MPI_Win`): memory of each task of a communicator that the other tasks can access.
 ///
 /// The separate and the public copy of the memory are one (`MPI_WIN_UNIFIED`).
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub struct Window<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     memory: Option<Exposed>,
     /// The memory of all parts, if this task has mapped it.
     common: Option<CommonMemory>,
-    /// Where the memory begins, as the layer above sees it.
+    /// The start of the memory, for the layer above.
     base: AtomicPtr<u8>,
     control: Exposed,
     peers: Vec<Peer>,
@@ -86,29 +86,29 @@ pub struct Window<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     properties: Properties<L>,
 }
 
-/// What this task knows of another task's part of the window.
+/// This task's record of another task's part of the window.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     data: RemoteAddress,
     control: RemoteAddress,
     size: u64,
     unit: u64,
-    /// The address of the memory in its task, modulo 8, which tells where words are aligned for atomic operations.
+    /// The address of the memory in its task, modulo 8, which determines the alignment of words for atomic operations.
     skew: u64,
 }
 
-/// The words of a window's control memory, by offset. Behind those of its flavor come the words of its lock ([`LockQueue`]).
+/// The words of a window's control memory, by offset. After those of its flavor come the words of its lock ([`LockQueue`]).
 ///
-/// The lock for updates of elements that are not words: the rank of the task that holds it, plus 1; 0 if it is free.
+/// The lock for updates of elements that are not words: the holder's rank plus 1; 0 if it is free.
 const UPDATING: u64 = 0;
 const CONTROL_BYTES: usize = 16;
 
-/// Bytes that are allocated for a part, even for one of 0 bytes.
+/// Minimum bytes allocated for a part, even for one of 0 bytes.
 const MEMORY_BYTES_MIN: usize = 8;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A window on memory that each task provides (`MPI_Win_create`), with displacements in units of `unit` bytes. Collective. The
-    /// memory comes back with [`Window::free`].
+    /// A window on memory that each task supplies (`MPI_Win_create`), with displacements in units of `unit` bytes. Collective.
+    /// [`Window::free`] returns the memory.
     ///
     /// # Errors
     /// A unit of 0, an inter-communicator, too many regions; the death of a task.
@@ -122,7 +122,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Window::new(self, Flavor::Created, |_| Ok(Some(memory)), unit, info)
     }
 
-    /// A window on `bytes` bytes of new, zeroed memory of each task, allocated such that peers reach it as fast as possible
+    /// A window on `bytes` bytes of new, zeroed memory of each task, of the kind that peers access fastest
     /// (`MPI_Win_allocate`). Collective.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Window::new(self, Flavor::Allocated, |own| Sized::alloc(own, bytes).map(Some), unit, info)
     }
 
-    /// A window without memory at first (`MPI_Win_create_dynamic`): see [`Window::attach`]. Displacements are addresses, in bytes.
+    /// A window initially without memory (`MPI_Win_create_dynamic`): see [`Window::attach`]. Displacements are addresses, in bytes.
     /// Collective.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 /// A task's part of a window.
 #[derive(Debug)]
 pub(crate) enum Sized {
-    /// Memory of its own, of which the window may use fewer bytes.
+    /// Its own memory, of which the window may use fewer bytes.
     Own { memory: JobBuffer, bytes: usize },
     /// This task's part of memory that all tasks have mapped.
     Common(CommonMemory),
@@ -174,7 +174,7 @@ impl From<WindowMemory> for Sized {
 /// Rejects arguments that no window may have.
 pub(crate) fn check_new<F: Fabric, L: LockPolicy>(parent: &Communicator<F, L>, unit: u32) -> Result<()> {
     let (class, what) = if unit == 0 {
-        (ErrorClass::Displacement, "the unit of displacements is 1 byte or more")
+        (ErrorClass::Displacement, "the unit of displacements has to be 1 byte or more")
     } else if parent.is_inter() {
         (ErrorClass::Communicator, "an inter-communicator has no windows")
     } else {
@@ -183,7 +183,7 @@ pub(crate) fn check_new<F: Fabric, L: LockPolicy>(parent: &Communicator<F, L>, u
     Err(Error::refused(class, "a new window", what, i64::from(unit)))
 }
 
-/// A window that does not yet know the parts of the other tasks.
+/// A window without the properties of the other tasks' parts.
 #[derive(Debug)]
 pub(crate) struct NewWindow<F: Fabric, L: LockPolicy> {
     communicator: Communicator<F, L>,
@@ -194,12 +194,12 @@ pub(crate) struct NewWindow<F: Fabric, L: LockPolicy> {
     control: Exposed,
     placed: Counter,
     info: Info,
-    /// What the other tasks have to know about this task's part.
+    /// The properties of this task's part, for the other tasks.
     own: Vec<u64>,
 }
 
 impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
-    /// Creates this task's part, on a communicator of the window's own.
+    /// Creates this task's part, on the window's own communicator.
     ///
     /// # Errors
     /// The job's memory is used up; too many regions.
@@ -216,7 +216,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
             Some(Sized::Own { memory, bytes }) => {
                 let mut memory =
                     if memory.is_empty() { state.context.alloc(MEMORY_BYTES_MIN)? } else { memory };
-                // To the program a part of 0 bytes has no address: its memory serves only the tasks that access it.
+                // For the program a part of 0 bytes has no address: its memory only serves the tasks that access it.
                 let base = if bytes == 0 { std::ptr::null_mut() } else { memory.as_mut_ptr() };
                 let exposed = state.context.expose(memory, Access::READ_WRITE)?;
                 (Some(exposed), base, bytes as u64, None)
@@ -308,7 +308,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.communicator.rank()
     }
 
-    /// How the window's memory came to be (`MPI_WIN_CREATE_FLAVOR`).
+    /// The origin of the window's memory (`MPI_WIN_CREATE_FLAVOR`).
     #[must_use]
     pub fn flavor(&self) -> Flavor {
         self.flavor
@@ -326,7 +326,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.own().unit
     }
 
-    /// The address of this task's part (`MPI_WIN_BASE`), for layers that have safety rules of their own; null for a dynamic window, and for
+    /// The address of this task's part (`MPI_WIN_BASE`), for layers with their own safety rules; null for a dynamic window, and for
     /// a part of 0 bytes.
     #[must_use]
     pub fn base(&self) -> *mut u8 {
@@ -335,7 +335,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// The address at which this task has mapped the part of a rank, its size in bytes, and its unit; `None` if this task cannot load and
-    /// store there (`MPI_Win_shared_query`). It always can in its own part. For layers that have safety rules of their own.
+    /// store there (`MPI_Win_shared_query`), which it can in its own part. For layers with their own safety rules.
     ///
     /// # Errors
     /// An unknown rank.
@@ -385,8 +385,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Frees the window (`MPI_Win_free`). Collective: waits until all tasks have called it, and gives the memory back. The delete callbacks
-    /// of its attributes run first.
+    /// Frees the window (`MPI_Win_free`). Collective: waits until all tasks have called it, and returns the memory. The delete callbacks of
+    /// its attributes run first.
     ///
     /// # Errors
     /// An epoch is open; the death of a task; the error of a callback.
@@ -420,10 +420,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// The first step of [`free`](Self::free): fails while an epoch is open, and deletes the attributes. For layers above whose callbacks
-    /// still have to find the window by its handle.
+    /// still need the window's handle.
     ///
     /// # Errors
-    /// An epoch is open; the error of a callback; the other attributes are deleted nonetheless.
+    /// An epoch is open; the error of a callback (the other attributes are still deleted).
     pub fn begin_free(&self) -> Result<()> {
         self.check_free()?;
         self.properties.delete_attributes()
@@ -435,7 +435,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.properties.name()
     }
 
-    /// Names the window, for people to read (`MPI_Win_set_name`). A name is cut at [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes.
+    /// Sets the window's name, for people to read (`MPI_Win_set_name`). A name longer than [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes
+    /// is cut.
     pub fn set_name(&self, name: &str) {
         self.properties.set_name(name);
     }
@@ -446,18 +447,18 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.properties.info.get()
     }
 
-    /// Sets hints (`MPI_Win_set_info`). They are kept, but nothing depends on them so far.
+    /// Sets hints (`MPI_Win_set_info`). They are stored, and have no effect so far.
     pub fn set_info(&self, info: &Info) {
         self.properties.info.set(info.clone());
     }
 
-    /// The number by which the layer above knows the window; callbacks get it. Initially 0.
+    /// Its number in the layer above, which callbacks get; 0 until set.
     #[must_use]
     pub fn handle(&self) -> u64 {
         self.properties.handle.get()
     }
 
-    /// Sets the number by which the layer above knows the window.
+    /// Sets its number in the layer above.
     pub fn set_handle(&self, handle: u64) {
         self.properties.handle.set(handle);
     }
@@ -492,7 +493,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Sets the value of an attribute (`MPI_Win_set_attr`); the delete callback runs for a previous value.
     ///
     /// # Errors
-    /// A keyval that was freed, or is for another kind of object; the error of the callback, and then nothing has changed.
+    /// A keyval that was freed, or is for another kind of object; the error of the callback, after which nothing has changed.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
         self.properties.set_attribute(keyval, value)
     }
@@ -500,7 +501,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Deletes an attribute, after its callback (`MPI_Win_delete_attr`).
     ///
     /// # Errors
-    /// There is no such attribute; the error of the callback, and then the attribute stays.
+    /// There is no such attribute; the error of the callback, after which the attribute stays.
     pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
         self.properties.delete_attribute(keyval)
     }

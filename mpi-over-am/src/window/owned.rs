@@ -1,4 +1,4 @@
-//! Operations on windows that own their buffer, and return it from a wait (MPI 5.0 section 12.3.5).
+//! Operations on windows that own their buffer; a wait returns it (MPI 5.0 section 12.3.5).
 
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -13,7 +13,7 @@ use crate::request::OwnedRequest;
 use mpi_datatype::{Datatype, Predefined};
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Starts a put of elements, which the wait returns (`MPI_Rput`). They are in place at the target at the end of the epoch, or after a
+    /// Starts a put of elements, which the wait returns (`MPI_Rput`). They are stored at the target at the end of the epoch, or after a
     /// flush.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_with(before, |_| Ok(()))
     }
 
-    /// Starts a transfer of at most one piece, whose request keeps its memory.
+    /// Starts a transfer of at most one piece; its request keeps the memory.
     fn start_with<T: Send + 'static>(
         &self,
         memory: Vec<T>,

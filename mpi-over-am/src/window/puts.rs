@@ -1,4 +1,4 @@
-//! Which puts to a window are in place.
+//! Tracks which puts to a window are complete.
 
 use am_core::Context;
 use am_core::counter::Counter;
@@ -10,25 +10,25 @@ use crate::error::Result;
 /// Puts that are counted together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
-    /// Incremented when the bytes of a put are in place.
+    /// Bumped when the bytes of a put are stored.
     placed: Counter,
     puts: u64,
 }
 
 impl Batch {
-    /// Whether all of them are in place. A counter that no longer exists belonged to a batch that was complete.
+    /// Whether all of them are stored. A counter that no longer exists belonged to a complete batch.
     pub(crate) fn is_placed<F: Fabric, H: HandlerSet>(&self, context: &Context<F, H>) -> bool {
         context.counter_value(self.placed).map_or(true, |placed| placed >= self.puts)
     }
 }
 
-/// The unfinished puts to a window. One batch is enough for a thread that waits for all of them; where other threads may go on to put, the
-/// waiting thread closes the batch, so that puts started later neither make it wait longer nor count as those it waits for.
+/// The unfinished puts to a window. One batch is enough for a thread that waits for all of them. If other threads may continue to put, the
+/// waiting thread closes the batch, so that it does not wait for later puts.
 #[derive(Debug)]
 pub(super) struct Puts {
     /// The batch for new puts.
     open: Batch,
-    /// Batches that a thread has waited for, or still waits for.
+    /// Batches that a thread has waited for, or is waiting for.
     closed: Vec<Batch>,
 }
 
@@ -37,25 +37,25 @@ impl Puts {
         Self { open: Batch { placed, puts: 0 }, closed: Vec::new() }
     }
 
-    /// The counter that the next put is to increment.
+    /// The counter for the next put.
     #[inline]
     pub(super) fn counter(&self) -> Counter {
         self.open.placed
     }
 
-    /// Counts a put that was started.
+    /// Counts a started put.
     #[inline]
     pub(super) fn add(&mut self) {
         self.open.puts += 1;
     }
 
-    /// Whether no put was counted since the last flush. Puts to mapped memory are in place at once, and are not counted.
+    /// Whether no put was counted since the last flush. Puts to mapped memory are stored at once, and not counted.
     #[inline(always)]
     pub(super) fn are_none(&self) -> bool {
         self.open.puts == 0 && self.closed.is_empty()
     }
 
-    /// Whether all puts are in place.
+    /// Whether all puts are stored.
     #[inline]
     pub(super) fn are_placed<F: Fabric, H: HandlerSet>(&self, context: &Context<F, H>) -> bool {
         (self.open.puts == 0 || self.open.is_placed(context))

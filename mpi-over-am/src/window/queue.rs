@@ -1,13 +1,12 @@
-//! The lock of a target: a queue in the target's control memory that each task reads and changes by itself, without the target and
-//! without any other task.
+//! The lock of a target: a queue in the target's control memory that each task reads and changes without the help of other tasks.
 //!
-//! The first word counts tickets, and the tasks that are in the queue. Then each task has a word: whether it waits or holds, how, and its
-//! ticket. A task may go on if no task with an earlier ticket is in its way, which each sees for itself (Lamport's bakery). So the lock
-//! is granted in order of arrival; tasks that share it go on together between two that do not. A task says that it is about to draw a
-//! ticket before it draws one; until it has written it down the others wait for it, since it may be an earlier one.
+//! The first word has the next ticket and the number of tasks in the queue. Then each task has a word with its state (waiting or holding,
+//! shared or exclusive) and its ticket. A task gets the lock when no task with an earlier ticket conflicts, which each task checks itself
+//! (Lamport's bakery). So the lock is granted in order of arrival, and adjacent shared requests get it together. Before a task draws a
+//! ticket it marks its word as drawing; the others wait until it has stored the ticket, since it may be an earlier one.
 //!
-//! A task that leaves, or has written its ticket down, rings those that may go on now. No step leaves the queue in a state that another
-//! task has to repair: the word of a task whose process has ended is wiped by whoever finds it in its way.
+//! A task that leaves the queue, or has stored its ticket, rings the tasks that can now proceed. No step leaves a state that has to be
+//! repaired: a task clears the word of a conflicting task whose process has ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -24,22 +23,22 @@ use crate::handlers::MpiHandlers;
 
 const WORD_BYTES: usize = 8;
 
-/// The first word: how many tasks are in the queue, and above that the next ticket. A task that has died in the queue stays counted,
-/// which costs those who come later a look at all words, and nothing else.
+/// The first word: the number of tasks in the queue, and above it the next ticket. A task that died in the queue stays counted, which only
+/// makes later tasks look at all words.
 const ONE_MORE: u64 = 1;
 const IN_QUEUE_BITS: u32 = 20;
 const NEXT_TICKET: u64 = 1 << IN_QUEUE_BITS;
 
-/// The word of a task: its state, and above that its ticket.
+/// The word of a task: its state, and above it its ticket.
 const STATE_BITS: u32 = 3;
 const OUT: u64 = 0;
 const DRAWS: u64 = 1;
 const WAITS: u64 = 2;
 const HOLDS: u64 = 4;
-/// With [`WAITS`] or [`HOLDS`]: alone.
+/// With [`WAITS`] or [`HOLDS`]: exclusive.
 const ALONE: u64 = 1;
 
-/// What a task's word says.
+/// The decoded word of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry(u64);
 
@@ -68,14 +67,14 @@ impl Entry {
         self.has_ticket() && self.state() & ALONE != 0
     }
 
-    /// Whether this entry keeps `other`, which has a ticket, from going on.
+    /// Whether this entry conflicts with `other`, which has a ticket.
     fn is_in_the_way_of(self, other: Self) -> bool {
         let is_earlier = self.has_ticket() && self.ticket() < other.ticket();
         self.state() == DRAWS || is_earlier && (self.is_alone() || other.is_alone())
     }
 }
 
-/// How the words of a queue are reached.
+/// Access to the words of a queue.
 pub(super) trait Words {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64>;
     fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()>;
@@ -83,7 +82,7 @@ pub(super) trait Words {
     fn has_ended(&self, task: TaskId) -> bool;
 }
 
-/// In one turn.
+/// Access within one turn.
 impl<F: Fabric, H: HandlerSet> Words for Context<F, H> {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
         Ok(self.rmw(at, Width::Bits64, operation)?)
@@ -105,7 +104,7 @@ impl<F: Fabric, H: HandlerSet> Words for Context<F, H> {
 /// The queue for the lock of one target.
 #[derive(Clone, Debug)]
 pub(super) struct LockQueue {
-    /// Where its words are.
+    /// The address of its words.
     pub(super) at: RemoteAddress,
     /// This task's rank.
     pub(super) own: u32,
@@ -114,12 +113,12 @@ pub(super) struct LockQueue {
 }
 
 impl LockQueue {
-    /// Bytes of the words of a queue of so many tasks.
+    /// Bytes of the words of a queue of this many tasks.
     pub(super) fn bytes(tasks: u32) -> usize {
         WORD_BYTES * (1 + tasks as usize)
     }
 
-    /// Draws a ticket. The lock is taken when [`LockRequest::look`] says so.
+    /// Draws a ticket. The lock is taken when [`LockRequest::look`] returns true.
     ///
     /// # Errors
     /// The target is dead.
@@ -134,13 +133,13 @@ impl LockQueue {
         self.write(words, own)?;
         let request = LockRequest { queue: self, own, in_the_way: None, failure: None };
         if !is_free {
-            // One that could not go on because this task was drawing its ticket.
+            // A task may have been waiting because this task was drawing its ticket.
             request.queue.wake(words)?;
         }
         Ok(request)
     }
 
-    /// Gives the lock back, or the wait for it up, and wakes those that may go on.
+    /// Releases the lock, or ends the wait for it, and wakes the tasks that can now proceed.
     ///
     /// # Errors
     /// The target is dead.
@@ -151,7 +150,7 @@ impl LockQueue {
         if before & (NEXT_TICKET - 1) == ONE_MORE { Ok(()) } else { self.wake(words) }
     }
 
-    /// Rings the tasks that wait and that no other one is in the way of.
+    /// Rings the waiting tasks without a conflict.
     fn wake(&self, words: &mut impl Words) -> Result<()> {
         let entries = self.read(words)?;
         let waiting = self.tasks.iter().zip(&entries).filter(|(_, entry)| entry.waits());
@@ -163,14 +162,14 @@ impl LockQueue {
         Ok(())
     }
 
-    /// A task that lives and is in the way of an entry. Words of the dead that would be are wiped.
+    /// A living task that conflicts with an entry. Words of conflicting dead tasks are cleared.
     fn in_the_way(&self, words: &mut impl Words, entries: &[Entry], of: Entry) -> Option<TaskId> {
         let in_the_way = |entry: &Entry| *entry != of && entry.is_in_the_way_of(of);
         let mut found = None;
         for (rank, &entry) in entries.iter().enumerate().filter(|(_, entry)| in_the_way(entry)) {
             if words.has_ended(self.tasks[rank].task) {
                 let wipe = AtomicOp::CompareSwap { expected: entry.0, new: OUT };
-                // If it fails, the next look finds the word there again.
+                // If it fails, the next look finds the word again.
                 let _ = words.rmw(self.word_of(rank), wipe);
             } else {
                 found = Some(self.tasks[rank].task);
@@ -191,28 +190,28 @@ impl LockQueue {
     /// The words of all tasks.
     fn read(&self, words: &mut impl Words) -> Result<Vec<Entry>> {
         let mut entries = vec![0; self.tasks.len()];
-        // Ordering: between this task's store of its own word and its look at the others', as in each other task, so that of two tasks
-        // at least one sees the other's.
+        // Ordering: between this task's store of its own word and its loads of the others', in every task, so that of two tasks at least
+        // one sees the other's word.
         fence(Ordering::SeqCst);
         words.read(self.word_of(0), &mut entries)?;
-        // Ordering: what the task before has done under the lock is seen after its word.
+        // Ordering: stores of the previous holder under the lock are seen after its word.
         fence(Ordering::SeqCst);
         Ok(entries.into_iter().map(Entry).collect())
     }
 }
 
-/// A lock that a task waits for, or has.
+/// A lock that a task waits for, or holds.
 #[derive(Debug)]
 pub(super) struct LockRequest {
     queue: LockQueue,
     own: Entry,
-    /// A task that was in the way at the last look.
+    /// A task that conflicted at the last look.
     in_the_way: Option<TaskId>,
     failure: Option<Error>,
 }
 
 impl LockRequest {
-    /// Whether the wait is over: the lock is this task's, or the request has failed ([`end`](Self::end)).
+    /// Whether the wait is over: this task has the lock, or the request has failed ([`end`](Self::end)).
     pub(super) fn look(&mut self, words: &mut impl Words) -> bool {
         if !self.own.waits() {
             return true;
@@ -223,7 +222,7 @@ impl LockRequest {
         })
     }
 
-    /// Like [`look`](Self::look), in one turn, which has a hang report say whom the task waits for.
+    /// Like [`look`](Self::look), in one turn; also notes the conflicting task for the report of a hang.
     pub(super) fn look_and_tell<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
         let is_over = self.look(context);
         context.handlers_mut().waits_for_lock_of = self.in_the_way;
@@ -241,16 +240,16 @@ impl LockRequest {
         Ok(true)
     }
 
-    /// Ends the wait: the lock is taken, or nothing is left in the queue.
+    /// Ends the wait: the lock is taken, or the queue is left.
     ///
     /// # Errors
-    /// What the wait ended with, or the request.
+    /// The error of the wait, or of the request.
     pub(super) fn end(self, words: &mut impl Words, waited: Result<()>) -> Result<()> {
         let failed = waited.err().or(self.failure);
         match failed {
             None => Ok(()),
             Some(error) => {
-                // The first error tells more.
+                // The first error is more informative.
                 let _ = self.queue.leave(words);
                 Err(error)
             }

@@ -1,8 +1,8 @@
-//! Shared windows (`MPI_Win_allocate_shared`): the parts of all tasks lie in one file, which each task has mapped ([`CommonMemory`]). Also
-//! the same as arrays of elements, one per task, in which every task loads and stores.
+//! Shared windows (`MPI_Win_allocate_shared`): the parts of all tasks are in one file, which each task has mapped ([`CommonMemory`]).
+//! [`SharedWindow`] offers them as arrays of elements, one per task, for loads and stores of every task.
 //!
-//! Other tasks may write this memory at any time, so no `&` or `&mut` ever points to it: each access is one copy by the calling task, and
-//! the other task takes no part. Where tasks cannot map each other's memory, the same calls send messages.
+//! Other tasks may write this memory at any time, so no `&` or `&mut` ever points to it: each access is one copy by the calling task. If
+//! tasks cannot map each other's memory, the same calls send messages.
 
 use std::marker::PhantomData;
 
@@ -19,9 +19,9 @@ use crate::policy::{LockPolicy, OneThread};
 
 /// One array of elements per task of a communicator, in which all tasks load and store (`MPI_Win_allocate_shared`).
 ///
-/// A task sees what another one has stored when they have [synchronized](Self::barrier), or when it has learnt of the store in another way,
-/// with a [`sync`](Self::sync) on both sides. If two tasks store to one element at the same time, it has the bytes of either, or a mixture;
-/// [updates](Self::update) of an element are atomic.
+/// A task sees another task's stores after a [`barrier`](Self::barrier), or after any other synchronization with a [`sync`](Self::sync) on
+/// both sides. If two tasks store to one element at the same time, it gets the bytes of either, or a mixture; [updates](Self::update) of an
+/// element are atomic.
 #[derive(Debug)]
 pub struct SharedWindow<T, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     window: Window<F, L>,
@@ -29,7 +29,7 @@ pub struct SharedWindow<T, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A window with `count` new elements of this task, whose bytes are all zero. Tasks may have different numbers of elements.
+    /// A window with `count` new zeroed elements of this task. Tasks may have different numbers of elements.
     /// Collective.
     ///
     /// # Errors
@@ -48,9 +48,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(SharedWindow { window, _elements: PhantomData })
     }
 
-    /// A window on `bytes` bytes of new, zeroed memory of each task, with displacements in units of `unit` bytes, side by side in memory
-    /// that all have mapped ([`Window::mapped_part`]); with the hint `alloc_shared_noncontig`, each on pages of its own. Where the tasks
-    /// of this fabric cannot map one memory, each has its own. Collective.
+    /// A window on `bytes` bytes of new, zeroed memory of each task, with displacements in units of `unit` bytes, contiguous in memory that
+    /// all tasks have mapped ([`Window::mapped_part`]), or with the hint `alloc_shared_noncontig`, each on its own pages. If the tasks
+    /// cannot map common memory, each has its own. Collective.
     ///
     /// # Errors
     /// Those of [`create_window`](Self::create_window); the memory cannot be made or mapped.
@@ -69,7 +69,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     pub(crate) fn check_units(&self) -> Result<()> {
         let unit = self.unit();
         let Some(other) = self.peers.iter().position(|peer| peer.unit != unit) else { return Ok(()) };
-        let what = "the tasks have elements of different sizes; this rank's are others";
+        let what = "the tasks have elements of different sizes; the value is a rank that differs";
         let rank = i64::try_from(other).unwrap_or(i64::MAX);
         Err(Error::refused(ErrorClass::Displacement, "allocate_shared_window", what, rank))
     }
@@ -94,8 +94,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.units(rank)
     }
 
-    /// The underlying window, for its group, name, attributes and the calls on untyped windows. It is locked for all tasks
-    /// (`MPI_Win_lock_all`).
+    /// The underlying window, for its group, name, attributes and untyped calls. It is locked for all tasks (`MPI_Win_lock_all`).
     #[must_use]
     pub fn window(&self) -> &Window<F, L> {
         &self.window
@@ -112,7 +111,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.get(to, rank, self.displacement(index)?)
     }
 
-    /// Copies elements to those of a rank, starting at `index`. They are in place after a [`sync`](Self::sync).
+    /// Copies elements to those of a rank, starting at `index`. They are stored after a [`sync`](Self::sync).
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
@@ -141,7 +140,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.write(rank, index, &[element])
     }
 
-    /// Completes this task's stores, and lets later loads see those of others (`MPI_Win_sync`).
+    /// Completes this task's stores, and lets later loads see stores of other tasks (`MPI_Win_sync`).
     ///
     /// # Errors
     /// The death of a task.
@@ -150,7 +149,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.sync()
     }
 
-    /// Waits until all tasks have called it; each then sees what the others had stored.
+    /// Waits until all tasks have called it; each then sees the earlier stores of the others.
     ///
     /// # Errors
     /// The death of a task.
@@ -163,7 +162,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
     /// Frees the window (`MPI_Win_free`). Collective.
     ///
     /// # Errors
-    /// The death of a task; a callback's own.
+    /// The death of a task; the error of a callback.
     pub fn free(self) -> Result<()> {
         self.window.unlock_all()?;
         self.window.free().map(|_| ())

@@ -28,24 +28,23 @@ pub struct TargetData<'a> {
     pub displacement: i64,
     /// The number of elements.
     pub count: u64,
-    /// The type of the elements. Its layout is the same at the target: all tasks have one architecture.
+    /// Their type. All tasks have one architecture, so its layout is the same at the target.
     pub datatype: &'a Datatype,
 }
 
-/// Bytes of a task's window that are contiguous.
+/// Contiguous bytes of a task's window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) to: RemoteAddress,
     pub(super) len: usize,
-    /// The address in its task, modulo 8; [`NO_WORD`] if it contains only a part of an element.
+    /// The address in its task, modulo 8; [`NO_WORD`] if the piece contains only part of an element.
     pub(super) address: u64,
 }
 
-/// An address at which no word of more than a byte lies.
+/// An address at which no word of more than one byte begins.
 const NO_WORD: u64 = 1;
 
-/// Splits a run of `len` bytes that starts `before` bytes into its elements: the rest of an element, whole elements, the beginning of an
-/// element.
+/// Splits a run of `len` bytes that starts at byte `before` into the rest of an element, whole elements, and the beginning of an element.
 fn parts(before: u64, len: u64, element: u64) -> [u64; 3] {
     let rest = ((element - before % element) % element).min(len);
     let beginning = (len - rest) % element;
@@ -54,7 +53,7 @@ fn parts(before: u64, len: u64, element: u64) -> [u64; 3] {
 
 pub(super) type Pieces = SmallVec<[Piece; 4]>;
 
-/// The greatest number of pieces that are put or got at once: each round of progress looks at all that are under way.
+/// Maximum number of pieces in flight at a time: each round of progress checks all of them.
 const UNDER_WAY_MAX: usize = 64;
 
 /// The pieces of a layout.
@@ -68,12 +67,12 @@ impl Visit for Collected {
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Copies elements to a task's window (`MPI_Put`). The origin's memory may be used again when this returns; the elements are in place
-    /// at the target at the end of the epoch, or after a flush.
+    /// Copies elements to a task's window (`MPI_Put`). The origin's memory is free when this returns; the elements are stored at the target
+    /// at the end of the epoch, or after a flush.
     ///
     /// # Errors
-    /// No epoch is open for the rank, which may be unknown; elements outside the window; the origin and the target differ in their number
-    /// of bytes; the death of a task.
+    /// An unknown rank, or one without an open epoch; elements outside the window; different lengths of origin and target; the death of a
+    /// task.
     pub fn put_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<()> {
         if !self.check_target("Window::put", origin.packed_len(), target)? {
             return Ok(());
@@ -84,8 +83,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// The fast path of [`put_data`](Self::put_data): bytes to as many bytes of memory that this task has mapped. Returns whether it was
-    /// done; if not, `put_data` takes another path, or finds the error.
+    /// The fast path of [`put_data`](Self::put_data), for contiguous bytes to mapped memory. Returns whether it was done; if not, call
+    /// `put_data`.
     #[inline(always)]
     pub fn try_put(&self, from: RawBytes, rank: u32, displacement: i64) -> bool {
         let Some(to) = self.locate(rank, displacement, from.len() as u64) else { return false };
@@ -101,11 +100,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         buffer::get_mapped(&mut state.context, from, to)
     }
 
-    /// Where `len` bytes of the window of `rank` are, if this task may access them now. `None` for dynamic windows.
+    /// The address of `len` bytes of the window of `rank`, if this task may access them now. `None` for dynamic windows.
     #[inline(always)]
     pub(super) fn locate(&self, rank: u32, displacement: i64, len: u64) -> Option<RemoteAddress> {
         let peer = self.peers.get(rank as usize)?;
-        // As an unsigned number, a negative offset is larger than any window.
+        // As an unsigned number, a negative offset exceeds every window.
         let offset = displacement.checked_mul(peer.unit.cast_signed())?.cast_unsigned();
         let is_inside = offset <= peer.size && len <= peer.size - offset;
         (is_inside && self.epochs.with(|epochs| epochs.is_open(rank))).then(|| peer.data.plus(offset))
@@ -165,11 +164,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.request_that_is_over()
     }
 
-    /// Copies `count` elements of a datatype, which picks them from `memory` by displacements in bytes, to a task's window; see
+    /// Copies `count` elements of a datatype, which selects them in `memory` by displacements in bytes, to a task's window; see
     /// [`View::new`](crate::View::new).
     ///
     /// # Errors
-    /// Elements that lie outside of `memory`; those of [`put_data`](Self::put_data).
+    /// An element outside `memory`; those of [`put_data`](Self::put_data).
     pub fn put_layout<T: NoUninit>(
         &self,
         memory: &[T],
@@ -179,7 +178,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         buffer::lend_elements(memory, elements, |data| self.put_data(&data, target))
     }
 
-    /// Copies elements from a task's window to the places in `memory` that `count` elements of a datatype name.
+    /// Copies elements from a task's window to `count` elements of a datatype in `memory`.
     ///
     /// # Errors
     /// Those of [`put_layout`](Self::put_layout).
@@ -225,8 +224,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Starts a [put](Self::put_data) of contiguous bytes, and does not wait: transfers that are then under way, also after an error, are
-    /// in `started`.
+    /// Starts a [put](Self::put_data) of contiguous bytes without waiting. Transfers under way are added to `started`, even after an error.
     ///
     /// # Errors
     /// Those of [`put_data`](Self::put_data).
@@ -242,7 +240,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_puts(bytes, &self.pieces("Window::put", target)?, started)
     }
 
-    /// Starts puts of bytes to pieces that together have as many.
+    /// Starts puts of bytes to pieces of the same total length.
     fn start_puts(&self, bytes: RawBytes, pieces: &[Piece], started: &mut Vec<Started>) -> Result<()> {
         let mut state = self.communicator.state()?;
         let mut offset = 0;
@@ -278,7 +276,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.start_gets(into, &self.pieces("Window::get", target)?, started)
     }
 
-    /// Starts gets from pieces into memory of as many bytes as they have.
+    /// Starts gets from pieces into memory of the same total length.
     fn start_gets(&self, into: RawBuffer, pieces: &[Piece], started: &mut Vec<Started>) -> Result<()> {
         let mut state = self.communicator.state()?;
         let mut offset = 0;
@@ -294,7 +292,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Copies bytes to pieces that together have as many; other threads may make calls meanwhile. When this returns, nothing uses the bytes
+    /// Copies bytes to pieces of the same total length; other threads may make calls meanwhile. When this returns, nothing uses the bytes
     /// any more.
     fn put_pieces(&self, bytes: RawBytes, pieces: &[Piece]) -> Result<()> {
         let mut offset = 0;
@@ -309,11 +307,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Like [`put_pieces`](Self::put_pieces), for a slice.
     pub(super) fn put_slice(&self, bytes: &[u8], pieces: &[Piece]) -> Result<()> {
         buffer::lend_to_send(bytes, |data| {
-            self.put_pieces(data.as_bytes().expect("bytes are in one piece"), pieces)
+            self.put_pieces(data.as_bytes().expect("bytes are contiguous"), pieces)
         })
     }
 
-    /// Copies pieces into memory of as many bytes as they have; like [`put_pieces`](Self::put_pieces).
+    /// Copies pieces into memory of the same total length; like [`put_pieces`](Self::put_pieces).
     fn get_pieces(&self, into: RawBuffer, pieces: &[Piece]) -> Result<()> {
         let mut offset = 0;
         pieces.chunks(UNDER_WAY_MAX).try_for_each(|pieces| {
@@ -334,7 +332,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut under_way = UnderWay { communicator: &self.communicator, started: Vec::new() };
         start(&mut under_way.started)?;
         while let Some(&next) = under_way.started.last() {
-            // Not by `state`: the error of an earlier call must not hide the result of this one.
+            // Not by `state`: the error of an earlier call must not replace the result of this one.
             let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
             state.wait_over(next.request)?;
             under_way.started.pop();
@@ -346,7 +344,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Makes all checks except of the range; returns whether there is anything to do.
     ///
     /// # Errors
-    /// An unknown rank; no epoch is open for it; the origin and the target differ in their number of bytes.
+    /// An unknown rank; no epoch is open for it; different lengths of origin and target.
     pub(super) fn check_target(&self, call: &'static str, len: u64, target: TargetData<'_>) -> Result<bool> {
         if !self.check_access(call, target.rank)? {
             return Ok(false);
@@ -371,7 +369,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.epochs.with(|epochs| epochs.check_access(call, rank)).map(|()| true)
     }
 
-    /// Lends `call` the elements of a window, if this task has mapped them in one piece: one check for the whole operation.
+    /// Lends `call` the elements of a window, if this task has mapped them contiguously: one check for the whole operation.
     fn with_mapped_elements<R>(
         &self,
         target: TargetData<'_>,
@@ -395,7 +393,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             _ => target.datatype.span(target.count)?,
         };
         let len = high.wrapping_sub(low).cast_unsigned();
-        // The general path reports what lies outside.
+        // The general path reports elements outside the window.
         let Some(at) = self.in_one_piece(target.rank, target.displacement, low, len)? else {
             return Ok(None);
         };
@@ -403,7 +401,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(state.context.with_mapped(at, len, |range| call(range, low))?)
     }
 
-    /// Where `len` bytes of a window begin, if they lie inside it and are contiguous.
+    /// The start of `len` bytes of a window, if they lie inside it and are contiguous.
     pub(super) fn in_one_piece(
         &self,
         rank: u32,
@@ -434,7 +432,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         for (at, block) in blocks.0 {
             let mut before = 0;
             self.place(target.rank, target.displacement, at, block, |to, len, address| {
-                // Contiguous, as nearly always; or whole elements, and parts of elements that continue in the next piece.
+                // Contiguous, in the usual case; otherwise whole elements, and parts of elements that continue in the next piece.
                 let parts = if len == block { [0, len, 0] } else { parts(before, len, element) };
                 let mut offset = 0;
                 for (part, is_whole) in parts.into_iter().zip([false, true, false]) {
@@ -452,8 +450,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(pieces)
     }
 
-    /// Finds bytes of a task's window: `each` is called for each contiguous piece, with its number of bytes and its address in that task,
-    /// modulo 8.
+    /// Finds bytes of a task's window: calls `each` for each contiguous piece, with its length and its address in that task, modulo 8.
     fn place(
         &self,
         rank: u32,
@@ -488,7 +485,7 @@ fn bytes_at(rank: u32, displacement: i64, len: usize) -> TargetData<'static> {
     TargetData { rank, displacement, count: len as u64, datatype: &BYTE }
 }
 
-/// The bytes of elements that are not contiguous, packed.
+/// The packed bytes of elements that are not contiguous.
 pub(crate) fn packed(data: &SendData) -> Result<Vec<u8>> {
     let len = usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "a put" })?;
     let mut bytes = vec![0; len];
@@ -500,23 +497,23 @@ pub(crate) fn packed(data: &SendData) -> Result<Vec<u8>> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Started {
     pub(crate) request: RequestId,
-    /// For a put: the counter that its success will increment.
+    /// For a put: the counter that its success bumps.
     placed: Option<Counter>,
 }
 
-/// Puts and gets under way that use the caller's memory.
+/// Puts and gets under way that use memory of the caller.
 struct UnderWay<'a, F: Fabric, L: LockPolicy> {
     communicator: &'a Communicator<F, L>,
     started: Vec<Started>,
 }
 
 impl<F: Fabric, L: LockPolicy> Drop for UnderWay<'_, F, L> {
-    /// After a failure: nothing may use the memory any more when the call returns.
+    /// After a failure: nothing may use the memory when the call returns.
     fn drop(&mut self) {
         for started in self.started.drain(..) {
-            // If this fails the program ends, as it must: otherwise memory would be used that is no longer lent.
+            // If this fails, the program must end: otherwise operations would use memory that is no longer lent.
             let state = self.communicator.state_to_end();
-            let mut state = state.expect("no call of this environment is under way where one ends");
+            let mut state = state.expect("no call of this environment is under way when one ends");
             crate::progress::end(&mut state, started.request);
             // The caller gets the first error.
             let _ = end_started(&mut state, started);
@@ -543,7 +540,7 @@ fn start<F: Fabric>(
 /// Takes the result of a put or get that is complete.
 ///
 /// # Errors
-/// The error of the transfer. No flush waits for a put that has failed.
+/// The error of the transfer. Flushes do not wait for a failed put.
 pub(crate) fn end_started<F: Fabric>(
     state: &mut State<F>,
     Started { request, placed }: Started,
