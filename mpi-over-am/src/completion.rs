@@ -108,19 +108,19 @@ impl Completions {
         }
     }
 
-    /// The completion of a message of `len` bytes that has met its receive, with `room` bytes of capacity. `is_eager`: its sender has named
+    /// The completion of a message of `len` bytes that has met its receive, with `capacity` bytes of memory. `is_eager`: its sender has named
     /// its counter.
     #[inline(always)]
     pub(crate) fn completion(
         &mut self,
         request: RequestId,
         (task, is_eager): (TaskId, bool),
-        (len, room): (u64, u64),
+        (len, capacity): (u64, u64),
     ) -> Completion {
         if self.are_in_context() {
             Completion::MarkRequest(request.number())
         } else {
-            self.older_completion(request, (task, is_eager), (len, room))
+            self.older_completion(request, (task, is_eager), (len, capacity))
         }
     }
 
@@ -130,12 +130,18 @@ impl Completions {
         &mut self,
         request: RequestId,
         (task, is_eager): (TaskId, bool),
-        (len, room): (u64, u64),
+        (len, capacity): (u64, u64),
     ) -> Completion {
         match (&mut self.by_counter, &self.by_thread) {
             (Some(by_counter), _) if is_eager => {
                 let number = by_counter.arrived[task.index()];
-                by_counter.awaited.push_back(Awaited { request, task, number, len, placed: len.min(room) });
+                by_counter.awaited.push_back(Awaited {
+                    request,
+                    task,
+                    number,
+                    len,
+                    placed: len.min(capacity),
+                });
                 Completion::None
             }
             (_, Some(by_thread)) => {

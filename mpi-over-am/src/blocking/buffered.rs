@@ -17,8 +17,8 @@ use crate::turn::Turn;
 /// # Errors
 /// [`Error::NoBuffer`], [`Error::BufferExhausted`], what am-core reports.
 pub(crate) fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> Result<()> {
-    send_filled(state, route, bytes.len(), |room| {
-        room.fill_from(bytes);
+    send_filled(state, route, bytes.len(), |buffer| {
+        buffer.fill_from(bytes);
     })
 }
 
@@ -32,8 +32,8 @@ pub(crate) fn send_buffered_data<F: Fabric>(
     data: &SendData,
 ) -> Result<()> {
     let len = usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "a buffered send" })?;
-    send_filled(state, route, len, |room| {
-        data.copy_to(&RecvData::from_buffer(room));
+    send_filled(state, route, len, |buffer| {
+        data.copy_to(&RecvData::from_buffer(buffer));
     })
 }
 
@@ -49,9 +49,9 @@ fn send_filled<F: Fabric>(
     };
     state.handlers().free_what_has_gone(owner);
     if state.handlers().attached.is_automatic(owner) {
-        let (message, room) = keep_vec(state, vec![0; len]);
-        fill(room);
-        let request = start_send(state, Mode::Buffered, route, room.as_bytes())?;
+        let (message, buffer) = keep_vec(state, vec![0; len]);
+        fill(buffer);
+        let request = start_send(state, Mode::Buffered, route, buffer.as_bytes())?;
         state.handlers().requests.keep(request, message);
         state.handlers().attached.sent(owner, (0, 0), request);
         return Ok(());
@@ -63,9 +63,9 @@ fn send_filled<F: Fabric>(
         state.handlers().free_what_has_gone(owner);
         piece = state.handlers().attached.free_piece(owner, len);
     }
-    let Some((start, room)) = piece else { return Err(state.handlers().attached.exhausted(owner, len)) };
-    fill(room);
-    let request = start_send(state, Mode::Buffered, route, room.as_bytes())?;
+    let Some((start, buffer)) = piece else { return Err(state.handlers().attached.exhausted(owner, len)) };
+    fill(buffer);
+    let request = start_send(state, Mode::Buffered, route, buffer.as_bytes())?;
     state.handlers().attached.sent(owner, (start, needed), request);
     Ok(())
 }

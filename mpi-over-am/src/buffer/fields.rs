@@ -297,7 +297,7 @@ fn incoming_fields<T: Equivalence>(values: &mut [T]) -> Result<Incoming<'_>> {
         });
     }
     // SAFETY: nothing else accesses the elements while `values` is exclusively borrowed, which is the lifetime of the result.
-    Ok(unsafe { Incoming::of_data(field_room_without_lifetime(values)?) })
+    Ok(unsafe { Incoming::of_data(fields_without_lifetime_mut(values)?) })
 }
 
 /// The elements of a slice, in order.
@@ -381,7 +381,7 @@ unsafe fn fields_without_lifetime<T: Equivalence>(values: &[T]) -> Result<SendDa
 ///
 /// # Errors
 /// Those of [`fields_without_lifetime`].
-unsafe fn field_room_without_lifetime<T: Equivalence>(values: &mut [T]) -> Result<RecvData> {
+unsafe fn fields_without_lifetime_mut<T: Equivalence>(values: &mut [T]) -> Result<RecvData> {
     let at = values.as_mut_ptr();
     let base = at.expose_provenance();
     let collected = Collected::new(values.iter_mut(), (base, size_of::<T>()), |value| {
@@ -517,11 +517,11 @@ mod tests {
         assert!(is_one_piece([(); 3].outgoing().unwrap()));
         assert!(!is_one_piece([(1u32, 2u8); 3].outgoing().unwrap()));
         let mut dense = [(1u32, 2i32); 3];
-        let room = dense.incoming().unwrap().lend(|receiving| match receiving {
-            Receiving::Bytes(room) => Some(room),
+        let buffer = dense.incoming().unwrap().lend(|receiving| match receiving {
+            Receiving::Bytes(buffer) => Some(buffer),
             Receiving::Elements(data) => data.as_buffer(),
         });
-        assert_eq!(room.map(|room| room.len()), Some(24));
+        assert_eq!(buffer.map(|buffer| buffer.len()), Some(24));
     }
 
     /// A list may be swapped with that of another value, in other memory.

@@ -189,7 +189,7 @@ impl<T: AnyBitPattern> PartsToReceive<T> {
 
     /// All elements, for an operation that writes each part in a round until the part has [arrived](Self::see). The keeper starts no round
     /// while a part [is borrowed](Self::is_seen).
-    pub(crate) fn room(&self, _keeper: &impl Keeps) -> RawBuffer {
+    pub(crate) fn buffer(&self, _keeper: &impl Keeps) -> RawBuffer {
         // SAFETY: the elements stay on the heap until this is dropped, when nothing writes to them any more (`Keeps`).
         // No part is read while it is written (`Keeps`), and any received bytes are valid elements (`AnyBitPattern`).
         unsafe { RawBuffer::new(self.elements.at.cast(), self.elements.bytes()) }
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn parts_that_are_seen_are_counted() {
         let mut all = PartsToReceive::new(vec![1u8, 2, 3, 4], 2);
-        assert_eq!(all.room(&Test).len(), 4);
+        assert_eq!(all.buffer(&Test).len(), 4);
         let (first, second) = (all.see(&Test, 0), all.see(&Test, 1));
         assert_eq!((&first[..], &second[..]), (&[1, 2][..], &[3, 4][..]));
         drop(first);

@@ -56,7 +56,7 @@ pub(crate) fn elements_to_keep<T: NoUninit>(
 }
 
 /// Like [`elements_to_keep`], for receiving.
-pub(crate) fn room_to_keep<T: AnyBitPattern>(
+pub(crate) fn elements_to_keep_mut<T: AnyBitPattern>(
     _keeper: &impl Keeps,
     data: &mut [T],
     datatype: &Datatype,
@@ -87,7 +87,7 @@ pub(crate) fn layout_to_keep<T: NoUninit>(
 ///
 /// # Errors
 /// [`Error::Outside`].
-pub(crate) fn layout_room_to_keep<T: AnyBitPattern>(
+pub(crate) fn layout_to_keep_mut<T: AnyBitPattern>(
     _keeper: &impl Keeps,
     memory: &mut [T],
     displacement: usize,

@@ -1,8 +1,9 @@
 //! Checks that all tasks of a communicator are about to carry out the same collective (the setting `check_collectives`).
 //!
 //! The tasks describe to each other what they are about to do, in an exchange that is the same for every collective, and compare the
-//! descriptions. All compare the same table, so either all go on or all return the same error. What may differ in a correct program is not
-//! compared: lengths in calls where each rank has its own, types with the same basic elements, and bytes with any type.
+//! descriptions. All tasks compare the same table, so either all continue or all return the same error. Properties that may differ in a
+//! correct program are not compared: lengths in calls where each rank has its own, types with the same basic elements, and bytes with any
+//! type.
 //!
 //! The exchange makes every collective wait for all tasks. A program that relies on a collective that does not wait is wrong (MPI 5.0
 //! section 6.14).
@@ -33,7 +34,7 @@ struct Entry {
     basic: u64,
 }
 
-/// Not described, and not compared.
+/// Not known, and not compared.
 const ANY: u64 = u64::MAX;
 /// A user-defined operation that commutes.
 const USER: u64 = 100;
@@ -58,7 +59,7 @@ const NAMES: [&str; 14] = [
     "MPI_Neighbor_alltoall, MPI_Neighbor_alltoallv or MPI_Neighbor_alltoallw",
 ];
 
-/// The name of a collective in a record of what a task does. If the C interface made the call, it stands inside a call with its own name.
+/// The name of a collective in a task's record. If the C interface made the call, it is inside a call with its own name.
 #[cold]
 pub(super) fn name_in_record(collective: &Collective) -> &'static str {
     let call = usize::try_from(Entry::of(collective, None, false).call).unwrap_or(NAMES.len());
@@ -66,7 +67,7 @@ pub(super) fn name_in_record(collective: &Collective) -> &'static str {
     name.split([' ', ',']).next().unwrap_or(name)
 }
 
-/// Exchanges what the tasks of this side are about to do, and compares it.
+/// Exchanges and compares the descriptions of the tasks of this side.
 ///
 /// # Errors
 /// [`Error::Mismatched`]; the errors of the exchange.
@@ -115,7 +116,7 @@ impl Entry {
         };
         let operator = op.map_or(ANY, number_of);
         if is_inter {
-            // On the root's side the other tasks name no root, and only one side may have the data.
+            // On the root's side the other tasks pass no root, and only one side may have the data.
             return Self { call, root: ANY, operator, bytes: ANY, basic: ANY };
         }
         Self { call, root, operator, bytes, basic }
@@ -136,7 +137,7 @@ impl Entry {
         Self { call, root, operator, bytes, basic }
     }
 
-    /// What the task is doing, for people to read.
+    /// A readable description of the task's call.
     fn describe(self) -> String {
         let name = |names: &[&'static str], number: u64| {
             usize::try_from(number).ok().and_then(|number| names.get(number).copied()).unwrap_or("unknown")
@@ -155,7 +156,7 @@ impl Entry {
         }
         match self.operator {
             ANY => {}
-            USER | USER_ORDERED => say(format_args!(" with an operator of the program's own")),
+            USER | USER_ORDERED => say(format_args!(" with a user-defined operator")),
             number => say(format_args!(" with {}", name(&PredefinedOp::ALL.map(PredefinedOp::name), number))),
         }
         if self.root != ANY {
@@ -170,7 +171,7 @@ fn number_of(op: &dyn Combine) -> u64 {
     known.map_or(if op.is_commutative() { USER } else { USER_ORDERED }, |number| number as u64)
 }
 
-/// Bytes match any type: their tasks know what they do.
+/// Bytes match any type: programs may use them for any data.
 fn number_of_basic(basic: Predefined) -> u64 {
     match basic {
         Predefined::Byte | Predefined::Packed => ANY,
@@ -218,7 +219,7 @@ fn compare(table: &[u8]) -> Result<()> {
 
 /// Describes which tasks are in which collective.
 fn describe(entries: &[Entry]) -> String {
-    /// The number of ranks that are named for each collective.
+    /// Maximum number of ranks listed for each collective.
     const RANKS_MAX: usize = 8;
     let mut ranks: BTreeMap<Entry, Vec<usize>> = BTreeMap::new();
     for (rank, entry) in entries.iter().enumerate() {
@@ -278,7 +279,7 @@ mod tests {
     fn what_a_task_does_not_say_is_not_compared() {
         let silent = Entry { bytes: ANY, basic: ANY, ..ALLREDUCE };
         assert_eq!(compared([ALLREDUCE, silent, ALLREDUCE]), None);
-        // If two other tasks differ, that is still detected.
+        // A difference between two other tasks is still detected.
         assert!(compared([ALLREDUCE, silent, Entry { bytes: 8, ..ALLREDUCE }]).is_some());
     }
 

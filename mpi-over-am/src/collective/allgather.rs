@@ -1,7 +1,7 @@
-//! The gather whose result everybody gets.
+//! The gather with its result at every task.
 //!
-//! Each block goes to each task at once: memory is as near to all tasks as to a neighbour, so that a ring would only wait. Many
-//! tasks with short blocks of the same length go in rounds, in each of which a task doubles what it has (Bruck et al. 1997).
+//! Each block is sent directly to each task: in shared memory all tasks are equally near, so a ring would only add waits. Many tasks with
+//! short blocks of the same length use rounds, in each of which a task doubles its number of blocks (Bruck et al. 1997).
 
 use super::Plan;
 use super::call::Parts;
@@ -9,7 +9,7 @@ use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
 
-/// Collects every task's `own` in everybody's `into`. `own` is `None` where it is in its place.
+/// Collects the `own` of all tasks into `into` of each. `own` is `None` if `into` holds it.
 pub(super) fn allgather(plan: &mut impl Plan, own: Option<&SendData>, into: &Parts<RecvData>) -> Result<()> {
     let (rank, selection) = (plan.rank(), plan.selection());
     let in_place = into.of(rank);
@@ -28,7 +28,7 @@ pub(super) fn allgather(plan: &mut impl Plan, own: Option<&SendData>, into: &Par
     }
 }
 
-/// The blocks lie in scratch memory from this task's own on, around the end.
+/// In the scratch memory the blocks begin with this task's own, and wrap around at the last rank.
 fn in_rounds(plan: &mut impl Plan, own: &SendData, into: &Parts<RecvData>) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let block = own.packed_len();

@@ -1,4 +1,4 @@
-//! The reduction whose result all tasks get.
+//! The reduction with its result at every task.
 //!
 //! Short vectors of a few tasks: recursive doubling. In each round a task exchanges its partial result with a partner and combines the two;
 //! after log n rounds all tasks have the result. Ranks are combined in order, so this also serves operations that do not commute.
@@ -6,10 +6,9 @@
 //! Short vectors of more tasks: a reduction to rank 0, and a broadcast. Each task waits once instead of log n times.
 //!
 //! Long vectors: each task receives one chunk of all vectors, reduces it in the order of the ranks, and sends the result to all. Each
-//! element is sent about twice, regardless of the number of tasks; so it is in a ring, but there each of 2n - 2 steps waits for a
-//! neighbour.
+//! element is sent about twice, whatever the number of tasks. A ring sends as much, but waits for a neighbour in each of its 2n - 2 steps.
 //!
-//! In all cases the order of combination does not depend on when tasks arrive, and all tasks get the same bits.
+//! In all cases the order of combination does not depend on the order of arrival, and all tasks get the same bits.
 
 use super::chunks::{Chunks, Pieces};
 use super::{Plan, broadcast, reduce, reduce_scatter};
@@ -37,8 +36,8 @@ pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     }
 }
 
-/// The ranks beyond a power of two are folded in first: of each of the first pairs, the even rank gives its vector to the odd
-/// one, and gets the result at the end.
+/// Ranks beyond a power of two are folded in first: in each of the first pairs, the even rank sends its vector to the odd one, and receives
+/// the result at the end.
 fn by_doubling(plan: &mut impl Plan, into: &RecvData) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let in_rounds = 1 << size.ilog2();
@@ -75,7 +74,7 @@ fn by_doubling(plan: &mut impl Plan, into: &RecvData) -> Result<()> {
     if rank < 2 * folded { plan.push(&into.as_send(), rank - 1) } else { Ok(()) }
 }
 
-/// Piece by piece, so that what the other tasks send stays in the cache.
+/// Works piece by piece, so that the pieces from the other tasks stay in the cache.
 fn by_chunks(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let pieces = Pieces::of(plan, into.count(), into.datatype());

@@ -2,7 +2,7 @@
 //!
 //! Long blocks go to their tasks directly; each task begins with its next neighbour, so that not all send to the same task at once. Many
 //! tasks with short blocks of the same length work in rounds, each of which moves half of the blocks by a power of two of ranks (Bruck et
-//! al. 1997): a task sends log n messages instead of n, and needs as few connections.
+//! al. 1997): a task sends log n messages instead of n, over log n connections.
 
 use super::call::Parts;
 use super::{Plan, exchange};
@@ -10,8 +10,7 @@ use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
 
-/// Sends part `r` of `parts` to rank `r`, and receives part `r` of `into` from there. `parts` is `None` where `into` also holds the data to
-/// send.
+/// Sends part `r` of `parts` to rank `r`, and receives part `r` of `into` from it. `parts` is `None` if `into` also holds the data to send.
 pub(super) fn alltoall(
     plan: &mut impl Plan,
     parts: Option<&Parts<SendData>>,
@@ -32,7 +31,7 @@ pub(super) fn alltoall(
     exchange(plan, part_for, |from| into.of(from))
 }
 
-/// Block `i` of the scratch memory is on its way to the task `i` ranks further on; in the end it is the block from the task `i` ranks
+/// Block `i` of the scratch memory is in transit to the task `i` ranks further on. At the end it is the block from the task `i` ranks
 /// before.
 fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Parts<RecvData>) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
@@ -40,7 +39,7 @@ fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Pa
         if rank < size - distance { rank + distance } else { rank - (size - distance) }
     };
     let block = into.of(rank).packed_len();
-    // After the blocks follow those that a round sends, and those that it receives: at most half of the blocks each.
+    // After the blocks come those that a round sends, and those that it receives: at most half of the blocks each.
     let (out, incoming) = (size, size + size / 2);
     let all = u64::from(size + size / 2 * 2) * block;
     let scratch = plan.scratch(all, &Datatype::predefined(Predefined::Byte))?;
@@ -74,7 +73,7 @@ fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Pa
     Ok(())
 }
 
-/// The data to send are copied first, since they lie where the incoming data go.
+/// The data to send are copied first, since the received data replace them.
 fn in_place(plan: &mut impl Plan, into: &Parts<RecvData>) -> Result<()> {
     let size = plan.size();
     let lens: Vec<u64> = (0..size).map(|rank| into.of(rank).packed_len()).collect();

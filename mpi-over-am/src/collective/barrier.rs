@@ -1,27 +1,27 @@
 //! The barrier.
 //!
-//! A few tasks notify each other in rounds (dissemination; Hensgen, Finkel, Manber 1988): the fastest way where each has a processor. More
+//! A few tasks notify each other in rounds (dissemination; Hensgen, Finkel, Manber 1988), which is fastest if each has a processor. More
 //! tasks use a flat tree: it needs fewer messages (2n - 2 instead of n log n), and wakes all but the inner tasks only once, which dominates
-//! where tasks share processors. Of 16 tasks on 2 cores, sixteen children took half the time of four children, or of rounds (27 us against
-//! 60 to 80, medians), and 3 to 8 tasks lost nothing by it.
+//! if tasks share processors. With 16 tasks on 2 cores, sixteen children took half the time of four children, or of rounds (27 us against
+//! 60 to 80, medians), and 3 to 8 tasks were not slower.
 
 use super::tree::Tree;
 use super::{Plan, nothing};
 use crate::error::Result;
 
-/// All tasks have called it when it is complete.
+/// When it is complete, all tasks have called it.
 pub(super) fn barrier(plan: &mut impl Plan) -> Result<()> {
     if plan.size() <= plan.selection().rounds_tasks_max { in_rounds(plan) } else { by_tree(plan) }
 }
 
 fn in_rounds(plan: &mut impl Plan) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
-    let (out, room) = nothing();
+    let (out, incoming) = nothing();
     let mut distance = 1;
     while distance < size {
-        // Both at once: where notices are announced, a circle of tasks that all notify first would wait for ever.
+        // Both at the same time: if notices are announced, tasks that all notify first would deadlock.
         let (next, last) = ((rank + distance) % size, (rank + size - distance) % size);
-        plan.across((&out, next), (&room, last))?;
+        plan.across((&out, next), (&incoming, last))?;
         distance *= 2;
     }
     Ok(())
@@ -29,11 +29,11 @@ fn in_rounds(plan: &mut impl Plan) -> Result<()> {
 
 fn by_tree(plan: &mut impl Plan) -> Result<()> {
     let place = Tree::new(&plan.selection(), (plan.rank(), plan.size()), 0, 0);
-    let (out, room) = nothing();
-    place.children().try_for_each(|child| plan.pull(&room, child))?;
+    let (out, incoming) = nothing();
+    place.children().try_for_each(|child| plan.pull(&incoming, child))?;
     if let Some(parent) = place.parent() {
         plan.push(&out, parent)?;
-        plan.pull(&room, parent)?;
+        plan.pull(&incoming, parent)?;
     }
     place.children().try_for_each(|child| plan.push(&out, child))
 }

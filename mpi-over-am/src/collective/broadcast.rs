@@ -1,7 +1,7 @@
 //! The broadcast.
 //!
-//! Short data go down a binomial tree: few hops. Long ones go along a chain in pieces: each task passes one piece on while it
-//! receives the next, so that the time does not grow with the number of tasks.
+//! Short data use a binomial tree, which has few hops. Long data use a chain, in pieces: each task sends one piece on while it receives the
+//! next, so that the time does not grow with the number of tasks.
 
 use super::tree::Tree;
 use super::{Plan, as_bytes};
@@ -17,7 +17,7 @@ pub(super) fn broadcast(plan: &mut impl Plan, data: &RecvData, root: u32) -> Res
     if data.packed_len() <= plan.selection().broadcast_tree_bytes_max {
         return by_tree(plan, data, root);
     }
-    // The tasks agree on the number of bytes, but perhaps not on the types: so the pieces are pieces of the bytes.
+    // The tasks agree on the number of bytes, but not necessarily on types, so pieces are cut by bytes.
     if let Some(bytes) = as_bytes(data) {
         return by_chain(plan, &bytes, root);
     }
@@ -35,7 +35,7 @@ pub(super) fn by_tree(plan: &mut impl Plan, data: &RecvData, root: u32) -> Resul
     if let Some(parent) = place.parent() {
         plan.pull(data, parent)?;
     }
-    // The child with the largest tree below it first.
+    // The child with the largest subtree first.
     place.children().rev().try_for_each(|child| plan.push(&data.as_send(), child))
 }
 

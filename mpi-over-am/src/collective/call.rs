@@ -1,4 +1,4 @@
-//! Collectives as values: the arguments of a call, independent of whether it waits, does not wait, or is persistent.
+//! Collectives as values: the arguments of a call, whether it is blocking, non-blocking or persistent.
 
 use crate::buffer::{RecvData, SendData};
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ pub enum Parts<D> {
         /// The number of elements of each part.
         count: u64,
     },
-    /// Each part on its own (the calls with v and w in their names).
+    /// Listed parts (the calls with v and w in their names).
     Listed(Vec<D>),
 }
 
@@ -51,7 +51,7 @@ impl Divisible for RecvData {
     }
 }
 
-#[expect(private_bounds, reason = "nobody else takes parts")]
+#[expect(private_bounds, reason = "only these calls have parts")]
 impl<D: Divisible> Parts<D> {
     /// The part of a rank.
     pub(super) fn of(&self, rank: u32) -> D {
@@ -86,13 +86,13 @@ pub struct Neighbours {
     pub sources: Vec<Option<u32>>,
     /// The ranks to which messages go.
     pub destinations: Vec<Option<u32>>,
-    /// Whether they are the two neighbours in each dimension of a grid: a message in the downward direction then arrives from above, even
+    /// Whether they are the two neighbours in each dimension of a grid. A message in the downward direction then arrives from above, even
     /// if both neighbours are the same task (MPI 5.0 section 8.6).
     pub is_grid: bool,
 }
 
 impl Neighbours {
-    /// The order in which receives are posted: two messages of one task come in the order in which it sends them.
+    /// The order in which receives are posted: messages of one task arrive in the order in which it sends them.
     pub(super) fn receiving_order(&self) -> impl Iterator<Item = u32> + use<> {
         let is_grid = self.is_grid;
         (0..u32::try_from(self.sources.len()).unwrap_or(u32::MAX))
@@ -102,15 +102,15 @@ impl Neighbours {
 
 /// A collective, with this task's arguments. All tasks of a communicator make the same calls in the same order.
 ///
-/// Memory that only some tasks have, such as the root's, is `None` at the others. What is sent is `None` also where it lies in
-/// the memory of the result (`MPI_IN_PLACE`).
+/// Memory that only some tasks have, such as the root's, is `None` at the others. Data to send are also `None` if the memory of the result
+/// holds them (`MPI_IN_PLACE`).
 #[derive(Clone, Debug)]
 pub enum Collective {
     /// `MPI_Barrier`
     Barrier,
     /// `MPI_Bcast`
     Broadcast {
-        /// At the root the data to send, at the others memory for them.
+        /// The data to send at the root; the memory for them at the others.
         data: RecvData,
         /// The root.
         root: u32,
@@ -128,7 +128,7 @@ pub enum Collective {
     Scatter {
         /// At the root: the parts of all tasks.
         send: Option<Parts<SendData>>,
-        /// This task's part. `None` at the root: the part stays where it is.
+        /// This task's part. `None` at the root if the part stays where it is.
         recv: Option<RecvData>,
         /// The root.
         root: u32,
@@ -241,10 +241,10 @@ impl Collective {
         }
     }
 
-    /// Rejects arguments that are wrong whatever the other tasks pass.
+    /// Checks the arguments, as far as this task can.
     ///
     /// # Errors
-    /// An unknown root, memory in place or missing where it may not be, lengths that do not match, an operation that is not
+    /// An unknown root, `MPI_IN_PLACE` or missing memory where it is not allowed, lengths that do not match, an operation that is not
     /// defined for the type.
     pub(super) fn check(&self, rank: u32, size: u32) -> Result<()> {
         let ranks = size as usize;
@@ -260,7 +260,7 @@ impl Collective {
                     recv.check("gather: the receive buffer", ranks)?;
                     own_part("gather: the root's part", send.as_ref(), &recv.of(rank))
                 }
-                (false, None, _) => Err(missing("gather: what a task sends that is not the root")),
+                (false, None, _) => Err(missing("gather: the send buffer of a task that is not the root")),
                 (false, Some(_), _) => Ok(()),
             },
             Self::Scatter { send, recv, root } => match (at_root(*root)?, send, recv) {
@@ -289,7 +289,7 @@ impl Collective {
             Self::Reduce { send, recv, op, root } => match (at_root(*root)?, send, recv) {
                 (true, _, None) => Err(missing("reduce: the root's receive buffer")),
                 (true, send, Some(recv)) => reducible("reduce", send.as_ref(), recv, (op, recv.count())),
-                (false, None, _) => Err(missing("reduce: what a task sends that is not the root")),
+                (false, None, _) => Err(missing("reduce: the send buffer of a task that is not the root")),
                 (false, Some(send), _) => check_op(op, send.datatype()),
             },
             Self::Allreduce { send, recv, op } => {
@@ -335,7 +335,7 @@ impl Collective {
             if is_known { Ok(()) } else { Err(Error::UnknownRoot { root, size: remote }) }
         };
         let given = |send: &Option<SendData>, op: &Op, count: Option<u64>| {
-            let send = send.as_ref().ok_or_else(|| missing("what a side of an inter-communicator sends"))?;
+            let send = send.as_ref().ok_or_else(|| missing("the send buffer at an inter-communicator"))?;
             check_op(op, send.datatype())?;
             let expected = count.ok_or(Error::TooLarge { call: "a reduction" })?;
             same_count("a reduction between two groups", send.count(), expected)
@@ -346,7 +346,7 @@ impl Collective {
                 (ROOT, _, None) => Err(missing("gather: the root's receive buffer")),
                 (ROOT, _, Some(recv)) => recv.check("gather: the receive buffer", ranks),
                 (PROC_NULL, ..) => Ok(()),
-                (_, None, _) => Err(missing("gather: what the other side sends")),
+                (_, None, _) => Err(missing("gather: the send buffer of the other side")),
                 (root, ..) => knows_root(root),
             },
             Self::Scatter { recv, send, root } => match (*root, send, recv) {
@@ -357,7 +357,7 @@ impl Collective {
                 (root, ..) => knows_root(root),
             },
             Self::Allgather { send: None, .. } | Self::Alltoall { send: None, .. } => {
-                Err(missing("what a side of an inter-communicator sends"))
+                Err(missing("the send buffer at an inter-communicator"))
             }
             Self::Allgather { recv, .. } => recv.check("allgather: the receive buffer", ranks),
             Self::Alltoall { send: Some(send), recv } => {
@@ -368,7 +368,7 @@ impl Collective {
                 (ROOT, _, None) => Err(missing("reduce: the root's receive buffer")),
                 (ROOT, _, Some(recv)) => check_op(op, recv.datatype()),
                 (PROC_NULL, ..) => Ok(()),
-                (_, None, _) => Err(missing("reduce: what the other side sends")),
+                (_, None, _) => Err(missing("reduce: the send buffer of the other side")),
                 (root, Some(send), _) => {
                     knows_root(root)?;
                     check_op(op, send.datatype())
@@ -382,7 +382,7 @@ impl Collective {
                 same_count("reduce_scatter: the counts", counts.len() as u64, u64::from(size))?;
                 given(send, op, counts.iter().try_fold(0u64, |all, &count| all.checked_add(count)))
             }
-            // The others are rejected where they would be carried out.
+            // The others are rejected when they are carried out.
             _ => Ok(()),
         }
     }
@@ -433,12 +433,12 @@ fn missing(what: &'static str) -> Error {
     Error::Missing { what }
 }
 
-/// What a task sends to itself is as long as the memory for it.
+/// Checks that a task's part for itself has the length of its receive memory.
 fn own_part(call: &'static str, send: Option<&SendData>, recv: &RecvData) -> Result<()> {
     send.map_or(Ok(()), |send| same_count(call, send.packed_len(), recv.packed_len()))
 }
 
-/// Operations that only windows have are not allowed in collectives.
+/// Operations that only windows support are not allowed in collectives.
 fn check_op(op: &Op, datatype: &Datatype) -> Result<()> {
     match op.as_predefined() {
         Some(op @ (PredefinedOp::Replace | PredefinedOp::NoOp)) => {

@@ -3,14 +3,14 @@
 use super::Plan;
 use mpi_datatype::Datatype;
 
-/// Which elements belong to which task.
+/// The elements of each task.
 #[derive(Clone, Debug)]
 pub(super) enum Chunks {
     /// As evenly as possible.
     Even { count: u64, size: u32 },
-    /// This many elements each.
+    /// With this number of elements each.
     Equal { count: u64 },
-    /// As listed: the beginning of each chunk, and the end.
+    /// As listed: the start of each chunk, and the end.
     Listed(Vec<u64>),
 }
 
@@ -29,7 +29,7 @@ impl Chunks {
         let (first, count) = match self {
             Self::Even { count, size } => {
                 let (rank, size) = (u64::from(rank), u64::from(*size));
-                // The first chunks have one element more, until none is left over.
+                // The first chunks have one more element, as long as there is a remainder.
                 let (part, rest) = (count / size, count % size);
                 (rank * part + rank.min(rest), part + u64::from(rank < rest))
             }
@@ -43,7 +43,7 @@ impl Chunks {
     }
 }
 
-/// A long vector in pieces, one after the other: the beginning of each, and its elements.
+/// A long vector in pieces, in order: the start and the length of each.
 #[derive(Clone, Debug)]
 pub(super) struct Pieces {
     at: u64,
@@ -52,13 +52,13 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Pieces as long as the selection says; in each except perhaps the last, every task's chunk has at least one element.
+    /// Pieces as long as the selection says. In each piece, except possibly the last, every task's chunk has at least one element.
     pub(super) fn of(plan: &impl Plan, count: u64, datatype: &Datatype) -> Self {
         let piece = plan.selection().reduce_piece_bytes / datatype.size().max(1);
         Self { at: 0, count, piece: piece.max(u64::from(plan.size())) }
     }
 
-    /// The number of elements of the longest chunk of a piece.
+    /// Maximum number of elements of a chunk of a piece.
     pub(super) fn longest_chunk(&self, tasks: u32) -> u64 {
         self.piece.min(self.count).div_ceil(u64::from(tasks))
     }

@@ -1,4 +1,4 @@
-//! Carries out an algorithm at once.
+//! Carries out an algorithm immediately.
 
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
@@ -18,14 +18,14 @@ use crate::request_id::RequestId;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// Scratch memory up to this length is kept for the next reduction: new memory costs more than the reduction itself.
+/// Maximum bytes of scratch memory kept for the next reduction: new memory costs more than the reduction itself.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
-/// The tag of all messages of collectives that wait: messages between two tasks do not overtake each other, all tasks call these
-/// collectives in the same order, and a caller starts no other before this one is complete.
+/// The tag of all messages of blocking collectives. Messages between two tasks do not overtake each other, all tasks call these collectives
+/// in the same order, and a caller starts the next one only after this one.
 pub(super) const TAG: i32 = 0;
 
-/// A collective that is carried out while its caller waits. Once it is dropped, nothing uses the caller's memory any more.
+/// A collective that is carried out while its caller waits. When it has been dropped, nothing uses the caller's memory.
 pub(super) struct Direct<'a, F: Fabric, L: LockPolicy> {
     communicator: &'a Communicator<F, L>,
     op: Option<&'a dyn Combine>,
@@ -40,15 +40,15 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
         Ok(Self { communicator, op, selection, pending: SmallVec::new(), scratch: SmallVec::new() })
     }
 
-    /// Ends the operations that a failure has left under way.
+    /// Ends the operations that are under way after a failure.
     #[cold]
     #[inline(never)]
     fn abandon(&mut self) {
-        // If this fails the program ends, as it must: otherwise memory would be used that is no longer borrowed.
+        // If this fails, the program must end: otherwise operations would use memory that is no longer borrowed.
         let mut state = self
             .communicator
             .state_to_end()
-            .expect("no call of this environment is under way where a collective ends");
+            .expect("no call of this environment is under way when a collective ends");
         for (request, _) in self.pending.drain(..) {
             end(&mut state, request);
             // The caller gets the first error.

@@ -1,11 +1,11 @@
-//! Gather and scatter: the root talks to each task. All of its receives are posted first, so that nobody waits for another.
+//! Gather and scatter: the root exchanges a message with each task. It posts all of its receives first, so that no task waits for another.
 
 use super::Plan;
 use super::call::Parts;
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Collects every task's `own` in `into` at rank `root`. At the root `own` is `None` where it is in its place.
+/// Collects the `own` of all tasks in `into` at rank `root`. At the root, `own` is `None` if `into` holds it.
 pub(super) fn gather(
     plan: &mut impl Plan,
     own: Option<&SendData>,
@@ -25,14 +25,14 @@ pub(super) fn gather(
     for from in others {
         plan.receive(&into.of(from), from)?;
     }
-    // Of two tasks the root needs no request.
+    // With two tasks, the root needs no request.
     if let Some(last) = last {
         plan.pull(&into.of(last), last)?;
     }
     plan.wait()
 }
 
-/// Gives every task its part of what rank `root` has. At the root `into` is `None` where it stays in its place.
+/// Sends every task its part of the root's data. At the root, `into` is `None` if its part stays where it is.
 pub(super) fn scatter(
     plan: &mut impl Plan,
     parts: Option<&Parts<SendData>>,

@@ -1,4 +1,4 @@
-//! Collectives between the two sides of an inter-communicator (MPI 5.0 section 6.2.3): each side gets the data of the other one.
+//! Collectives between the two sides of an inter-communicator (MPI 5.0 section 6.2.3): each side gets the data of the other side.
 //!
 //! Each side first works among its own tasks; then the first ranks of both sides exchange the data.
 
@@ -61,12 +61,12 @@ pub(super) fn perform(collective: &Collective, plan: &mut impl Plan) -> Result<(
 }
 
 fn barrier(plan: &mut impl Plan) -> Result<()> {
-    let (out, room) = nothing();
+    let (out, incoming) = nothing();
     plan.among_own(barrier::barrier)?;
     if plan.rank() == 0 {
-        plan.across((&out, 0), (&room, 0))?;
+        plan.across((&out, 0), (&incoming, 0))?;
     }
-    plan.among_own(|plan| broadcast::by_tree(plan, &room, 0))
+    plan.among_own(|plan| broadcast::by_tree(plan, &incoming, 0))
 }
 
 fn broadcast(plan: &mut impl Plan, data: &RecvData, root: u32) -> Result<()> {

@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::policy::LockPolicy;
 use mpi_datatype::Datatype;
 
-/// One part of a slice: elements that a datatype picks, starting at a byte of it.
+/// One part of a slice: elements that a datatype selects, relative to a byte of it.
 #[derive(Clone, Copy, Debug)]
 pub struct LayoutPart<'a> {
-    /// Bytes from the beginning of the slice.
+    /// Bytes from the start of the slice.
     pub displacement_bytes: usize,
     /// The number of elements.
     pub count: u64,
@@ -22,8 +22,8 @@ pub struct LayoutPart<'a> {
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Sends the `r`th part of `send` to rank `r`, and receives the `r`th part of `recv` from there, each with a type of its own
-    /// (`MPI_Alltoallw`). The parts of `recv` do not overlap.
+    /// Sends the `r`th part of `send` to rank `r`, and receives the `r`th part of `recv` from it, each with its own type (`MPI_Alltoallw`).
+    /// The parts of `recv` do not overlap.
     ///
     /// # Errors
     /// Parts outside the slices; a number of parts other than the number of ranks; lengths that do not match; the death of a task.
@@ -61,7 +61,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::neighbor_alltoallv((send, from), (recv, to), neighbours).run(self)
     }
 
-    /// Like [`neighbor_alltoallv`](Self::neighbor_alltoallv), each part with a type of its own (`MPI_Neighbor_alltoallw`).
+    /// Like [`neighbor_alltoallv`](Self::neighbor_alltoallv), with a type for each part (`MPI_Neighbor_alltoallw`).
     ///
     /// # Errors
     /// Those of [`alltoallw`](Self::alltoallw).

@@ -1,8 +1,8 @@
-//! Collectives over point-to-point messages, one algorithm a file (MPI 5.0 chapter 6).
+//! Collectives over point-to-point messages, one algorithm per file (MPI 5.0 chapter 6).
 //!
-//! All tasks of a communicator call them in the same order. Their messages have a context id of their own, so that no receive of
-//! the program takes one. An algorithm is written once, over a `Plan`: a call that waits carries it out at once
-//! (`direct`), one that does not wait writes it down (`recorder`) as a schedule that every progress call moves on.
+//! All tasks of a communicator call them in the same order. Their messages have their own context id, so that no receive of the program
+//! takes one. An algorithm is written once, over a `Plan`: a blocking call carries it out immediately (`direct`), a non-blocking one
+//! records it (`recorder`) as a schedule that every call with progress advances.
 
 mod agreement;
 mod allgather;
@@ -50,7 +50,7 @@ pub use call::{Collective, Neighbours, Parts};
 use direct::Direct;
 pub use layouts::LayoutPart;
 use plan::Plan;
-pub use prepared::{Buffer, KeptOperator, Make, NoOperator, Nothing, Operator, Place, Prepared};
+pub use prepared::{Buffer, KeptOperator, Make, NoOperator, Nothing, Operator, Position, Prepared};
 use recorder::{Recorder, Series};
 pub use slices::{
     allgather, allgather_in_place, allgatherv, allreduce, allreduce_in_place, alltoall, alltoall_in_place,
@@ -61,24 +61,24 @@ pub use slices::{
 pub use typed::Placement;
 
 impl Collective {
-    /// Carries it out, and returns when this task's part is done.
+    /// Carries out the collective, and returns when this task's part is done.
     ///
     /// # Errors
-    /// Arguments that do not fit; an operation that is not defined for its type; the death of a task.
+    /// Arguments that do not match; an operation that is not defined for its type; the death of a task.
     pub fn run<F: Fabric, L: LockPolicy>(&self, communicator: &Communicator<F, L>) -> Result<()> {
         communicator.carry_out(self, self.op().map(|op| op as &dyn Combine))
     }
 
-    /// Starts it (`MPI_Ibarrier` and the like). The memory must keep its promise until the request is over.
+    /// Starts the collective (`MPI_Ibarrier` and the like). The promise about the memory must hold until the request is complete.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run); there is no request then.
+    /// Those of [`run`](Self::run); no request exists then.
     pub fn start<F: Fabric, L: LockPolicy>(&self, communicator: &Communicator<F, L>) -> Result<RequestId> {
         communicator.start_collective(self, Series::Started, 0)
     }
 
-    /// Keeps it (`MPI_Barrier_init` and the like), to be [started](Communicator::start). Collective itself: all tasks make these calls
-    /// in the same order; they may start them in any order. The memory must keep its promise for every start.
+    /// Makes the collective persistent (`MPI_Barrier_init` and the like), to be [started](Communicator::start). All tasks make these calls
+    /// in the same order; they may start the requests in any order. The promise about the memory must hold for every start.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
@@ -96,7 +96,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     fn record(&self, collective: &Collective, series: Series) -> Result<crate::request_table::Schedule> {
-        // The number is taken in any case, so that a task whose arguments are wrong stays in step with the others.
+        // The number is taken even after an error, so that a task with wrong arguments stays in step with the others.
         let mut recorder = Recorder::new(self, collective.op().cloned(), series)?;
         self.check(collective)?;
         if recorder.selection().check == Check::On {
@@ -138,7 +138,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if self.is_inter() { inter::perform(collective, plan) } else { collective.perform(plan) }
     }
 
-    /// How many collectives were started without a wait before this one.
+    /// Number of non-blocking collectives started before this one.
     fn next_collective(&self) -> Result<u32> {
         let context_id = self.route(Space::Collective, 0, 0)?.envelope.context_id().0;
         let mut state = self.state()?;
@@ -148,17 +148,18 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// A message without bytes, and the room for one.
+/// An empty message to send, and one to receive.
 fn nothing() -> (SendData, RecvData) {
     (SendData::from_bytes(RawBytes::EMPTY), RecvData::from_buffer(RawBuffer::EMPTY))
 }
 
-/// The same memory as bytes, if it is in one piece.
+/// The same memory as bytes, if it is contiguous.
 fn as_bytes(data: &RecvData) -> Option<RecvData> {
     data.as_buffer().map(RecvData::from_buffer)
 }
 
-/// Sends each other task its part, and receives its. The last of them is waited for at once: of two tasks neither needs a request.
+/// Sends each other task its part, and receives one from each. The last part is received by a blocking call: with two tasks, neither needs
+/// a request.
 fn exchange<P: Plan>(
     plan: &mut P,
     part_for: impl Fn(u32) -> SendData,
@@ -176,7 +177,7 @@ fn exchange<P: Plan>(
     plan.wait()
 }
 
-/// All other ranks, in the order in which a task receives from them and sends to them: not all begin with the same one.
+/// All other ranks, as sources and destinations in the order in which a task uses them: each task begins with a different one.
 fn partners(rank: u32, size: u32) -> impl Iterator<Item = (u32, u32)> {
     (1..size).map(move |distance| {
         let from = if rank >= distance { rank - distance } else { rank + (size - distance) };

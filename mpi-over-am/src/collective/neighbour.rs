@@ -1,4 +1,4 @@
-//! Collectives among neighbours (MPI 5.0 section 8.6). There are few, so each gets its message at once.
+//! Collectives among neighbours (MPI 5.0 section 8.6). There are few neighbours, so each gets its message directly.
 
 use am_core::fabric::Fabric;
 
@@ -11,7 +11,7 @@ use crate::policy::LockPolicy;
 use crate::topology::Topology;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// The neighbours that the communicator's topology gives this task; `None` if it has none.
+    /// This task's neighbours in the communicator's topology; `None` if it has no topology.
     #[must_use]
     pub fn neighbours(&self) -> Option<Neighbours> {
         let topology = self.topology()?;
@@ -20,7 +20,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// Sends `own` to each destination, and part `i` of `into` comes from source `i`.
+/// Sends `own` to each destination, and receives part `i` of `into` from source `i`.
 pub(super) fn allgather(
     plan: &mut impl Plan,
     own: &SendData,
@@ -30,7 +30,7 @@ pub(super) fn allgather(
     exchange(plan, |_| own.clone(), into, neighbours)
 }
 
-/// Sends part `i` of `parts` to destination `i`, and part `i` of `into` comes from source `i`.
+/// Sends part `i` of `parts` to destination `i`, and receives part `i` of `into` from source `i`.
 pub(super) fn alltoall(
     plan: &mut impl Plan,
     parts: &Parts<SendData>,

@@ -1,14 +1,14 @@
-//! The interface between algorithms and what carries them out.
+//! The interface between algorithms and their execution.
 //!
-//! An algorithm is a function that calls the methods of a [`Plan`]: send, receive, combine. [`Direct`](super::Direct)
-//! does it at once, for calls that wait; [`Recorder`](super::Recorder) records it as a schedule, for those that do not.
+//! An algorithm is a function that calls the methods of a [`Plan`]: send, receive, combine. [`Direct`](super::Direct) executes them
+//! immediately, for blocking calls; [`Recorder`](super::Recorder) records them as a schedule, for all others.
 
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// One task's part in a collective. Ranks are those of the tasks that messages go to: in an inter-communicator, those of the other side.
+/// One task's part in a collective. Ranks are those of receivers: in an inter-communicator, those of the other side.
 pub(super) trait Plan: Sized {
     /// This task's rank.
     fn rank(&self) -> u32;
@@ -16,16 +16,16 @@ pub(super) trait Plan: Sized {
     /// The number of tasks on this side.
     fn size(&self) -> u32;
 
-    /// The number of ranks that messages can go to.
+    /// The number of ranks that messages can be sent to.
     fn peers(&self) -> u32;
 
-    /// Whether messages go to another group than this task's.
+    /// Whether messages are sent to another group than this task's.
     fn is_inter(&self) -> bool;
 
     /// Whether the operation of the reduction commutes.
     fn is_commutative(&self) -> bool;
 
-    /// Where to switch from one algorithm to the next.
+    /// Thresholds between algorithms.
     fn selection(&self) -> Selection;
 
     /// Starts a send.
@@ -37,13 +37,13 @@ pub(super) trait Plan: Sized {
     /// Waits until everything that was started is complete.
     fn wait(&mut self) -> Result<()>;
 
-    /// Replaces each element of `later` by the operation's result on it and that of `earlier`.
+    /// Combines each element of `earlier` into that of `later`, by the operation.
     fn combine(&mut self, earlier: &SendData, later: &RecvData) -> Result<()>;
 
     /// Copies elements, which do not overlap.
     fn copy(&mut self, from: &SendData, to: &RecvData) -> Result<()>;
 
-    /// Calls `look` with contiguous bytes once everything that was started is complete.
+    /// Calls `look` with contiguous bytes when everything that was started is complete.
     fn examine(&mut self, bytes: &SendData, look: fn(&[u8]) -> Result<()>) -> Result<()>;
 
     /// Elements in memory that the operation owns until its end.

@@ -1,10 +1,10 @@
-//! A collective that has its arguments, and the three ways to carry it out.
+//! A collective with its arguments, and the three ways to carry it out.
 
 use std::fmt;
 
 use am_core::fabric::Fabric;
 
-use super::slices::rooms;
+use super::slices::parts_mut;
 use super::{Collective, Datum, Parts, Series};
 use crate::buffer::{Equivalence, Keeps, RecvData};
 use crate::communicator::Communicator;
@@ -14,9 +14,9 @@ use crate::policy::LockPolicy;
 use crate::rank::ROOT;
 use crate::request::{OwnedRequest, Persistent, Request, Scope};
 
-/// A collective with its arguments, which nothing has been done for yet. Made by the functions of [`collective`](super).
+/// A collective with its arguments, not started yet. Made by the functions of [`collective`](super).
 ///
-/// `B` is the buffer that both is sent and receives the result, `()` where slices are borrowed for both; `O` is the operator.
+/// `B` is a buffer for data and result, or `()` if slices are borrowed for both; `O` is the operator.
 #[must_use = "a collective is carried out by `run`, `start` or `keep`"]
 pub struct Prepared<B, O, M> {
     buffer: B,
@@ -30,60 +30,60 @@ impl<B, O, M> fmt::Debug for Prepared<B, O, M> {
     }
 }
 
-/// Makes the collective of a buffer, in a communicator where the task has this place.
-pub trait Make<B>: FnOnce(&mut B, Place, Op) -> Result<Collective> {}
+/// Makes the collective of a buffer, for a task with this position in its communicator.
+pub trait Make<B>: FnOnce(&mut B, Position, Op) -> Result<Collective> {}
 
-impl<B, M: FnOnce(&mut B, Place, Op) -> Result<Collective>> Make<B> for M {}
+impl<B, M: FnOnce(&mut B, Position, Op) -> Result<Collective>> Make<B> for M {}
 
 /// A collective of slices that are borrowed for it.
 pub(super) fn of_slices<O>(
     operator: O,
-    make: impl FnOnce(Place, Op) -> Result<Collective>,
+    make: impl FnOnce(Position, Op) -> Result<Collective>,
 ) -> Prepared<(), O, impl Make<()>> {
-    in_buffer((), operator, |(): &mut (), place, op| make(place, op))
+    in_buffer((), operator, |(): &mut (), position, op| make(position, op))
 }
 
-/// A collective whose result lies where its data lay.
+/// A collective with one buffer for data and result.
 pub(super) fn in_buffer<B, O, M: Make<B>>(buffer: B, operator: O, make: M) -> Prepared<B, O, M> {
     Prepared { buffer, operator, make }
 }
 
-/// Where a task stands in its communicator. Only `run`, `start`, `start_owned` and `keep` have one.
+/// A task's position in its communicator. Only `run`, `start`, `start_owned` and `keep` make one.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Position {
     pub(super) rank: u32,
     pub(super) size: u32,
-    /// Tasks of the other side, in an inter-communicator.
+    /// Number of tasks of the other side, in an inter-communicator.
     pub(super) remote: Option<u32>,
 }
 
-// SAFETY: `run` waits for the collective; a scope does so for what it started; a request keeps the vector, and so does a persistent one.
+// SAFETY: `run` waits for the collective; a scope waits for what it started; a request, also a persistent one, keeps the vector.
 #[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
-unsafe impl Keeps for Place {}
+unsafe impl Keeps for Position {}
 
-impl Place {
-    /// Whether this task is the root that its side names.
+impl Position {
+    /// Whether this task is the root.
     pub(super) fn is_root(self, root: u32) -> bool {
         if self.remote.is_some() { root == ROOT } else { self.rank == root }
     }
 
-    /// Ranks that this task exchanges parts with.
+    /// Number of ranks that this task exchanges parts with.
     pub(super) fn partners(self) -> usize {
         self.remote.unwrap_or(self.size) as usize
     }
 
-    /// A slice in as many parts as there are tasks.
+    /// A slice divided into one part per task.
     pub(super) fn equal_parts<T: Equivalence>(
         self,
         call: &'static str,
         buffer: &mut [T],
     ) -> Result<Parts<RecvData>> {
         let (count, ranks) = (buffer.len() / self.size as usize, self.size as usize);
-        rooms(self, call, buffer, count, ranks)
+        parts_mut(self, call, buffer, count, ranks)
     }
 }
 
-/// What is sent, and then receives the result: a `&mut` to a slice, an array or a vector, or a vector that the operation owns.
+/// A buffer for data and result: a `&mut` to a slice, an array or a vector, or a vector that the operation owns.
 pub trait Buffer {
     /// Its elements.
     type Item;
@@ -135,7 +135,7 @@ pub struct Nothing;
 mod sealed {
     use super::Nothing;
 
-    /// Nothing that a value of this type owns is used by a collective: it may go before the collective ends.
+    /// A buffer that owns no memory used by a collective: it may be dropped before the collective ends.
     pub trait Lent {}
 
     impl Lent for () {}
@@ -168,16 +168,16 @@ mod sealed {
     }
 }
 
-/// What a collective combines with.
+/// The operator of a collective.
 pub trait Operator {
-    /// For a call that waits.
+    /// The operator, for a blocking call.
     #[doc(hidden)]
     fn as_combine(&self) -> Option<&dyn Combine>;
 }
 
-/// An [`Operator`] that can be kept beyond a call.
+/// An [`Operator`] that can be kept after a call.
 pub trait KeptOperator: Operator {
-    /// The operator, for later.
+    /// The operator, for a later call.
     #[doc(hidden)]
     fn into_op(self) -> Op;
 }
@@ -213,10 +213,10 @@ impl<T: Datum, O: Operation<T> + Send + Sync + 'static> KeptOperator for TypedOp
 }
 
 impl<B: sealed::Lent, O: Operator, M: Make<B>> Prepared<B, O, M> {
-    /// Carries it out, and returns when this task's part is done.
+    /// Carries out the collective, and returns when this task's part is done.
     ///
     /// # Errors
-    /// Arguments that do not fit; the death of a task. See the call of [`Communicator`] with the same name.
+    /// Arguments that do not match; the death of a task. See the call of [`Communicator`] with the same name.
     #[inline]
     pub fn run<F: Fabric, L: LockPolicy>(mut self, communicator: &Communicator<F, L>) -> Result<()> {
         let collective = (self.make)(&mut self.buffer, communicator.place(), Op::BESIDE)?;
@@ -225,12 +225,11 @@ impl<B: sealed::Lent, O: Operator, M: Make<B>> Prepared<B, O, M> {
 }
 
 impl<B: sealed::Lent, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
-    /// Starts it in a scope, and does not wait (`MPI_Ibarrier` and the like; MPI 5.0 section 6.12). All tasks start the collectives of
-    /// a communicator in the same order; several may be under way. Operators run inside other
-    /// calls, and can make none; in an environment for several threads ([`Threads`](crate::Threads)) they can, and may wait for a thread
-    /// that does.
+    /// Starts the collective in a scope, without waiting (`MPI_Ibarrier` and the like; MPI 5.0 section 6.12). All tasks start the
+    /// collectives of a communicator in the same order; several may be under way. Operators run inside other calls, and cannot make calls,
+    /// except in an environment for several threads ([`Threads`](crate::Threads)), where they can also wait for a thread that makes calls.
     ///
-    /// The buffers live longer than the scope, and are out of reach inside it:
+    /// The buffers must outlive the scope, and are inaccessible inside it:
     ///
     /// ```compile_fail,E0597
     /// # use mpi_over_am::{collective, op};
@@ -277,7 +276,7 @@ impl<B: sealed::Lent, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
         self.start_of(Series::Started, scope)
     }
 
-    /// Like [`start`](Self::start), among the collectives of a series.
+    /// Like [`start`](Self::start), as one of a series of collectives.
     pub(super) fn start_of<'scope, F: Fabric, L: LockPolicy>(
         mut self,
         series: Series,
@@ -294,7 +293,7 @@ impl<B: sealed::Lent, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
 }
 
 impl<B: sealed::Owned, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
-    /// Starts it, and does not wait: the buffer comes back with the wait. As [`start`](Self::start), without a scope.
+    /// Like [`start`](Self::start), without a scope: the wait returns the buffer.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
@@ -306,8 +305,8 @@ impl<B: sealed::Owned, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
         communicator.keep(collective.start(communicator)?, self.buffer.into_vec())
     }
 
-    /// Keeps it, to be started again and again (`MPI_Barrier_init` and the like; MPI 5.0 section 6.13). All tasks make these calls in
-    /// the same order.
+    /// Makes the collective persistent, for repeated starts (`MPI_Barrier_init` and the like; MPI 5.0 section 6.13). All tasks make these
+    /// calls in the same order.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).

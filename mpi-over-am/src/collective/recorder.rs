@@ -13,12 +13,12 @@ use crate::request_table::{Schedule, Step};
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// The series of collectives to which a schedule belongs: all tasks start those of a series in the same order.
+/// The series of a schedule: all tasks start the collectives of a series in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Series {
-    /// Those that do not wait (`MPI_Ibarrier` and the like).
+    /// Non-blocking collectives (`MPI_Ibarrier` and the like).
     Started,
-    /// Persistent ones, which keep their tags from start to start.
+    /// Persistent collectives, which keep their tags from start to start.
     Persistent,
 }
 
@@ -34,8 +34,8 @@ pub(super) struct Recorder<'a, F: Fabric, L: LockPolicy> {
 }
 
 impl<'a, F: Fabric, L: LockPolicy> Recorder<'a, F, L> {
-    /// An empty schedule. If its caller does not wait, its messages have a tag of their own: all tasks start their collectives in the same
-    /// order, so they agree on it.
+    /// An empty schedule. For a non-blocking caller, its messages have their own tag, on which the tasks agree because all start their
+    /// collectives in the same order.
     pub(super) fn new(communicator: &'a Communicator<F, L>, op: Option<Op>, series: Series) -> Result<Self> {
         let tag = next_tag(communicator, series)?;
         let selection = communicator.state()?.selection;
@@ -48,8 +48,7 @@ impl<'a, F: Fabric, L: LockPolicy> Recorder<'a, F, L> {
     }
 }
 
-/// The bit that marks tags of persistent collectives; the tags below it belong to other collectives that do not wait, and 0 to those that
-/// wait.
+/// The bit in tags of persistent collectives. Tags without it belong to non-blocking collectives, and tag 0 to blocking ones.
 const PERSISTENT: i32 = 1 << 29;
 
 /// A number on which the tasks agree, as part of a tag.
@@ -130,7 +129,7 @@ impl<F: Fabric, L: LockPolicy> Plan for Recorder<'_, F, L> {
     fn among_own(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let (whole, tag) = (self.communicator, self.tag);
         self.communicator = whole.local();
-        // The tasks of this side may have collectives of their own under way.
+        // The tasks of this side may have their own collectives under way.
         self.tag = next_tag(self.communicator, self.series)?;
         let result = part(self);
         (self.communicator, self.tag) = (whole, tag);

@@ -1,8 +1,8 @@
 //! The reduction to one task.
 //!
-//! Short vectors go up a binomial tree, whose root is the task that gets the result; if the operation does not commute it is rank 0, which
-//! then passes the result on. For long vectors each task reduces a chunk, and the root collects the chunks. Two tasks use the tree, which is one
-//! message, for longer vectors than more tasks do.
+//! Short vectors are combined along a binomial tree whose root is the task that gets the result. If the operation does not commute, the
+//! tree's root is rank 0, which sends the result on. For long vectors each task reduces a chunk, and the root collects the chunks. Two
+//! tasks use the tree, which is one message, for longer vectors than more tasks do.
 
 use super::chunks::{Chunks, Pieces};
 use super::tree::Tree;
@@ -10,11 +10,11 @@ use super::{Plan, reduce_scatter};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Longest vector, in bytes, that two tasks reduce by one message, whatever the setting `reduce_tree_bytes_max`, if the operation commutes. By
-/// chunks 64 KiB took 1.9 times as long, and 1 MiB 1.3 times.
+/// Maximum bytes of a vector that two tasks reduce by one message, whatever the setting `reduce_tree_bytes_max`, if the operation commutes.
+/// With chunks, 64 KiB took 1.9 times as long, and 1 MiB 1.3 times.
 const TREE_OF_TWO_BYTES_MAX: u64 = 1 << 20;
 
-/// Combines every task's `own` into `into` at rank `root`. At the root `own` is `None` where `into` holds it.
+/// Combines the `own` of all tasks into `into` at rank `root`. At the root, `own` is `None` if `into` holds it.
 pub(super) fn reduce(
     plan: &mut impl Plan,
     own: Option<&SendData>,
@@ -46,18 +46,18 @@ pub(super) fn by_tree(
     let place = Tree::new(&plan.selection(), (rank, size), top, own.packed_len());
     let place = if plan.is_commutative() { place } else { place.in_order() };
     let (mut reduced, mut is_own) = (own.clone(), true);
-    let mut rooms: [Option<RecvData>; 2] = [None, None];
+    let mut buffers: [Option<RecvData>; 2] = [None, None];
     for child in place.children() {
-        // The result of a round lies where the later half was received; the next half is received in the other buffer.
-        rooms.swap(0, 1);
-        let room = match &rooms[0] {
-            Some(room) => room.clone(),
+        // The result of a round is in the buffer of the later half; the next half is received into the other buffer.
+        buffers.swap(0, 1);
+        let buffer = match &buffers[0] {
+            Some(buffer) => buffer.clone(),
             None => plan.scratch(own.count(), own.datatype())?,
         };
-        rooms[0] = Some(room.clone());
-        plan.pull(&room, child)?;
-        plan.combine(&reduced, &room)?;
-        (reduced, is_own) = (room.as_send(), false);
+        buffers[0] = Some(buffer.clone());
+        plan.pull(&buffer, child)?;
+        plan.combine(&reduced, &buffer)?;
+        (reduced, is_own) = (buffer.as_send(), false);
     }
     if let Some(parent) = place.parent() {
         plan.push(&reduced, parent)?;
@@ -82,16 +82,16 @@ fn by_chunks(
     let pieces = Pieces::of(plan, own.count(), own.datatype());
     let longest = pieces.longest_chunk(size);
     // The root reduces its chunk directly into the result.
-    let room = match into {
+    let buffer = match into {
         Some(into) => into.clone(),
         None => plan.scratch(longest, own.datatype())?,
     };
-    let slots = reduce_scatter::slots(plan, &room, longest)?;
+    let slots = reduce_scatter::slots(plan, &buffer, longest)?;
     for (at, count) in pieces {
         let chunks = Chunks::Even { count, size };
         let own = own.part(at, count);
         let (first, count) = chunks.of(rank);
-        let chunk = if into.is_some() { room.part(at + first, count) } else { room.part(0, count) };
+        let chunk = if into.is_some() { buffer.part(at + first, count) } else { buffer.part(0, count) };
         if !is_in_place {
             plan.copy(&own.part(first, count), &chunk)?;
         }

@@ -1,14 +1,14 @@
-//! The reduction of which each task gets a part.
+//! The reduction with a part of its result at each task.
 //!
-//! Each task sends each other its part of that task's chunk, and combines what it gets in the order of the ranks: one step,
-//! and the order is kept for operations that do not commute.
+//! Each task sends each other task its part of that task's chunk, and combines the received parts in the order of the ranks. This is one
+//! step, and keeps the order for operations that do not commute.
 
 use super::Plan;
 use super::chunks::Chunks;
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Combines everybody's chunk for this task into `into`. `own` is `None` where `into` holds the whole vector first.
+/// Combines all tasks' chunks for this task into `into`. `own` is `None` if `into` initially holds the whole vector.
 pub(super) fn reduce_scatter(
     plan: &mut impl Plan,
     own: Option<&SendData>,
@@ -16,27 +16,27 @@ pub(super) fn reduce_scatter(
     chunks: &Chunks,
 ) -> Result<()> {
     let (first, count) = chunks.of(plan.rank());
-    let room = slots(plan, into, count)?;
+    let memory = slots(plan, into, count)?;
     let result = into.part(0, count);
     if let Some(own) = own {
         plan.copy(&own.part(first, count), &result)?;
-        return exchange(plan, own, chunks, (&result, &room));
+        return exchange(plan, own, chunks, (&result, &memory));
     }
-    // What the others get lies where the result comes.
+    // The chunks for the other tasks are in the memory of the result.
     let chunk = plan.scratch(count, into.datatype())?;
     plan.copy(&into.part(first, count).as_send(), &chunk)?;
-    exchange(plan, &into.as_send(), chunks, (&chunk, &room))?;
+    exchange(plan, &into.as_send(), chunks, (&chunk, &memory))?;
     plan.copy(&chunk.as_send(), &result)
 }
 
-/// Room for what the others send of a chunk.
+/// Memory for the other tasks' parts of a chunk.
 pub(super) fn slots(plan: &mut impl Plan, like: &RecvData, count: u64) -> Result<RecvData> {
     let others = u64::from(plan.size() - 1);
     plan.scratch(count * others, like.datatype())
 }
 
-/// Makes `chunk`, which is this task's part of its own chunk, what everybody's come to. `own` has what the others get, and
-/// `slots` room for what comes from them.
+/// Combines all tasks' parts of this task's chunk in `chunk`, which initially holds this task's own part. `own` has the parts for the other
+/// tasks, and `slots` the memory for theirs.
 pub(super) fn exchange(
     plan: &mut impl Plan,
     own: &SendData,
@@ -45,7 +45,7 @@ pub(super) fn exchange(
 ) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let (_, count) = chunks.of(rank);
-    // This task itself has none.
+    // This task itself has no slot.
     let slot = |from: u32| {
         let number = if from < rank { from } else { from - 1 };
         slots.part((u64::from(number) * count).cast_signed(), count)

@@ -4,7 +4,7 @@ use super::Plan;
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Combines ranks 0 up to this one into `into`. `own` is `None` where `into` holds it.
+/// Combines ranks 0 up to this one into `into`. `own` is `None` if `into` holds it.
 pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     if let Some(own) = own {
         plan.copy(own, into)?;

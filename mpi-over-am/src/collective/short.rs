@@ -1,5 +1,5 @@
-//! Short rooted collectives of the C interface. They exchange the same messages as the algorithms in the neighbouring files, but without
-//! building a [`Collective`](super::Collective) and without a request. So some tasks of a collective may take this path and others the
+//! Short rooted collectives of the C interface. They exchange the same messages as the algorithms in the neighbouring files, without
+//! building a [`Collective`](super::Collective) and without a request. So some tasks of a collective may use this path and others the
 //! general one.
 
 use am_core::buffer::{RawBuffer, RawBytes};
@@ -22,12 +22,11 @@ use crate::protocol::{self, Borrowed};
 use crate::settings::{Check, Selection};
 use crate::state::State;
 
-/// The longest data of a task, in bytes, that take this path. It is below every limit at which those algorithms change.
+/// Maximum bytes of a task's data on this path, below every threshold between those algorithms.
 const SHORT_BYTES_MAX: usize = 128;
 const SHORT_WORDS: usize = SHORT_BYTES_MAX / size_of::<u64>();
 
-/// Where one of these calls returns `None`, nothing has happened, and [`Collective::run`](super::Collective::run) carries the collective
-/// out, or finds the error.
+/// If one of these calls returns `None`, nothing has happened, and [`Collective::run`](super::Collective::run) has to be called.
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// `MPI_Bcast` of bytes.
     #[inline]
@@ -61,12 +60,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             return None;
         }
         let place = self.place_in_tree(&state, root, len);
-        let mut rooms = [[0u64; SHORT_WORDS]; 2];
-        let [one, other] = &mut rooms;
+        let mut buffers = [[0u64; SHORT_WORDS]; 2];
+        let [one, other] = &mut buffers;
         Some(lend_to_receive(one, |one| {
             lend_to_receive(other, |other| {
                 let (Some(one), Some(other)) = (one.part(0, len), other.part(0, len)) else { return Ok(()) };
-                // What the first child sends is combined in the memory of the result, if this task's elements lie elsewhere.
+                // The first child's data are combined in the memory of the result, if this task's elements are elsewhere.
                 let (mut later, mut free) = match into {
                     Some(into) if lie_apart(first, into.as_bytes()) => (into, one),
                     _ => (one, other),
@@ -174,7 +173,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// Whether two ranges of the same length have no byte in common.
+/// Whether two ranges of the same length do not overlap.
 #[inline(always)]
 fn lie_apart(one: RawBytes, other: RawBytes) -> bool {
     one.at().addr().get().abs_diff(other.at().addr().get()) >= one.len()

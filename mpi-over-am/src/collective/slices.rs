@@ -1,5 +1,5 @@
 //! Collectives of slices, as values: [`run`](Prepared::run) carries one out and waits, [`start`](Prepared::start) does not wait,
-//! [`keep`](Prepared::keep) keeps it to be started again and again.
+//! [`keep`](Prepared::keep) makes it persistent, for repeated starts.
 //!
 //! ```
 //! use mpi_over_am::{Environment, collective, op};
@@ -25,12 +25,12 @@
 //! # }
 //! ```
 
-use super::prepared::{Buffer, Make, NoOperator, Nothing, Place, Prepared, in_buffer, of_slices};
+use super::prepared::{Buffer, Make, NoOperator, Nothing, Position, Prepared, in_buffer, of_slices};
 use super::typed::element_type;
 use super::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
 use crate::buffer::{
-    Equivalence, RecvData, SendData, elements_to_keep, incoming_to_keep, layout_room_to_keep, layout_to_keep,
-    outgoing_to_keep, room_to_keep,
+    Equivalence, RecvData, SendData, elements_to_keep, elements_to_keep_mut, incoming_to_keep,
+    layout_to_keep, layout_to_keep_mut, outgoing_to_keep,
 };
 use crate::error::{Error, Result};
 use crate::op::{Operation, TypedOperation};
@@ -46,9 +46,9 @@ pub fn broadcast<B: Buffer<Item: Equivalence>>(
     buffer: B,
     root: u32,
 ) -> Prepared<B, NoOperator, impl Make<B>> {
-    in_buffer(buffer, NoOperator, move |buffer: &mut B, place, _| {
+    in_buffer(buffer, NoOperator, move |buffer: &mut B, position, _| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Broadcast { data: room(place, buffer)?, root })
+        Ok(Collective::Broadcast { data: elements_mut(position, buffer)?, root })
     })
 }
 
@@ -58,12 +58,18 @@ pub fn gather<'a, T: Equivalence>(
     recv: &'a mut [T],
     root: u32,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let recv = match place.is_root(root) {
-            true => Some(rooms(place, "gather: the receive buffer", recv, send.len(), place.partners())?),
+    of_slices(NoOperator, move |position, _| {
+        let recv = match position.is_root(root) {
+            true => Some(parts_mut(
+                position,
+                "gather: the receive buffer",
+                recv,
+                send.len(),
+                position.partners(),
+            )?),
             false => None,
         };
-        Ok(Collective::Gather { send: Some(elements(place, send)?), recv, root })
+        Ok(Collective::Gather { send: Some(elements(position, send)?), recv, root })
     })
 }
 
@@ -73,10 +79,13 @@ pub fn gatherv<'a, T: Equivalence>(
     (recv, placement): (&'a mut [T], Placement<'a>),
     root: u32,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let recv =
-            if place.is_root(root) { Some(placed_room(place, "gatherv", recv, placement)?) } else { None };
-        Ok(Collective::Gather { send: Some(elements(place, send)?), recv, root })
+    of_slices(NoOperator, move |position, _| {
+        let recv = if position.is_root(root) {
+            Some(placed_mut(position, "gatherv", recv, placement)?)
+        } else {
+            None
+        };
+        Ok(Collective::Gather { send: Some(elements(position, send)?), recv, root })
     })
 }
 
@@ -86,12 +95,12 @@ pub fn scatter<'a, T: Equivalence>(
     recv: &'a mut [T],
     root: u32,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let send = match place.is_root(root) {
-            true => Some(parts(place, "scatter: the send buffer", send, recv.len(), place.partners())?),
+    of_slices(NoOperator, move |position, _| {
+        let send = match position.is_root(root) {
+            true => Some(parts(position, "scatter: the send buffer", send, recv.len(), position.partners())?),
             false => None,
         };
-        Ok(Collective::Scatter { send, recv: Some(room(place, recv)?), root })
+        Ok(Collective::Scatter { send, recv: Some(elements_mut(position, recv)?), root })
     })
 }
 
@@ -101,13 +110,13 @@ pub fn scatterv<'a, T: Equivalence>(
     recv: &'a mut [T],
     root: u32,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let send = if place.is_root(root) {
-            Some(placed_elements(place, "scatterv", send, placement)?)
+    of_slices(NoOperator, move |position, _| {
+        let send = if position.is_root(root) {
+            Some(placed_elements(position, "scatterv", send, placement)?)
         } else {
             None
         };
-        Ok(Collective::Scatter { send, recv: Some(room(place, recv)?), root })
+        Ok(Collective::Scatter { send, recv: Some(elements_mut(position, recv)?), root })
     })
 }
 
@@ -116,17 +125,18 @@ pub fn allgather<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let recv = rooms(place, "allgather: the receive buffer", recv, send.len(), place.partners())?;
-        Ok(Collective::Allgather { send: Some(elements(place, send)?), recv })
+    of_slices(NoOperator, move |position, _| {
+        let recv =
+            parts_mut(position, "allgather: the receive buffer", recv, send.len(), position.partners())?;
+        Ok(Collective::Allgather { send: Some(elements(position, send)?), recv })
     })
 }
 
 /// [`Communicator::allgather_in_place`](crate::Communicator::allgather_in_place) as a value (`MPI_Allgather` with `MPI_IN_PLACE`).
 pub fn allgather_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
-    in_buffer(buffer, NoOperator, move |buffer: &mut B, place, _| {
+    in_buffer(buffer, NoOperator, move |buffer: &mut B, position, _| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Allgather { send: None, recv: place.equal_parts("allgather: the buffer", buffer)? })
+        Ok(Collective::Allgather { send: None, recv: position.equal_parts("allgather: the buffer", buffer)? })
     })
 }
 
@@ -135,9 +145,9 @@ pub fn allgatherv<'a, T: Equivalence>(
     send: &'a [T],
     (recv, placement): (&'a mut [T], Placement<'a>),
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let recv = placed_room(place, "allgatherv", recv, placement)?;
-        Ok(Collective::Allgather { send: Some(elements(place, send)?), recv })
+    of_slices(NoOperator, move |position, _| {
+        let recv = placed_mut(position, "allgatherv", recv, placement)?;
+        Ok(Collective::Allgather { send: Some(elements(position, send)?), recv })
     })
 }
 
@@ -146,21 +156,21 @@ pub fn alltoall<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let (count, partners) = (send.len() / place.partners(), place.partners());
-        let send = Some(parts(place, "alltoall: the send buffer", send, count, partners)?);
+    of_slices(NoOperator, move |position, _| {
+        let (count, partners) = (send.len() / position.partners(), position.partners());
+        let send = Some(parts(position, "alltoall: the send buffer", send, count, partners)?);
         Ok(Collective::Alltoall {
             send,
-            recv: rooms(place, "alltoall: the receive buffer", recv, count, partners)?,
+            recv: parts_mut(position, "alltoall: the receive buffer", recv, count, partners)?,
         })
     })
 }
 
 /// [`Communicator::alltoall_in_place`](crate::Communicator::alltoall_in_place) as a value (`MPI_Alltoall` with `MPI_IN_PLACE`).
 pub fn alltoall_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
-    in_buffer(buffer, NoOperator, move |buffer: &mut B, place, _| {
+    in_buffer(buffer, NoOperator, move |buffer: &mut B, position, _| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Alltoall { send: None, recv: place.equal_parts("alltoall: the buffer", buffer)? })
+        Ok(Collective::Alltoall { send: None, recv: position.equal_parts("alltoall: the buffer", buffer)? })
     })
 }
 
@@ -169,11 +179,11 @@ pub fn alltoallv<'a, T: Equivalence>(
     (send, from): (&'a [T], Placement<'a>),
     (recv, to): (&'a mut [T], Placement<'a>),
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let send = Some(placed_elements(place, "alltoallv: the send buffer", send, from)?);
+    of_slices(NoOperator, move |position, _| {
+        let send = Some(placed_elements(position, "alltoallv: the send buffer", send, from)?);
         Ok(Collective::Alltoall {
             send,
-            recv: placed_room(place, "alltoallv: the receive buffer", recv, to)?,
+            recv: placed_mut(position, "alltoallv: the receive buffer", recv, to)?,
         })
     })
 }
@@ -183,10 +193,10 @@ pub fn alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     (send, from): (&'a [T], &'a [LayoutPart<'a>]),
     (recv, to): (&'a mut [U], &'a [LayoutPart<'a>]),
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
+    of_slices(NoOperator, move |position, _| {
         Ok(Collective::Alltoall {
-            send: Some(layouts(place, send, from)?),
-            recv: layout_rooms(place, recv, to)?,
+            send: Some(layouts(position, send, from)?),
+            recv: layout_rooms(position, recv, to)?,
         })
     })
 }
@@ -198,9 +208,9 @@ pub fn reduce<'a, T: Datum, O: Operation<T>>(
     op: O,
     root: u32,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
-    of_slices(TypedOperation::new(op), move |place, op| {
-        let recv = if place.is_root(root) { Some(results(place, recv)?) } else { None };
-        Ok(Collective::Reduce { send: Some(operands(place, send)?), recv, op, root })
+    of_slices(TypedOperation::new(op), move |position, op| {
+        let recv = if position.is_root(root) { Some(results(position, recv)?) } else { None };
+        Ok(Collective::Reduce { send: Some(operands(position, send)?), recv, op, root })
     })
 }
 
@@ -210,11 +220,11 @@ pub fn reduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     op: O,
     root: u32,
 ) -> Prepared<B, TypedOperation<B::Item, O>, impl Make<B>> {
-    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, place, op| {
+    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, position, op| {
         let buffer = buffer.as_mut_slice();
-        let (send, recv) = match place.is_root(root) {
-            true => (None, Some(results(place, buffer)?)),
-            false => (Some(operands(place, buffer)?), None),
+        let (send, recv) = match position.is_root(root) {
+            true => (None, Some(results(position, buffer)?)),
+            false => (Some(operands(position, buffer)?), None),
         };
         Ok(Collective::Reduce { send, recv, op, root })
     })
@@ -226,8 +236,12 @@ pub fn allreduce<'a, T: Datum, O: Operation<T>>(
     recv: &'a mut [T],
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
-    of_slices(TypedOperation::new(op), move |place, op| {
-        Ok(Collective::Allreduce { send: Some(operands(place, send)?), recv: results(place, recv)?, op })
+    of_slices(TypedOperation::new(op), move |position, op| {
+        Ok(Collective::Allreduce {
+            send: Some(operands(position, send)?),
+            recv: results(position, recv)?,
+            op,
+        })
     })
 }
 
@@ -236,9 +250,9 @@ pub fn allreduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
 ) -> Prepared<B, TypedOperation<B::Item, O>, impl Make<B>> {
-    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, place, op| {
+    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, position, op| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Allreduce { send: None, recv: results(place, buffer)?, op })
+        Ok(Collective::Allreduce { send: None, recv: results(position, buffer)?, op })
     })
 }
 
@@ -248,11 +262,11 @@ pub fn reduce_scatter_block<'a, T: Datum, O: Operation<T>>(
     recv: &'a mut [T],
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
-    of_slices(TypedOperation::new(op), move |place, op| {
+    of_slices(TypedOperation::new(op), move |position, op| {
         let count = recv.len() as u64;
         Ok(Collective::ReduceScatterBlock {
-            send: Some(operands(place, send)?),
-            recv: results(place, recv)?,
+            send: Some(operands(position, send)?),
+            recv: results(position, recv)?,
             count,
             op,
         })
@@ -266,8 +280,8 @@ pub fn reduce_scatter<'a, T: Datum, O: Operation<T>>(
     counts: &'a [usize],
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
-    of_slices(TypedOperation::new(op), move |place, op| {
-        if let Some(&expected) = counts.get(place.rank as usize)
+    of_slices(TypedOperation::new(op), move |position, op| {
+        if let Some(&expected) = counts.get(position.rank as usize)
             && expected != recv.len()
         {
             let call = "reduce_scatter: the receive buffer";
@@ -275,8 +289,8 @@ pub fn reduce_scatter<'a, T: Datum, O: Operation<T>>(
         }
         let counts = counts.iter().map(|&count| count as u64).collect();
         Ok(Collective::ReduceScatter {
-            send: Some(operands(place, send)?),
-            recv: results(place, recv)?,
+            send: Some(operands(position, send)?),
+            recv: results(position, recv)?,
             counts,
             op,
         })
@@ -289,8 +303,8 @@ pub fn scan<'a, T: Datum, O: Operation<T>>(
     recv: &'a mut [T],
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
-    of_slices(TypedOperation::new(op), move |place, op| {
-        Ok(Collective::Scan { send: Some(operands(place, send)?), recv: results(place, recv)?, op })
+    of_slices(TypedOperation::new(op), move |position, op| {
+        Ok(Collective::Scan { send: Some(operands(position, send)?), recv: results(position, recv)?, op })
     })
 }
 
@@ -299,9 +313,9 @@ pub fn scan_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
 ) -> Prepared<B, TypedOperation<B::Item, O>, impl Make<B>> {
-    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, place, op| {
+    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, position, op| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Scan { send: None, recv: results(place, buffer)?, op })
+        Ok(Collective::Scan { send: None, recv: results(position, buffer)?, op })
     })
 }
 
@@ -311,8 +325,12 @@ pub fn exscan<'a, T: Datum, O: Operation<T>>(
     recv: &'a mut [T],
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
-    of_slices(TypedOperation::new(op), move |place, op| {
-        Ok(Collective::ExclusiveScan { send: Some(operands(place, send)?), recv: results(place, recv)?, op })
+    of_slices(TypedOperation::new(op), move |position, op| {
+        Ok(Collective::ExclusiveScan {
+            send: Some(operands(position, send)?),
+            recv: results(position, recv)?,
+            op,
+        })
     })
 }
 
@@ -322,11 +340,11 @@ pub fn neighbor_allgather<'a, T: Equivalence>(
     recv: &'a mut [T],
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
+    of_slices(NoOperator, move |position, _| {
         let sources = neighbours.sources.len();
-        let recv = rooms(place, "neighbor_allgather: the receive buffer", recv, send.len(), sources)?;
+        let recv = parts_mut(position, "neighbor_allgather: the receive buffer", recv, send.len(), sources)?;
         Ok(Collective::NeighbourAllgather {
-            send: elements(place, send)?,
+            send: elements(position, send)?,
             recv,
             neighbours: neighbours.clone(),
         })
@@ -339,10 +357,10 @@ pub fn neighbor_allgatherv<'a, T: Equivalence>(
     (recv, placement): (&'a mut [T], Placement<'a>),
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let recv = placed_room(place, "neighbor_allgatherv", recv, placement)?;
+    of_slices(NoOperator, move |position, _| {
+        let recv = placed_mut(position, "neighbor_allgatherv", recv, placement)?;
         Ok(Collective::NeighbourAllgather {
-            send: elements(place, send)?,
+            send: elements(position, send)?,
             recv,
             neighbours: neighbours.clone(),
         })
@@ -355,13 +373,13 @@ pub fn neighbor_alltoall<'a, T: Equivalence>(
     recv: &'a mut [T],
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
+    of_slices(NoOperator, move |position, _| {
         let (destinations, sources) = (neighbours.destinations.len(), neighbours.sources.len());
         let blocks = [(send.len(), destinations), (recv.len(), sources)];
         let count = blocks.map(|(len, parts)| len.checked_div(parts)).into_iter().flatten().next();
         let count = count.unwrap_or(0);
-        let send = parts(place, "neighbor_alltoall: the send buffer", send, count, destinations)?;
-        let recv = rooms(place, "neighbor_alltoall: the receive buffer", recv, count, sources)?;
+        let send = parts(position, "neighbor_alltoall: the send buffer", send, count, destinations)?;
+        let recv = parts_mut(position, "neighbor_alltoall: the receive buffer", recv, count, sources)?;
         Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
     })
 }
@@ -372,9 +390,9 @@ pub fn neighbor_alltoallv<'a, T: Equivalence>(
     (recv, to): (&'a mut [T], Placement<'a>),
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let send = placed_elements(place, "neighbor_alltoallv: the send buffer", send, from)?;
-        let recv = placed_room(place, "neighbor_alltoallv: the receive buffer", recv, to)?;
+    of_slices(NoOperator, move |position, _| {
+        let send = placed_elements(position, "neighbor_alltoallv: the send buffer", send, from)?;
+        let recv = placed_mut(position, "neighbor_alltoallv: the receive buffer", recv, to)?;
         Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
     })
 }
@@ -385,64 +403,64 @@ pub fn neighbor_alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     (recv, to): (&'a mut [U], &'a [LayoutPart<'a>]),
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let (send, recv) = (layouts(place, send, from)?, layout_rooms(place, recv, to)?);
+    of_slices(NoOperator, move |position, _| {
+        let (send, recv) = (layouts(position, send, from)?, layout_rooms(position, recv, to)?);
         Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
     })
 }
 
-/// The elements of a reduction, to be sent.
+/// The elements of a reduction, for sending.
 #[inline]
-fn operands<T: Datum>(place: Place, data: &[T]) -> Result<SendData> {
-    Ok(elements_to_keep(&place, data, &element_type::<T>()?))
+fn operands<T: Datum>(position: Position, data: &[T]) -> Result<SendData> {
+    Ok(elements_to_keep(&position, data, &element_type::<T>()?))
 }
 
-/// The elements of a reduction, to be received into.
+/// The elements of a reduction, for receiving.
 #[inline]
-fn results<T: Datum>(place: Place, data: &mut [T]) -> Result<RecvData> {
-    Ok(room_to_keep(&place, data, &element_type::<T>()?))
-}
-
-#[inline]
-fn elements<T: Equivalence>(place: Place, values: &[T]) -> Result<SendData> {
-    outgoing_to_keep(&place, values)
+fn results<T: Datum>(position: Position, data: &mut [T]) -> Result<RecvData> {
+    Ok(elements_to_keep_mut(&position, data, &element_type::<T>()?))
 }
 
 #[inline]
-fn room<T: Equivalence>(place: Place, values: &mut [T]) -> Result<RecvData> {
-    incoming_to_keep(&place, values)
+fn elements<T: Equivalence>(position: Position, values: &[T]) -> Result<SendData> {
+    outgoing_to_keep(&position, values)
 }
 
-/// `ranks` parts of `count` values, to be sent. All tasks have to choose the same algorithm, so the type decides whether the parts belong
-/// to one contiguous piece: the fields of structs may lie elsewhere from value to value, and each part of them is then listed separately.
+#[inline]
+fn elements_mut<T: Equivalence>(position: Position, values: &mut [T]) -> Result<RecvData> {
+    incoming_to_keep(&position, values)
+}
+
+/// `ranks` parts of `count` values, for sending. All tasks have to choose the same algorithm, so the type decides whether the parts are one
+/// contiguous piece: fields of structs may lie differently from value to value, and are then listed for each part.
 fn parts<T: Equivalence>(
-    place: Place,
+    position: Position,
     call: &'static str,
     values: &[T],
     count: usize,
     ranks: usize,
 ) -> Result<Parts<SendData>> {
     if let Some((_, each)) = T::numbers() {
-        return Ok(Parts::Equal { all: elements(place, values)?, count: count as u64 * each });
+        return Ok(Parts::Equal { all: elements(position, values)?, count: count as u64 * each });
     }
     check_values(call, values.len(), count, ranks)?;
-    let part = |rank: usize| elements(place, &values[rank * count..][..count]);
+    let part = |rank: usize| elements(position, &values[rank * count..][..count]);
     Ok(Parts::Listed((0..ranks).map(part).collect::<Result<_>>()?))
 }
 
-/// Like [`parts`], to be received.
-pub(super) fn rooms<T: Equivalence>(
-    place: Place,
+/// Like [`parts`], for receiving.
+pub(super) fn parts_mut<T: Equivalence>(
+    position: Position,
     call: &'static str,
     values: &mut [T],
     count: usize,
     ranks: usize,
 ) -> Result<Parts<RecvData>> {
     if let Some((_, each)) = T::numbers() {
-        return Ok(Parts::Equal { all: room(place, values)?, count: count as u64 * each });
+        return Ok(Parts::Equal { all: elements_mut(position, values)?, count: count as u64 * each });
     }
     check_values(call, values.len(), count, ranks)?;
-    let part = |rank: usize| room(place, &mut values[rank * count..][..count]);
+    let part = |rank: usize| elements_mut(position, &mut values[rank * count..][..count]);
     Ok(Parts::Listed((0..ranks).map(part).collect::<Result<_>>()?))
 }
 
@@ -451,38 +469,42 @@ fn check_values(call: &'static str, given: usize, count: usize, ranks: usize) ->
     if given == expected { Ok(()) } else { Err(Error::Count { call, given, expected }) }
 }
 
-fn placed_room<T: Equivalence>(
-    place: Place,
+fn placed_mut<T: Equivalence>(
+    position: Position,
     call: &'static str,
     recv: &mut [T],
     placement: Placement<'_>,
 ) -> Result<Parts<RecvData>> {
-    placement.of(call, recv.len(), |part| room(place, &mut recv[part]))
+    placement.of(call, recv.len(), |part| elements_mut(position, &mut recv[part]))
 }
 
 fn placed_elements<T: Equivalence>(
-    place: Place,
+    position: Position,
     call: &'static str,
     send: &[T],
     placement: Placement<'_>,
 ) -> Result<Parts<SendData>> {
-    placement.of(call, send.len(), |part| elements(place, &send[part]))
+    placement.of(call, send.len(), |part| elements(position, &send[part]))
 }
 
-fn layouts<T: NoUninit>(place: Place, memory: &[T], parts: &[LayoutPart<'_>]) -> Result<Parts<SendData>> {
+fn layouts<T: NoUninit>(
+    position: Position,
+    memory: &[T],
+    parts: &[LayoutPart<'_>],
+) -> Result<Parts<SendData>> {
     let part = |part: &LayoutPart<'_>| {
-        layout_to_keep(&place, memory, part.displacement_bytes, (part.count, part.datatype))
+        layout_to_keep(&position, memory, part.displacement_bytes, (part.count, part.datatype))
     };
     Ok(Parts::Listed(parts.iter().map(part).collect::<Result<_>>()?))
 }
 
 fn layout_rooms<T: AnyBitPattern>(
-    place: Place,
+    position: Position,
     memory: &mut [T],
     parts: &[LayoutPart<'_>],
 ) -> Result<Parts<RecvData>> {
     let part = |part: &LayoutPart<'_>| {
-        layout_room_to_keep(&place, memory, part.displacement_bytes, (part.count, part.datatype))
+        layout_to_keep_mut(&position, memory, part.displacement_bytes, (part.count, part.datatype))
     };
     Ok(Parts::Listed(parts.iter().map(part).collect::<Result<_>>()?))
 }

@@ -1,20 +1,20 @@
-//! The tree of a rooted collective, seen from its top: the task `d` ranks behind the top is number `d`.
+//! The tree of a rooted collective, numbered from its top: the task `d` ranks after the top is number `d`.
 //!
-//! Long data go along a binomial tree, where the parent of number `d` is `d` without its lowest bit. Short data of more than a few tasks go
-//! along a flat one, where a task has up to [`CHILDREN`] children: sending to several costs less than a further hop, and all but the inner
-//! tasks are woken only once, which dominates the cost where tasks share processors.
+//! Long data use a binomial tree, where the parent of number `d` is `d` without its lowest bit. Short data of more than a few tasks use a
+//! flat tree, where a task has up to [`CHILDREN`] children: sending to several tasks costs less than another hop, and all but the inner
+//! tasks are woken only once, which dominates if tasks share processors.
 
 use crate::settings::Selection;
 
-/// Children of a task in a flat tree.
+/// Maximum number of children of a task in a flat tree.
 const CHILDREN: u64 = 16;
-/// The longest data, in bytes, that go along a flat tree.
+/// Maximum bytes of data along a flat tree.
 const FLAT_BYTES_MAX: u64 = 1024;
 
-/// A task's place in the tree.
+/// A task's position in the tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tree {
-    // 64 bits: a number plus a bit may be larger than any rank.
+    // 64 bits, since a number plus a bit may exceed every rank.
     number: u64,
     size: u64,
     top: u32,
@@ -22,7 +22,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// The place of `rank` among `size` tasks, in the tree for data of `len` bytes whose top is rank `top`.
+    /// The position of `rank` among `size` tasks, in the tree for data of `len` bytes with rank `top` as its top.
     #[inline(always)]
     pub(super) fn new(selection: &Selection, (rank, size): (u32, u32), top: u32, len: u64) -> Self {
         let is_flat = size > selection.rounds_tasks_max && len <= FLAT_BYTES_MAX;
@@ -31,20 +31,20 @@ impl Tree {
         Self { number: if before >= size { before - size } else { before }, size, top, is_flat }
     }
 
-    /// A tree in which each task's subtree consists of consecutive numbers after it, and later children have later subtrees, as operations
-    /// that do not commute need it. The top is rank 0.
+    /// A tree in which a task's subtree consists of consecutive numbers after it, and later children have later subtrees, as needed for
+    /// operations that do not commute. The top is rank 0.
     pub(super) fn in_order(self) -> Self {
         Self { is_flat: self.is_flat && self.size <= CHILDREN + 1, ..self }
     }
 
-    /// The task one step nearer to the top; none at the top.
+    /// The parent; `None` at the top.
     #[inline(always)]
     pub(super) fn parent(self) -> Option<u32> {
         let number = self.number.checked_sub(1)?;
         Some(self.rank_of(if self.is_flat { number / CHILDREN } else { self.number & number }))
     }
 
-    /// The tasks one step further from the top. In a binomial tree the one with the smallest subtree is the first.
+    /// The children. In a binomial tree, the one with the smallest subtree comes first.
     #[inline(always)]
     pub(super) fn children(self) -> impl DoubleEndedIterator<Item = u32> {
         let Self { number, size, is_flat, .. } = self;

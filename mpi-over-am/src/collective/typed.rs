@@ -1,11 +1,11 @@
-//! The collectives for slices, which wait.
+//! Blocking collectives of slices.
 
 use std::any::TypeId;
 use std::ops::Range;
 
 use am_core::fabric::Fabric;
 
-use super::prepared::Place;
+use super::prepared::Position;
 use super::{Datum, Neighbours, Parts, slices};
 use crate::buffer::Equivalence;
 use crate::communicator::Communicator;
@@ -14,7 +14,7 @@ use crate::op::Operation;
 use crate::policy::LockPolicy;
 use mpi_datatype::{Datatype, Predefined};
 
-/// The type of elements; for those that only Rust knows, one of the same size.
+/// The type of elements; for types that only Rust knows, one of the same size.
 pub(crate) fn element_type<T: 'static>() -> Result<Datatype> {
     let is = |other: TypeId| TypeId::of::<T>() == other;
     Ok(match size_of::<T>() {
@@ -33,12 +33,12 @@ pub(crate) fn element_type<T: 'static>() -> Result<Datatype> {
     })
 }
 
-/// Where the parts of a slice lie, one for each rank: so many elements, from there on.
+/// The parts of a slice, one for each rank: lengths and positions.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
-    /// Elements of each part.
+    /// Number of elements of each part.
     pub counts: &'a [usize],
-    /// The first element of each.
+    /// Index of the first element of each part.
     pub displacements: &'a [usize],
 }
 
@@ -46,7 +46,7 @@ impl Placement<'_> {
     /// The parts of a slice of `len` elements.
     ///
     /// # Errors
-    /// [`Error::Count`]: a part is not inside, or there are not as many displacements as counts.
+    /// [`Error::Count`]: a part is not inside, or the numbers of displacements and counts differ.
     pub(super) fn of<D>(
         &self,
         call: &'static str,
@@ -69,7 +69,7 @@ impl Placement<'_> {
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Waits until all tasks of the communicator have come here (`MPI_Barrier`).
+    /// Waits until all tasks of the communicator have called it (`MPI_Barrier`).
     ///
     /// # Errors
     /// The death of a task; an error of progress.
@@ -77,7 +77,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::barrier().run(self)
     }
 
-    /// Makes every task's `buffer` what it is at rank `root` (`MPI_Bcast`). All are equally long.
+    /// Copies the `buffer` of rank `root` to all tasks (`MPI_Bcast`). All buffers have the same length.
     ///
     /// # Errors
     /// An unknown root, buffers of different lengths, the death of a task.
@@ -85,16 +85,16 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::broadcast(buffer, root).run(self)
     }
 
-    /// Collects every task's `send` in `recv` at rank `root`, in the order of the ranks (`MPI_Gather`). All are equally long;
-    /// the `recv` of other tasks is left alone.
+    /// Collects the `send` of all tasks in `recv` at rank `root`, in the order of the ranks (`MPI_Gather`). All parts have the same length;
+    /// the `recv` of other tasks is unused.
     ///
     /// # Errors
-    /// An unknown root, buffers that do not fit, the death of a task.
+    /// An unknown root, buffers that do not match, the death of a task.
     pub fn gather<T: Equivalence>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
         slices::gather(send, recv, root).run(self)
     }
 
-    /// Like [`gather`](Self::gather), with parts of any length and place (`MPI_Gatherv`). `placement` counts at the root.
+    /// Like [`gather`](Self::gather), with parts of any length and position (`MPI_Gatherv`). `placement` is used at the root.
     ///
     /// # Errors
     /// Those of [`gather`](Self::gather).
@@ -107,8 +107,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::gatherv(send, (recv, placement), root).run(self)
     }
 
-    /// Gives each task its part of rank `root`'s `send` (`MPI_Scatter`). All parts are equally long; the `send` of other tasks
-    /// does not count.
+    /// Sends each task its part of `send` at rank `root` (`MPI_Scatter`). All parts have the same length; the `send` of other tasks is
+    /// unused.
     ///
     /// # Errors
     /// Those of [`gather`](Self::gather).
@@ -116,7 +116,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::scatter(send, recv, root).run(self)
     }
 
-    /// Like [`scatter`](Self::scatter), with parts of any length and place (`MPI_Scatterv`). `placement` counts at the root.
+    /// Like [`scatter`](Self::scatter), with parts of any length and position (`MPI_Scatterv`). `placement` is used at the root.
     ///
     /// # Errors
     /// Those of [`gather`](Self::gather).
@@ -129,15 +129,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::scatterv((send, placement), recv, root).run(self)
     }
 
-    /// Collects every task's `send` in everybody's `recv` (`MPI_Allgather`). All are equally long.
+    /// Collects the `send` of all tasks in `recv` of each (`MPI_Allgather`). All parts have the same length.
     ///
     /// # Errors
-    /// Buffers that do not fit, the death of a task.
+    /// Buffers that do not match, the death of a task.
     pub fn allgather<T: Equivalence>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
         slices::allgather(send, recv).run(self)
     }
 
-    /// Like [`allgather`](Self::allgather); this task's part lies in its place (`MPI_IN_PLACE`).
+    /// Like [`allgather`](Self::allgather); `buffer` holds this task's part at its position (`MPI_IN_PLACE`).
     ///
     /// # Errors
     /// Those of [`allgather`](Self::allgather).
@@ -145,7 +145,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::allgather_in_place(buffer).run(self)
     }
 
-    /// Like [`allgather`](Self::allgather), with parts of any length and place (`MPI_Allgatherv`).
+    /// Like [`allgather`](Self::allgather), with parts of any length and position (`MPI_Allgatherv`).
     ///
     /// # Errors
     /// Those of [`allgather`](Self::allgather).
@@ -157,11 +157,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::allgatherv(send, (recv, placement)).run(self)
     }
 
-    /// Sends the `r`th part of `send` to rank `r`, and receives its part for this task as the `r`th of `recv` (`MPI_Alltoall`).
-    /// All parts are equally long.
+    /// Sends the `r`th part of `send` to rank `r`, and receives the `r`th part of `recv` from it (`MPI_Alltoall`). All parts have the same
+    /// length.
     ///
     /// # Errors
-    /// Buffers that do not fit, the death of a task.
+    /// Buffers that do not match, the death of a task.
     pub fn alltoall<T: Equivalence>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
         slices::alltoall(send, recv).run(self)
     }
@@ -174,7 +174,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::alltoall_in_place(buffer).run(self)
     }
 
-    /// Like [`alltoall`](Self::alltoall), with parts of any length and place (`MPI_Alltoallv`).
+    /// Like [`alltoall`](Self::alltoall), with parts of any length and position (`MPI_Alltoallv`).
     ///
     /// # Errors
     /// Those of [`alltoall`](Self::alltoall).
@@ -186,11 +186,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::alltoallv((send, from), (recv, to)).run(self)
     }
 
-    /// Combines every task's `send`, element by element, into `recv` at rank `root` (`MPI_Reduce`). All are equally long; the
-    /// `recv` of other tasks is left alone.
+    /// Combines the `send` of all tasks, element by element, into `recv` at rank `root` (`MPI_Reduce`). All have the same length; the
+    /// `recv` of other tasks is unused.
     ///
     /// # Errors
-    /// An unknown root, buffers that do not fit, the death of a task.
+    /// An unknown root, buffers that do not match, the death of a task.
     pub fn reduce<T: Datum>(
         &self,
         send: &[T],
@@ -201,7 +201,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce(send, recv, op, root).run(self)
     }
 
-    /// Like [`reduce`](Self::reduce), with one buffer for both at the root (`MPI_IN_PLACE`); that of other tasks is left alone.
+    /// Like [`reduce`](Self::reduce), with one buffer for both at the root (`MPI_IN_PLACE`); that of other tasks is unchanged.
     ///
     /// # Errors
     /// Those of [`reduce`](Self::reduce).
@@ -214,7 +214,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce_in_place(buffer, op, root).run(self)
     }
 
-    /// Combines every task's `send`, element by element, into everybody's `recv` (`MPI_Allreduce`). All are equally long.
+    /// Combines the `send` of all tasks, element by element, into `recv` of each (`MPI_Allreduce`). All have the same length.
     ///
     /// # Errors
     /// Buffers of different lengths, the death of a task.
@@ -230,8 +230,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::allreduce_in_place(buffer, op).run(self)
     }
 
-    /// Combines every task's `send`, and gives each task a block of the result as long as its `recv` (`MPI_Reduce_scatter_block`).
-    /// All blocks are equally long.
+    /// Combines the `send` of all tasks, and stores a block of the result in `recv` of each (`MPI_Reduce_scatter_block`). All blocks have
+    /// the same length.
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).
@@ -258,7 +258,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce_scatter(send, recv, counts, op).run(self)
     }
 
-    /// Combines the `send` of ranks 0 to this one into `recv` (`MPI_Scan`). All are equally long.
+    /// Combines the `send` of ranks 0 to this one into `recv` (`MPI_Scan`). All have the same length.
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).
@@ -274,7 +274,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::scan_in_place(buffer, op).run(self)
     }
 
-    /// Combines the `send` of the ranks before this one into `recv`, which rank 0 leaves alone (`MPI_Exscan`).
+    /// Combines the `send` of the ranks before this one into `recv`, which is unchanged at rank 0 (`MPI_Exscan`).
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).
@@ -282,10 +282,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::exscan(send, recv, op).run(self)
     }
 
-    /// Sends `send` to each neighbour, and receives a block as long from each (`MPI_Neighbor_allgather`).
+    /// Sends `send` to each neighbour, and receives a block of the same length from each (`MPI_Neighbor_allgather`).
     ///
     /// # Errors
-    /// An unknown rank, buffers that do not fit, the death of a task.
+    /// An unknown rank, buffers that do not match, the death of a task.
     pub fn neighbor_allgather<T: Equivalence>(
         &self,
         send: &[T],
@@ -295,7 +295,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::neighbor_allgather(send, recv, neighbours).run(self)
     }
 
-    /// Sends a block to each neighbour, and receives one from each (`MPI_Neighbor_alltoall`). All are equally long.
+    /// Sends a block to each neighbour, and receives one from each (`MPI_Neighbor_alltoall`). All blocks have the same length.
     ///
     /// # Errors
     /// Those of [`neighbor_allgather`](Self::neighbor_allgather).
@@ -308,10 +308,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::neighbor_alltoall(send, recv, neighbours).run(self)
     }
 
-    /// Where this task stands, for the arguments of collectives.
+    /// This task's position, for the arguments of collectives.
     #[inline]
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Position {
         let remote = if self.is_inter() { self.remote_size().ok() } else { None };
-        Place { rank: self.rank(), size: self.size(), remote }
+        Position { rank: self.rank(), size: self.size(), remote }
     }
 }

@@ -1,5 +1,5 @@
-//! Internal agreements among the tasks of a communicator. They use collectives that are started and then waited for, since only some tasks
-//! may have several threads.
+//! Internal agreements among the tasks of a communicator. They use non-blocking collectives and a wait, because only some of the tasks may
+//! have several threads.
 
 use am_core::fabric::Fabric;
 
@@ -17,7 +17,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(())
     }
 
-    /// Gives the words of one task to all.
+    /// Copies the words of one task to all.
     pub(crate) fn broadcast_words(&self, words: &mut [u64], root: u32) -> Result<()> {
         self.scope(|s| s.wait(slices::broadcast(words, root).start(s)?))?;
         Ok(())

@@ -61,8 +61,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Persistent<T, F, L>> {
-        let room = RecvData::from_buffer(buffer_to_keep(self, &mut buffer));
-        let id = self.recv_init_data(&room, source, tag)?;
+        let data = RecvData::from_buffer(buffer_to_keep(self, &mut buffer));
+        let id = self.recv_init_data(&data, source, tag)?;
         Ok(Persistent::of_request(self, id, buffer))
     }
 }

@@ -143,9 +143,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ) -> Result<PartitionedReceive<T, F, L>> {
         let count = part_len("precv_init", buffer.len(), partitions)?;
         let parts = PartsToReceive::new(buffer, count);
-        let room = RecvData::from_buffer(parts.room(self));
+        let data = RecvData::from_buffer(parts.buffer(self));
         let each = (partitions as u64, (count * size_of::<T>()) as u64);
-        let operation = Operation::new(self, self.precv_init_data(&room, each, source, tag)?);
+        let operation = Operation::new(self, self.precv_init_data(&data, each, source, tag)?);
         Ok(PartitionedReceive { parts: Some(parts), partitions, operation })
     }
 }
