@@ -14,7 +14,7 @@ fn a_nic_is_opened_by_name_or_by_a_context_and_once() {
     let refusal = task.open_nic("shm4").unwrap_err();
     assert_eq!(refusal.vip_return(), VipReturn::ErrorResource, "{refusal}");
     let refusal = task.fabric(4).unwrap_err();
-    assert!(refusal.to_string().contains("\"shm4\" of this task was opened before"), "{refusal}");
+    assert!(refusal.to_string().contains("\"shm4\" of this task was already opened"), "{refusal}");
     drop(opened);
     assert!(task.open_nic("shm4").is_err(), "its peers know it as closed");
 

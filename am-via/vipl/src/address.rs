@@ -1,14 +1,14 @@
-//! Network addresses (`VIP_NET_ADDRESS`): a NIC, and a discriminator that tells the endpoints at one NIC apart.
+//! Network addresses (`VIP_NET_ADDRESS`): a NIC, and a discriminator that distinguishes the endpoints at the NIC.
 
 use std::fmt;
 
 use crate::device::NodeAddress;
 use crate::error::VipError;
 
-/// Bytes of the longest discriminator.
+/// Maximum bytes of a discriminator.
 pub(super) const DISCRIMINATOR_BYTES_MAX: usize = 16;
 
-/// Tells the endpoints at one NIC apart: a few bytes that the two programs agree on. The default is none at all.
+/// Distinguishes the endpoints at one NIC: a few bytes on which the two programs agree. By default it is empty.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Discriminator {
     len: u8,
@@ -16,10 +16,10 @@ pub struct Discriminator {
 }
 
 impl Discriminator {
-    /// These bytes as a discriminator.
+    /// A discriminator with these bytes.
     ///
     /// # Errors
-    /// More than the 16 bytes that a NIC takes.
+    /// [`VipError::InvalidParameter`]: more than 16 bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, VipError> {
         let mut padded = [0; DISCRIMINATOR_BYTES_MAX];
         let too_long = VipError::InvalidParameter {
@@ -47,7 +47,7 @@ impl fmt::Debug for Discriminator {
     }
 }
 
-/// Where a connection is asked for: a NIC, and an endpoint there.
+/// The destination of a connection request: a NIC, and an endpoint there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NetAddress {
     /// The NIC.

@@ -1,28 +1,27 @@
-//! The allowance of a VI, and what standing receives count: packets that this side may send (credits), and the slots reserved
-//! for answers.
+//! The accounts of a VI with standing receives: packets that this side may send (credits), and slots reserved for answers.
 //!
-//! All numbers that allow a post are 0 unless the VI may send: the post compares one of them and nothing else. State, reliability
-//! level and credit are all in that number.
+//! All numbers that allow a post are 0 unless the VI may send, so a post compares one number, which covers state, reliability level and
+//! credit.
 //!
-//! With standing receives, the ring of a VI holds for one direction: `credits` packets that the peer may send at will, `answers`
-//! packets that answer requests of this side (this side reserved the slot when it asked), and [`CREDIT_RETURNS`] that only give
-//! credits back. Nothing is ever posted without one of the three, so a ring never overflows and an answer never waits.
+//! With standing receives, the ring of a VI has slots in one direction for `credits` packets that the peer may send at any time, for
+//! `answers` answers to requests of this side (reserved when the request was sent), and for [`CREDIT_RETURNS`] packets that only return
+//! credits. Every post uses one of these slots, so a ring never overflows and an answer never waits.
 //!
-//! Two slots for credit returns are enough: one is sent only when half of all credits are owed, and the peer must have read
-//! it to send beyond the other half, so a third can't be on its way while two are unread.
+//! Two slots for credit returns are enough: one is sent only when half of all credits are owed, and the peer must have read it to send
+//! beyond the other half. So a third cannot be in flight while two are unread.
 //!
 //! The immediate word of such a VI carries the accounts:
 //!
 //! ```text
 //! bits 0..16   label: the user's
 //! bits 16..18  class: 0 one-way, 1 request, 2 answer, 3 credits only
-//! bits 18..25  credits given back
-//! bits 25..32  reserved answer slots given back, because a request was consumed without an answer
+//! bits 18..25  credits returned
+//! bits 25..32  reserved answer slots returned, for requests consumed without an answer
 //! ```
 
 #![expect(clippy::cast_possible_truncation, reason = "the fields of the immediate word are cut out of it")]
 
-/// The most that one immediate word gives back of either kind.
+/// Maximum number of returns of either kind in one immediate word.
 const RETURNED_MAX: u32 = 127;
 
 const CREDITS_SHIFT: u32 = 18;
@@ -32,15 +31,15 @@ const CLASS_SHIFT: u32 = 16;
 /// The class of a word without a packet.
 const CREDITS_ONLY: u32 = 3 << CLASS_SHIFT;
 
-/// Which slot of the peer's ring a post takes.
+/// The slot of the peer's ring that a post takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Class {
-    /// One that a credit stands for.
+    /// A slot paid by a credit.
     OneWay = 0,
-    /// The same, and one of this side's own ring for an [`Answer`](Self::Answer).
+    /// A slot paid by a credit, and one of this side's own ring for an [`Answer`](Self::Answer).
     Request = 1,
-    /// One that a request has reserved.
+    /// The slot that a request reserved.
     Answer = 2,
 }
 
@@ -56,7 +55,7 @@ impl Class {
 pub struct Immediate(pub u32);
 
 impl Immediate {
-    /// What the user of the VI put into the word.
+    /// The bits set by the user of the VI.
     #[inline(always)]
     #[must_use]
     pub fn label(self) -> u16 {
@@ -67,7 +66,7 @@ impl Immediate {
     #[inline(always)]
     #[must_use]
     pub fn class(self) -> Option<Class> {
-        // The field is the number of the class: the compiler needs no table.
+        // The field is the number of the class, so the compiler needs no table.
         match self.0 >> CLASS_SHIFT & 3 {
             0 => Some(Class::OneWay),
             1 => Some(Class::Request),
@@ -93,29 +92,29 @@ impl Immediate {
     }
 }
 
-/// Packets so far, in each direction.
+/// Number of packets so far, in each direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packets {
-    /// Packets of this side.
+    /// Packets sent.
     pub sent: u64,
-    /// Packets of the peer.
+    /// Packets received.
     pub received: u64,
 }
 
-/// Slots in a ring that are kept for messages that only return credits, in each of the two kinds.
+/// Slots in a ring for packets that only return credits, for each kind of return.
 pub(super) const CREDIT_RETURNS: u32 = 4;
 
-/// How many slots each pair of NICs has for standing receives; the same in all tasks.
+/// Number of slots of each pair of NICs for standing receives; the same in all tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditPlan {
-    /// Packets that may be unconsumed at the target, at least 1.
+    /// Maximum number of unconsumed packets at the target, at least 1.
     pub credits: u32,
-    /// Requests that may be unanswered, at least 1.
+    /// Maximum number of unanswered requests, at least 1.
     pub answers: u32,
 }
 
 impl CreditPlan {
-    /// The plan cut to what a ring of `lines` holds.
+    /// The plan, reduced to the capacity of a ring of `lines`.
     #[must_use]
     pub fn within(self, lines: u32) -> Self {
         let slots = lines.saturating_sub(CREDIT_RETURNS).max(2);
@@ -127,21 +126,20 @@ impl CreditPlan {
 /// The accounts of one VI.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credits {
-    /// Packets this side may send now.
+    /// Packets that this side may send now.
     credits: u32,
-    /// Slots in this side's ring that are free for answers.
+    /// Free slots for answers in this side's ring.
     answer_slots: u32,
-    /// Requests of the peer that were consumed and may still be answered.
+    /// Consumed requests of the peer that may still be answered.
     may_answer: u32,
-    /// What is owed to the peer, as the immediate word carries it: packets of the peer that were consumed, and requests of the peer
-    /// that will not be answered.
+    /// Returns owed to the peer, in the form of the immediate word: consumed packets of the peer, and requests that will not be answered.
     owed: u32,
-    /// From these values of the two fields on, what is owed goes back without waiting for a message to ride on.
+    /// If either field has reached this value, returns are sent without waiting for a packet that can carry them.
     credits_owed_max: u32,
     answers_owed_max: u32,
-    /// The most that there can be of the first two; 0 unless the VI may send.
+    /// Maximum of the first two fields; 0 unless the VI may send.
     most: CreditPlan,
-    /// What they are while it may.
+    /// Their values while the VI may send.
     plan: CreditPlan,
     packets: Packets,
 }
@@ -162,18 +160,18 @@ impl Credits {
         }
     }
 
-    /// What it is allowed while it may send.
+    /// The plan that applies while it may send.
     pub(super) fn plan(&self) -> CreditPlan {
         self.plan
     }
 
-    /// The VI may send.
+    /// Allows posts: the VI may send.
     pub(super) fn open(&mut self) {
         self.most = self.plan;
         (self.credits, self.answer_slots) = (self.most.credits, self.most.answers);
     }
 
-    /// The VI may not send. Answers that are due are still posted: they have their slots, and a peer that is gone reads none.
+    /// Stops posts: the VI may not send. Due answers are still posted: they have slots, and a peer that is gone reads nothing.
     pub(super) fn stop(&mut self) {
         self.most = CreditPlan { credits: 0, answers: 0 };
         (self.credits, self.answer_slots) = (0, 0);
@@ -194,13 +192,13 @@ impl Credits {
         }
     }
 
-    /// The immediate word of the next packet, with what it gives back; [`sent`](Self::sent) books it.
+    /// The immediate word of the next packet, including returns; [`sent`](Self::sent) books them.
     #[inline(always)]
     pub(super) fn immediate(&self, class: Class, label: u32) -> u32 {
         label | class.bits() | self.owed
     }
 
-    /// A packet of this class was posted, with the word that [`immediate`](Self::immediate) made.
+    /// Books a posted packet of this class, with the word of [`immediate`](Self::immediate).
     #[inline(always)]
     pub(super) fn sent(&mut self, class: Class) {
         self.packets.sent += 1;
@@ -215,10 +213,10 @@ impl Credits {
         }
     }
 
-    /// The peer gave slots back. Claims: they never make more than there are.
+    /// Books slots returned by the peer. Returns are claims, and never exceed the plan.
     #[inline(always)]
     pub(super) fn returned(&mut self, word: Immediate) {
-        // Nothing, in a stream of messages one way.
+        // Zero in a one-way stream of messages.
         if word.0 >> CREDITS_SHIFT == 0 {
             return;
         }
@@ -229,10 +227,9 @@ impl Credits {
         }
     }
 
-    /// Counts a packet of the peer as consumed. Returns whether the peer is owed enough credits to give them back by a packet of
-    /// their own.
+    /// Counts a consumed packet of the peer. Returns whether so many credits are owed that they need their own packet.
     #[inline(always)]
-    #[must_use = "the peer may be waiting for its credits"]
+    #[must_use = "the peer may be waiting for credits"]
     pub(super) fn consumed(&mut self, class: Class) -> bool {
         self.packets.received += 1;
         if class == Class::Answer {
@@ -244,10 +241,9 @@ impl Credits {
         self.owed & CREDITS_FIELD >= self.credits_owed_max
     }
 
-    /// A request of the peer will not be answered. Whether so many slots for answers are owed that they must be given back without
-    /// waiting for a message to ride on.
+    /// Books a request that will not be answered. Returns whether so many slots are owed that they need their own packet.
     #[inline(always)]
-    #[must_use = "the peer may be waiting for its slots"]
+    #[must_use = "the peer may be waiting for slots"]
     pub(super) fn waive(&mut self) -> bool {
         if self.may_answer == 0 {
             return false;
@@ -257,13 +253,13 @@ impl Credits {
         self.owed >= self.answers_owed_max
     }
 
-    /// What is owed, to be given back now: an immediate word without a packet.
+    /// Takes the owed returns: an immediate word without a packet.
     pub(super) fn take_owed(&mut self) -> Immediate {
         Immediate(std::mem::take(&mut self.owed) | CREDITS_ONLY)
     }
 
-    /// What could not be given back after all. A correct peer is never owed more than its plan; one that sends beyond its credits
-    /// gets back no more than fits, so that the fields stay apart.
+    /// Books returns that could not be sent. A correct peer is never owed more than its plan; for other peers the fields are limited, so
+    /// that they do not overflow into each other.
     pub(super) fn owe(&mut self, word: Immediate) {
         let credits = word.credits().min(RETURNED_MAX - 1);
         let answers = word.unused_answers().min(RETURNED_MAX - 1);
@@ -288,7 +284,7 @@ mod tests {
 
     fn open(plan: CreditPlan) -> Credits {
         let mut credits = Credits::new(plan);
-        assert!(!credits.may_send(Class::OneWay), "nothing is allowed before");
+        assert!(!credits.may_send(Class::OneWay), "nothing is allowed before `open`");
         credits.open();
         credits
     }
@@ -345,7 +341,7 @@ mod tests {
         assert_eq!((word.class(), word.credits(), word.unused_answers()), (None, RETURNED_MAX, RETURNED_MAX));
     }
 
-    /// A peer that ignores its credits while nothing can be given back to it.
+    /// A peer that ignores its credits while no returns can be sent to it.
     #[test]
     fn what_is_owed_never_leaves_its_field() {
         let mut credits = open(CreditPlan { credits: RETURNED_MAX, answers: RETURNED_MAX });

@@ -1,8 +1,8 @@
-//! Descriptors: what a program asks a VI to send, receive, write or read (VIA 1.0 appendix A, "descriptor format").
+//! Descriptors: requests to a VI to send, receive, write or read (VIA 1.0 appendix A, "descriptor format").
 //!
-//! A descriptor belongs to the provider from its post until it comes back done: a post takes it by value and the dequeue gives
-//! it back, so that nobody can change it meanwhile. Where VIA names local memory by virtual address and handle, we name it by
-//! handle and offset, so that an address out of nothing can't be written down.
+//! A descriptor belongs to the provider from its post until it is dequeued: a post takes it by value and the dequeue returns it, so that it
+//! cannot be changed meanwhile. VIA names local memory by virtual address and handle; here it is named by handle and offset, so that a
+//! program cannot make up an address.
 
 use std::fmt;
 
@@ -21,9 +21,9 @@ impl Control {
     pub const RDMA_WRITE: Self = Self(1);
     /// An RDMA read.
     pub const RDMA_READ: Self = Self(2);
-    /// The immediate data travel with it.
+    /// The immediate data are sent with it.
     pub const IMMEDIATE: Self = Self(4);
-    /// It is begun only after earlier RDMA reads are done. Always so here: a send queue is carried out in order.
+    /// It starts after earlier RDMA reads are done. This is always so here: a send queue is carried out in order.
     pub const QUEUE_FENCE: Self = Self(8);
 
     const OPERATION: u16 = 3;
@@ -65,15 +65,15 @@ impl Status {
     pub const FORMAT_ERROR: Self = Self(0x2);
     /// A data segment names memory that is not registered, or not for this VI.
     pub const PROTECTION_ERROR: Self = Self(0x4);
-    /// More data came than the receive has room for, or the segments do not add up.
+    /// More data arrived than the receive can hold, or the length is not the sum of the segments.
     pub const LENGTH_ERROR: Self = Self(0x8);
     /// Some data were moved before the error.
     pub const PARTIAL_ERROR: Self = Self(0x10);
-    /// The VI left the connected state before the descriptor's turn came.
+    /// The VI left the connected state before the descriptor was carried out.
     pub const DESC_FLUSHED_ERROR: Self = Self(0x20);
     /// The connection was lost.
     pub const TRANSPORT_ERROR: Self = Self(0x40);
-    /// The peer's memory may not be reached that way.
+    /// Access to the peer's memory was refused.
     pub const RDMA_PROT_ERROR: Self = Self(0x80);
     /// The peer's receive descriptor was missing, too short or malformed.
     pub const REMOTE_DESC_ERROR: Self = Self(0x100);
@@ -153,21 +153,21 @@ impl fmt::Debug for Status {
     }
 }
 
-/// A piece of registered local memory.
+/// A range of registered local memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataSegment {
     /// The registration.
     pub handle: MemHandle,
     /// Bytes from its start.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u32,
 }
 
-/// A place in the peer's registered memory: the address segment of an RDMA descriptor.
+/// A range of the peer's registered memory: the address segment of an RDMA descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressSegment {
-    /// The peer's registration, as it has told.
+    /// The peer's registration, which the peer has sent.
     pub handle: MemHandle,
     /// Bytes from its start.
     pub offset: u64,
@@ -224,8 +224,8 @@ impl Descriptor {
         Self::new(Control::RDMA_READ, Some(address))
     }
 
-    /// With one more data segment: gathered by a send or an RDMA write, scattered to by a receive or an RDMA read. The
-    /// length counts it.
+    /// Adds a data segment, from which a send or an RDMA write gathers, or into which a receive or an RDMA read scatters. Its length is
+    /// added to the descriptor's.
     #[must_use]
     pub fn with_segment(mut self: Box<Self>, segment: DataSegment) -> Box<Self> {
         self.segments.push(segment);
@@ -233,7 +233,7 @@ impl Descriptor {
         self
     }
 
-    /// With immediate data.
+    /// Adds immediate data.
     #[must_use]
     pub fn with_immediate(mut self: Box<Self>, immediate: u32) -> Box<Self> {
         self.control = self.control | Control::IMMEDIATE;
@@ -241,41 +241,40 @@ impl Descriptor {
         self
     }
 
-    /// With other control bits.
+    /// Sets other control bits.
     #[must_use]
     pub fn with_control(mut self: Box<Self>, control: Control) -> Box<Self> {
         self.control = control;
         self
     }
 
-    /// With a length that was not counted from the segments. One that does not equal their sum is an error.
+    /// Sets a length that is not computed from the segments. A length other than their sum is an error.
     #[must_use]
     pub fn with_length(mut self: Box<Self>, length: u32) -> Box<Self> {
         self.length = length;
         self
     }
 
-    /// Ready to be posted again: the length, in which the bytes moved were told, is the sum of the segments again.
+    /// Prepares it for another post: the length, which was the number of bytes moved, is reset to the sum of the segments.
     #[must_use]
     pub fn again(mut self: Box<Self>) -> Box<Self> {
         self.length = u32::try_from(self.capacity()).unwrap_or(u32::MAX);
         self
     }
 
-    /// How it ended.
+    /// Its status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// Before the post: bytes asked for. After it is done: bytes moved.
+    /// Before the post, the number of bytes requested; after it is done, the number of bytes moved.
     #[must_use]
     pub fn length(&self) -> u32 {
         self.length
     }
 
-    /// The immediate data that travel with it, or of a receive that is done: those that came. What a receive was posted with
-    /// says nothing.
+    /// The immediate data to send; for a receive that is done, those received. Data set on a receive before its post have no effect.
     #[must_use]
     pub fn immediate(&self) -> Option<u32> {
         let operation = self.status.operation();
@@ -294,7 +293,7 @@ impl Descriptor {
         &self.segments
     }
 
-    /// What the provider sees at once to be wrong with it.
+    /// The error that the provider finds when it is posted.
     pub(super) fn flaw(&self, is_send_queue: bool, segments_max: u32) -> Option<Status> {
         let rdma = self.control.operation() != Control::SEND_RECEIVE;
         let misplaced = rdma && !is_send_queue || self.address.is_some() != rdma;
@@ -309,12 +308,12 @@ impl Descriptor {
         (self.capacity() != u64::from(self.length)).then_some(Status::LENGTH_ERROR)
     }
 
-    /// The sum of the segments.
+    /// The sum of the segments in bytes.
     pub(super) fn capacity(&self) -> u64 {
         self.segments.iter().map(|segment| u64::from(segment.length)).sum()
     }
 
-    /// The status's operation field, as a send queue's descriptor.
+    /// The operation field of the status, for a descriptor of a send queue.
     pub(super) fn send_operation(&self) -> Status {
         match self.control.operation() {
             Control::RDMA_WRITE => Status::OP_RDMA_WRITE,
@@ -349,7 +348,7 @@ mod tests {
             Some(Status::FORMAT_ERROR)
         );
         let huge = Descriptor::send().with_segment(segment(u32::MAX)).with_segment(segment(1));
-        assert_eq!(huge.flaw(true, 2), Some(Status::LENGTH_ERROR), "more than 32 bits can say");
+        assert_eq!(huge.flaw(true, 2), Some(Status::LENGTH_ERROR), "more than fits into 32 bits");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What VIPL calls return when they fail (`VIP_RETURN`), and what happened without a call (`VIP_ERROR_CODE`).
 //!
-//! `VIP_NOT_DONE` is not among them: "not yet" is an outcome. An error of one descriptor is in its status.
+//! `VIP_NOT_DONE` is not an error: "not yet" is an outcome. The error of a descriptor is in its status.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::provider::RegistrationFault;
 use crate::table::{CqHandle, ViHandle};
 use crate::vi::{Reliability, ViState};
 
-/// Whom an error blames.
+/// The party that an error blames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The call was wrong: mend the program.
     Caller,
     /// The task at the other end.
     Peer,
-    /// Something ran out.
+    /// A resource is exhausted.
     Resource,
     /// The operating system, or the job's files.
     System,
@@ -30,19 +30,19 @@ pub enum VipError {
     /// A number out of its range (`VIP_INVALID_PARAMETER`).
     #[error("{what} was {given}; it must be {least} to {most}")]
     InvalidParameter {
-        /// Of what.
+        /// The parameter.
         what: &'static str,
-        /// The number given.
+        /// The value given.
         given: u64,
-        /// The least that is allowed.
+        /// Minimum.
         least: u64,
-        /// The most that is allowed.
+        /// Maximum.
         most: u64,
     },
-    /// A handle of an object that does not exist, or not any more (`VIP_INVALID_PARAMETER`).
-    #[error("the {what} does not exist (any more)")]
+    /// A handle of an object that does not exist or was destroyed (`VIP_INVALID_PARAMETER`).
+    #[error("the {what} does not exist: it was destroyed, or belongs to another NIC")]
     UnknownHandle {
-        /// What kind of object.
+        /// The kind of object.
         what: &'static str,
     },
     /// A NIC that this task does not have (`VIP_INVALID_PARAMETER`).
@@ -53,9 +53,9 @@ pub enum VipError {
         /// The number of the last one.
         last: u32,
     },
-    /// A NIC that is opened by name or used by a context already, or was (`VIP_ERROR_RESOURCE`).
+    /// A NIC that was already opened by name, or is used by a context (`VIP_ERROR_RESOURCE`).
     #[error(
-        "NIC {name:?} of this task was opened before, and each is opened once: take another of shm0 to shm{last}"
+        "NIC {name:?} of this task was already opened, and each can be opened once: use another of shm0 to shm{last}"
     )]
     NicTaken {
         /// The name.
@@ -63,31 +63,31 @@ pub enum VipError {
         /// The number of the last one.
         last: u32,
     },
-    /// An object that others still need (`VIP_ERROR_RESOURCE`).
+    /// An object that is still in use (`VIP_ERROR_RESOURCE`).
     #[error("the {what} is still in use by {users} others: end those first")]
     InUse {
-        /// What kind of object.
+        /// The kind of object.
         what: &'static str,
-        /// By how many.
+        /// Number of its users.
         users: u32,
     },
     /// A limit of the NIC is reached (`VIP_ERROR_RESOURCE`).
     #[error("all {available} {resource} of this NIC are in use: {remedy}")]
     ErrorResource {
-        /// Of what.
+        /// The resource.
         resource: &'static str,
-        /// How many there are.
+        /// The limit.
         available: u64,
-        /// What a person can do.
+        /// What the user can do.
         remedy: &'static str,
     },
-    /// The time is over (`VIP_TIMEOUT`).
+    /// The time limit has passed (`VIP_TIMEOUT`).
     #[error("nothing came within {0:?}")]
     Timeout(Duration),
-    /// The peer has refused the connection, or gave it up (`VIP_REJECT`).
+    /// The peer refused the connection, or withdrew its request (`VIP_REJECT`).
     #[error("task {} (context {}) refused the connection", .peer.task, .peer.context)]
     Reject {
-        /// Who.
+        /// The peer.
         peer: NodeAddress,
     },
     /// The two VIs have different reliability levels (`VIP_INVALID_RELIABILITY_LEVEL`).
@@ -98,7 +98,7 @@ pub enum VipError {
         /// Of the other side.
         theirs: Option<Reliability>,
     },
-    /// The two VIs have different transfer sizes (`VIP_INVALID_MTU`).
+    /// The two VIs have different maximum transfer sizes (`VIP_INVALID_MTU`).
     #[error("this VI takes transfers of {ours} bytes, the peer's of {theirs}: open both with the same")]
     InvalidMtu {
         /// Of this side, in bytes.
@@ -114,16 +114,16 @@ pub enum VipError {
         /// Of the other side.
         theirs: u16,
     },
-    /// No program waits at the endpoint that was asked for (`VIP_NO_MATCH`).
+    /// No program waits at the requested endpoint (`VIP_NO_MATCH`).
     #[error(
-        "at task {} (context {}) nobody waits at this endpoint: ask again when its program waits",
+        "no program waits at this endpoint of task {} (context {}): try again when it does",
         .peer.task, .peer.context
     )]
     NoMatch {
-        /// Whose NIC.
+        /// The NIC.
         peer: NodeAddress,
     },
-    /// RDMA reads on a VI that can't have them (`VIP_INVALID_RDMAREAD`).
+    /// RDMA reads on an unreliable VI (`VIP_INVALID_RDMAREAD`).
     #[error("an unreliable VI has no RDMA reads")]
     InvalidRdmaRead,
     /// The VI's state does not allow the call (`VIP_INVALID_STATE`).
@@ -131,9 +131,9 @@ pub enum VipError {
     InvalidState {
         /// The call.
         call: &'static str,
-        /// What it needs.
+        /// The state that it needs.
         needed: &'static str,
-        /// What it found.
+        /// The state found.
         state: ViState,
     },
     /// No NIC has this name (`VIP_ERROR_NAMESERVICE`).
@@ -143,35 +143,35 @@ pub enum VipError {
     NameService {
         /// The name.
         name: String,
-        /// Which of its NICs.
+        /// The index of the NIC.
         index: u32,
-        /// The last task.
+        /// The number of the last task.
         last: u32,
     },
-    /// The name service is started, or is not, and the call needs the contrary (`VIP_ERROR_NAMESERVICE`).
+    /// The name service is not in the state that the call needs (`VIP_ERROR_NAMESERVICE`).
     #[error("the name service of this NIC is {}", if *.is_started { "started already" } else { "not started: call ns_init" })]
     NameServiceState {
-        /// Whether it is.
+        /// Whether it is started.
         is_started: bool,
     },
     /// The peer is dead.
     #[error("task {task} has died{}", if how.is_empty() { String::new() } else { format!(" ({how})") })]
     PeerFailed {
-        /// Which.
+        /// The task.
         task: u32,
-        /// How, if it is known.
+        /// How it died, if known.
         how: String,
     },
-    /// A tag or a registration.
+    /// An error of a tag or a registration.
     #[error(transparent)]
     Registration(#[from] RegistrationFault),
-    /// The device's word.
+    /// An error of the device.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
 
 impl VipError {
-    /// Whose fault it is.
+    /// The party at fault.
     #[must_use]
     pub fn fault(&self) -> Fault {
         match self {
@@ -281,18 +281,18 @@ fn device_fault(error: &DeviceError) -> Fault {
     }
 }
 
-/// A post that was not taken: the descriptor comes back.
+/// A post that was refused, with its descriptor.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct PostError {
-    /// Why.
+    /// The error.
     #[source]
     pub error: VipError,
-    /// What was to be posted.
+    /// The descriptor.
     pub descriptor: Box<Descriptor>,
 }
 
-/// What an asynchronous error is about (`VIP_RESOURCE_CODE`).
+/// The object of an asynchronous error (`VIP_RESOURCE_CODE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// The VI.
@@ -301,30 +301,29 @@ pub enum Resource {
     CompletionQueue(CqHandle),
 }
 
-/// Something that went wrong without a call (`VipErrorCallback`).
+/// An error that no call returned (`VipErrorCallback`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsyncError {
-    /// What it is about.
+    /// The object.
     pub resource: Resource,
     /// The VI concerned.
     pub vi: ViHandle,
-    /// What.
+    /// The error code.
     pub code: AsyncCode,
 }
 
-/// What went wrong (`VIP_ERROR_CODE`).
+/// The cause of an asynchronous error (`VIP_ERROR_CODE`).
 ///
-/// VIA's other codes have no cause here: a descriptor can't be misplaced or unaligned (its type sees to that), a work queue can't
-/// be overrun (the post is refused), completions are written to no registered memory, and data don't go bad on the way. A write
-/// or a read that is cut short ends with its connection, which is told as that; a NIC that can do nothing any more says so in
-/// each call.
+/// VIA's other codes cannot occur here: the type of a descriptor guarantees its place and alignment, a full work queue refuses the post,
+/// completions are not written to registered memory, and data are not corrupted in transit. An interrupted write or read ends with its
+/// connection, and a NIC that has failed reports it in each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncCode {
-    /// The connection is gone: the peer has disconnected or died, or one of the two broke the rules.
+    /// The connection is lost: the peer has disconnected or died, or one side broke the protocol.
     ConnectionLost,
-    /// Data came while no receive was posted.
+    /// Data arrived while no receive was posted.
     ReceiveQueueEmpty,
-    /// A completion queue had no room for an entry.
+    /// A completion queue was full.
     CompletionOverrun,
     /// A peer's RDMA write was refused.
     RdmaWriteProtection,

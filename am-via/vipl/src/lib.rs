@@ -1,13 +1,13 @@
 //! VIA's user agent (VIPL): NICs, VIs, descriptors, queues and connections, by VIA's names, over an emulated device.
 //!
-//! A NIC is a device and a table of VIs. A fabric uses it as it is: its VIs have *standing receives*, so that a message costs
-//! one entry and no descriptor. A program written to VIA opens a [`UserAgent`], which adds VIA's interface for programs: descriptors in work
-//! queues, completion queues, protection tags, connections by name. Both send by one post, under one check of the VI's state,
-//! reliability level and credits.
+//! A NIC is a device and a table of VIs. A fabric uses it directly: its VIs have *standing receives*, so that a message costs one entry and
+//! no descriptor. A program written to VIA opens a [`UserAgent`], which adds VIA's interface for programs: descriptors in work queues,
+//! completion queues, protection tags, connections by name. Both send by one post, under one check of the VI's state, reliability level and
+//! credits.
 //!
-//! The differences from VIPL's C interface are due to Rust: descriptors are moved into a queue and returned, so that a posted one cannot
-//! be changed; memory is named by handle and offset, and shared with its registration; handles know their NIC and their
-//! age; `VIP_NOT_DONE` is `None`; a timeout of `VIP_INFINITE` is `None`, too. Handlers run in the calls that make progress.
+//! The interface differs from VIPL's C interface where Rust requires it: descriptors are moved into a queue and returned, so that a posted
+//! one cannot be changed; memory is named by handle and offset, and shared with its registration; handles contain their NIC and a
+//! generation; `VIP_NOT_DONE` is `None`, and so is a timeout of `VIP_INFINITE`. Handlers run in the calls that make progress.
 //!
 //! Two NICs, here on a wire in one process; in a program of several tasks, `am_via::Task::open_nic` opens the task's own:
 //!
@@ -70,8 +70,8 @@ pub use user_agent::{
 };
 pub use vi::{Reliability, ViAttributes, ViInfo, ViState};
 
-/// What a fabric uses of a NIC and of its device. The calls take and hand out memory without a lifetime, and promise nothing to a caller
-/// that breaks what their documentation asks. For am-via's own crates; am-via offers none of it to programs.
+/// The interface of a NIC and its device for a fabric. The calls use memory without a lifetime, and are sound only if the caller observes
+/// their documentation. For am-via's own crates; am-via does not offer it to programs.
 #[doc(hidden)]
 pub mod below {
     pub use crate::credits::{Class, Immediate, Packets};

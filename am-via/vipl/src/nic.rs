@@ -1,8 +1,8 @@
 //! The NIC: a device, and the one table of its VIs (`VipOpenNic`).
 //!
-//! A VI of the fabric has *standing receives*: receives without data segments that are posted again by themselves, so that a
-//! message costs one entry and no descriptor. A VI of a program has work queues, which its [`UserAgent`](crate::UserAgent)
-//! carries out. Both send by [`Vi::post`], the same entries to the same devices.
+//! A VI of the fabric has *standing receives*: receives without data segments that are reposted automatically, so that a message costs one
+//! entry and no descriptor. A VI of a program has work queues, which its [`UserAgent`](crate::UserAgent) carries out. Both send by
+//! [`Vi::post`].
 
 use crate::credits::{CreditPlan, Packets};
 use crate::device::{Device, DeviceError, NodeAddress, Operation, ViNumber};
@@ -19,7 +19,7 @@ pub struct Nic<D: Device, W = ()> {
 }
 
 impl<D: Device, W> Nic<D, W> {
-    /// A NIC over `device`, whose handles are known by `number`.
+    /// A NIC over `device`. `number` identifies it in handles.
     pub(super) fn numbered(device: D, number: u32) -> Self {
         Self { device, vis: Table::new(number) }
     }
@@ -32,22 +32,22 @@ impl<D: Device> Nic<D> {
         Self::numbered(device, 0)
     }
 
-    /// Makes a VI with standing receives, to be connected to `peer`; its place in the table.
+    /// Makes a VI with standing receives for `peer`; returns its index in the table.
     pub fn create_standing(&mut self, peer: NodeAddress, plan: CreditPlan) -> u32 {
         self.vis.insert(Vi::standing(peer, plan)).place()
     }
 
-    /// The VI at a place of the table, and the device.
+    /// The VI at an index of the table, and the device.
     #[inline(always)]
     pub fn vi(&mut self, at: u32) -> Option<(&mut Vi, &mut D)> {
         Some((self.vis.at_mut(at)?, &mut self.device))
     }
 
-    /// Connects a VI with standing receives to its peer, which may ask as well (`VipConnectPeerRequest`). Its place in the table is the
-    /// number of its connection in the device. `false`: not yet, ask again.
+    /// Connects a VI with standing receives to its peer, which may do the same (`VipConnectPeerRequest`). Its index in the table is the
+    /// number of its connection in the device. `false`: not yet, try again.
     ///
     /// # Errors
-    /// The peer has closed its NIC, no connection is left, or the system's word.
+    /// `PeerClosed`: the peer has closed its NIC. `Exhausted`: no connection is left. `System`.
     pub fn connect_standing(&mut self, at: u32) -> Result<bool, DeviceError> {
         let Some(vi) = self.vis.at_mut(at) else { return Ok(false) };
         if vi.state() != ViState::Idle {
@@ -70,20 +70,20 @@ impl<D: Device> Nic<D> {
         }
     }
 
-    /// Packets that went over a VI so far.
+    /// Number of packets over a VI so far.
     pub fn packets(&self, at: u32) -> Packets {
         self.vis.at(at).map_or_else(Packets::default, Vi::packets)
     }
 
-    /// The peer of these VIs is gone: they break.
+    /// Breaks the VIs whose peer is gone.
     pub fn lose(&mut self, is_lost: impl Fn(&Vi) -> bool) {
         for vi in self.vis.iter_mut().filter(|vi| is_lost(vi)) {
             vi.set_state(ViState::Error);
         }
     }
 
-    /// An entry that no standing receive takes: its slot goes back. The peer may have closed the connection. It is given what fits into
-    /// registers: the whole completion would be in memory on the frequent path, too.
+    /// Handles an entry that no standing receive takes: its slot is freed, and the peer may have closed the connection. Its arguments fit
+    /// into registers: passing the whole completion would put it into memory on the frequent path, too.
     #[cold]
     #[inline(never)]
     pub fn discard(&mut self, vi: ViNumber, operation: u32) {

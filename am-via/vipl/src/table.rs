@@ -1,7 +1,7 @@
-//! Objects that a program knows by handles. A handle of an object that is gone is never taken for another one, nor is a
-//! handle of another NIC.
+//! Objects that programs name by handles. A handle of a destroyed object never matches a new object, and a handle of another NIC never
+//! matches.
 
-/// The name of an object: its NIC, its slot, and how often the slot was used.
+/// The name of an object: its NIC, its slot, and the slot's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Slot {
     nic: u32,
@@ -10,7 +10,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The place of the object in its table.
+    /// The index of the object in its table.
     pub(super) fn place(self) -> u32 {
         self.index
     }
@@ -24,7 +24,7 @@ pub struct ViHandle(pub(super) Slot);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CqHandle(pub(super) Slot);
 
-/// The objects.
+/// A table of objects.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     nic: u32,
@@ -33,12 +33,12 @@ pub(super) struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Without objects; `nic` is a number that no other NIC of this process has.
+    /// An empty table; `nic` is the NIC's number, unique in this process.
     pub(super) fn new(nic: u32) -> Self {
         Self { nic, slots: Vec::new(), live: 0 }
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub(super) fn count(&self) -> u32 {
         self.live
     }
@@ -75,29 +75,29 @@ impl<T> Table<T> {
         object.as_mut().filter(|_| *generation == slot.generation && slot.nic == self.nic)
     }
 
-    /// Places that objects may be at.
+    /// Number of slots.
     pub(super) fn places(&self) -> usize {
         self.slots.len()
     }
 
-    /// The object at a place.
+    /// The object at an index.
     #[inline(always)]
     pub(super) fn at(&self, place: u32) -> Option<&T> {
         self.slots.get(place as usize)?.1.as_ref()
     }
 
-    /// The same, to be changed.
+    /// The object at an index, mutable.
     #[inline(always)]
     pub(super) fn at_mut(&mut self, place: u32) -> Option<&mut T> {
         self.slots.get_mut(place as usize)?.1.as_mut()
     }
 
-    /// All objects, to be changed.
+    /// All objects, mutable.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().filter_map(|(_, object)| object.as_mut())
     }
 
-    /// The handle of the object at a place, if one is there.
+    /// The handle of the object at an index, if there is one.
     pub(super) fn handle(&self, place: usize) -> Option<Slot> {
         let (generation, object) = self.slots.get(place)?;
         object.as_ref().map(|_| Slot { nic: self.nic, index: index(place), generation: *generation })

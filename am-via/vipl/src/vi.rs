@@ -12,7 +12,7 @@ use am_via_shm::CheckedRange;
 pub enum ViState {
     /// Not connected.
     Idle,
-    /// A connection was asked for.
+    /// A connection was requested.
     ConnectPending,
     /// Connected: descriptors are carried out.
     Connected,
@@ -24,24 +24,24 @@ pub enum ViState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reliability {
-    /// Data may be lost, never doubled. An error costs one descriptor, and the connection stays.
+    /// Data may be lost, but never duplicated. An error affects one descriptor, and the connection stays.
     Unreliable = 1,
-    /// Data arrive once and in order, or the connection is broken. A descriptor is done when its data have left.
+    /// Data arrive once and in order, or the connection is broken. A descriptor is done when its data were sent.
     ReliableDelivery = 2,
-    /// The same, and a descriptor is done when its data are in place at the peer.
+    /// Like `ReliableDelivery`, and a descriptor is done when its data are stored at the peer.
     ReliableReception = 4,
 }
 
-/// How a VI is to behave (`VIP_VI_ATTRIBUTES`).
+/// Attributes of a VI (`VIP_VI_ATTRIBUTES`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ViAttributes {
     /// The reliability level; both ends need the same.
     pub reliability: Reliability,
-    /// Bytes of the largest transfer; both ends need the same.
+    /// Maximum bytes of a transfer; both ends need the same.
     pub transfer_bytes_max: u32,
-    /// Quality of service: a number that means what the programs agree on; both ends need the same.
+    /// Quality of service: a number whose meaning the programs agree on; both ends need the same.
     pub qos: u16,
-    /// The tag of the memory that this VI may touch.
+    /// The tag of the memory that this VI can access.
     pub ptag: PTag,
     /// The peer may write memory of this tag.
     pub rdma_write: bool,
@@ -64,7 +64,7 @@ impl ViAttributes {
     }
 }
 
-/// What `VipQueryVi` tells.
+/// The result of `VipQueryVi`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ViInfo {
     /// The state.
@@ -77,29 +77,29 @@ pub struct ViInfo {
     pub receive_queue_empty: bool,
 }
 
-/// A VI: one end of a connection; `W` is what its user keeps with it.
+/// A VI: one end of a connection. `W` is the state that its user keeps with it.
 #[derive(Debug)]
 pub struct Vi<W = ()> {
-    /// How much may be posted: nothing, unless the state and the reliability level allow it.
+    /// The allowance for posts: 0 unless the state and the reliability level allow them.
     credits: Credits,
     /// The device's connection, [`NO_LINK`] if there is none. Other VIs of the two NICs may share it.
     pub(super) link: ViNumber,
     state: ViState,
     pub(super) attributes: ViAttributes,
-    /// Its peer, or the one that it asks. Without a meaning while it is idle.
+    /// Its peer, or the one that it asks. Meaningless while it is idle.
     pub peer: NodeAddress,
-    /// The peer lives, and has closed its NIC.
+    /// The peer is alive, and has closed its NIC.
     pub is_peer_closed: bool,
     pub(super) work: W,
 }
 
-/// The device has no connection of this number.
+/// Number of no connection.
 pub(super) const NO_LINK: ViNumber = ViNumber(u32::MAX);
 
-/// What the receives of a program's VI allow the peer: they are not counted, so that the ring of the device is the only limit.
+/// The plan of a program's VI, whose receives are not counted: the ring of the device is the only limit.
 const UNCOUNTED: CreditPlan = CreditPlan { credits: u32::MAX, answers: 0 };
 
-/// Number of times that a post which has a reserved slot is repeated before its refusal is taken to be the peer's fault.
+/// Number of times that a post with a reserved slot is repeated before its refusal is blamed on the peer.
 const INSIST_TRIES: u32 = 100;
 
 impl<W: Default> Vi<W> {
@@ -152,7 +152,7 @@ impl<W> Vi<W> {
         self.set_state(ViState::Connected);
     }
 
-    /// The one place in which a state changes, and with it what may be posted.
+    /// The only function that changes the state, and with it the allowance for posts.
     pub(super) fn set_state(&mut self, state: ViState) {
         self.state = state;
         if self.is_open() && self.is_reliable() {
@@ -162,8 +162,8 @@ impl<W> Vi<W> {
         }
     }
 
-    /// The check of the state: whether descriptors and packets may be sent. A build with `broken_state_check` leaves it out, to show which
-    /// tests notice.
+    /// The check of the state: whether descriptors and packets may be sent. A build with `broken_state_check` omits it, to show which tests
+    /// notice.
     pub fn is_open(&self) -> bool {
         self.state == ViState::Connected || cfg!(broken_state_check)
     }
@@ -177,9 +177,9 @@ impl<W> Vi<W> {
         Some(self.link).filter(|&link| link != NO_LINK)
     }
 
-    /// Posts an entry, and tells whether that was done. All bytes that leave a VI leave here, the fabric's packets and the pieces of a
-    /// program's descriptors, and one comparison of the allowance says whether they may: it is 0 unless the VI may send. If it was
-    /// not done, [`post_slowly`](Self::post_slowly) finds out why.
+    /// Posts an entry; returns whether it did. Everything that a VI sends is posted here, the fabric's packets and the pieces of a
+    /// program's descriptors, after one comparison with the allowance, which is 0 unless the VI may send. If it returns false, call
+    /// [`post_slowly`](Self::post_slowly).
     #[inline(always)]
     pub fn post<D: Device>(
         &mut self,
@@ -196,15 +196,15 @@ impl<W> Vi<W> {
         done
     }
 
-    /// Takes the credits that the next entries only give back; whether a packet of this class may be posted then. A stream one way stands
-    /// here each time that its credits have come to their end, and needs no poll.
+    /// Takes the credits that the next entries only return; returns whether a packet of this class may be posted then. A one-way stream
+    /// comes here each time that its credits are used up, and needs no poll.
     #[cold]
     #[inline(never)]
     fn take_credits<D: Device>(&mut self, device: &mut D, class: Class) -> bool {
-        // The entries to a program's VI give nothing back, and their words are the program's.
+        // Entries for a program's VI return nothing, and their words belong to the program.
         let is_standing = self.credits.plan() != UNCOUNTED;
         let mut payload = Payload::default();
-        // A peer has no more of them under way.
+        // A peer has no more of them in flight.
         for _ in 0..CREDIT_RETURNS {
             let next = device.look_at_next(self.link, &mut payload, false).filter(|_| is_standing);
             let Some(Completion { entry, .. }) = next else { break };
@@ -218,7 +218,7 @@ impl<W> Vi<W> {
         self.credits.may_send(class)
     }
 
-    /// Posts an entry that [`post`](Self::post) could not, if it may be posted. An unreliable VI always comes here.
+    /// Posts an entry that [`post`](Self::post) did not, if that is allowed. An unreliable VI always comes here.
     ///
     /// # Errors
     /// The VI is not connected, or its connection is closed.
@@ -258,14 +258,14 @@ impl<W> Vi<W> {
         self.credits.may_send(class)
     }
 
-    /// The immediate word of the next packet: with standing receives, the accounts travel in it.
+    /// The immediate word of the next packet; with standing receives, it carries the accounts.
     #[inline(always)]
     pub fn immediate(&self, class: Class, label: u32) -> u32 {
         self.credits.immediate(class, label)
     }
 
-    /// Takes what a standing receive brought: the accounts of its immediate word. An inline packet is consumed by that, since its bytes
-    /// are copied. `None`: it only gave credits back.
+    /// Books the arrival of a standing receive: the accounts in its immediate word. An inline packet, whose bytes are copied, is then
+    /// consumed. `None`: it only returned credits.
     #[inline(always)]
     pub fn take<D: Device>(&mut self, device: &mut D, word: Immediate, is_inline: bool) -> Option<Class> {
         self.credits.returned(word);
@@ -281,8 +281,8 @@ impl<W> Vi<W> {
         Some(class)
     }
 
-    /// Waits a moment for the next packet and looks at it, if it is a one-way packet with this label. It stays there until the next poll,
-    /// or [`take_next`](Self::take_next).
+    /// Waits briefly for the next packet and looks at it, if it is a one-way packet with this label. It stays in the ring until the next
+    /// poll, or [`take_next`](Self::take_next).
     #[inline(always)]
     pub fn look_at_next<D: Device>(
         &self,
@@ -294,8 +294,7 @@ impl<W> Vi<W> {
         Immediate(completion.entry.immediate).is_one_way(label).then_some(completion)
     }
 
-    /// Consumes the packet that the last call of [`look_at_next`](Self::look_at_next) has returned, and takes the accounts of its
-    /// immediate word.
+    /// Consumes the packet that the last [`look_at_next`](Self::look_at_next) returned, and books the accounts in its immediate word.
     #[inline(always)]
     pub fn take_next<D: Device>(&mut self, device: &mut D, word: Immediate) {
         device.take_next(self.link);
@@ -303,7 +302,7 @@ impl<W> Vi<W> {
         self.consumed(device, Class::OneWay);
     }
 
-    /// Posts the standing receive of the oldest packet in the receive area again: its slot belongs to the peer from now on.
+    /// Reposts the standing receive of the oldest packet in the receive area: its slot belongs to the peer from now on.
     #[inline(always)]
     pub fn release<D: Device>(&mut self, device: &mut D, class: Class) {
         device.release(self.link);
@@ -317,7 +316,7 @@ impl<W> Vi<W> {
         }
     }
 
-    /// A request of the peer will not be answered.
+    /// Books that a request of the peer will not be answered.
     #[inline(always)]
     pub fn waive<D: Device>(&mut self, device: &mut D) {
         if self.credits.waive() {
@@ -325,8 +324,8 @@ impl<W> Vi<W> {
         }
     }
 
-    /// Sends back credits that no packet carried, when the peer is owed many. The slots for this are apart. If the peer fills them with
-    /// something else, or is gone, it is told with the next packet, or never.
+    /// Returns credits in a packet of their own, if the peer is owed many. It has separate slots. If the peer has filled them with
+    /// something else, or is gone, the next packet returns them.
     #[cold]
     #[inline(never)]
     fn return_credits<D: Device>(&mut self, device: &mut D) {
@@ -338,13 +337,13 @@ impl<W> Vi<W> {
     }
 }
 
-/// How the bytes of an entry are given to the device.
+/// How the bytes of an entry are passed to the device.
 pub trait Carry<D: Device> {
-    /// Posts the entry with them.
+    /// Posts the entry with its bytes.
     fn carry(&mut self, device: &mut D, link: ViNumber, entry: Entry) -> Result<Posted, DeviceError>;
 }
 
-/// In the entry.
+/// Bytes in the entry.
 #[derive(Debug)]
 pub struct InEntry<'a>(pub &'a Payload);
 
@@ -355,8 +354,8 @@ impl<D: Device> Carry<D> for InEntry<'_> {
     }
 }
 
-/// In the entry, and in the peer's receive area: there at most this number of bytes, written by the function, which returns how many it
-/// wrote, or `None` if the entry is not to be posted.
+/// Bytes in the entry, and at most this number of bytes in the peer's receive area, written by the function. It returns the number of
+/// bytes, or `None` to post nothing.
 #[derive(Debug)]
 pub struct InArea<'a, F>(pub &'a Payload, pub usize, pub F);
 
@@ -367,8 +366,8 @@ impl<D: Device, F: FnMut(CheckedRange<'_>, Storing) -> Option<usize>> Carry<D> f
     }
 }
 
-/// Posts what has a reserved slot, an answer or returned credits. It is taken at once but by a device that refuses at random;
-/// only a peer that takes more than its share can keep its ring full, and then it is the one to suffer.
+/// Posts an entry with a reserved slot: an answer, or returned credits. It is accepted at once, except by a device that refuses at random.
+/// Only a peer that uses more than its share can keep its ring full, and only that peer suffers.
 #[cold]
 #[inline(never)]
 pub fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> Result<Posted, DeviceError> {

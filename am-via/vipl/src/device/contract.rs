@@ -1,5 +1,5 @@
-//! What every device does. Its methods are given memory without a lifetime, or hand it out: programs can name neither the trait nor
-//! what it needs, so that only the layers above call it and only the devices here implement it.
+//! The contract of devices. Its methods use memory without a lifetime, so programs can name neither the trait nor its types: only the
+//! layers above call it, and only the devices here implement it.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use am_via_job::WaitFacts;
 
 use super::*;
 
-/// An emulated NIC. One thread at a time.
+/// An emulated NIC, used by one thread at a time.
 ///
 /// # Errors
 /// Posting fails on a VI that is not connected, or whose peer is dead; set-up fails with the system's errors.
@@ -19,24 +19,23 @@ pub trait Device: std::fmt::Debug {
     /// The limits.
     fn attributes(&self) -> DeviceAttributes;
 
-    /// Connects to a peer's NIC, peer to peer: both may ask at once and get one connection. A new connection gets the number `new`,
-    /// which the caller has given to no other one; its place in the device is that number. Returns the number of the connection, or
-    /// `None`: not yet, ask again.
+    /// Connects to a peer's NIC, peer to peer: both may ask at the same time and get one connection. A new connection gets the number
+    /// `new`, which the caller has used for no other connection; it is also the index in the device's table. Returns the number of the
+    /// connection; `None`: not yet, try again.
     fn connect(&mut self, new: ViNumber, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError>;
 
-    /// Ends a connection. The peer's posts are refused from now on.
+    /// Ends a connection. The peer's posts are refused from then on.
     fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError>;
 
-    /// Whether entries that are posted on this VI from now on may be lost, or come in another order: VIA's Unreliable level.
-    /// A device that loses none has nothing to do.
+    /// Sets whether later entries of this VI may be lost or reordered: VIA's Unreliable level. A device without losses ignores it.
     fn allow_loss(&mut self, _vi: ViNumber, _allowed: bool) {}
 
-    /// Posts an entry with what it carries. The sequence of entries on a VI is kept.
+    /// Posts an entry with its payload. Entries of a VI keep their order.
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
 
-    /// Posts `entry` with `payload`, and with bytes, at most `len`, that `fill` writes into the peer's receive area (or where the device
-    /// gathers them), stored as it is told; it returns how many it wrote, which becomes the entry's length. If it returns `None`, nothing is
-    /// posted, and the result is [`Posted::Retry`]; in all other cases of that result `fill` is not called.
+    /// Posts `entry` with `payload` and at most `len` bytes that `fill` writes into the peer's receive area (or where the device gathers
+    /// them), stored as `fill` is told. `fill` returns the number of bytes, which becomes the entry's length, or `None` to post nothing,
+    /// which returns [`Posted::Retry`]. In all other cases of that result `fill` is not called.
     fn post_area(
         &mut self,
         vi: ViNumber,
@@ -46,8 +45,8 @@ pub trait Device: std::fmt::Debug {
         fill: impl FnOnce(CheckedRange<'_>, Storing) -> Option<usize>,
     ) -> Result<Posted, DeviceError>;
 
-    /// The next piece of news; the payload of an entry is copied to `payload`. The slot of an entry stays taken only if the entry says
-    /// that its bytes are there ([`Completion::keeps_slot`]). Never blocks.
+    /// Returns the next event, without blocking. The payload of an entry is copied to `payload`. An entry keeps its slot only if its bytes
+    /// are there ([`Completion::keeps_slot`]).
     fn poll(&mut self, payload: &mut Payload) -> Option<News>;
 
     /// Looks at the next entry of one VI as [`poll`](Self::poll) does; it stays there until a poll, or [`take_next`](Self::take_next). If
@@ -57,25 +56,25 @@ pub trait Device: std::fmt::Debug {
         None
     }
 
-    /// Consumes the entry that the last call of [`look_at_next`](Self::look_at_next) has returned, and gives its slot back.
+    /// Consumes the entry that the last [`look_at_next`](Self::look_at_next) returned, and frees its slot.
     #[inline(always)]
     fn take_next(&mut self, _vi: ViNumber) {}
 
-    /// The bytes of an area entry, at most `len` (a claim, cut to the slot).
+    /// The bytes of an area entry, at most `len`, which is a claim and limited to the slot.
     fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_>;
 
-    /// Gives the oldest slot that a VI has taken back to its peer.
+    /// Returns the oldest kept slot of a VI to its peer.
     fn release(&mut self, vi: ViNumber);
 
-    /// Allocates `len` zeroed bytes of memory that peers reach the fastest way; the range, and what takes it back.
+    /// Allocates `len` zeroed bytes of the memory that peers access fastest, together with its owner.
     fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError>;
 
-    /// Whether `len` bytes from `at` on lie in memory of [`alloc`](Self::alloc) that all tasks map. A device without such memory says no.
+    /// Whether `len` bytes from `at` on are memory of [`alloc`](Self::alloc) that all tasks map. `false` for a device without such memory.
     fn is_job_memory(&self, _at: NonNull<u8>, _len: usize) -> bool {
         false
     }
 
-    /// Makes a memory file that other tasks can map as well; its name, and the mapping here. `None`: this device has none such.
+    /// Makes a memory file that other tasks can map; returns its name, and the mapping here. `None`: not supported by this device.
     fn make_shared_file(
         &mut self,
         _len: usize,
@@ -85,17 +84,17 @@ pub trait Device: std::fmt::Debug {
 
     /// Maps a memory file that another task has made.
     fn open_shared_file(&mut self, _name: SharedFileName) -> Result<Arc<Mapping>, DeviceError> {
-        let source = std::io::Error::other("this device has none");
+        let source = std::io::Error::other("this device does not support it");
         Err(DeviceError::System { doing: "opening a shared memory file", source })
     }
 
-    /// Gives back what other tasks open a file by: all have opened it.
+    /// Closes the descriptor by which other tasks open a file: all have opened it.
     fn close_shared_file(&mut self, _inode: u64) {}
 
-    /// Registrations name this file no more. It stays mapped while its mapping is held.
+    /// Forgets a file, which registrations no longer name. It stays mapped while its mapping is held.
     fn forget_shared_file(&mut self, _inode: u64) {}
 
-    /// Whether `len` bytes from `at` on lie in a memory file that this task has made or opened.
+    /// Whether `len` bytes from `at` on are in a memory file that this task has made or opened.
     fn is_in_shared_file(&self, _at: NonNull<u8>, _len: usize) -> bool {
         false
     }
@@ -107,19 +106,18 @@ pub trait Device: std::fmt::Debug {
         attributes: MemAttributes,
     ) -> Result<MemHandle, DeviceError>;
 
-    /// Changes what a registration allows.
+    /// Changes the rights of a registration.
     fn set_mem_attributes(&mut self, handle: MemHandle, attributes: MemAttributes)
     -> Result<(), DeviceError>;
 
-    /// One peer will read the registration `handle`, once and front to back. A device that can make that faster begins to, and goes on when
-    /// it is polled.
+    /// Announces that one peer will read the registration `handle` once, from front to back. A device that can speed this up starts now,
+    /// and continues when it is polled.
     fn expect_one_read(&mut self, _handle: MemHandle) {}
 
-    /// Ends a registration for new claims. [`Posted::Retry`]: a peer is still copying, ask again. With `finished`, the
-    /// caller knows that no peer is.
+    /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. With `finished`, the caller knows that no peer is.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
 
-    /// The memory of an own registration, if it has the protection tag of `need` and allows peers all that `need` names.
+    /// The memory of an own registration, if it has the protection tag and all rights of `need`.
     fn registered(
         &self,
         handle: MemHandle,
@@ -128,9 +126,8 @@ pub trait Device: std::fmt::Debug {
         need: MemAttributes,
     ) -> Result<CheckedRange<'_>, ClaimFault>;
 
-    /// RDMA write: copies `from` into registered memory of a peer. The bytes are in place before any entry that is posted
-    /// later is seen there. Where the outcome is [`Transfer::Posted`], `from` stays alive and unchanged until
-    /// [`News::Ended`].
+    /// RDMA write: copies `from` into registered memory of a peer. The bytes are stored before any later entry is seen there. If the
+    /// outcome is [`Transfer::Posted`], `from` must stay live and unchanged until [`News::Ended`].
     fn rdma_write(
         &mut self,
         to: RemoteMemory,
@@ -138,8 +135,8 @@ pub trait Device: std::fmt::Debug {
         id: u64,
     ) -> Result<Transfer, DeviceError>;
 
-    /// RDMA read: copies registered memory of a peer to `to`. Where the outcome is [`Transfer::Posted`], `to` stays alive
-    /// and left to the device until [`News::Ended`].
+    /// RDMA read: copies registered memory of a peer to `to`. If the outcome is [`Transfer::Posted`], `to` must stay live and unused until
+    /// [`News::Ended`].
     fn rdma_read(
         &mut self,
         from: RemoteMemory,
@@ -147,16 +144,16 @@ pub trait Device: std::fmt::Debug {
         id: u64,
     ) -> Result<Transfer, DeviceError>;
 
-    /// Finds registered memory of a peer, for [`lend_mapped`](Self::lend_mapped); whether it is mapped here.
+    /// Finds registered memory of a peer, for [`lend_mapped`](Self::lend_mapped); returns whether it is mapped here.
     ///
     /// # Errors
-    /// It is not registered for reading and writing.
+    /// [`DeviceError::Refused`]: it is not registered for reading and writing.
     fn find_mapped(&mut self, _at: RemoteMemory, _len: u64) -> Result<bool, DeviceError> {
         Ok(false)
     }
 
-    /// Lets `call` use memory of a registration that [`find_mapped`](Self::find_mapped) has found, before the registration can end; `None`,
-    /// without `call`, if it was not found or has ended.
+    /// Lends `call` memory of a registration that [`find_mapped`](Self::find_mapped) found; the registration cannot end during the call.
+    /// `None`, without a call: it was not found, or has ended.
     fn lend_mapped<R>(
         &mut self,
         _at: RemoteMemory,
@@ -175,42 +172,42 @@ pub trait Device: std::fmt::Debug {
         id: u64,
     ) -> Result<AtomicTransfer, DeviceError>;
 
-    /// Between two polls that brought nothing: spins, yields or sleeps, at most `limit`. Whether nothing has come for so long that the
-    /// task is to note what it waits for ([`note_wait`](Self::note_wait)).
+    /// Called between two polls without an event: spins, yields or sleeps, at most `limit`. Returns whether the wait has lasted so long
+    /// that the task should note what it waits for ([`note_wait`](Self::note_wait)).
     fn wait(&mut self, polls: u32, limit: Duration) -> bool;
 
-    /// Notes what the task waits for, where its launcher can read it.
+    /// Notes what the task waits for, for its launcher to read.
     fn note_wait(&mut self, facts: WaitFacts);
 
-    /// Why a task is known to be dead, or `None` if it is not.
+    /// The cause of a task's death; `None` if it is not known to be dead.
     fn failure(&self, task: u32) -> Option<String>;
 
-    /// Why a task is dead whose memory a transfer has found gone. The launcher may not have reported it yet: waits a moment for the
-    /// report, which names the cause.
+    /// The cause of the death of a task whose memory is gone, as a transfer has noticed. If the launcher has not reported it yet, waits
+    /// briefly for the report, which names the cause.
     fn cause_of_death(&self, task: u32) -> Option<String> {
         self.failure(task)
     }
 
-    /// Why the job is about to end: its first failure, unless the program asked that the job goes on.
+    /// Why the job is about to end: its first failure, unless the program has asked the job to continue.
     fn end_of_job(&self) -> Option<String> {
         None
     }
 
-    /// Whether the job ends, or will in a moment: waits that long, since a task that fails takes its memory back before anybody can
-    /// know that it fails.
+    /// Whether the job ends now or shortly. It waits briefly for this, because a failing task takes its memory back before its failure is
+    /// known.
     fn job_is_about_to_end(&self) -> bool {
         self.end_of_job().is_some()
     }
 
-    /// Whether the process of a task has certainly ended; `false` where that can't be known.
+    /// Whether the process of a task has certainly ended; `false` if this is not known.
     fn has_ended(&self, task: u32) -> bool;
 
-    /// The number of the host that a task runs on: tasks of one host can share memory.
+    /// The number of the host of a task. Tasks on one host can share memory.
     fn host(&self, _task: u32) -> u32 {
         0
     }
 
-    /// Ends the wait of a peer, or the next one that it begins. A device that carries writes by entries has nothing to do.
+    /// Ends the current or next wait of a peer. A device whose writes are entries ignores it.
     fn ring(&mut self, _to: NodeAddress) -> Result<(), DeviceError> {
         Ok(())
     }

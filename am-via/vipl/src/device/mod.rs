@@ -1,9 +1,9 @@
-//! The emulated NIC below the VI provider: what it must do, and the two that do it.
+//! The emulated NIC below the VI provider: its contract, and two implementations.
 //!
-//! Nothing here is beyond what a network can do: post an entry, write and read registered memory of a peer, poll for
-//! completions, connect, wait. What only shared memory can do (storing straight into a peer's area, copying through the
-//! kernel, peer atomics) shows up as a [`Transfer`] that is done when the call returns; a device that can't do it answers
-//! [`Transfer::NoWay`], and the layer above goes another way.
+//! The contract contains only what a network can do: post an entry, write and read registered memory of a peer, poll for completions,
+//! connect, wait. What only shared memory can do (stores into a peer's area, copies by the kernel, atomics on peers' memory) is a
+//! [`Transfer`] that is done when the call returns; a device that cannot do it returns [`Transfer::NoWay`], and the layer above uses
+//! messages.
 
 pub(crate) mod contract;
 pub mod shm;
@@ -11,7 +11,7 @@ pub mod wire;
 
 use std::sync::Arc;
 
-/// A program opens a device and hands it over; what a device does with memory is between it and the layers above.
+/// Programs open a device and pass it on; only the layers above use its memory.
 pub(crate) use contract::Device;
 
 use am_via_shm::CheckedRange;
@@ -24,7 +24,7 @@ pub use am_via_shm::{
     AtomicOp, Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Mapping, Payload, SharedFileName, Storing,
 };
 
-/// The address of a NIC: one is open for each context of a task.
+/// The address of a NIC. Each context of a task has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeAddress {
     /// The task.
@@ -34,8 +34,8 @@ pub struct NodeAddress {
 }
 
 impl NodeAddress {
-    /// Checks that a job of `num_tasks` tasks can have a NIC of this address. The one check of an address that a program or a peer
-    /// names: what lies behind it in shared memory is computed from its two numbers. Says nothing of whether the NIC is open.
+    /// Checks that a job of `num_tasks` tasks can have a NIC of this address. Every address that a program or a peer names is checked here,
+    /// since positions in shared memory are computed from its two numbers. The NIC need not be open.
     ///
     /// # Errors
     /// [`DeviceError::UnknownTask`] or [`DeviceError::UnknownContext`].
@@ -51,22 +51,22 @@ impl NodeAddress {
     }
 }
 
-/// The number of a connection, chosen by its owner: the place of a VI with standing receives in the table of its NIC, or the number of
-/// the channel that the VIs of programs share.
+/// The number of a connection, chosen by its owner: the index of a VI with standing receives in the table of its NIC, or the number of the
+/// channel that programs' VIs share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViNumber(pub u32);
 
-/// The name of registered memory (VIA's memory handle). 64 bits instead of VIA's 32: the generation is a full word, so that a
-/// stale handle is never taken for a new one.
+/// The name of registered memory (VIA's memory handle). 64 bits instead of VIA's 32: the generation is a full word, so that a stale handle
+/// never matches a new registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemHandle {
     /// Slot in the owner's region table.
     pub region: u32,
-    /// How often the slot was given out.
+    /// Generation of the slot.
     pub generation: u32,
 }
 
-/// What a registration allows.
+/// Tag and rights of a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemAttributes {
     /// The protection tag.
@@ -78,7 +78,7 @@ pub struct MemAttributes {
 }
 
 impl MemAttributes {
-    /// The rights, as bits of a registration.
+    /// The rights, as bits.
     #[inline(always)]
     fn access(self) -> u32 {
         let read = if self.rdma_read { ACCESS_READ } else { 0 };
@@ -91,7 +91,7 @@ impl MemAttributes {
     }
 }
 
-/// A place in registered memory of a peer: a claim, checked at each use.
+/// An address in registered memory of a peer: a claim, checked at each use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteMemory {
     /// The owner.
@@ -100,11 +100,11 @@ pub struct RemoteMemory {
     pub handle: MemHandle,
     /// Bytes from its start.
     pub offset: u64,
-    /// The protection tag of the owner's VI by which it is reached; it must be the registration's.
+    /// The protection tag of the owner's VI, which must be that of the registration.
     pub ptag: u32,
 }
 
-/// What an entry announces, in its `operation` word. The layers above may use the word's other bits.
+/// The kind of an entry, in its `operation` word. Layers above may use the other bits of that word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Operation {
@@ -112,12 +112,12 @@ pub enum Operation {
     Inline = 1,
     /// The bytes are in the receive area, in the slot of this entry.
     Area = 2,
-    /// The peer has closed the connection.
+    /// The peer closed the connection.
     Disconnect = 4,
 }
 
 impl Operation {
-    /// The operation a word claims.
+    /// The operation that a word claims.
     #[inline(always)]
     #[must_use]
     pub fn of(word: u32) -> Option<Self> {
@@ -137,13 +137,13 @@ pub struct Completion {
     pub vi: ViNumber,
     /// The slot of the receive area that belongs to the entry.
     pub slot: u32,
-    /// What the line said.
+    /// The line.
     pub entry: Entry,
 }
 
 impl Completion {
-    /// Whether the entry keeps its slot of the receive area until [`Device::release`]: its operation says that the bytes are there. The
-    /// upper bits of that word are the layers' above.
+    /// Whether the entry keeps its slot of the receive area until [`Device::release`], because its bytes are there. The upper bits of the
+    /// word belong to the layers above.
     #[inline(always)]
     #[must_use]
     pub fn keeps_slot(&self) -> bool {
@@ -151,14 +151,14 @@ impl Completion {
     }
 }
 
-/// What polling brings up.
+/// The result of a poll.
 #[derive(Clone, Copy, Debug)]
 pub enum News {
     /// An entry.
     Entry(Completion),
-    /// A peer has connected to this NIC: [`Device::connect`] gives the connection its number, and nothing comes over it before.
+    /// A peer has connected to this NIC. [`Device::connect`] numbers the connection, and nothing arrives over it before.
     Connected(NodeAddress),
-    /// A write, read or atomic that was posted has ended; the old value of an atomic.
+    /// A posted write, read or atomic has ended; the old value of an atomic.
     Ended {
         /// The caller's number.
         id: u64,
@@ -167,59 +167,59 @@ pub enum News {
     },
     /// A task has died.
     TaskFailed(u32),
-    /// A peer has rung ([`Device::ring`]).
+    /// A peer rang ([`Device::ring`]).
     Rung,
-    /// A peer that lives has closed its NIC, and all that came from it has come up. Devices that can tell do.
+    /// A living peer has closed its NIC, and everything that it sent has been returned. Not all devices can report this.
     PeerClosed(NodeAddress),
 }
 
-/// Whether a post was taken.
+/// Outcome of a post.
 #[must_use = "Retry means that nothing was posted"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
     /// Carried out.
     Done,
-    /// No room now.
+    /// No free line now.
     Retry,
 }
 
-/// What became of a transfer.
+/// Outcome of a transfer.
 #[must_use = "only Done and Posted mean that bytes move"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// Carried out.
     Done,
-    /// Accepted: [`News::Ended`] will tell.
+    /// Accepted: [`News::Ended`] will follow.
     Posted,
-    /// No room now.
+    /// No capacity now.
     Retry,
-    /// This device has no way into that memory.
+    /// This device cannot access that memory.
     NoWay,
 }
 
-/// What became of an atomic operation.
+/// Outcome of an atomic operation.
 #[must_use = "only Done and Posted mean that it was carried out"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicTransfer {
-    /// Carried out; the old value.
+    /// Carried out; with the old value.
     Done(u64),
-    /// Accepted: [`News::Ended`] will tell.
+    /// Accepted: [`News::Ended`] will follow.
     Posted,
-    /// No room now.
+    /// No capacity now.
     Retry,
-    /// This device has no way to do it from here.
+    /// This device cannot carry it out.
     NoWay,
 }
 
 /// Errors of the set-up path and of posting.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// A task that the job does not have.
+    /// A task outside the job.
     #[error("task {task} does not exist: the job has {num_tasks}")]
     UnknownTask {
-        /// What was asked for.
+        /// The task that was named.
         task: u32,
-        /// How many there are.
+        /// Number of tasks.
         num_tasks: u32,
     },
     /// A context that no task can have.
@@ -230,17 +230,17 @@ pub enum DeviceError {
     UnknownContext {
         /// The task that was named.
         task: u32,
-        /// The context that was asked for.
+        /// The context that was named.
         context: u32,
-        /// How many a task can have.
+        /// Maximum number of contexts of a task.
         contexts_max: u32,
     },
-    /// A context that is open already.
+    /// A context that is already open.
     #[error(
         "context {context} is open in this process: use it where it is open, close it first, or open another number"
     )]
     ContextOpen {
-        /// Which.
+        /// The context.
         context: u32,
     },
     /// A VI that is not open.
@@ -255,50 +255,50 @@ pub enum DeviceError {
     /// Something ran out.
     #[error("out of {resource}: {needed} needed, {available} available; {remedy}")]
     Exhausted {
-        /// What.
+        /// The resource.
         resource: &'static str,
-        /// How much was asked for.
+        /// Amount needed.
         needed: u64,
-        /// How much there is.
+        /// Amount available.
         available: u64,
-        /// What a person can do.
+        /// What the user can do.
         remedy: &'static str,
     },
-    /// A claim was refused.
+    /// A claim that was refused.
     #[error("{0}")]
     Refused(#[from] ClaimFault),
-    /// The control memory of a peer is not what it should be.
+    /// The control memory of a peer is invalid.
     #[error("the control memory of task {task} is damaged: {what}")]
     Damaged {
-        /// Whose.
+        /// The peer.
         task: u32,
         /// What is wrong.
         what: &'static str,
     },
-    /// The job's files could not be reached.
+    /// The job's files could not be opened.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// The system's word.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// Numbers that do not change while a device is open.
+/// Attributes that are fixed while a device is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceAttributes {
-    /// Tasks that can be reached, this one included.
+    /// Number of tasks that can be reached, including this one.
     pub num_tasks: u32,
-    /// NICs that a task may have: one for each context.
+    /// Maximum number of NICs of a task: one for each context.
     pub contexts_max: u32,
     /// Bytes of one slot of a receive area.
     pub slot_bytes: usize,
-    /// Entries that may be under way on one connection and direction.
+    /// Maximum number of entries in flight on one connection and direction.
     pub ring_lines: u32,
-    /// VIs that may be open at once.
+    /// Maximum number of open VIs.
     pub vis_max: u32,
-    /// Registrations at once.
+    /// Maximum number of registrations.
     pub regions_max: u32,
 }
 

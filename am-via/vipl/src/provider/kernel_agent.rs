@@ -1,4 +1,4 @@
-//! The kernel agent: what a NIC has of everything, and who owns it (VIA 1.0 chapter 2, `VipOpenNic` and `VipQueryNic`).
+//! The kernel agent: the limits of a NIC, and the owner of its resources (VIA 1.0 chapter 2, `VipOpenNic` and `VipQueryNic`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,35 +6,35 @@ use crate::device::{Device, DeviceAttributes};
 
 use super::registration::Registrations;
 
-/// NICs opened by this process so far.
+/// Number of NICs opened by this process so far.
 static NICS_OPENED: AtomicU32 = AtomicU32::new(0);
 
-/// What a NIC can do and how much of everything it has (`VIP_NIC_ATTRIBUTES`). Does not change while it is open.
+/// Capabilities and limits of a NIC (`VIP_NIC_ATTRIBUTES`), fixed while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NicLimits {
-    /// VIs at once.
+    /// Maximum number of VIs.
     pub vis_max: u32,
-    /// Descriptors in one work queue, those done and not yet dequeued included.
+    /// Maximum number of descriptors in a work queue, including those that are done and not dequeued.
     pub descriptors_per_queue_max: u32,
-    /// Data segments of a descriptor.
+    /// Maximum number of data segments of a descriptor.
     pub segments_per_descriptor_max: u32,
-    /// Completion queues at once.
+    /// Maximum number of completion queues.
     pub cqs_max: u32,
-    /// Entries of a completion queue.
+    /// Maximum number of entries of a completion queue.
     pub cq_entries_max: u32,
-    /// Bytes of one transfer: what VIA's 32-bit length can say.
+    /// Maximum bytes of one transfer, limited by VIA's 32-bit length.
     pub transfer_bytes_max: u32,
-    /// Bytes that travel in one piece.
+    /// Bytes sent in one piece.
     pub native_mtu_bytes: u32,
-    /// Protection tags at once.
+    /// Maximum number of protection tags.
     pub ptags_max: u32,
-    /// Bytes in all registrations together (VIA's MaxRegisterBytes).
+    /// Maximum bytes of all registrations together (VIA's MaxRegisterBytes).
     pub register_bytes_max: u64,
-    /// Bytes of one registration (VIA's MaxRegisterBlockBytes): no memory of a process is longer.
+    /// Maximum bytes of one registration (VIA's MaxRegisterBlockBytes).
     pub register_block_bytes_max: u64,
-    /// Registrations at once.
+    /// Maximum number of registrations.
     pub regions_max: u32,
-    /// Bytes of a discriminator.
+    /// Maximum bytes of a discriminator.
     pub discriminator_bytes_max: u32,
 }
 
@@ -57,7 +57,7 @@ impl NicLimits {
     }
 }
 
-/// What the provider keeps for one open NIC.
+/// The provider's state for one open NIC.
 #[derive(Debug)]
 pub(crate) struct KernelAgent {
     nic: u32,
@@ -71,7 +71,7 @@ impl KernelAgent {
     #[must_use]
     pub(crate) fn new(device: &impl Device) -> Self {
         let limits = NicLimits::of(&device.attributes());
-        // Relaxed: only the number has to be this NIC's alone.
+        // Relaxed: the number only has to be unique.
         let nic = NICS_OPENED.fetch_add(1, Ordering::Relaxed);
         Self {
             nic,
@@ -80,14 +80,14 @@ impl KernelAgent {
         }
     }
 
-    /// Lets at most `bytes` be registered at once.
+    /// Limits the bytes registered at a time.
     pub(crate) fn limit_registered_bytes(&mut self, bytes: u64) {
         self.limits.register_bytes_max = bytes;
         self.limits.register_block_bytes_max = self.limits.register_block_bytes_max.min(bytes);
         self.registrations.limit_bytes(bytes);
     }
 
-    /// A number that no other NIC of this process has: by it foreign handles are known.
+    /// The NIC's number, unique in this process, by which foreign handles are detected.
     #[must_use]
     pub(crate) fn nic(&self) -> u32 {
         self.nic

@@ -1,5 +1,4 @@
-//! VIA's provider on the set-up path: what a kernel agent, its registration of memory and a name service do. Nothing here is
-//! called for a message.
+//! VIA's provider on the set-up path: kernel agent, registration of memory, and name service. No message uses it.
 
 mod kernel_agent;
 mod name_service;

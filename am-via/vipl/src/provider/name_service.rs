@@ -1,6 +1,6 @@
 //! The name service (`VipNSInit`, `VipNSGetHostByName`, `VipNSGetHostByAddr`): the names of a job's NICs.
 //!
-//! A job knows its tasks by number, so a name is the number in words: `task3` for the first context of task 3, `task3.1` for
+//! Tasks have numbers, so a name contains the number: `task3` for the first context of task 3, `task3.1` for
 //! its second.
 
 use crate::device::NodeAddress;
@@ -24,8 +24,8 @@ impl NameService {
         self.num_tasks.saturating_sub(1)
     }
 
-    /// The address of NIC `index` of those that a name stands for; `None` if there is none in this job. A task's name stands
-    /// for all its contexts, a context's for one.
+    /// The address of NIC `index` of a name; `None` if it is not in this job. A task's name stands for all its contexts, a context's name
+    /// for one.
     #[must_use]
     pub(crate) fn host_by_name(&self, name: &str, index: u32) -> Option<NodeAddress> {
         let numbers = name.strip_prefix("task")?;
@@ -47,7 +47,7 @@ impl NameService {
     }
 }
 
-/// A number as `host_by_addr` writes it: digits only, no sign and no zero in front.
+/// Parses a number as `host_by_addr` writes it: digits only, no sign and no leading zero.
 fn number(text: &str) -> Option<u32> {
     let number: u32 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)

@@ -1,7 +1,7 @@
 //! Protection tags and registered memory of one NIC (`VipCreatePtag`, `VipRegisterMem` and the like).
 //!
-//! A registration shares its memory with whoever allocated it, so that the bytes stay where they are until the registration
-//! and every transfer by it has ended, whatever the program drops. That is what makes safe code over raw copies sound.
+//! A registration shares its memory with the program that allocated it, so that the bytes stay in place until the registration and all its
+//! transfers have ended, whatever the program drops. This makes safe code over raw copies sound.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -12,35 +12,35 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::device::{ClaimFault, Device, DeviceError, HeapBlock, MemAttributes, MemHandle, Posted};
 use am_via_shm::CheckedRange;
 
-/// Tags made by this process so far. All NICs draw from it: a peer's claim names a task, a registration and a tag, so a tag
-/// that two NICs of the task had would let a VI of the one reach memory of the other.
+/// Number of tags made by this process. All NICs use it: a peer's claim names a task, a registration and a tag, so a tag common to two NICs
+/// would let a VI of one access memory of the other.
 static TAGS_MADE: AtomicU32 = AtomicU32::new(0);
 
-/// A protection tag: memory is reached only by VIs of the same one.
+/// A protection tag: only VIs with the same tag can access the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PTag {
-    /// The NIC that made it: tags of another one are refused.
+    /// The NIC that made it. Other NICs refuse it.
     nic: u32,
     number: u32,
 }
 
 impl PTag {
-    /// The tag of memory and VIs that no program made.
+    /// The tag of memory and VIs that were not made by a program.
     pub(crate) const NONE: Self = Self { nic: u32::MAX, number: 0 };
 
-    /// The number that a registration is marked with.
+    /// The number that marks a registration.
     #[must_use]
     pub fn number(self) -> u32 {
         self.number
     }
 }
 
-/// Memory that can be registered. Peers may write it while it is, so its bytes are reached by copies only: by those of one thread.
+/// Memory that can be registered. Peers may write it while it is registered, so this task accesses its bytes by copies only, in one thread.
 #[derive(Debug)]
 pub struct Memory(HeapBlock, PhantomData<Cell<()>>);
 
 impl Memory {
-    /// The memory of `block`, given back when the last user is gone.
+    /// The memory of `block`, which the last user returns.
     #[must_use]
     pub fn new(block: HeapBlock) -> Rc<Self> {
         Rc::new(Self(block, PhantomData))
@@ -63,53 +63,55 @@ impl Memory {
         self.0.range().part(offset, bytes.len()).map(|range| range.copy_from_slice(bytes))
     }
 
-    /// Copies from `offset` to `bytes`; `None` if the memory ends before.
+    /// Copies from `offset` to `bytes`; `None` if they do not lie inside.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Option<()> {
         self.0.range().part(offset, bytes.len()).map(|range| range.copy_to_slice(bytes))
     }
 }
 
-/// Why something about tags and registrations was refused. The caller's fault, but for the last three.
+/// Why an operation on tags or registrations was refused. The caller is at fault, except for the last three.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistrationFault {
     /// A tag that was never made, or was destroyed.
-    #[error("protection tag {0} does not exist (any more)")]
+    #[error("protection tag {0} does not exist, or was destroyed")]
     UnknownTag(u32),
-    /// A tag that a registration or a VI still has.
+    /// A tag that is still in use.
     #[error("protection tag {tag} is in use by {users} registrations and VIs: end those first")]
     TagInUse {
         /// The tag.
         tag: u32,
-        /// By how many.
+        /// Number of users.
         users: u32,
     },
     /// A registration that was never made, or has ended.
-    #[error("memory handle {:#x}:{:#x} names nothing that is registered now", .0.region, .0.generation)]
+    #[error("memory handle {:#x}:{:#x} is not registered", .0.region, .0.generation)]
     UnknownHandle(MemHandle),
     /// A range that is empty, or does not lie inside its memory.
-    #[error("{len} bytes at offset {offset} of memory of {memory_len} bytes can't be registered")]
+    #[error("{len} bytes at offset {offset} of memory of {memory_len} bytes cannot be registered")]
     Range {
-        /// Where it was to start.
+        /// The requested offset.
         offset: usize,
-        /// How long it was to be.
+        /// The requested length.
         len: usize,
-        /// How long the memory is.
+        /// The length of the memory.
         memory_len: usize,
     },
     /// All tags are in use.
     #[error("all {0} protection tags are in use: destroy one first")]
     NoTagLeft(u32),
-    /// More bytes than the NIC registers at once.
-    #[error("{len} bytes can't be registered: {registered} of {bytes_max} are, deregister some first")]
+    /// The limit of registered bytes is reached.
+    #[error(
+        "{len} bytes cannot be registered: {registered} of {bytes_max} are in use, deregister some first"
+    )]
     NoBytesLeft {
-        /// How many were to be registered.
+        /// Bytes requested.
         len: u64,
-        /// How many are.
+        /// Bytes registered.
         registered: u64,
-        /// How many may be.
+        /// Maximum.
         bytes_max: u64,
     },
-    /// The device's word.
+    /// An error of the device.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
@@ -120,7 +122,7 @@ struct Registered {
     offset: usize,
     len: usize,
     attributes: MemAttributes,
-    /// Transfers under way that use it as their local end.
+    /// Number of transfers in flight that use it as their local end.
     transfers: u32,
 }
 
@@ -128,24 +130,23 @@ struct Registered {
 #[derive(Debug)]
 pub(crate) struct Registrations {
     nic: u32,
-    /// Users of each live tag.
+    /// Number of users of each tag.
     tags: HashMap<u32, u32>,
     tags_max: u32,
     regions: HashMap<MemHandle, Registered>,
-    /// Bytes in all registrations together: what is registered twice counts twice.
+    /// Bytes of all registrations; memory registered twice counts twice.
     bytes: u64,
     bytes_max: u64,
 }
 
 impl Registrations {
-    /// No tags yet, and at most `tags_max` at once, with at most `bytes_max` registered; `nic` is a number that no other NIC of
-    /// this process has.
+    /// No tags yet. Allows `tags_max` tags and `bytes_max` registered bytes; `nic` is the NIC's number, unique in this process.
     #[must_use]
     pub(crate) fn new(nic: u32, tags_max: u32, bytes_max: u64) -> Self {
         Self { nic, tags: HashMap::new(), tags_max, regions: HashMap::new(), bytes: 0, bytes_max }
     }
 
-    /// From now on at most `bytes_max` are registered at once; what is registered stays.
+    /// Limits the registered bytes from now on; existing registrations stay.
     pub(crate) fn limit_bytes(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
     }
@@ -159,7 +160,7 @@ impl Registrations {
             return Err(RegistrationFault::NoTagLeft(self.tags_max));
         }
         let tag = loop {
-            // Relaxed: only the number has to be this tag's alone. Tag 0 is that of memory registered without one.
+            // Relaxed: the number only has to be unique. Tag 0 marks memory registered without a tag.
             let tag = TAGS_MADE.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
             if tag != 0 && !self.tags.contains_key(&tag) {
                 break tag;
@@ -172,7 +173,7 @@ impl Registrations {
     /// Ends a tag.
     ///
     /// # Errors
-    /// It does not exist, or something still has it.
+    /// It does not exist, or is still in use.
     pub(crate) fn destroy_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
         match self.tags.get(&tag.number).filter(|_| tag.nic == self.nic) {
             None => Err(RegistrationFault::UnknownTag(tag.number)),
@@ -184,7 +185,7 @@ impl Registrations {
         }
     }
 
-    /// One more registration or VI has the tag.
+    /// Adds a registration or VI as a user of the tag.
     ///
     /// # Errors
     /// It does not exist.
@@ -195,7 +196,7 @@ impl Registrations {
         Ok(())
     }
 
-    /// One user less.
+    /// Removes a user of the tag.
     pub(crate) fn leave_ptag(&mut self, tag: PTag) {
         self.leave(tag.number);
     }
@@ -243,7 +244,7 @@ impl Registrations {
         }
     }
 
-    /// Ends a registration. [`Posted::Retry`]: a transfer by it is under way; ask again.
+    /// Ends a registration. [`Posted::Retry`]: a transfer by it is in flight; try again.
     ///
     /// # Errors
     /// No such registration.
@@ -293,11 +294,10 @@ impl Registrations {
         self.regions.get(&handle).map(|found| (found.attributes, found.len))
     }
 
-    /// The bytes that a descriptor's data segment, or a peer's staged claim, names. `need` are the rights that it needs; of
-    /// the tag in it all must be right.
+    /// The bytes that a descriptor's data segment, or a peer's staged claim, names. `need` has the required tag and rights.
     ///
     /// # Errors
-    /// What is wrong with the claim.
+    /// Why the claim is refused.
     pub(crate) fn translate(
         &self,
         handle: MemHandle,
@@ -324,22 +324,22 @@ impl Registrations {
         whole.and_then(|whole| whole.part(offset, len)).ok_or(bounds)
     }
 
-    /// A transfer that uses the registration locally has begun: it can't end before the transfer has.
+    /// Notes the start of a transfer that uses the registration locally: the registration cannot end before the transfer.
     pub(crate) fn begin_transfer(&mut self, handle: MemHandle) {
         if let Some(found) = self.regions.get_mut(&handle) {
             found.transfers += 1;
         }
     }
 
-    /// It has ended.
+    /// Notes the end of such a transfer.
     pub(crate) fn end_transfer(&mut self, handle: MemHandle) {
         if let Some(found) = self.regions.get_mut(&handle) {
             found.transfers = found.transfers.saturating_sub(1);
         }
     }
 
-    /// Ends all registrations, because the NIC closes. Memory that a peer is still copying, or that a transfer may still be
-    /// put into, is leaked: nobody can say when it is free.
+    /// Ends all registrations, because the NIC closes. Memory that a peer may still be copying, or that a transfer may still write, is
+    /// leaked.
     pub(crate) fn close(&mut self, device: &mut impl Device) {
         for (handle, found) in self.regions.drain() {
             let quiet =
@@ -354,5 +354,5 @@ impl Registrations {
     }
 }
 
-/// How often a closing NIC asks whether a peer has done with a registration.
+/// Number of times that a closing NIC checks whether a peer has finished with a registration.
 const CLOSE_TRIES: u32 = 1000;

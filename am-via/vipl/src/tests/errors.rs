@@ -1,4 +1,4 @@
-//! Errors: in one descriptor, and what they do to the connection at each level.
+//! Errors of a descriptor, and their effect on the connection at each level.
 
 use super::*;
 use crate::{AddressSegment, AsyncCode, Control, Posted, VipError};

@@ -1,4 +1,4 @@
-//! A peer that posts whatever it likes: it may spoil its own connection, and nothing else.
+//! A peer that posts arbitrary entries can only damage its own connection.
 
 use super::*;
 use crate::device::{Entry, News, Payload, ViNumber};
@@ -7,10 +7,10 @@ use crate::user_agent::connection::{low_word, request};
 use crate::{AddressSegment, AsyncCode};
 use am_via_os::test_aids::Random;
 
-/// What the attacker calls its connection.
+/// The attacker's number of its connection.
 const CONNECTION: u32 = 7;
 
-/// Posts random entries, most of them nearly right.
+/// Posts random entries, most of them almost valid.
 fn attack<D: Device>(attacker: &mut D, vi: ViNumber, random: &mut Random, handle: MemHandle) {
     let operation = match random.below(8) {
         0 => low_word(random.edgy()),
@@ -27,7 +27,7 @@ fn attack<D: Device>(attacker: &mut D, vi: ViNumber, random: &mut Random, handle
     };
     let named = u64::from(handle.region) | u64::from(handle.generation) << 32;
     let words: Payload = std::array::from_fn(|_| if random.below(3) == 0 { named } else { random.edgy() });
-    // A full ring, or a connection that has ended: both are what may happen to an attacker.
+    // A full ring, or an ended connection, is a possible result of an attack.
     if random.below(2) == 0 {
         let _ = attacker.post(vi, entry, &words);
     } else {
@@ -72,7 +72,7 @@ fn survive<D: Device>(mut attacker: D, victim: &mut End<D>, honest: &mut End<D>,
             }
         }
         let own = DataSegment { handle: open.handle, offset: 0, length: 32 };
-        // A queue that is full, or a VI that is broken by now, is as good.
+        // A full queue, or a VI that is broken by now, is fine.
         let _ = victim.agent.post_recv(attacked, Descriptor::receive().with_segment(own));
         let place = AddressSegment { handle: open.handle, offset: 0 };
         let _ = match round % 3 {

@@ -25,7 +25,7 @@ use am_via_os::test_aids::guarded;
 use am_via_shm::WaitPolicy;
 use am_via_shm::regions::Ways;
 
-/// Rounds of progress after which something is taken to hang.
+/// Number of rounds of progress after which a test is considered to hang.
 const ROUNDS_MAX: u32 = 2_000_000;
 
 /// One side of a test.
@@ -74,7 +74,7 @@ impl<D: Device> End<D> {
         Region { memory, handle }
     }
 
-    /// Asks for a connection between two endpoints without discriminators, for ever.
+    /// Asks for a connection between two endpoints without discriminators, without a time limit.
     fn ask(&mut self, vi: ViHandle, to: NodeAddress) -> Result<(), VipError> {
         self.agent.connect_peer_request(vi, Discriminator::default(), to, None)
     }
@@ -151,10 +151,10 @@ fn on_shm(ways: Ways, attributes: fn(PTag) -> ViAttributes) -> (End<Shm>, End<Sh
     (End::new(shm_device(ways), attributes), End::new(shm_device(ways), attributes))
 }
 
-/// One more context of a job of one: each is opened once, so the tests of this process have 16 together.
+/// One more context of a job of one. Each is opened once, so the tests of this process have 16 in total.
 fn shm_device(ways: Ways) -> Shm {
     static CONTEXTS_USED: AtomicU32 = AtomicU32::new(0);
-    // Kept for the whole run: whoever attaches later must find the same job, in which these contexts are taken.
+    // Kept for the whole run: later attaches must find the same job, in which these contexts are used.
     static JOB: OnceLock<(Arc<Job>, Arc<OwnHeap>)> = OnceLock::new();
     let (job, heap) = JOB.get_or_init(|| {
         let job = Job::attach().unwrap();

@@ -1,9 +1,9 @@
-//! Data that move: every operation, at sizes around the limits, over every way.
+//! Data transfers: every operation, with sizes around the limits, over every way.
 
 use super::*;
 use crate::{AddressSegment, Posted, Queue};
 
-/// Every way of moving data between two connected sides.
+/// Every way to move data between two connected sides.
 fn moves_everything<D: Device>(a: &mut End<D>, b: &mut End<D>) {
     let slot = a.agent.limits().native_mtu_bytes;
     for private in [false, true] {

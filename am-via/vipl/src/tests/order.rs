@@ -1,8 +1,8 @@
-//! The order in which VIs of the same endpoints are joined, at a NIC whose channel comes up at any moment between two looks.
+//! The order in which VIs of the same endpoints are joined, at a NIC whose channel is made at any moment between two looks.
 
 use super::*;
 
-/// Both sides ask with three VIs; the channel of the side that asks, `late`, is there after `not_yet` looks.
+/// Both sides ask with three VIs. The channel of the side `late` is ready after `not_yet` looks.
 fn joined_in_order(not_yet: u32) {
     let network = WireNetwork::new(WireOptions::new(2));
     let (early, mut late) = (network.open(task(0)).unwrap(), network.open(task(1)).unwrap());
@@ -12,7 +12,7 @@ fn joined_in_order(not_yet: u32) {
         |end: &mut End<Wire>| [(); 2].map(|()| end.agent.create_vi(delivery(end.tag), None, None).unwrap());
     let [a_vis, b_vis] = [&mut a, &mut b].map(|end| {
         let [second, third] = more(end);
-        // Not the order in which they were made.
+        // Not in the order in which they were made.
         [third, end.vi, second]
     });
     let (to_a, to_b) = (a.agent.address(), b.agent.address());

@@ -12,14 +12,14 @@ use crate::user_agent::channel::{Kind, TO_NIC};
 use crate::user_agent::connection::{PEER_TO_PEER, introduce, put_discriminators};
 use crate::vi::ViState;
 
-/// Whether a server or a peer was asked.
+/// Whether the connection is to a server or to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way {
     Client,
     Peer,
 }
 
-/// A connection that a VI has asked for.
+/// A connection that a VI is asking for.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) way: Way,
@@ -28,18 +28,18 @@ pub(crate) struct Attempt {
     /// When the attempt began, and its time limit; `None`: no limit.
     asked: Instant,
     timeout: Option<Duration>,
-    /// The request has been sent.
+    /// The request was sent.
     sent: bool,
     /// Why it failed.
     failed: Option<VipError>,
 }
 
-/// Longest sleep of a program that waits for a connection: the time limit of its request is looked at after each.
+/// Longest sleep of a program that waits for a connection: the time limit of its request is checked after each.
 pub(crate) const CONNECT_STEP: Duration = Duration::from_millis(5);
 
 /// State of an attempt after a step.
 enum Stand {
-    /// It cannot go on now. Later attempts at the same endpoints wait behind it.
+    /// It cannot proceed now. Later attempts at the same endpoints wait behind it.
     Blocked,
     /// It is connected, or has failed.
     Through,
@@ -102,12 +102,12 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Whether the connection is there.
+    /// Whether the connection is made.
     pub(crate) fn connect_outcome(&mut self, vi: ViHandle) -> Result<bool, VipError> {
         let found = self.vi(vi)?;
         let outcome = match found.state() {
             ViState::Connected => return Ok(true),
-            // The VI was connected, and the connection has been lost since.
+            // The VI was connected, and has lost the connection since.
             ViState::Error => Err(self.why_lost(vi)?),
             ViState::ConnectPending => {
                 self.go_on_with_attempts();
@@ -135,14 +135,14 @@ impl<D: Device> UserAgent<D> {
         })
     }
 
-    /// Ends an attempt with an error, which the program gets when it asks for the outcome.
+    /// Ends an attempt with an error, which the program gets when it asks for the result.
     pub(crate) fn fail_attempt(&mut self, vi: ViHandle, why: VipError) {
         if let Some(attempt) = self.nic.vis.get_mut(vi.0).and_then(|found| found.work.attempt.as_mut()) {
             attempt.failed.get_or_insert(why);
         }
     }
 
-    /// Ends an attempt whose time limit is over, or whose peer is gone.
+    /// Checks that the time limit of an attempt has not passed, and that its peer is not gone.
     fn still_holds(&self, attempt: &Attempt) -> Result<(), VipError> {
         if let Some(timeout) = attempt.timeout.filter(|&timeout| attempt.asked.elapsed() > timeout) {
             return Err(VipError::Timeout(timeout));
@@ -162,7 +162,7 @@ impl<D: Device> UserAgent<D> {
         if answers && self.answer_waiting_caller(vi, local, to) {
             return Ok(Stand::Through);
         }
-        // Of two peers at one NIC, the first request that arrives is answered.
+        // Of two peers, the NIC with the lower address answers the first request that arrives.
         let asks = way == Way::Client || own >= to.host;
         if !asks {
             return Ok(Stand::Blocked);

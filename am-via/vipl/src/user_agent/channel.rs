@@ -1,11 +1,11 @@
-//! The device joins two NICs once; all VIs between the two share that connection, which we call their channel.
+//! The device connects two NICs once; all VIs between the two share that connection, their *channel*.
 //!
 //! All entries are the device's two kinds, inline and area. The upper bits of an entry's operation word name the connection at its
-//! receiver: 0 is the VI with standing receives, as the fabric's have it, and [`TO_NIC`] the NIC itself, of which a connection is
-//! asked. The extra word says what a VI of a program means by it:
+//! receiver: 0 is the VI with standing receives, as the fabric's have it, and [`TO_NIC`] the NIC itself, for connection requests. The extra
+//! word describes an entry of a program's VI:
 //!
 //! ```text
-//! bits 0..4    of a message: its last piece, has immediate data, wants an acknowledgement, tells of an RDMA write
+//! bits 0..4    of a message: its last piece, has immediate data, wants an acknowledgement, announces an RDMA write
 //! bits 8..40   of a message: number of the piece
 //! bits 0..56   of a request, an acceptance or a rejection: attributes of the VI, and the sender's connection
 //! bits 56..64  the kind: 0 is a message
@@ -26,7 +26,7 @@ pub(crate) const TO_NIC: u32 = u32::MAX >> CONNECTION_SHIFT;
 /// Where the kind begins in an extra word.
 const KIND_SHIFT: u32 = 56;
 
-/// What an entry between VIs of programs is.
+/// The kind of an entry between VIs of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -40,19 +40,19 @@ pub(crate) enum Kind {
     Reject,
     /// The VI withdraws its request.
     Withdraw,
-    /// The VI at the other end has ended the connection.
+    /// The VI at the other end disconnected.
     Disconnect,
     /// Status of an operation that the peer waits for.
     Acknowledge,
     /// The VI at the other end is in error.
     Broken,
-    /// An access to the peer's memory was refused there, and the connection stays.
+    /// An access to the peer's memory was refused there; the connection stays.
     Refused,
-    /// A piece of an RDMA write, in the receive area, where there is no way into the memory itself.
+    /// A piece of an RDMA write in the receive area, if the device cannot access the memory.
     StagedWrite,
-    /// An RDMA read that the other end has to serve, where there is no way into the memory itself.
+    /// An RDMA read that the other end has to serve, if the device cannot access the memory.
     ReadRequest,
-    /// A piece of its answer, in the receive area.
+    /// A piece of the data that it reads, in the receive area.
     ReadPiece,
 }
 
@@ -72,7 +72,7 @@ impl Kind {
         Self::ReadPiece,
     ];
 
-    /// The kind of an entry, as its sender claims it.
+    /// The kind that an entry claims.
     pub(crate) fn of(entry: &Entry) -> Option<Self> {
         Self::ALL.get((entry.extra >> KIND_SHIFT) as usize).copied()
     }
@@ -109,7 +109,7 @@ pub(crate) struct Channel {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// The channel to a NIC, which is made if there is none; `None`: not connected yet.
+    /// The channel to a NIC, which is made if necessary; `None`: not connected yet.
     pub(crate) fn channel_to(&mut self, peer: NodeAddress) -> Result<Option<ViNumber>, VipError> {
         let known = self.channels.iter().find(|(_, channel)| channel.peer == peer);
         if let Some((&number, _)) = known {
@@ -154,8 +154,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Queues an answer to the NIC at the other end, and posts it if the ring has a free line. Drops it if the queue is longer than a
-    /// correct peer can make it.
+    /// Queues an answer to the NIC at the other end, and posts it if the ring has a free line. Drops it if the queue is already at the
+    /// length that correct peers can cause.
     pub(crate) fn owe(&mut self, number: ViNumber, entry: Entry, payload: Payload) {
         let Some(channel) = self.channels.get_mut(&number) else { return };
         if channel.owed.len() < OWED_MAX {
@@ -164,7 +164,7 @@ impl<D: Device> UserAgent<D> {
         self.pay(number);
     }
 
-    /// Whether the queue of answers can take a request for a connection and its withdrawal.
+    /// Whether the queue of answers has capacity for a connection request and its withdrawal.
     pub(crate) fn takes_request(&self, number: ViNumber) -> bool {
         self.channels.get(&number).is_some_and(|channel| channel.owed.len() < OWED_MAX / 2)
     }
@@ -177,7 +177,7 @@ impl<D: Device> UserAgent<D> {
         self.owe(number, entry, Payload::default());
     }
 
-    /// Posts queued answers until the ring is full; whether the queue is empty.
+    /// Posts queued answers until the ring is full; returns whether the queue is empty.
     pub(crate) fn pay(&mut self, number: ViNumber) -> bool {
         let Some(channel) = self.channels.get_mut(&number) else { return true };
         while let Some((entry, payload)) = channel.owed.front() {
@@ -203,7 +203,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Ends all connections of a channel whose connection in the device has ended.
+    /// Ends all connections of a channel that has ended in the device.
     pub(crate) fn lose_channel(&mut self, number: ViNumber) {
         if self.channels.remove(&number).is_none() {
             return;
@@ -229,7 +229,7 @@ impl<D: Device> UserAgent<D> {
 mod tests {
     use super::*;
 
-    /// The NIC may be a context's: what a program sends must not look like a packet of the fabric.
+    /// The NIC may belong to a context: messages of programs must not look like packets of the fabric.
     #[test]
     fn what_goes_to_a_nic_or_a_connection_is_no_packet_of_a_standing_receive() {
         for kind in Kind::ALL {

@@ -22,7 +22,7 @@ pub struct ConnectionRequest {
     pub attributes: PeerAttributes,
 }
 
-/// Endpoint at which a server waits.
+/// An endpoint at which a server waits.
 #[derive(Debug)]
 pub(crate) struct Listener {
     local: Discriminator,
@@ -37,8 +37,8 @@ impl Listener {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// Asks for a connection to an endpoint at which a server waits, and waits for its answer; for ever if `timeout` is `None`.
-    /// Tells the attributes of the server's VI.
+    /// Asks for a connection to an endpoint at which a server waits, and waits for its answer, without a limit if `timeout` is `None`.
+    /// Returns the attributes of the server's VI.
     ///
     /// # Errors
     /// The VI is not idle, or the server does not exist, does not wait there, rejects, is dead, or does not answer in time. The
@@ -64,11 +64,11 @@ impl<D: Device> UserAgent<D> {
         self.begin_attempt(vi, ("connect_request", Way::Client), local, to, timeout)
     }
 
-    /// Waits at endpoint `local` for a client; for ever if `timeout` is `None`. A client that asks while no program waits is told
-    /// so.
+    /// Waits at endpoint `local` for a client, without a limit if `timeout` is `None`. A client that asks while no program waits gets an
+    /// error.
     ///
     /// # Errors
-    /// The time is over; or it is called in a handler that runs inside another such wait.
+    /// The time limit has passed; a call in a handler that runs inside another such wait.
     pub fn connect_wait(
         &mut self,
         local: Discriminator,
@@ -95,8 +95,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Accepts a client with a VI of the same level, transfer size and quality of service (`VipConnectAccept`). If they differ,
-    /// the request stays, for another VI.
+    /// Accepts a client with a VI of the same level, transfer size and quality of service (`VipConnectAccept`). If they differ, the request
+    /// can be accepted with another VI.
     ///
     /// # Errors
     /// The request was answered or withdrawn, the VI is not idle, or its attributes do not match.
@@ -125,7 +125,7 @@ impl<D: Device> UserAgent<D> {
     }
 
     fn request(&mut self, request: &ConnectionRequest) -> Result<&Caller, VipError> {
-        // A withdrawal may have arrived: look for it first.
+        // A withdrawal may have arrived: make progress first.
         self.progress();
         self.requests.get(request.slot).ok_or(VipError::UnknownHandle { what: "connection request" })
     }

@@ -1,5 +1,5 @@
-//! Completion queues: one place to look for the completions of many work queues. An entry names VI and queue only; the
-//! descriptor is then dequeued from there (`VipCQDone`).
+//! Completion queues: the completions of several work queues in one queue. An entry only names a VI and a queue, from which the descriptor
+//! is then dequeued (`VipCQDone`).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,12 +24,12 @@ pub struct CqEntry {
 pub(crate) struct CompletionQueue {
     entries: VecDeque<CqEntry>,
     entries_max: usize,
-    /// Work queues that complete here.
+    /// Number of work queues that complete here.
     pub(crate) work_queues: u32,
 }
 
 impl CompletionQueue {
-    /// Notes a completion; `false`: the queue is full, and the entry is lost (not the descriptor).
+    /// Adds an entry; `false`: the queue is full, and the entry is lost (the descriptor is not).
     pub(crate) fn push(&mut self, entry: CqEntry) -> bool {
         let has_room = self.entries.len() < self.entries_max;
         if has_room {
@@ -69,10 +69,10 @@ impl<D: Device> UserAgent<D> {
         Ok(CqHandle(self.cqs.insert(queue)))
     }
 
-    /// Changes how many entries a completion queue has (`VipResizeCQ`). Those that wait in it stay.
+    /// Changes the capacity of a completion queue (`VipResizeCQ`). Its entries stay.
     ///
     /// # Errors
-    /// No such queue, no entries, more than the NIC allows, or fewer than wait in it; it stays as it was.
+    /// No such queue, a capacity of 0, more than the NIC allows, or fewer than its entries; it is then unchanged.
     pub fn resize_cq(&mut self, cq: CqHandle, entries_max: u32) -> Result<(), VipError> {
         let limit = self.limits().cq_entries_max;
         let found = self.cq(cq)?;
@@ -81,7 +81,7 @@ impl<D: Device> UserAgent<D> {
             return Err(VipError::ErrorResource {
                 resource: "entries of the resized completion queue",
                 available: u64::from(entries_max),
-                remedy: "take those that wait first",
+                remedy: "take its entries first",
             });
         }
         found.entries_max = entries_max as usize;
@@ -114,10 +114,10 @@ impl<D: Device> UserAgent<D> {
         Ok(self.cq(cq)?.pop())
     }
 
-    /// Waits for the next completion (`VipCQWait`), for ever if `timeout` is `None`.
+    /// Waits for the next completion (`VipCQWait`), without a limit if `timeout` is `None`.
     ///
     /// # Errors
-    /// No such queue, or the time is over.
+    /// No such queue, or the time limit has passed.
     pub fn cq_wait(&mut self, cq: CqHandle, timeout: Option<Duration>) -> Result<CqEntry, VipError> {
         self.wait_for(timeout, |agent| Ok(agent.cq(cq)?.pop()))
     }

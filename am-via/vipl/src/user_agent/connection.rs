@@ -1,9 +1,8 @@
-//! Connections: what the two ways of making one have in common, and their end (`VipDisconnect`).
+//! Connections: the common part of both ways to make one, and their end (`VipDisconnect`).
 //!
-//! One side's VI sends a *request*: its address, the endpoint that it asks for, and its attributes. The other side *accepts* it with a VI
-//! of its own, whose attributes match, or *rejects* it. Client and server ask and answer as their programs say
-//! (`client_server`). Of two peers, both of which ask, the one with the lower address answers (`peer_to_peer`): if both
-//! answered, two pairs of VIs could be joined crosswise.
+//! A VI sends a *request* with its address, the requested endpoint, and its attributes. The other side *accepts* it with a VI of matching
+//! attributes, or *rejects* it. Client and server ask and answer as their programs call (`client_server`). Of two peers that both ask, the
+//! one with the lower address answers (`peer_to_peer`): if both answered, two pairs of VIs could be joined crosswise.
 
 use crate::address::{DISCRIMINATOR_BYTES_MAX, Discriminator, NetAddress};
 use crate::device::{Device, Entry, Payload, ViNumber};
@@ -13,7 +12,7 @@ use crate::user_agent::UserAgent;
 use crate::user_agent::channel::{Kind, TO_NIC};
 use crate::vi::{NO_LINK, Reliability, ViAttributes, ViState};
 
-/// Attributes of the VI at the other end, as it claims them.
+/// Attributes that the VI at the other end claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAttributes {
     /// Its reliability level; `None`: it claims a level that does not exist.
@@ -22,7 +21,7 @@ pub struct PeerAttributes {
     pub transfer_bytes_max: u32,
     /// Its quality of service.
     pub qos: u16,
-    /// The tag that a registration must have to be reached through it.
+    /// The tag of registrations that are accessible through it.
     pub(crate) ptag: u32,
     /// Whether memory may be written through it.
     pub rdma_write: bool,
@@ -86,7 +85,7 @@ pub(crate) fn introduce(entry: Entry, ours: &ViAttributes, sender: u32) -> Entry
     Entry { immediate: ours.transfer_bytes_max, length: ours.ptag.number(), extra, ..entry }
 }
 
-/// The connection at its sender that an entry names.
+/// The connection number at the sender, from an entry.
 fn sender(entry: &Entry) -> u32 {
     (entry.extra >> SENDER_SHIFT & 0xff_ffff) as u32
 }
@@ -132,12 +131,12 @@ fn get_discriminators(payload: &Payload) -> Option<[Discriminator; 2]> {
     Some([get(0)?, get(1)?])
 }
 
-/// A request of a VI elsewhere.
+/// A request of a VI at another NIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) number: ViNumber,
     pub(crate) from: NetAddress,
-    /// The endpoint of this NIC that it asks for.
+    /// The requested endpoint of this NIC.
     pub(crate) to: Discriminator,
     pub(crate) connection: u32,
     pub(crate) attributes: PeerAttributes,
@@ -159,7 +158,7 @@ pub(crate) enum Rejection {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// Connects the VI to a peer that has asked for it already; whether there was one.
+    /// Connects the VI to a peer that has already asked; returns whether there was one.
     pub(crate) fn answer_waiting_caller(
         &mut self,
         vi: ViHandle,
@@ -212,7 +211,7 @@ impl<D: Device> UserAgent<D> {
         let attributes = with.and_then(|vi| self.nic.vis.get(vi.0)).map(|found| found.attributes);
         let entry = Kind::Reject.entry(caller.connection);
         let mut entry = attributes.map_or(entry, |attributes| introduce(entry, &attributes, 0));
-        // A rejection has no connection of its sender: those bits are free.
+        // A rejection has no connection number of its sender, so those bits are free.
         entry.extra |= u64::from(why as u32) << SENDER_SHIFT;
         self.owe(caller.number, entry, Payload::default());
     }
@@ -247,7 +246,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Whether a request comes from a VI of this NIC that may be joined with `vi`; those of other NICs may.
+    /// Whether a request comes from a different VI than `vi`, so that the two may be joined; always so if it comes from another NIC.
     fn is_another(&self, vi: ViHandle, caller: &Caller) -> bool {
         caller.from.host != self.nic.device.address()
             || self.by_connection.get(&caller.connection).is_some_and(|&own| own != vi && self.is_asking(own))
@@ -275,7 +274,7 @@ impl<D: Device> UserAgent<D> {
                 found.set_state(ViState::Connected);
                 found.work.attempt = None;
             }
-            // A correct peer accepts matching attributes only.
+            // A correct peer accepts only matching attributes.
             Err(error) => self.fail_attempt(vi, error),
         }
     }
@@ -308,7 +307,7 @@ impl<D: Device> UserAgent<D> {
                 self.requests.remove(slot);
             }
         }
-        // This side may have accepted it just now.
+        // This side may have just accepted it.
         for slot in self.nic.vis.all() {
             let found = self.nic.vis.get(slot).filter(|found| found.linked() == Some(number));
             if found.is_some_and(|found| found.work.their_connection == connection) {
@@ -317,10 +316,10 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Ends the connection (`VipDisconnect`): what is queued is flushed in order, and the VI is idle again.
+    /// Ends the connection (`VipDisconnect`): queued descriptors are flushed in order, and the VI is idle.
     ///
     /// # Errors
-    /// No such VI, or it is idle already.
+    /// No such VI, or it is already idle.
     pub fn disconnect(&mut self, vi: ViHandle) -> Result<(), VipError> {
         let found = self.vi(vi)?;
         if found.state() == ViState::Idle {
@@ -355,7 +354,7 @@ impl<D: Device> UserAgent<D> {
     }
 }
 
-/// A request as its sender would post it, for tests of what a peer may send.
+/// A request as its sender would post it, for tests of hostile peers.
 #[cfg(test)]
 pub(crate) fn request(attributes: &ViAttributes, connection: u32) -> (Entry, Payload) {
     let mut entry = introduce(Kind::Request.entry(TO_NIC), attributes, connection);

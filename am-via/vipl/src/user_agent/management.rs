@@ -6,7 +6,7 @@ use crate::provider::{NameService, NicLimits};
 use crate::user_agent::UserAgent;
 use crate::vi::Reliability;
 
-/// What a NIC is and can do (`VIP_NIC_ATTRIBUTES`). Does not change while it is open.
+/// Properties of a NIC (`VIP_NIC_ATTRIBUTES`), fixed while it is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NicAttributes {
     /// The name of its host in the name service.
@@ -15,20 +15,20 @@ pub struct NicAttributes {
     pub hardware_version: u32,
     /// The version of this provider, which is that of the crate.
     pub provider_version: &'static str,
-    /// Its own address; all addresses are of this type, so their length (VIA's NicAddressLen) is no number of its own.
+    /// Its address. All addresses have this type, so there is no separate length (VIA's NicAddressLen).
     pub address: NodeAddress,
-    /// Whether several threads may use it at once. Never: the borrow checker says so.
+    /// Whether several threads may use it at a time. Never: the borrow checker prevents it.
     pub thread_safe: bool,
     /// Its limits.
     pub limits: NicLimits,
-    /// The reliability levels that its VIs may have.
+    /// The reliability levels of its VIs.
     pub reliability_levels: &'static [Reliability],
-    /// Those at which RDMA reads work.
+    /// The levels that support RDMA reads.
     pub rdma_read_levels: &'static [Reliability],
 }
 
 impl<D: Device> UserAgent<D> {
-    /// What this NIC is and can do (`VipQueryNic`).
+    /// Properties of this NIC (`VipQueryNic`).
     #[must_use]
     pub fn query_nic(&self) -> NicAttributes {
         let address = self.address();
@@ -52,7 +52,7 @@ impl<D: Device> UserAgent<D> {
     /// Starts the name service for this NIC (`VipNSInit`).
     ///
     /// # Errors
-    /// It is started already.
+    /// It is already started.
     pub fn ns_init(&mut self) -> Result<(), VipError> {
         if self.names.is_some() {
             return Err(VipError::NameServiceState { is_started: true });
@@ -69,8 +69,8 @@ impl<D: Device> UserAgent<D> {
         self.names.take().map(drop).ok_or(VipError::NameServiceState { is_started: false })
     }
 
-    /// The address of NIC `index` of the host of this name (`VipNSGetHostByName`): the name of a task and the number of a
-    /// context, or the name of a context and 0.
+    /// The address of NIC `index` of the host of this name (`VipNSGetHostByName`): either the name of a task with the number of a context,
+    /// or the name of a context with 0.
     ///
     /// # Errors
     /// The service is not started, or no NIC of the job has that name.
@@ -93,8 +93,8 @@ impl<D: Device> UserAgent<D> {
         })
     }
 
-    /// The NICs that can be reached in at most `hops` hops (`VipQuerySystemManagementInfo` with `VIP_SMI_AUTODISCOVERY`): in 0
-    /// hops this one, in one all first contexts of the job.
+    /// The NICs that can be reached in at most `hops` hops (`VipQuerySystemManagementInfo` with `VIP_SMI_AUTODISCOVERY`): with 0 hops this
+    /// one, with more all first contexts of the job.
     #[must_use]
     pub fn autodiscover(&self, hops: u32) -> Vec<NodeAddress> {
         let own = self.address();

@@ -25,12 +25,12 @@ impl<D: Device> UserAgent<D> {
     /// Ends a protection tag (`VipDestroyPtag`).
     ///
     /// # Errors
-    /// No such tag, or a VI or a registration still has it.
+    /// No such tag, or a VI or a registration still uses it.
     pub fn destroy_ptag(&mut self, tag: PTag) -> Result<(), VipError> {
         Ok(self.kernel.registrations.destroy_ptag(tag)?)
     }
 
-    /// Allocates `len` zeroed bytes where peers reach them the fastest way, once they are registered.
+    /// Allocates `len` zeroed bytes of the kind that peers access fastest when registered.
     ///
     /// # Errors
     /// No memory left.
@@ -38,7 +38,7 @@ impl<D: Device> UserAgent<D> {
         Ok(Memory::new(self.nic.device.alloc(len)?))
     }
 
-    /// Allocates `len` zeroed bytes of this process's own memory, as a program's other buffers are.
+    /// Allocates `len` zeroed bytes of this process's private memory, like other buffers of a program.
     ///
     /// # Errors
     /// No memory left.
@@ -50,8 +50,8 @@ impl<D: Device> UserAgent<D> {
         })
     }
 
-    /// Registers `offset..offset + len` of `memory` (`VipRegisterMem`). The memory lives on until it is deregistered.
-    /// `rights.ptag` is not looked at: `tag` counts.
+    /// Registers `offset..offset + len` of `memory` (`VipRegisterMem`). The memory stays allocated until it is deregistered. `rights.ptag`
+    /// is ignored: `tag` is used.
     ///
     /// # Errors
     /// An empty range or one outside the memory, an unknown tag, or no registration or no bytes left.
@@ -66,7 +66,7 @@ impl<D: Device> UserAgent<D> {
         Ok(kernel.registrations.register(device, memory, offset, len, (tag, rights))?)
     }
 
-    /// Ends a registration (`VipDeregisterMem`); [`Posted::Retry`] while a transfer by it is under way.
+    /// Ends a registration (`VipDeregisterMem`); [`Posted::Retry`] while a transfer by it is in flight.
     ///
     /// # Errors
     /// No such registration.
@@ -75,7 +75,7 @@ impl<D: Device> UserAgent<D> {
         Ok(kernel.registrations.deregister(device, handle)?)
     }
 
-    /// What a registration allows, and its length (`VipQueryMem`).
+    /// Tag, rights and length of a registration (`VipQueryMem`).
     ///
     /// # Errors
     /// No such registration.
@@ -84,7 +84,7 @@ impl<D: Device> UserAgent<D> {
         found.ok_or(VipError::Registration(RegistrationFault::UnknownHandle(handle)))
     }
 
-    /// Changes what a registration allows (`VipSetMemAttributes`).
+    /// Changes tag and rights of a registration (`VipSetMemAttributes`).
     ///
     /// # Errors
     /// No such registration or tag.
@@ -99,12 +99,12 @@ impl<D: Device> UserAgent<D> {
     }
 }
 
-/// Length of one transfer, which VIA counts in 32 bits.
+/// Length of a transfer in VIA's 32 bits.
 pub(crate) fn bytes_count(len: usize) -> u32 {
     u32::try_from(len).expect("the segments of a descriptor add up to its 32-bit length")
 }
 
-/// The ranges of a descriptor's data segments, one after the other.
+/// The ranges of a descriptor's data segments, in order.
 #[derive(Debug)]
 pub(crate) struct Segments<'a>(SmallVec<[CheckedRange<'a>; 4]>);
 
@@ -112,7 +112,7 @@ impl<'a> Segments<'a> {
     /// Translates each segment.
     ///
     /// # Errors
-    /// What is wrong with the first bad one.
+    /// Why the first invalid one is refused.
     pub(crate) fn translate(
         registrations: &'a Registrations,
         segments: &[DataSegment],
@@ -125,7 +125,7 @@ impl<'a> Segments<'a> {
         ranges.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The longest contiguous range that starts at byte `from` of all, and the number of its segment; `None` at the end.
+    /// The longest contiguous range from byte `from` of all on, and the number of its segment; `None` at the end.
     pub(crate) fn run(&self, from: u32) -> Option<(usize, CheckedRange<'a>)> {
         let mut skip = from as usize;
         for (number, range) in self.0.iter().enumerate() {
@@ -137,21 +137,21 @@ impl<'a> Segments<'a> {
         None
     }
 
-    /// Copies bytes from byte `from` on to `room`, until one of the two ends; returns how many.
+    /// Copies bytes from byte `from` on to `room`, up to the end of either; returns their number.
     pub(crate) fn gather(&self, from: u32, room: CheckedRange<'_>) -> usize {
         self.each_run(from, room.len(), |at, run| {
             room.part(at, run.len()).is_some_and(|to| to.copy_from(run))
         })
     }
 
-    /// Copies `bytes` into the ranges from byte `from` on; returns how many fitted.
+    /// Copies `bytes` into the ranges from byte `from` on; returns the number that fit.
     pub(crate) fn scatter(&self, from: u32, bytes: CheckedRange<'_>) -> usize {
         self.each_run(from, bytes.len(), |at, run| {
             bytes.part(at, run.len()).is_some_and(|part| run.copy_from(part))
         })
     }
 
-    /// Copies the first bytes to `bytes`, until one of the two ends; returns how many.
+    /// Copies the first bytes to `bytes`, up to the end of either; returns their number.
     pub(crate) fn gather_slice(&self, bytes: &mut [u8]) -> usize {
         self.each_run(0, bytes.len(), |at, run| {
             run.copy_to_slice(&mut bytes[at..at + run.len()]);
@@ -159,7 +159,7 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// Copies `bytes` into the ranges from byte `from` on; returns how many fitted.
+    /// Copies `bytes` into the ranges from byte `from` on; returns the number that fit.
     pub(crate) fn scatter_slice(&self, from: u32, bytes: &[u8]) -> usize {
         self.each_run(from, bytes.len(), |at, run| {
             run.copy_from_slice(&bytes[at..at + run.len()]);

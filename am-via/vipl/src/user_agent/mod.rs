@@ -1,8 +1,8 @@
-//! A NIC as a program written to VIA sees it: the user agent. VIs with explicit descriptors, completion queues, protection
+//! The user agent: a NIC as a program written to VIA uses it. VIs with explicit descriptors, completion queues, protection
 //! tags and registered memory.
 //!
 //! One thread at a time. The emulated NIC's engine runs in its caller: a call first looks for a descriptor that is done, then handles the
-//! device's news, works on the send queues, and looks again.
+//! device's events, works on the send queues, and looks again.
 
 mod attempt;
 pub(crate) mod channel;
@@ -48,13 +48,13 @@ pub use management::NicAttributes;
 pub use notify::{CqHandler, DescriptorHandler, ErrorHandler};
 pub use work_queue::Queue;
 
-/// Maximum number of news that one round of progress takes.
+/// Maximum number of events that one round of progress takes.
 const NEWS_PER_ROUND: u32 = 64;
 /// Maximum number of asynchronous errors kept for the program; the oldest are dropped.
 const ERRORS_KEPT: usize = 64;
 /// Longest sleep of a sender that finds no free line. The receiver does not ring when it frees lines, so the sender has to look again.
 const HELD_UP_SLEEP_MAX: Duration = Duration::from_micros(20);
-/// The longest sleep between two looks.
+/// Longest sleep between two looks.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// An open NIC.
@@ -67,24 +67,24 @@ pub struct UserAgent<D: Device> {
     pub(super) channels: HashMap<ViNumber, Channel>,
     /// Number of the next channel.
     next_channel: ViNumber,
-    /// Channels that are closed and stay so.
+    /// Closed channels, which are never reopened.
     pub(super) spent: HashSet<ViNumber>,
     /// The VI of each connection, by its number here.
     pub(super) by_connection: HashMap<u32, ViHandle>,
     pub(super) last_connection: u32,
     /// VIs with a connection attempt, in the order in which they began. Finished attempts are removed at the next look.
     pub(super) attempts: Vec<ViHandle>,
-    /// Requests of peers for which no VI of this NIC has asked yet.
+    /// Requests of peers that no VI of this NIC has matched yet.
     pub(super) callers: Vec<Caller>,
-    /// Requests of clients that the program has been given and has not answered.
+    /// Requests of clients that the program has received and not answered.
     pub(super) requests: Table<Caller>,
-    /// Where the program waits for clients.
+    /// The endpoint at which the program waits for clients.
     pub(super) listener: Option<Listener>,
     pub(super) names: Option<NameService>,
     pub(super) notices: Notices<D>,
     /// A post of the last round of progress found no free line.
     pub(super) held_up: bool,
-    /// Transfers in flight: their VIs, and the local memory that they use.
+    /// Transfers in flight, with their VIs and their local memory.
     pub(super) transfers: HashMap<u64, (ViHandle, MemHandle)>,
     pub(super) next_transfer: u64,
     errors: VecDeque<AsyncError>,
@@ -118,7 +118,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Limits the bytes that are registered at once. Without it, only the system limits them.
+    /// Limits the bytes that are registered at a time. By default only the system limits them.
     #[must_use]
     pub fn with_registered_bytes_max(mut self, bytes: u64) -> Self {
         self.kernel.limit_registered_bytes(bytes);
@@ -137,11 +137,10 @@ impl<D: Device> UserAgent<D> {
         self.nic.device.address()
     }
 
-    /// Closes the NIC (`VipCloseNic`), as dropping it does: connections and registrations end, and handles are invalid.
+    /// Closes the NIC (`VipCloseNic`), like dropping it: connections and registrations end, and handles become invalid.
     pub fn close(self) {}
 
-    /// The oldest asynchronous error, unless a handler gets them
-    /// ([`error_callback`](Self::error_callback)).
+    /// The oldest asynchronous error, if no handler is set ([`error_callback`](Self::error_callback)).
     pub fn next_error(&mut self) -> Option<AsyncError> {
         self.errors.pop_front()
     }
@@ -152,8 +151,8 @@ impl<D: Device> UserAgent<D> {
         self.nic.device.waker()
     }
 
-    /// One round of progress: handles the device's news and works on all queues; whether there was news. Never blocks. Every call that asks
-    /// for a completion does this, too.
+    /// One round of progress: handles the device's events and works on all queues; returns whether there were events. Never blocks. Every
+    /// call that asks for a completion does this.
     pub fn progress(&mut self) -> bool {
         let mut payload = Payload::default();
         let mut came = false;
@@ -186,7 +185,7 @@ impl<D: Device> UserAgent<D> {
             News::Ended { id, result } => self.handle_ended(id, result),
             News::TaskFailed(task) => self.handle_failure(task),
             News::Rung => {}
-            // Its user agent has said goodbye on each VI.
+            // Its user agent has already ended each VI.
             News::PeerClosed(_) => {}
         }
     }
@@ -205,7 +204,7 @@ impl<D: Device> UserAgent<D> {
             Some(Kind::Withdraw) => return self.handle_withdraw(number, &entry),
             _ => {}
         }
-        // A sender may name connections of its own channel only.
+        // A sender can name only connections of its own channel.
         let (operation, connection) = channel::split(entry.operation);
         let vi = self
             .by_connection
@@ -232,7 +231,7 @@ impl<D: Device> UserAgent<D> {
             (Some(Kind::ReadPiece), _) => self.handle_read_piece(vi, number, slot, &entry),
             (Some(Kind::Disconnect), _) => self.lose(vi),
             (Some(Kind::Reject), _) => self.handle_reject(vi, &entry),
-            // No user agent sends this: the peer is damaged, or is something else.
+            // No correct user agent sends this.
             _ => self.break_connection(vi, Status::TRANSPORT_ERROR),
         }
     }
@@ -250,7 +249,7 @@ impl<D: Device> UserAgent<D> {
         for number in of_task.map(|(&number, _)| number).collect::<Vec<_>>() {
             self.lose_channel(number);
         }
-        // A VI with a connection attempt may have no channel yet.
+        // A VI with a connection attempt may not have a channel yet.
         for slot in self.nic.vis.all() {
             let of_task = |vi: &Vi| vi.peer.task == task;
             if self.nic.vis.get(slot).is_some_and(of_task) {
@@ -279,7 +278,7 @@ impl<D: Device> UserAgent<D> {
         self.lose(vi);
     }
 
-    /// Flushes all descriptors that wait, in order.
+    /// Flushes all pending descriptors, in order.
     pub(super) fn flush(&mut self, vi: ViHandle) {
         self.flush_queue(vi, Queue::Send);
         self.flush_queue(vi, Queue::Receive);
@@ -327,7 +326,7 @@ impl<D: Device> UserAgent<D> {
         self.errors.push_back(error);
     }
 
-    /// Makes progress until `look` finds something, for ever if `timeout` is `None`.
+    /// Makes progress until `look` returns a value, without a limit if `timeout` is `None`.
     pub(super) fn wait_for<T>(
         &mut self,
         timeout: Option<Duration>,
@@ -336,7 +335,7 @@ impl<D: Device> UserAgent<D> {
         self.wait_in_steps(timeout, SLEEP_MAX, look)
     }
 
-    /// The same, with no sleep longer than `step`.
+    /// Like [`wait_for`](Self::wait_for), with no sleep longer than `step`.
     pub(super) fn wait_in_steps<T>(
         &mut self,
         timeout: Option<Duration>,

@@ -1,5 +1,5 @@
 //! Handlers for completions (`VipSendNotify`, `VipRecvNotify`, `VipCQNotify`) and for asynchronous errors
-//! (`VipErrorCallback`). The handlers run inside the program's own calls, the ones that make progress; no thread is started.
+//! (`VipErrorCallback`). Handlers run inside the program's calls that make progress; no thread is started.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -45,18 +45,18 @@ impl<D: Device> fmt::Debug for Notices<D> {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// Has `handler` called once, with the next send of this VI that is done (`VipSendNotify`).
+    /// Calls `handler` once, with the next send of this VI that is done (`VipSendNotify`).
     ///
     /// # Errors
-    /// No such VI, or a handler waits already.
+    /// No such VI, or a handler is already set.
     pub fn send_notify(&mut self, vi: ViHandle, handler: DescriptorHandler<D>) -> Result<(), VipError> {
         self.notify(vi, Queue::Send, handler)
     }
 
-    /// Has `handler` called once, with the next receive of this VI that is done (`VipRecvNotify`).
+    /// Calls `handler` once, with the next receive of this VI that is done (`VipRecvNotify`).
     ///
     /// # Errors
-    /// No such VI, or a handler waits already.
+    /// No such VI, or a handler is already set.
     pub fn recv_notify(&mut self, vi: ViHandle, handler: DescriptorHandler<D>) -> Result<(), VipError> {
         self.notify(vi, Queue::Receive, handler)
     }
@@ -74,10 +74,10 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Has `handler` called once, with the next entry of this completion queue (`VipCQNotify`).
+    /// Calls `handler` once, with the next entry of this completion queue (`VipCQNotify`).
     ///
     /// # Errors
-    /// No such queue, or a handler waits already.
+    /// No such queue, or a handler is already set.
     pub fn cq_notify(&mut self, cq: CqHandle, handler: CqHandler<D>) -> Result<(), VipError> {
         self.cq(cq)?;
         match self.notices.cqs.entry(cq) {
@@ -91,8 +91,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Has `handler` called for every asynchronous error from now on (`VipErrorCallback`), beginning with those that were not
-    /// taken yet; `None`: they wait for [`next_error`](Self::next_error) again.
+    /// Calls `handler` for every asynchronous error from now on (`VipErrorCallback`), including earlier ones that were not taken. `None`:
+    /// [`next_error`](Self::next_error) returns them again.
     pub fn error_callback(&mut self, handler: Option<ErrorHandler<D>>) {
         self.notices.errors = handler;
     }

@@ -12,9 +12,9 @@ use crate::user_agent::attempt::{CONNECT_STEP, Way};
 use crate::user_agent::connection::PeerAttributes;
 
 impl<D: Device> UserAgent<D> {
-    /// Asks for a connection to an endpoint of a peer, which must ask for one to endpoint `local` of this NIC. Does not block.
-    /// VIs that ask with the same two endpoints are joined in the order in which they asked. The request holds for `timeout`,
-    /// for ever if there is none.
+    /// Asks for a connection to an endpoint of a peer, which must ask for one to endpoint `local` of this NIC. Does not block. VIs that ask
+    /// with the same two endpoints are joined in the order in which they asked. The request is valid for `timeout`, without a limit if it
+    /// is `None`.
     ///
     /// # Errors
     /// The VI is not idle, or the peer does not exist.
@@ -25,22 +25,22 @@ impl<D: Device> UserAgent<D> {
         to: impl Into<NetAddress>,
         timeout: Option<Duration>,
     ) -> Result<(), VipError> {
-        // A request that waits here may be withdrawn already.
+        // A request that has arrived may already be withdrawn.
         self.progress();
         self.begin_attempt(vi, ("connect_peer_request", Way::Peer), local, to.into(), timeout)
     }
 
-    /// Whether the connection that was asked for is made. Makes progress, never blocks.
+    /// Returns the peer's attributes if the requested connection is made. Makes progress, never blocks.
     ///
     /// # Errors
-    /// None was asked for; or the time is over, the peer's VI has other attributes, the peer has gone or is dead: then the VI is
-    /// idle again.
+    /// No connection was requested. The time limit has passed, the attributes do not match, or the peer is gone or dead: the VI is then
+    /// idle.
     pub fn connect_peer_done(&mut self, vi: ViHandle) -> Result<Option<PeerAttributes>, VipError> {
         self.progress();
         self.peer_outcome(vi)
     }
 
-    /// Waits for the connection that was asked for, as long as the request holds.
+    /// Waits for the requested connection, as long as the request is valid.
     ///
     /// # Errors
     /// Those of [`connect_peer_done`](Self::connect_peer_done).

@@ -1,4 +1,4 @@
-//! What arrives on a VI with explicit descriptors: each message takes the receive descriptor whose turn it is.
+//! Arrivals on a VI with explicit descriptors: each message takes the next receive descriptor.
 
 use crate::descriptor::Status;
 use crate::device::{Device, Entry, INLINE_BYTES_MAX, Payload, ViNumber};
@@ -84,7 +84,7 @@ impl<D: Device> UserAgent<D> {
         let Work { receives, receiving, .. } = work;
         let piece = low_word(entry.extra >> PIECE_SHIFT);
         if piece == 0 && !reliable {
-            // The end of the message before was lost: its descriptor takes this message.
+            // The end of the previous message was lost: its descriptor takes this message.
             *receiving = Receiving::default();
         }
         if piece != receiving.next_piece {

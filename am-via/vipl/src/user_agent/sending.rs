@@ -1,7 +1,7 @@
-//! The engine of the send queues: carries out one descriptor after the other, each as far as the device takes it now.
+//! The engine of the send queues: carries out descriptors in order, each as far as the device accepts it now.
 //!
-//! The queue is carried out strictly in order, an RDMA read is done before the next descriptor is begun, and at the level of
-//! reliable reception so is everything: a queue fence has nothing left to do.
+//! An RDMA read is done before the next descriptor starts, and at the level of reliable reception so is every descriptor. So a queue fence
+//! has no effect.
 
 use crate::credits::Class;
 use crate::descriptor::{AddressSegment, Control, Descriptor, Status};
@@ -30,21 +30,21 @@ pub(crate) struct Sending {
     pub(crate) phase: Phase,
 }
 
-/// What the head waits for, or does next.
+/// The next action of the head, or what it waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Bytes are to be moved.
+    /// Bytes have to be moved.
     #[default]
     Moving,
-    /// The device moves `len` of them.
+    /// The device is moving `len` bytes.
     Transferring { id: u64, len: u32, end: Option<Result<(), ClaimFault>> },
-    /// The device has no way into the memory: the peer stores the pieces.
+    /// The device cannot access the memory: the peer stores the pieces.
     Staging,
     /// All pieces are sent: waits for the peer's acknowledgement.
     Staged,
     /// All bytes are stored: the immediate data follow.
     Announcing,
-    /// Waits for the acknowledgement that all has been received.
+    /// Waits for the acknowledgement that everything was received.
     AwaitingAcknowledgement,
     /// The peer sends the bytes of a read.
     Reading,
@@ -76,9 +76,9 @@ const SUCCESS: Status = Status(0);
 pub(crate) const LAST_PIECE: u64 = 1;
 pub(crate) const HAS_IMMEDIATE: u64 = 2;
 pub(crate) const WANTS_ACKNOWLEDGEMENT: u64 = 4;
-/// It tells of an RDMA write, and has no bytes.
+/// It announces an RDMA write, and has no bytes.
 pub(crate) const WRITTEN: u64 = 8;
-/// Where the number of the piece begins: 32 bits.
+/// The position of the piece's number: 32 bits.
 pub(crate) const PIECE_SHIFT: u32 = 8;
 
 impl Vi {
@@ -90,7 +90,7 @@ impl Vi {
         }
     }
 
-    /// Sends an entry to the peer's VI, with its bytes in it. The operation word is filled in.
+    /// Sends an entry to the peer's VI, with its bytes in it. Fills in the operation word.
     pub(crate) fn send_inline<D: Device>(
         &mut self,
         device: &mut D,
@@ -100,7 +100,7 @@ impl Vi {
         self.send(device, Operation::Inline, entry, InEntry(payload))
     }
 
-    /// The same, with at most `len` bytes, which `fill` writes into the peer's receive area.
+    /// Like [`send_inline`], with at most `len` bytes, which `fill` writes into the peer's receive area.
     pub(crate) fn send_area<D: Device>(
         &mut self,
         device: &mut D,
@@ -154,8 +154,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Sends an immediate word and up to 40 bytes without a descriptor: sent when the call returns [`Posted::Done`]. Keeps its
-    /// order with what was posted: [`Posted::Retry`] while the send queue is not idle, or when the peer's ring is full.
+    /// Sends an immediate word and up to 40 bytes without a descriptor; they are sent when the call returns [`Posted::Done`]. Earlier posts
+    /// come first: [`Posted::Retry`] while the send queue is not idle, or the peer's ring is full.
     ///
     /// # Errors
     /// No such VI, too many bytes, not connected, or the connection is gone.
@@ -208,7 +208,7 @@ impl<D: Device> UserAgent<D> {
         }
         let operation = head.descriptor.control.operation();
         let phase = found.work.sending.phase;
-        // Queued answers go first: an acceptance before the first data.
+        // Queued answers are sent first: an acceptance precedes the first data.
         if !self.pay(number) {
             return Step::HeldUp;
         }
@@ -370,7 +370,7 @@ impl<D: Device> UserAgent<D> {
                     self.end_send(vi, SUCCESS);
                 }
             }
-            // The head waits for no acknowledgement: the peer is damaged.
+            // The head expects no acknowledgement: the peer breaks the protocol.
             _ => self.break_connection(vi, SUCCESS),
         }
     }
@@ -380,7 +380,7 @@ impl<D: Device> UserAgent<D> {
         self.end_send(vi, SUCCESS);
     }
 
-    /// Handles the error of the peer's VI: its cause is the head, if that waits for an acknowledgement, or an access to the peer's memory.
+    /// Handles an error of the peer's VI, caused by the head if it waits for an acknowledgement, or by an access to the peer's memory.
     pub(crate) fn handle_broken(&mut self, vi: ViHandle, why: Status) {
         let Some(found) = self.nic.vis.get(vi.0).filter(|found| found.state() == ViState::Connected) else {
             self.lose(vi);
@@ -452,7 +452,7 @@ impl Sending {
     }
 }
 
-/// The address segment `moved` bytes further; `None` if the offset overflows.
+/// The address segment advanced by `moved` bytes; `None` if the offset overflows.
 pub(crate) fn remote(address: Option<AddressSegment>, moved: u32) -> Option<AddressSegment> {
     let AddressSegment { handle, offset } = address?;
     Some(AddressSegment { handle, offset: offset.checked_add(u64::from(moved))? })

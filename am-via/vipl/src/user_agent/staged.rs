@@ -1,5 +1,5 @@
-//! RDMA where the device has no way into the memory: the bytes go through the receive areas, and the VI at the other end stores
-//! or sends them. The only RDMA that needs the target's progress.
+//! RDMA if the device cannot access the memory: the bytes are sent through the receive areas, and the VI at the other end stores or sends
+//! them. Only this RDMA needs progress of the target.
 //!
 //! A piece of a write begins with its destination:
 //!
@@ -63,7 +63,7 @@ impl<D: Device> UserAgent<D> {
             Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
             Ok(Posted::Done) => {
                 found.work.sending.moved += piece;
-                // An unreliable VI gets no acknowledgement: what is sent is done.
+                // An unreliable VI gets no acknowledgement: sent means done.
                 found.work.sending.phase = match (last, reliable) {
                     (false, _) => Phase::Staging,
                     (true, true) => Phase::Staged,
@@ -151,7 +151,7 @@ impl<D: Device> UserAgent<D> {
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return false };
         let need = MemAttributes { ptag: found.attributes.ptag.number(), rdma_write: false, rdma_read: true };
-        // Looked up for each piece: the registration may end meanwhile.
+        // Checked for each piece, since the registration may end meanwhile.
         let from = kernel.registrations.translate(handle, offset, left, need);
         let Some(from) = from.ok().filter(|_| found.attributes.rdma_read) else {
             self.refuse_access(vi, AsyncCode::RdmaReadProtection);
@@ -189,7 +189,7 @@ impl<D: Device> UserAgent<D> {
         }
         let last = entry.extra & LAST_PIECE != 0;
         match self.place_read_piece(vi, number, slot, entry.length) {
-            // Nothing is being read, or more came than was asked for, or the program has deregistered the memory meanwhile.
+            // No read is under way, more data arrived than were requested, or the program has deregistered the memory meanwhile.
             None => self.break_connection(vi, Status::TRANSPORT_ERROR),
             Some(left) if last && left > 0 => self.break_connection(vi, Status::TRANSPORT_ERROR),
             Some(_) if last => self.end_read(vi),
@@ -197,7 +197,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Stores a piece; returns how many bytes are still missing.
+    /// Stores a piece; returns the number of bytes that are missing.
     fn place_read_piece(&mut self, vi: ViHandle, number: ViNumber, slot: u32, length: u32) -> Option<u32> {
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Vi { work, attributes, .. } = vis.get_mut(vi.0)?;

@@ -1,4 +1,4 @@
-//! The VIs of a program: made, asked about, changed and ended.
+//! The VIs of a program: creation, queries, changes and destruction.
 
 use crate::device::Device;
 use crate::error::VipError;
@@ -80,7 +80,7 @@ impl<D: Device> UserAgent<D> {
     /// Changes the attributes of a VI (`VipSetViAttributes`).
     ///
     /// # Errors
-    /// It is not idle, the tag does not exist, or RDMA reads on an unreliable VI. Nothing is changed then.
+    /// It is not idle, the tag does not exist, or RDMA reads on an unreliable VI; nothing is changed.
     pub fn set_vi_attributes(&mut self, vi: ViHandle, attributes: ViAttributes) -> Result<(), VipError> {
         let found = self.vi(vi)?;
         let (state, old) = (found.state(), found.attributes.ptag);

@@ -1,4 +1,4 @@
-//! What a program's VI has besides the VI itself: the numbers of its connection, its work queues, and the state of their heads.
+//! The additional state of a program's VI: the numbers of its connection, its work queues, and the state of their heads.
 
 use crate::device::Operation;
 use crate::table::CqHandle;
@@ -13,14 +13,14 @@ use crate::user_agent::work_queue::{Queue, WorkQueue};
 /// A VI with work queues.
 pub(crate) type Vi = crate::vi::Vi<Work>;
 
-/// What a program's use of a VI adds to it.
+/// The additional state of a program's VI.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     /// The number of this VI's connection at this NIC and at the peer's; 0: none.
     pub(crate) connection: u32,
     pub(crate) their_connection: u32,
     pub(crate) theirs: Option<PeerAttributes>,
-    /// Its connection attempt, until the program has got the outcome.
+    /// Its connection attempt, until the program has got the result.
     pub(crate) attempt: Option<Attempt>,
     pub(crate) sends: WorkQueue,
     pub(crate) receives: WorkQueue,

@@ -1,4 +1,4 @@
-//! The send or the receive queue of a VI: descriptors that wait for their turn, and descriptors that are done.
+//! The send or the receive queue of a VI: pending descriptors, and descriptors that are done.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::vi::ViState;
 
-/// Which of a VI's two queues.
+/// One of a VI's two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Queue {
     /// Sends, RDMA writes and RDMA reads.
@@ -19,7 +19,7 @@ pub enum Queue {
     Receive,
 }
 
-/// A descriptor that waits, and the error found when it was posted: it is reported in the order of the queue.
+/// A pending descriptor, and the error found when it was posted, which is reported in the order of the queue.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) descriptor: Box<Descriptor>,
@@ -48,7 +48,7 @@ impl WorkQueue {
         self.pending.front()
     }
 
-    /// Ends the first descriptor that is not done: `change` writes the outcome into it.
+    /// Ends the first descriptor that is not done; `change` stores the result in it.
     pub(crate) fn complete(&mut self, change: impl FnOnce(&mut Descriptor)) {
         if let Some(Pending { mut descriptor, .. }) = self.pending.pop_front() {
             change(&mut descriptor);
@@ -67,7 +67,7 @@ impl WorkQueue {
         !self.done.is_empty()
     }
 
-    /// Whether no descriptor waits.
+    /// Whether no descriptor is pending.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }
@@ -82,17 +82,17 @@ impl<D: Device> UserAgent<D> {
     /// Posts a send, an RDMA write or an RDMA read (`VipPostSend`). A VI that is not connected flushes it at once.
     ///
     /// # Errors
-    /// No such VI, or a full queue; the descriptor comes back.
+    /// No such VI, or a full queue; the error contains the descriptor.
     pub fn post_send(&mut self, vi: ViHandle, descriptor: Box<Descriptor>) -> Result<(), PostError> {
         self.post(vi, Queue::Send, descriptor)?;
         self.carry_on(vi);
         Ok(())
     }
 
-    /// Posts a receive (`VipPostRecv`). A VI that is idle keeps it for its connection; a broken one flushes it at once.
+    /// Posts a receive (`VipPostRecv`). An idle VI keeps it for its connection; a broken one flushes it at once.
     ///
     /// # Errors
-    /// No such VI, or a full queue; the descriptor comes back.
+    /// No such VI, or a full queue; the error contains the descriptor.
     pub fn post_recv(&mut self, vi: ViHandle, descriptor: Box<Descriptor>) -> Result<(), PostError> {
         self.post(vi, Queue::Receive, descriptor)
     }
@@ -150,10 +150,10 @@ impl<D: Device> UserAgent<D> {
         Ok(self.vi(vi)?.queue_mut(queue).dequeue())
     }
 
-    /// Waits for the next send that is done (`VipSendWait`), for ever if `timeout` is `None`.
+    /// Waits for the next send that is done (`VipSendWait`), without a limit if `timeout` is `None`.
     ///
     /// # Errors
-    /// No such VI, or the time is over.
+    /// No such VI, or the time limit has passed.
     pub fn send_wait(
         &mut self,
         vi: ViHandle,
@@ -162,10 +162,10 @@ impl<D: Device> UserAgent<D> {
         self.wait_for(timeout, |agent| Ok(agent.vi(vi)?.work.sends.dequeue()))
     }
 
-    /// Waits for the next receive that is done (`VipRecvWait`), for ever if `timeout` is `None`.
+    /// Waits for the next receive that is done (`VipRecvWait`), without a limit if `timeout` is `None`.
     ///
     /// # Errors
-    /// No such VI, or the time is over.
+    /// No such VI, or the time limit has passed.
     pub fn recv_wait(
         &mut self,
         vi: ViHandle,

@@ -1,11 +1,11 @@
-//! How a NIC connects to a peer: by memory files, or by the network.
+//! How a NIC connects to a peer: through memory files, or over the network.
 
 use super::far::Far;
 use super::{Shm, Vi};
 use crate::device::{DeviceError, NodeAddress};
 
 impl Shm {
-    /// Makes progress of the network, and takes note of what it brings.
+    /// Makes progress of the network, and handles its events.
     pub(super) fn look_at_network(&mut self, far: &Far) {
         let progress = match far.progress() {
             Ok(progress) => progress,
@@ -22,7 +22,7 @@ impl Shm {
         progress.closed.into_iter().for_each(|peer| self.note_closing(peer));
     }
 
-    /// A task of another host has sent, and there is no connection to it.
+    /// Accepts a connection: a task of another host has sent, and is not connected yet.
     pub(super) fn accept_far(&mut self, peer: NodeAddress) -> Result<(), DeviceError> {
         peer.check(self.layout.num_tasks)?;
         let is_known = self.connection_to(peer).is_some() || self.accepted.iter().any(|vi| vi.peer == peer);

@@ -1,9 +1,8 @@
-//! The job's files as the device uses them: what is mapped, and how two tasks agree on a connection.
+//! The device's use of the job's files: which are mapped, and how two tasks agree on a connection.
 //!
-//! A connection is made by one side alone: it claims the word of the pair in the control file of the lower-numbered end,
-//! takes a free VI slot at both ends, writes into each which task and VI is its peer, publishes the word, and raises the peer's attention. When
-//! both ask at once, the word decides who makes it, and both end up with the same one. So a first message needs no progress
-//! of its target.
+//! A connection is made by one side alone: it claims the word of the pair in the control file of the lower-numbered end, takes a free VI
+//! slot at both ends, writes the peer's task and VI into each, publishes the word, and sets the peer's attention bit. If both try at the
+//! same time, the word decides which side makes the connection, and both use it. So a first message needs no progress of its target.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -26,9 +25,9 @@ use am_via_shm::{Doorbell, Mapping, Shared, SharedAtomics, SleepBarrier};
 use super::far::Far;
 use super::peers::Peers;
 
-/// Longest wait for the report of a death that a transfer has noticed before the launcher. The launcher takes milliseconds.
+/// Longest wait for the launcher's report of a death that a transfer has noticed. The launcher usually needs milliseconds.
 const REPORTED_WITHIN: Duration = Duration::from_secs(1);
-/// Longest wait for the failure of a task that has taken back exposed memory which a peer still uses.
+/// Longest wait for the failure of a task that has unexposed memory which a peer still uses.
 const FAILED_WITHIN: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -65,7 +64,7 @@ impl Files {
         self.job.host(task)
     }
 
-    /// Whether a task is reached by the network. Its files here are stand-ins.
+    /// Whether a task is on another host. Its files here are stand-ins.
     pub(super) fn is_far(&self, task: u32) -> bool {
         self.job.is_far(task)
     }
@@ -78,13 +77,14 @@ impl Files {
         self.job.failure().filter(|_| !self.job.continues_on_failure()).map(|first| first.to_string())
     }
 
-    /// Waits until the launcher has reported the death of a task whose process is gone; not for ever, since it may be gone too.
+    /// Waits until the launcher has reported the death of a task whose process is gone. The wait is limited, since the launcher may be
+    /// gone, too.
     #[cold]
     pub(super) fn wait_for_report(&self, task: u32) {
         self.wait_until(REPORTED_WITHIN, || self.job.is_failed(task));
     }
 
-    /// Waits a moment for a first failure of the job.
+    /// Waits briefly for a first failure of the job.
     #[cold]
     pub(super) fn wait_for_failure(&self) {
         self.wait_until(FAILED_WITHIN, || self.job.failure().is_some());
@@ -99,14 +99,14 @@ impl Files {
 
     pub(super) fn fail(&self, why: &str) {
         if std::thread::panicking() {
-            // The end of the process tells it, with its own cause and the panic's words.
+            // The end of the process reports it, with its cause and the panic's message.
             self.job.set_last_words(why);
         } else {
             self.job.mark_failed(why);
         }
     }
 
-    /// Records, where that is wanted, that this task sleeps while `sleep` runs.
+    /// Records, if there is a recorder, that this task sleeps while `sleep` runs.
     pub(super) fn recorded<T>(&self, sleep: impl FnOnce() -> T) -> T {
         let Some(recorder) = self.job.recorder() else { return sleep() };
         recorder.begin(SLEEP);
@@ -138,7 +138,7 @@ impl Files {
         }
     }
 
-    /// Makes a peer's memory reachable, once; whether it can be.
+    /// Maps a peer's memory, once; returns whether it can be mapped.
     #[inline]
     pub(super) fn open_peer(&self, peers: &mut Peers, task: u32) -> Result<bool, DeviceError> {
         match peers.memory(task) {
@@ -151,7 +151,7 @@ impl Files {
     #[inline(never)]
     fn open_peer_first(&self, peers: &mut Peers, task: u32) -> Result<bool, DeviceError> {
         if let Some(Some(memory)) = peers.memory_slot(task) {
-            // Opened before its process had started.
+            // Opened before its process started.
             memory.pid = self.job.pid(task);
             return Ok(true);
         }
@@ -171,7 +171,7 @@ impl Files {
         Ok(true)
     }
 
-    /// The hazard lines of every context of every task.
+    /// The hazard lines of all contexts of all tasks.
     pub(super) fn hazards<'a>(&self, peers: &'a mut Peers) -> Result<&'a [Shared<Hazard>], DeviceError> {
         if peers.hazards.is_empty() {
             let mut hazards = Vec::new();
@@ -197,7 +197,8 @@ impl Files {
             .ok_or(DeviceError::Damaged { task, what: "a VI slot shorter than its parts" })
     }
 
-    /// Connects `me` to `to`, or finds that the peer has done so; the connection and its slot here, or `None` while the peer is at it.
+    /// Connects `me` to `to`, or finds the peer's connection. Returns the connection and its slot here, or `None` while the peer is making
+    /// it.
     pub(super) fn connect(
         &self,
         peers: &mut Peers,
@@ -213,7 +214,7 @@ impl Files {
         let (own_vi, their_vi) = if me == low { (low_vi, high_vi) } else { (high_vi, low_vi) };
         let connection = self.open(peers, me, own_vi, to, their_vi, barrier)?;
         connection.raise_attention();
-        // After the attention: a peer that closes looks at its attention after it has set its bit, so that one of the two
+        // After setting the attention bit. A closing peer checks its attention after it has set its closed bit, so at least one of the two
         // sees the other ("context closed").
         barrier.before_look();
         if me != to && self.is_closed(peers, to)? {
@@ -222,8 +223,7 @@ impl Files {
         Ok(Some((connection, own_vi)))
     }
 
-    /// Makes the two ends of a connection to a task that is reached by the network, and the slot here. The peer's slot is a stand-in in
-    /// private memory.
+    /// Makes both ends of a connection to a task on another host, and the slot here. The peer's slot is a stand-in in private memory.
     pub(super) fn make_far(
         &self,
         peers: &mut Peers,
@@ -243,25 +243,25 @@ impl Files {
         let stand_in = || {
             ViSlot::new(Arc::clone(&stand_in), self.layout).ok_or(damaged("a VI slot shorter than its parts"))
         };
-        let outside = "a ring outside of its VI slot";
-        // Both ends are this task's, whose own caches the bytes are read from next.
+        let outside = "a ring outside its VI slot";
+        // Both ends belong to this task, whose caches are used for the next read.
         let bypass = usize::MAX;
         let near = Connection::new(self.slot(me.task, vi)?, stand_in()?, vi, bell.clone(), barrier, bypass);
         let end = Connection::new(stand_in()?, self.slot(me.task, vi)?, vi, bell, barrier, bypass);
         Ok((near.ok_or(damaged(outside))?, end.ok_or(damaged(outside))?, vi))
     }
 
-    /// Opens the network for a context, if the job has tasks that are reached by it.
+    /// Opens the network for a context, if the job has tasks on other hosts.
     pub(super) fn open_far(&self, own: NodeAddress) -> Result<Option<Far>, DeviceError> {
         Far::open(&self.job, own, self.layout.packet_bytes as usize)
     }
 
-    /// Where a context of a task is reached by the network, once that is known.
+    /// The network address of a context of a task, if it is known.
     pub(super) fn network_address(&self, to: NodeAddress) -> Option<Vec<u8>> {
         self.job.network_address(to.task, to.context)
     }
 
-    /// Ends the wait of a context, or the next one that it begins.
+    /// Ends the current or next wait of a context.
     pub(super) fn ring(
         &self,
         peers: &mut Peers,
@@ -269,7 +269,7 @@ impl Files {
         barrier: SleepBarrier,
     ) -> Result<(), DeviceError> {
         if to.context >= CONTEXTS_MAX {
-            return Err(DeviceError::Damaged { task: to.task, what: "a context that there can't be" });
+            return Err(DeviceError::Damaged { task: to.task, what: "a context that cannot exist" });
         }
         let head = self.head(peers, to.task)?;
         attention(head, to.context)?.raise_ring();
@@ -281,11 +281,11 @@ impl Files {
     /// Whether a task has closed one of its contexts.
     pub(super) fn is_closed(&self, peers: &mut Peers, at: NodeAddress) -> Result<bool, DeviceError> {
         let header: Shared<ControlHeader> = within(self.head(peers, at.task)?.atomics(0), at.task)?;
-        // Acquire: "context closed": what it has sent before is seen.
+        // Acquire: "context closed": everything that it sent before is visible.
         Ok(header.contexts_closed.load(Ordering::Acquire) & 1 << at.context != 0)
     }
 
-    /// Says of a context of this task whether it is closed.
+    /// Sets whether a context of this task is closed.
     pub(super) fn set_closed(
         &self,
         peers: &mut Peers,
@@ -303,7 +303,7 @@ impl Files {
         Ok(())
     }
 
-    /// Takes a VI slot at both ends and writes into each which task and VI is its peer. A task's connection to itself has one slot for both ends.
+    /// Takes a VI slot at both ends and writes the peer's task and VI into each. For a task's connection to itself, one slot is both ends.
     fn make(
         &self,
         peers: &mut Peers,
@@ -353,10 +353,10 @@ impl Files {
         let theirs = self.slot(to.task, their_vi)?;
         let bypass = usize::try_from(self.job.settings().cache_bypass_bytes_min).unwrap_or(usize::MAX);
         Connection::new(own, theirs, their_vi, bell, barrier, bypass)
-            .ok_or(DeviceError::Damaged { task: to.task, what: "a ring outside of its VI slot" })
+            .ok_or(DeviceError::Damaged { task: to.task, what: "a ring outside its VI slot" })
     }
 
-    /// Opens VI `vi` of `me`, which a peer has made; `None` if it belongs to another context of this task.
+    /// Opens VI `vi` of `me`, made by a peer; `None` if it belongs to another context of this task.
     pub(super) fn open_accepted(
         &self,
         peers: &mut Peers,
@@ -395,7 +395,7 @@ pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceErro
     })
 }
 
-/// A handle of a task's heap file.
+/// The heap file of a task.
 pub(super) fn heap_file(job: &Job, task: u32) -> Result<File, DeviceError> {
     let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
     let owned = file.as_fd().try_clone_to_owned().map_err(|error| system("opening a heap file", error))?;
@@ -414,7 +414,7 @@ pub(super) fn within<T: SharedAtomics>(
     found: Option<Shared<T>>,
     task: u32,
 ) -> Result<Shared<T>, DeviceError> {
-    found.ok_or(DeviceError::Damaged { task, what: "a structure outside of the control file" })
+    found.ok_or(DeviceError::Damaged { task, what: "a structure outside the control file" })
 }
 
 pub(super) fn nothing() -> CheckedRange<'static> {

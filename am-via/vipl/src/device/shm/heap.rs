@@ -1,4 +1,4 @@
-//! This task's heap file: blocks for buffers that peers reach with plain copies.
+//! This task's heap file: blocks for buffers that peers access by plain copies.
 
 use std::fs::File;
 use std::ops::Range;
@@ -18,10 +18,10 @@ use am_via_shm::{Block, CheckedRange, Heap};
 
 use super::{files, left};
 
-/// Freed blocks from this size on give their pages back.
+/// Freed blocks of at least this size return their pages.
 const PUNCH_FROM_BYTES: usize = 1 << 20;
 
-/// The heap and what is free in it. Shared with the blocks, which come back from any thread.
+/// The heap, with its free ranges. Shared with the blocks, which any thread may free.
 #[derive(Debug)]
 pub struct OwnHeap {
     mapping: Arc<Mapping>,
@@ -30,14 +30,14 @@ pub struct OwnHeap {
 }
 
 impl OwnHeap {
-    /// Maps the heap file of this task. Once a task: its contexts share it.
+    /// Maps the heap file of this task, once: its contexts share it.
     ///
     /// # Errors
     /// The file cannot be mapped.
     pub fn open(job: &Job) -> Result<Arc<Self>, DeviceError> {
         let file = files::heap_file(job, job.task())?;
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever joins again shares the ranges that are in use.
+        // A later join shares the ranges in use.
         if let Some(heap) = current.upgrade().filter(|heap| is_same(&heap.file, &file)) {
             return Ok(heap);
         }
@@ -56,7 +56,7 @@ impl OwnHeap {
         Ok(heap)
     }
 
-    /// A heap of `bytes` that reads as zero, whatever was in the file: whoever had it before may have filled it.
+    /// A heap of `bytes` zeroed bytes, whatever the file contained: an earlier user may have filled it.
     fn without_contents(file: &File, bytes: u64) -> Heap {
         match memory::punch_hole(file.as_fd(), 0, bytes) {
             Ok(()) => Heap::new(bytes),
@@ -68,12 +68,12 @@ impl OwnHeap {
     }
 
     fn take(&self, len: usize) -> Result<Block, u64> {
-        // A panic elsewhere while the lock was held leaves the ranges whole: every step of `Heap` is.
+        // Consistent even after a panic under the lock: each step of `Heap` leaves the ranges consistent.
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
         ranges.take(len as u64).ok_or_else(|| ranges.available())
     }
 
-    /// The part of the mapping that a block is.
+    /// The range of a block in the mapping.
     fn range(&self, block: Block, len: usize) -> CheckedRange<'_> {
         let offset = usize::try_from(block.offset).expect("the block lies inside the mapping");
         self.mapping.checked(offset, len).expect("the block lies inside the mapping")
@@ -105,7 +105,7 @@ impl OwnHeap {
 
 impl HeapOwner for OwnHeap {
     fn take_back(&self, at: NonNull<u8>, len: usize) {
-        // A forked copy gives nothing back: file and ranges are its parent's.
+        // A forked copy frees nothing: file and ranges belong to its parent.
         if fork::is_copy() {
             return;
         }
@@ -142,5 +142,5 @@ fn is_same(one: &File, other: &File) -> bool {
     number(one).is_some() && number(one) == number(other)
 }
 
-/// The heap of this process, while anybody uses it.
+/// The heap of this process, while it is in use.
 static CURRENT: Mutex<Weak<OwnHeap>> = Mutex::new(Weak::new());

@@ -1,5 +1,5 @@
-//! What an earlier user has left in the files of this task: the program that this one has replaced (`exec`), or this process before
-//! it let its job go and joined it again. Peers may still hold its addresses, and may be copying by them now.
+//! Cleans up after an earlier user of this task's files: a program that this one has replaced (`exec`), or this process before it rejoined
+//! its job. Peers may still hold its addresses, and may be copying by them.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use am_via_shm::{Mapping, Shared};
 
 use super::files::{system, within};
 
-/// Closes every registration that is still open, and waits until no peer copies by one. From then on nobody but this task names its
-/// memory. Called while none of its contexts is open.
+/// Closes every open registration, and waits until no peer copies by one. Then only this task uses its memory. Called while none of its
+/// contexts is open.
 ///
 /// # Errors
 /// A control file cannot be mapped.
 pub(super) fn close(job: &Job) -> Result<(), DeviceError> {
     let own = job.task();
-    // Nothing of this task copies: what did is gone, and can't say so any more.
+    // No copy of this task is under way; the process that made one is gone, and cannot clear its hazard lines.
     hazards(job, own)?.iter().for_each(|hazard| regions::clear(hazard));
     let file = job.control_file(own).map_err(|error| system("opening a control file", error))?;
     let head = Mapping::new(file.as_fd(), 0, ControlLayout::regions_end())
@@ -31,7 +31,7 @@ pub(super) fn close(job: &Job) -> Result<(), DeviceError> {
     job.barrier().before_look();
     for task in (0..job.num_tasks()).filter(|&task| task != own) {
         for hazard in hazards(job, task)? {
-            // As in `deregister`: a copy that is never told as ended is over when its process is known to be.
+            // As in `deregister`: a copy whose end is never reported has ended when its process is known to have ended.
             while regions::names_memory_of(&hazard, own) && !job.has_ended(task) {
                 sched::yield_now();
             }

@@ -1,7 +1,7 @@
-//! The device: rings and areas in job memory, copies by the caller, the kernel or plain stores; to tasks of other hosts, the network.
+//! The device: rings and areas in job memory, copies by plain stores or by the kernel, and the network for tasks on other hosts.
 //!
-//! The engine of this NIC runs in its caller: a posted entry has been carried out when `post` returns. Everything unsafe is
-//! below, in `am_via_shm`; this file only says who is connected to whom, and what is looked at when.
+//! The engine of this NIC runs in its caller: a posted entry has been carried out when `post` returns. All unsafe code is below, in
+//! `am_via_shm`; this file manages connections and polling.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -41,30 +41,30 @@ pub use heap::OwnHeap;
 use peers::Peers;
 use pipes::Pipes;
 
-/// How the device of a task is to behave.
+/// Options of a task's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShmOptions {
-    /// The context that uses the device.
+    /// The context of the device.
     pub context: u32,
     /// Bytes of the largest packet; the same in all tasks.
     pub packet_bytes: u32,
-    /// The ways into peers' memory; the same in all tasks.
+    /// The ways to access peers' memory; the same in all tasks.
     pub ways: Ways,
     /// Spinning and yielding before a sleep.
     pub wait: WaitPolicy,
-    /// Bytes of the shortest message in private memory that both tasks copy, through a pipe in job memory. `usize::MAX`: none.
+    /// Minimum bytes of a message in private memory that both tasks copy, through a pipe in job memory. `usize::MAX`: none.
     pub pipe_bytes_min: usize,
 }
 
-/// Polls in a row without news after which quiet rings leave the poll set, if there are several.
+/// Consecutive polls without an event after which quiet rings leave the poll set, if there are several.
 const PARK_AFTER_POLLS: u32 = 4096;
-/// Number of looks at one ring in [`Device::look_at_next`], where each task has a core: about 2 us.
+/// Maximum number of looks at a ring in [`Device::look_at_next`], if each task has a core: about 2 us.
 const LOOKS_MAX: u32 = 512;
-/// Entries after which a poll moves on to the next ring.
+/// Number of entries after which a poll moves on to the next ring.
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
-/// Longest sleep of a task that looks at the network and at shared memory in turns, and has no file to sleep on for both.
+/// Longest sleep of a task that alternates between the network and shared memory, without a file to sleep on for both.
 const SLICE: Duration = Duration::from_micros(200);
-/// Longest sleep on the network alone: deaths and wake-ups by other threads come by shared memory.
+/// Longest sleep on the network alone: deaths, and wake-ups by other threads, arrive by shared memory.
 const NETWORK_SLICE: Duration = Duration::from_millis(5);
 /// How long peers wait for a failure report after a task closes its contexts, because a report names the cause.
 const TIME_TO_FAIL: Duration = Duration::from_millis(50);
@@ -81,50 +81,50 @@ pub struct Shm {
     /// Number of empty polls after which a wait is in [`wait_longer`](Self::wait_longer).
     eager_polls: u32,
     spin: Spin,
-    /// Number of polls with a yield between them that have followed a spin, and their limit.
+    /// Number of polls with a yield after a spin, and its limit.
     yield_polls_max: u32,
     doorbell: Shared<Doorbell>,
     attention: Shared<Attention>,
     hazard: Shared<Hazard>,
-    /// Connections by the numbers that the owner gave them.
+    /// Connections by their owner's numbers.
     vis: Vec<Option<Vi>>,
-    /// Numbers of the connections whose rings are looked at in every poll.
+    /// Numbers of the connections whose rings every poll checks.
     polled: Vec<u32>,
     next_polled: usize,
-    /// Entries taken so far (wraps): after some in a row from one ring the others have their turn.
+    /// Number of entries taken so far (wraps): after some from one ring, a poll moves on to the next.
     entries_taken: u32,
     quiet_polls: u32,
     quiet: Quiet,
-    /// Connections that a peer made and that have no number yet.
+    /// Connections made by peers, not numbered yet.
     accepted: Vec<Vi>,
-    /// Peers that connected and are to be reported.
+    /// Peers that connected and have to be reported.
     connected: Vec<NodeAddress>,
     failure_epoch: u32,
     failures_told: Vec<bool>,
     failures_due: Vec<u32>,
-    /// Peers that have closed, and when that is to be reported.
+    /// Peers that have closed, with the time at which to report this.
     closing: Vec<(NodeAddress, Instant)>,
-    /// The connections to tasks of other hosts, in a job that has such.
+    /// The connections to tasks on other hosts, if the job has such tasks.
     far: Option<Far>,
-    /// Whether a poll that finds the rings empty has more to look at: a list of rare news that is not empty, or the network.
+    /// Whether a poll with empty rings has more to check: a list of rare events that is not empty, or the network.
     looks_further: bool,
     regions: OwnRegions,
     shared: SharedFiles,
-    /// Peers' regions that are mapped here, found before.
+    /// Mapped regions of peers that were found before.
     mapped: MappedRegions,
-    /// Before the heap, in which they lie.
+    /// Declared before the heap, which contains them, for the order of drops.
     pipes: Pipes,
     heap: Arc<OwnHeap>,
     files: Files,
     peers: Peers,
-    /// Ends after all that the context has.
+    /// Dropped last, when everything of the context is gone.
     _open: OpenContext,
 }
 
 #[derive(Debug)]
 struct Vi {
     connection: Connection,
-    /// Its slot in the control file of this task, by which peers name it.
+    /// Its slot in this task's control file, which peers use as its name.
     slot: u32,
     peer: NodeAddress,
     consumed_when_last_counted: u32,
@@ -134,7 +134,7 @@ impl Shm {
     /// Opens the device of this task's context `options.context`; `heap` is shared by the contexts of the task.
     ///
     /// # Errors
-    /// The context is open in this process, or no task can have it. The job's files cannot be mapped, or they are of another layout.
+    /// The context is open in this process, or its number is too high. The job's files cannot be mapped, or have another layout.
     pub fn open(job: Arc<Job>, heap: Arc<OwnHeap>, options: ShmOptions) -> Result<Self, DeviceError> {
         let address = NodeAddress { task: job.task(), context: options.context };
         address.check(job.num_tasks())?;
@@ -152,7 +152,7 @@ impl Shm {
         let mut peers = Peers::new(layout.num_tasks);
         files.set_closed(&mut peers, address, false)?;
         let far = files.open_far(address)?;
-        // Without near peers nobody reads from a pipe.
+        // Without peers on this host, pipes have no reader.
         let has_near_peers = (0..layout.num_tasks).any(|peer| peer != task && !files.is_far(peer));
         let pipe_bytes_min =
             if far.is_some() && !has_near_peers { usize::MAX } else { options.pipe_bytes_min };
@@ -201,7 +201,7 @@ impl Shm {
         }
     }
 
-    /// The connection to a peer. There is one at most.
+    /// The connection to a peer, of which there is at most one.
     fn connection_to(&self, peer: NodeAddress) -> Option<(ViNumber, &Connection)> {
         let found = (0..)
             .zip(&self.vis)
@@ -209,7 +209,7 @@ impl Shm {
         found.map(|(number, vi)| (ViNumber(number), &vi.connection))
     }
 
-    /// Gives a connection its number. From now on its ring is looked at.
+    /// Numbers a connection. From now on polls check its ring.
     fn insert(&mut self, ViNumber(number): ViNumber, vi: Vi) {
         let index = number as usize;
         if self.vis.len() <= index {
@@ -220,10 +220,10 @@ impl Shm {
         self.polled.push(number);
     }
 
-    /// Everything that a poll looks at besides the rings. Each check is one load of a line that seldom changes.
+    /// Everything that a poll checks besides the rings. Each check is one load of a line that rarely changes.
     ///
-    /// What it finds is boxed, as is all that is rare on the way up from here: a call that may write its result to where
-    /// the frequent one is would make the frequent one travel through memory at every stair.
+    /// The result is boxed, like every rare result on the message path: an unboxed one would force the frequent result through memory at
+    /// each level.
     #[inline(always)]
     fn poll_rest(&mut self) -> Option<Box<News>> {
         if self.attention.is_raised() || self.files.failure_epoch() != self.failure_epoch {
@@ -240,7 +240,7 @@ impl Shm {
         None
     }
 
-    /// Takes rings that brought nothing lately out of the poll set.
+    /// Removes rings without recent entries from the poll set.
     #[cold]
     #[inline(never)]
     fn park_quiet(&mut self) {
@@ -278,12 +278,12 @@ impl Shm {
         if self.spin.pause(polls) {
             return false;
         }
-        // What closes is to be reported in time.
+        // A closed peer has to be reported in time.
         let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
         let Self { address, doorbell, vis, polled, attention, files, failure_epoch, quiet, far, .. } = self;
         let is_near = |vi: &Vi| vi.peer != *address && !files.is_far(vi.peer.task);
         let network = far.as_ref().filter(|far| far.can_sleep() && !vis.iter().flatten().any(is_near));
-        // A yield lets a peer run that runs here.
+        // A yield lets a peer run on this processor.
         if network.is_none() && polls - self.eager_polls < self.yield_polls_max {
             sched::yield_now();
             return false;
@@ -309,7 +309,7 @@ impl Shm {
         quiet.end_sleep(began, without_news) >= NOTED_AFTER
     }
 
-    /// Finds memory of a peer, for [`lend_mapped`](Device::lend_mapped); whether it is mapped here.
+    /// Finds memory of a peer, for [`lend_mapped`](Device::lend_mapped); returns whether it is mapped here.
     fn find(&mut self, at: RemoteMemory, len: u64) -> Result<bool, DeviceError> {
         let claim = Claim { len, ..claim(at, 0) };
         if !self.mapped.has(at.task, &claim) && !self.find_region(at)? {
@@ -319,7 +319,7 @@ impl Shm {
         Ok(lent.is_some())
     }
 
-    /// Finds the region of a peer's memory; whether that memory can be reached.
+    /// Finds the region of a peer's memory; returns whether that memory is accessible.
     #[cold]
     #[inline(never)]
     fn find_region(&mut self, at: RemoteMemory) -> Result<bool, DeviceError> {
@@ -338,15 +338,14 @@ impl Shm {
     }
 }
 
-/// The process whose descendants may copy by the kernel from and to this one: the launcher, where that way is used, and none where a
-/// task has no peers that could.
+/// The process whose descendants may copy from and to this one through the kernel: the launcher, if kernel copies are used; otherwise none.
 fn copier_by_kernel(ways: Ways, launcher: Option<u32>) -> Option<u32> {
     launcher.filter(|_| ways.kernel)
 }
 
 impl Drop for Shm {
     fn drop(&mut self) {
-        // A task that panics is about to fail, which is told by its end.
+        // A panicking task is about to fail, which the end of its process reports.
         if !std::thread::panicking() {
             self.close();
         }
@@ -377,7 +376,7 @@ impl Device for Shm {
             num_tasks: self.layout.num_tasks,
             contexts_max: CONTEXTS_MAX,
             slot_bytes: self.layout.packet_bytes as usize,
-            // The reader reports its progress late: up to so many free lines are not known to be free.
+            // The reader reports its progress late: this number of free lines are not known to be free.
             ring_lines: RING_LINES - (TELL_AFTER - 1),
             vis_max: self.layout.vis(),
             regions_max: REGIONS_PER_CONTEXT,
@@ -449,8 +448,8 @@ impl Device for Shm {
                 } else {
                     vi.connection.release();
                 }
-                // Stay with a ring that brought something, as its next line is likely in the cache already, but not for
-                // ever: a task that keeps sending to itself would never look at its peers.
+                // Stay with a ring that had an entry, as its next line is probably in the cache already, but only for some entries: a task
+                // that keeps sending to itself would never check its peers.
                 self.entries_taken = self.entries_taken.wrapping_add(1);
                 self.next_polled =
                     at + usize::from(self.entries_taken.is_multiple_of(ENTRIES_BEFORE_MOVING_ON));
@@ -478,7 +477,7 @@ impl Device for Shm {
                 }
                 return Some(completion);
             }
-            // News of attention and of failures come by a poll, and so does what the network brings.
+            // Attention, failures and network events are found by a poll only.
             let is_over = !waits
                 || connection.has_outlet()
                 || looks >= self.eager_polls.min(LOOKS_MAX)
@@ -495,7 +494,7 @@ impl Device for Shm {
     fn take_next(&mut self, vi: ViNumber) {
         if let Some(Some(Vi { connection, .. })) = self.vis.get_mut(vi.0 as usize) {
             connection.take();
-            // As in a poll: the other rings have their turn.
+            // As in a poll, the other rings have their turn.
             self.entries_taken = self.entries_taken.wrapping_add(1);
         }
     }
@@ -560,7 +559,7 @@ impl Device for Shm {
                 resource: "registrations",
                 needed: u64::from(REGIONS_PER_CONTEXT) + 1,
                 available: u64::from(REGIONS_PER_CONTEXT),
-                remedy: "deregister memory that peers need no more, or register larger pieces",
+                remedy: "deregister memory that peers no longer need, or register larger pieces",
             });
         };
         Ok(MemHandle { region, generation })
@@ -594,8 +593,7 @@ impl Device for Shm {
                 if is_quiet(std::iter::once(&**hazard), self.address.task, handle.region) {
                     continue;
                 }
-                // Only the end of its process ends a copy that is never told as ended: a task that failed, or was stopped, may
-                // still write.
+                // A copy whose end is never reported ends only with its process: a task that failed, or was stopped, may still write.
                 if !self.files.has_ended(at as u32 / CONTEXTS_MAX) {
                     return Ok(Posted::Retry);
                 }
@@ -649,7 +647,7 @@ impl Device for Shm {
     }
 
     fn find_mapped(&mut self, at: RemoteMemory, len: u64) -> Result<bool, DeviceError> {
-        // Some tasks would change a word in place while others, which cannot, read it and write it back: all do the same.
+        // All tasks must use the same method: otherwise some would change a word in place while others read it and write it back.
         if self.far.is_some() { Ok(false) } else { self.find(at, len) }
     }
 
@@ -679,7 +677,7 @@ impl Device for Shm {
         }
         let updated = self.lend_mapped(at, bytes, |word| update_word(word, operation));
         if self.far.is_some() {
-            // Found for this word only: what is kept could be lent to a program, which `find_mapped` refuses.
+            // Found for this word only: a cached region could be lent to a program, which `find_mapped` refuses.
             self.mapped.clear();
         }
         match updated {
@@ -716,7 +714,7 @@ impl Device for Shm {
     }
 
     fn has_ended(&self, task: u32) -> bool {
-        // The system is asked only about tasks that the launcher knows to have failed.
+        // The system is asked only about tasks that the launcher has reported as failed.
         self.files.is_failed(task) && (self.files.is_far(task) || self.files.has_ended(task))
     }
 
@@ -725,7 +723,7 @@ impl Device for Shm {
     }
 
     fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
-        // What a task of another host waits for comes by entries, which wake it.
+        // A task on another host waits for entries, which wake it.
         if self.far.is_some() && self.files.is_far(to.task) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What is mapped of each peer, opened on first use.
+//! The mappings of each peer, opened on first use.
 
 #![expect(clippy::cast_possible_truncation, reason = "there are fewer tasks than 2^32")]
 
@@ -9,12 +9,12 @@ use am_via_shm::layout::Hazard;
 use am_via_shm::regions::PeerMemory;
 use am_via_shm::{Mapping, Shared};
 
-/// The tables by task.
+/// The tables, indexed by task.
 #[derive(Debug)]
 pub(super) struct Peers {
     heads: Vec<Option<Arc<Mapping>>>,
     memories: Vec<Option<PeerMemory>>,
-    /// Hazard lines of all tasks, once somebody ended a registration that peers may be using.
+    /// Hazard lines of all tasks, since the first deregistration of memory that peers may be using.
     pub(super) hazards: Vec<Shared<Hazard>>,
 }
 
@@ -36,7 +36,7 @@ impl Peers {
         self.memories.get_mut(task as usize)
     }
 
-    /// The memory of a task that was opened before.
+    /// The memory of a task, which must be open.
     #[inline]
     pub(super) fn memory(&self, task: u32) -> Result<&PeerMemory, DeviceError> {
         let num_tasks = self.memories.len() as u32;

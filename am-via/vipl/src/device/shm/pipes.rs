@@ -1,4 +1,4 @@
-//! The pipes of one NIC, and the messages in private memory that go through them: see `am_via_shm`'s module `pipe`.
+//! The pipes of one NIC, and the messages in private memory that use them: see module `pipe` of `am_via_shm`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use crate::device::{DeviceError, HeapBlock, MemHandle};
 use am_via_shm::regions::OwnRegions;
 use am_via_shm::{Mapping, PIPE_BYTES, PipeWriter};
 
-/// Maximum number of pipes. A stream of messages fills the next one while its receiver empties the first.
+/// Maximum number of pipes. In a stream of messages, one pipe is filled while the receiver empties the other.
 const PIPES_MAX: usize = 2;
-/// Maximum number of messages that wait for a pipe. The kernel copies those beyond.
+/// Maximum number of messages that wait for a pipe. The kernel copies further ones.
 const WAITING_MAX: usize = 256;
 
-/// Its pipes are made when they are first needed.
+/// Pipes are made when they are first needed.
 #[derive(Debug)]
 pub(super) struct Pipes {
-    /// Bytes of the shortest message that gets a pipe.
+    /// Minimum bytes of a message that gets a pipe.
     bytes_min: usize,
     made: usize,
     free: Vec<PipeWriter>,
-    /// Messages that have a pipe, the oldest first.
+    /// Messages with a pipe, oldest first.
     open: Vec<Open>,
-    /// Messages that wait for a pipe, the oldest first.
+    /// Messages that wait for a pipe, oldest first.
     waiting: VecDeque<MemHandle>,
-    /// An open message may have something left to stage.
+    /// An open message may have pieces left to stage.
     has_work: bool,
 }
 
@@ -46,8 +46,8 @@ impl Pipes {
         }
     }
 
-    /// A peer will read the registration `message`, once and front to back. Nothing is staged yet: the announcement goes first, and
-    /// travels meanwhile. `alloc` takes memory from `heap`.
+    /// Announces that a peer will read the registration `message` once, from front to back. Nothing is staged yet: the announcement is sent
+    /// first. `alloc` takes memory from `heap`.
     pub(super) fn begin(
         &mut self,
         message: MemHandle,
@@ -61,7 +61,7 @@ impl Pipes {
         }
         if self.free.is_empty() && self.made < PIPES_MAX {
             self.made += 1;
-            // A full heap is no error: there are fewer pipes then.
+            // A full heap is not an error: there are then fewer pipes.
             self.free.extend(alloc(PIPE_BYTES).ok().and_then(|block| PipeWriter::new(heap, block)));
         }
         if self.free.is_empty() && self.open.is_empty() {
@@ -94,12 +94,12 @@ impl Pipes {
         self.has_work
     }
 
-    /// Stages one piece of the oldest message that has one left and a slot free; whether there was one.
+    /// Stages one piece of the oldest message that has a piece left and a free slot; returns whether there was one.
     #[cold]
     pub(super) fn stage(&mut self, regions: &OwnRegions) -> bool {
         self.has_work = false;
         for Open { message, pipe } in &mut self.open {
-            // A message that is given up has no memory any more.
+            // A withdrawn message has no memory any more.
             let Some(memory) = regions.open_memory(message.region, message.generation) else { continue };
             if pipe.stage(memory) {
                 self.has_work = true;
@@ -110,7 +110,7 @@ impl Pipes {
         false
     }
 
-    /// The registration `message` has ended; no peer reads it any more.
+    /// The registration `message` has ended: no peer reads it any more.
     #[inline]
     pub(super) fn end(&mut self, message: MemHandle, regions: &mut OwnRegions) {
         if self.open.is_empty() {
@@ -146,12 +146,12 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const WAYS: Ways = Ways { mapped: true, kernel: true };
-    /// Pieces that a pipe holds.
+    /// Number of pieces in a pipe.
     const PIECES: usize = PIPE_BYTES / PIECE_BYTES;
-    /// Twice what a pipe holds.
+    /// Twice the capacity of a pipe.
     const LEN: usize = 2 * PIECES * PIECE_BYTES;
 
-    /// Counts the blocks that were given back.
+    /// Counts returned blocks.
     #[derive(Debug, Default)]
     struct Owner(AtomicUsize);
 
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// A sender and a receiver in one process, which copies from itself by the kernel.
+    /// A sender and a receiver in one process, which copies from itself through the kernel.
     struct Pair {
         heap: Arc<Mapping>,
         regions: OwnRegions,
@@ -232,7 +232,7 @@ mod tests {
             self.regions.recycle(handle.region);
         }
 
-        /// Stages all that can be; the number of pieces.
+        /// Stages as many pieces as possible; returns their number.
         fn stage(&mut self) -> usize {
             let mut pieces = 0;
             while self.pipes.has_work() && self.pipes.stage(&self.regions) {
@@ -248,8 +248,8 @@ mod tests {
         block
     }
 
-    /// The bytes that came from the pipe, of a message that was announced as all `old` and is all `new` by now. No program may change
-    /// it meanwhile; here it shows which way its bytes took.
+    /// The number of bytes that came through the pipe, of a message that was all `old` when announced and is all `new` now. Programs must
+    /// not change a message meanwhile; here it shows the path of its bytes.
     fn by_pipe(bytes: &[u8], old: u8, new: u8) -> usize {
         let by_pipe = bytes.iter().take_while(|&&byte| byte == old).count();
         assert!(bytes[by_pipe..].iter().all(|&byte| byte == new), "neither of the two");
@@ -274,7 +274,7 @@ mod tests {
         let memory: Vec<_> = (0..PIPES_MAX + 3).map(|_| message(1)).collect();
         let handles: Vec<_> = memory.iter().map(|memory| pair.begin(memory)).collect();
         assert_eq!((pair.stage(), pair.allocated.get()), (PIECES * PIPES_MAX, PIPES_MAX * PIPE_BYTES));
-        // One that waits is given up, and one that has a pipe ends: the next in line has it.
+        // A waiting message is withdrawn, and one with a pipe ends: the next in line gets the pipe.
         pair.end(handles[PIPES_MAX]);
         pair.end(handles[PIPES_MAX - 1]);
         assert_eq!(pair.stage(), PIECES);
@@ -322,7 +322,7 @@ mod tests {
         let owner = Arc::clone(&pair.owner);
         drop(pair);
         assert_eq!(owner.0.load(Ordering::Relaxed), 1, "a peer may still use the other pipe");
-        // That pipe's memory is never given back, and has this owner for ever: a checker for leaks finds it here.
+        // The memory of that pipe is never returned; the static keeps its owner reachable for leak checkers.
         NEVER_GIVEN_BACK.set(owner).expect("one test sets it");
     }
 

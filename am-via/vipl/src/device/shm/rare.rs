@@ -1,5 +1,4 @@
-//! What a poll finds besides messages in rings: connections that peers have made, tasks that have failed, peers that close, and what the
-//! network brings.
+//! What a poll finds besides messages in rings: new connections of peers, failed tasks, peers that close, and network events.
 
 use std::time::Instant;
 
@@ -10,7 +9,7 @@ impl Shm {
     #[cold]
     #[inline(never)]
     pub(super) fn poll_rare(&mut self) -> Option<Box<News>> {
-        // What is noted here may wait for the next poll.
+        // These events can wait for the next poll.
         self.looks_further = true;
         let epoch = self.files.failure_epoch();
         if epoch != self.failure_epoch {
@@ -50,7 +49,7 @@ impl Shm {
                 self.note_closing(peer);
             }
         }
-        // First, since it is noted nowhere: the others are found by the next poll.
+        // First, since it is not noted anywhere; the next poll finds the others.
         if is_rung { Some(Box::new(News::Rung)) } else { self.next_rare() }
     }
 
@@ -74,7 +73,7 @@ impl Shm {
         }
     }
 
-    /// The next peer that has closed, once its ring is empty and a failure of its task would have been reported.
+    /// The next closed peer whose ring is empty, once a failure of its task would have been reported.
     fn next_closed(&mut self) -> Option<Box<News>> {
         let now = Instant::now();
         let is_over = |&(peer, due): &(NodeAddress, Instant)| {
@@ -85,7 +84,7 @@ impl Shm {
         (!self.files.is_failed(peer.task)).then(|| Box::new(News::PeerClosed(peer)))
     }
 
-    /// Tells the peers that nothing comes from here any more.
+    /// Tells the peers that nothing more will come from here.
     pub(super) fn close(&mut self) {
         if let Some(far) = self.far.take() {
             far.leave(|| self.files.end_of_job().is_some());
@@ -94,7 +93,7 @@ impl Shm {
             return;
         }
         self.barrier.before_look();
-        // Peers whose connections have not been looked at yet are told too.
+        // Also finds peers whose new connections were not handled yet.
         let _ = self.poll_rare();
         let all = self.vis.iter().flatten().chain(&self.accepted);
         for vi in all.filter(|vi| vi.peer != self.address) {
@@ -102,8 +101,8 @@ impl Shm {
         }
     }
 
-    /// A peer has made the connection of this slot; the peer. A slot that does not say so soundly is left alone: its maker is at fault,
-    /// and learns nothing.
+    /// Accepts the connection that a peer made in this slot; returns the peer. A slot with invalid contents is ignored: its maker is at
+    /// fault, and is not told.
     fn accept(&mut self, slot: u32) -> Option<NodeAddress> {
         match self.files.open_accepted(&mut self.peers, self.address, slot, self.barrier) {
             Ok(accepted) => {

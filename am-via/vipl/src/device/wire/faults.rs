@@ -1,23 +1,23 @@
-//! The faults of the emulated wire: chosen when the network is made, drawn from one seed.
+//! The faults of the emulated wire: chosen when the network is made, and drawn from one seed.
 
-/// Which faults the wire has, and how often: a number of thousand frames each.
+/// The kinds of faults, and their frequencies per thousand frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireFaults {
-    /// Where the draws begin. The same seed and the same order of calls give the same faults.
+    /// The seed. The same seed and the same order of calls give the same faults.
     pub seed: u64,
     /// Frames lost.
     pub drop: u16,
-    /// Frames that come twice.
+    /// Frames that arrive twice.
     pub duplicate: u16,
-    /// Frames that later ones overtake.
+    /// Frames overtaken by later ones.
     pub reorder: u16,
-    /// Frames that come late, and hold up those behind them.
+    /// Frames that arrive late, and delay all frames behind them.
     pub delay: u16,
-    /// Posts that are answered with Retry.
+    /// Posts that return Retry.
     pub refuse: u16,
     /// Frames that find the receive ring full for a moment.
     pub overrun: u16,
-    /// Posts that break their connection: both ends hear of it, and may make a new one.
+    /// Posts that break their connection: both ends are told, and may make a new one.
     pub cut: u16,
     /// A task that dies.
     pub kill: Option<Kill>,
@@ -26,9 +26,9 @@ pub struct WireFaults {
 /// The death of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kill {
-    /// Which.
+    /// The task.
     pub task: u32,
-    /// After how many polls of the network.
+    /// Number of polls of the network before it.
     pub at_poll: u64,
 }
 
@@ -38,13 +38,13 @@ pub(super) struct Fate {
     pub(super) dropped: bool,
     pub(super) duplicated: bool,
     pub(super) overrun: bool,
-    /// Polls by which this frame alone is late.
+    /// Number of polls by which this frame alone is late.
     pub(super) late_polls: u64,
-    /// Polls by which this frame and those behind it are late.
+    /// Number of polls by which this frame and those behind it are late.
     pub(super) delay_polls: u64,
 }
 
-/// Polls by which a frame is late, at most.
+/// Maximum delay of a frame in polls.
 const LATE_POLLS_MAX: u64 = 40;
 
 /// Draws the faults.
@@ -59,7 +59,7 @@ impl Dice {
         Self { faults, state: faults.seed }
     }
 
-    /// Whether frames are ever touched. If not, they need no sequence numbers in flight.
+    /// Whether frames are ever affected. If not, they need no sequence numbers in flight.
     pub(super) fn touches_frames(&self) -> bool {
         let WireFaults { drop, duplicate, reorder, delay, overrun, .. } = self.faults;
         drop | duplicate | reorder | delay | overrun != 0
@@ -69,7 +69,7 @@ impl Dice {
         self.faults.kill
     }
 
-    /// Whether a post is to be refused.
+    /// Whether to refuse this post.
     pub(super) fn refuses(&mut self) -> bool {
         self.happens(self.faults.refuse)
     }
@@ -79,7 +79,7 @@ impl Dice {
         self.happens(self.faults.cut)
     }
 
-    /// Whether the wire loses one frame that can't be late.
+    /// Whether the wire loses this frame, which cannot be late.
     pub(super) fn loses(&mut self) -> bool {
         self.happens(self.faults.drop)
     }
@@ -115,28 +115,28 @@ impl Dice {
     }
 }
 
-/// What the wire did, counted since the network was made.
+/// Counts since the network was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireStatistics {
     /// Frames posted.
     pub frames: u64,
     /// Frames and acknowledgements lost.
     pub dropped: u64,
-    /// Frames that the wire doubled.
+    /// Frames that the wire duplicated.
     pub duplicated: u64,
     /// Frames that later ones could overtake.
     pub reordered: u64,
-    /// Frames that came late with all behind them.
+    /// Frames delayed together with all frames behind them.
     pub delayed: u64,
-    /// Posts answered with Retry although there was room.
+    /// Posts refused although the ring had a free line.
     pub refused: u64,
     /// Frames that found the receive ring full.
     pub overruns: u64,
     /// Connections broken.
     pub cuts: u64,
-    /// Frames sent again, because no acknowledgement came.
+    /// Frames sent again because they were not acknowledged.
     pub retransmitted: u64,
-    /// Frames that had arrived before, and were thrown away.
+    /// Frames dropped because they had already arrived.
     pub duplicates_suppressed: u64,
     /// Writes, reads and atomics carried out.
     pub transfers: u64,

@@ -1,10 +1,10 @@
 //! One direction of a connection: the sender's and the receiver's half of the protocol that makes a faulty wire reliable.
 //!
-//! Reliable frames carry sequence numbers. The receiver takes them in order, keeps those that came early, throws away those
-//! that came before, and acknowledges what it has; the sender keeps what was not acknowledged and sends its oldest frame
-//! again when it has waited too long. Frames of an unreliable VI have numbers too, but only so that none comes twice.
+//! Reliable frames carry sequence numbers. The receiver takes them in order, keeps early ones, drops duplicates, and acknowledges. The
+//! sender keeps unacknowledged frames, and sends the oldest one again after a timeout. Frames of an unreliable VI have numbers, too, but
+//! only to drop duplicates.
 //!
-//! Pure: it knows no clock but the polls it is told, and does nothing but answer.
+//! It has no clock except the number of polls that callers pass, and no side effects.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,45 +12,45 @@ use std::sync::Arc;
 use crate::device::{Entry, NodeAddress, Payload};
 use am_via_shm::PrivateBytes;
 
-/// Polls after which a frame that nobody acknowledged is sent again.
+/// Number of polls after which an unacknowledged frame is sent again.
 const RETRANSMIT_AFTER_POLLS: u64 = 100;
 
-/// What travels: an entry with what it carries.
+/// An entry with its payload.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) entry: Entry,
     pub(super) payload: Payload,
     /// The bytes of an area entry.
     pub(super) area: Option<PrivateBytes>,
-    /// Frames of an unreliable VI are numbered apart.
+    /// Frames of an unreliable VI have separate numbers.
     pub(super) lossy: bool,
     pub(super) sequence: u64,
 }
 
-/// What a frame meant to its receiver.
+/// What a received frame means to its receiver.
 #[derive(Debug)]
 pub(super) enum Taken {
-    /// These came in order: to be handed on, and acknowledged.
+    /// These frames are next in order: pass them on, and acknowledge them.
     Frames(Vec<Arc<Frame>>),
-    /// It had come before.
+    /// It had already arrived.
     Duplicate,
-    /// The ring is full: as if it had never come.
+    /// The ring is full: the frame is ignored.
     Overrun,
 }
 
 /// One direction.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Whose receive ring it fills.
+    /// The NIC whose receive ring it fills.
     pub(super) to: NodeAddress,
     /// The VI there.
     pub(super) to_vi: u32,
     pub(super) from: NodeAddress,
-    /// Posts are refused; what was posted before still arrives.
+    /// Posts are refused; earlier posts still arrive.
     pub(super) closed: bool,
-    /// What is posted from now on may be lost.
+    /// Later posts may be lost.
     pub(super) lossy: bool,
-    /// The poll before which nothing more arrives, because something before it is late.
+    /// Nothing arrives before this poll, because an earlier frame is late.
     pub(super) held_up_until: u64,
     ring_lines: u64,
     next: u64,
@@ -59,9 +59,9 @@ pub(super) struct Link {
     expected: u64,
     early: BTreeMap<u64, Arc<Frame>>,
     seen: SeenWindow,
-    /// Frames that lie in the receiver's ring, lossy ones.
+    /// Number of lossy frames in the receiver's ring.
     lossy_held: u64,
-    /// Reliable frames whose slots the receiver has given back.
+    /// Number of reliable frames whose slots the receiver has returned.
     released: u64,
 }
 
@@ -92,7 +92,7 @@ impl Link {
         }
     }
 
-    /// Whether the receiver's ring has a line for one more reliable frame. A lossy frame is never held back: it is lost.
+    /// Whether the receiver's ring has a free line for a reliable frame. A lossy frame is never held back: it is lost instead.
     pub(super) fn has_room(&self) -> bool {
         self.lossy || self.next - self.released < self.ring_lines
     }
@@ -116,7 +116,7 @@ impl Link {
         frame
     }
 
-    /// A frame has come.
+    /// Handles an arriving frame.
     pub(super) fn receive(&mut self, frame: &Arc<Frame>) -> Taken {
         if frame.lossy {
             return self.receive_lossy(frame);
@@ -148,12 +148,12 @@ impl Link {
         Taken::Frames(vec![Arc::clone(frame)])
     }
 
-    /// Up to where (excluded) everything has come: what an acknowledgement says.
+    /// All numbers below this have arrived: the value of an acknowledgement.
     pub(super) fn received_up_to(&self) -> u64 {
         self.expected
     }
 
-    /// An acknowledgement has come.
+    /// Handles an acknowledgement.
     pub(super) fn acknowledged(&mut self, up_to: u64) {
         while self.unacknowledged.front().is_some_and(|oldest| oldest.frame.sequence < up_to) {
             self.unacknowledged.pop_front();
@@ -165,7 +165,7 @@ impl Link {
         !self.unacknowledged.is_empty()
     }
 
-    /// The oldest frame, if it is to be sent again now.
+    /// The oldest frame, if it is due to be sent again.
     pub(super) fn due_again(&mut self, now: u64) -> Option<Arc<Frame>> {
         let oldest = self.unacknowledged.front_mut()?;
         if now < oldest.sent_at + RETRANSMIT_AFTER_POLLS {
@@ -175,12 +175,12 @@ impl Link {
         Some(Arc::clone(&oldest.frame))
     }
 
-    /// When [`due_again`](Self::due_again) will say yes.
+    /// The poll at which [`due_again`](Self::due_again) will return a frame.
     pub(super) fn next_due(&self) -> Option<u64> {
         self.unacknowledged.front().map(|oldest| oldest.sent_at + RETRANSMIT_AFTER_POLLS)
     }
 
-    /// The receiver has given the slot of a frame back.
+    /// The receiver has returned the slot of a frame.
     pub(super) fn release(&mut self, lossy: bool) {
         if lossy {
             self.lossy_held = self.lossy_held.saturating_sub(1);
@@ -189,7 +189,7 @@ impl Link {
         }
     }
 
-    /// The peer is dead: nothing will be acknowledged any more.
+    /// The peer is dead: no acknowledgement will come.
     pub(super) fn give_up(&mut self) {
         self.closed = true;
         self.unacknowledged.clear();
@@ -197,12 +197,12 @@ impl Link {
     }
 }
 
-/// Which of the last 64 numbers have come. Older ones count as seen: too late is lost, which is allowed; twice is not.
+/// Which of the last 64 numbers have arrived. Older ones count as arrived: dropping a late frame is allowed, a duplicate is not.
 #[derive(Debug, Default)]
 struct SeenWindow {
-    /// One more than the highest number that has come.
+    /// The highest number that has arrived, plus 1.
     end: u64,
-    /// Bit `i`: number `end - 1 - i` has come.
+    /// Bit `i`: number `end - 1 - i` has arrived.
     seen: u64,
 }
 

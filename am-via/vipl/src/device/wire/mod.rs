@@ -1,9 +1,8 @@
 //! A wire in one process: NICs of several tasks, each usually a thread, joined by a network object that copies through
-//! queues, delays connections, takes seeded faults, and offers none of the short cuts of shared memory.
+//! queues, delays connections, injects seeded faults, and has none of the shortcuts of shared memory.
 //!
-//! It shows that the layers above need nothing that a network can't do, and it is where their behaviour under loss, disorder,
-//! refusal and death is tested: reliable VIs, which are all until [`Device::allow_loss`], repair the faults by sequence
-//! numbers and retransmission; an unreliable VI lets them show.
+//! It shows that the layers above need only what a network can do, and serves to test them under loss, reordering, refusal and death.
+//! Reliable VIs (all VIs before [`Device::allow_loss`]) repair faults by sequence numbers and retransmission; unreliable VIs expose them.
 
 mod faults;
 mod link;
@@ -34,20 +33,20 @@ use link::Frame;
 use network::{Mail, Network};
 use rdma::Kind;
 
-/// What a wire is like. The same for all its NICs.
+/// Properties of a wire, the same for all its NICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireOptions {
-    /// Tasks on the wire.
+    /// Number of tasks on the wire.
     pub num_tasks: u32,
     /// Bytes of one slot of a receive area.
     pub slot_bytes: u32,
-    /// Entries that may lie in the receive ring of a VI.
+    /// Capacity of the receive ring of a VI, in entries.
     pub ring_lines: u32,
-    /// Registrations a task may have.
+    /// Maximum number of registrations of a task.
     pub regions_max: u32,
-    /// Polls until a connection is made.
+    /// Number of polls until a connection is made.
     pub connect_polls: u64,
-    /// Whether the NICs write and read memory of peers; without, everything goes through the receive areas.
+    /// Whether the NICs access memory of peers. If not, all data are sent through the receive areas.
     pub rdma: bool,
     /// The faults.
     pub faults: WireFaults,
@@ -83,7 +82,7 @@ impl WireNetwork {
     /// Opens the NIC of a context of a task.
     ///
     /// # Errors
-    /// The wire can't have this address, or the NIC is open.
+    /// The address is invalid on this wire, or the NIC is already open.
     pub fn open(&self, address: NodeAddress) -> Result<Wire, DeviceError> {
         address.check(self.0.options.num_tasks)?;
         let mut state = self.0.lock();
@@ -100,19 +99,19 @@ impl WireNetwork {
         Ok(Wire { address, network: Arc::clone(&self.0), vis: Vec::new(), connects_late: 0 })
     }
 
-    /// What the wire did so far.
+    /// Its counts so far.
     #[must_use]
     pub fn statistics(&self) -> WireStatistics {
         self.0.lock().statistics
     }
 
-    /// Marks a task as dead, as the watcher of a job would.
+    /// Marks a task as dead, like the launcher of a job.
     pub fn fail_task(&self, task: u32, why: &str) {
         self.0.lock().fail(task, why);
     }
 }
 
-/// Polls in a wait that only give the processor away.
+/// Number of polls in a wait that only yield the processor.
 const YIELD_POLLS: u32 = 20;
 
 /// A NIC on a wire.
@@ -120,18 +119,18 @@ const YIELD_POLLS: u32 = 20;
 pub struct Wire {
     address: NodeAddress,
     network: Arc<Network>,
-    /// The ends of connections, by the numbers that the owner gave them.
+    /// The ends of connections, by their owner's numbers.
     vis: Vec<Option<End>>,
-    /// Number of requests to connect that are answered with "not yet" although the connection is there. For tests.
+    /// For tests: number of connection requests that are answered with "not yet" although the connection exists.
     pub(crate) connects_late: u32,
 }
 
 /// An end of a connection.
 #[derive(Debug)]
 struct End {
-    /// What the network calls it.
+    /// The network's number of it.
     on_network: u32,
-    /// What lies in the slots that the owner has taken, oldest first.
+    /// The frames in the slots that the owner keeps, oldest first.
     taken: VecDeque<Arc<Frame>>,
     first_slot: u32,
 }
@@ -141,12 +140,12 @@ impl Wire {
         self.vis.get(vi.0 as usize)?.as_ref()
     }
 
-    /// What the network calls a connection.
+    /// The network's number of a connection.
     fn on_network(&self, vi: ViNumber) -> Result<u32, DeviceError> {
         self.end(vi).map(|end| end.on_network).ok_or(DeviceError::NotConnected(vi))
     }
 
-    /// The number and the end of what the network calls so.
+    /// The number and the end of the connection with this network number.
     fn known_as(&mut self, on_network: u32) -> Option<(ViNumber, &mut End)> {
         let ends =
             (0..).zip(&mut self.vis).filter_map(|(number, end)| Some((ViNumber(number), end.as_mut()?)));
@@ -175,7 +174,7 @@ fn bounce(len: usize) -> Result<PrivateBytes, DeviceError> {
         resource: "memory",
         needed: len as u64,
         available: 0,
-        remedy: "send smaller pieces, or let fewer transfers be under way",
+        remedy: "send smaller pieces, or have fewer transfers in flight",
     })
 }
 
@@ -248,7 +247,7 @@ impl Device for Wire {
         if self.network.lock().admit(self.address, on_network)? == Posted::Retry {
             return Ok(Posted::Retry);
         }
-        // Filled without the lock: only this NIC posts here, so the room stays.
+        // Filled without the lock: only this NIC posts here, so the free line stays free.
         let slot_bytes = self.network.options.slot_bytes;
         let area = bounce(len.min(slot_bytes as usize))?;
         let Some(filled) = fill(area.range(), Storing::ThroughCaches) else { return Ok(Posted::Retry) };
@@ -267,7 +266,7 @@ impl Device for Wire {
             Mail::Frame { vi: on_network, frame } => {
                 let address = self.address;
                 let network = Arc::clone(&self.network);
-                // An owner that did not number the connection when it was reported ignores what comes over it.
+                // Entries of a connection are ignored until its owner has numbered it.
                 let (vi, end) = self.known_as(on_network)?;
                 *payload = frame.payload;
                 let entry = frame.entry;
@@ -280,7 +279,7 @@ impl Device for Wire {
                 }
                 News::Entry(completion)
             }
-            // What the connection brings is not to be told before the connection is.
+            // Entries of a connection are not returned before the connection.
             Mail::Connected { .. } if self.connects_late > 0 => return None,
             Mail::Connected { peer } => News::Connected(peer),
             Mail::Ended { id, result, read } => {
@@ -333,7 +332,7 @@ impl Device for Wire {
             resource: "registrations",
             needed: regions_max + 1,
             available: regions_max,
-            remedy: "deregister memory that peers need no more, or register larger pieces",
+            remedy: "deregister memory that peers no longer need, or register larger pieces",
         })?;
         Ok(MemHandle { region, generation })
     }
@@ -427,12 +426,12 @@ impl Device for Wire {
             return false;
         }
         let bell = Arc::clone(&state.nic(self.address).bell);
-        // Woken, timed out or poisoned: the caller looks again in every case.
+        // Woken, timed out or poisoned: the caller looks again in each case.
         drop(bell.wait_timeout(state, limit));
         false
     }
 
-    /// All tasks are in one process, which no launcher watches.
+    /// All tasks are in one process, without a launcher.
     fn note_wait(&mut self, _facts: WaitFacts) {}
 
     fn failure(&self, task: u32) -> Option<String> {

@@ -1,8 +1,8 @@
-//! What all NICs of one wire share: links, frames in flight, registered memory, who has died. One lock guards it.
+//! The common state of all NICs of one wire, under one lock: links, frames in flight, registered memory, dead tasks.
 //!
-//! The network does what the NICs of a cluster would do by themselves: it carries frames and serves writes, reads and atomics
-//! of memory whose owner does not poll. Its clock counts polls, of whatever NIC: each moves the frames in flight, and a NIC
-//! that waits while frames are in flight lets the time pass to the next of them.
+//! The network does what the NICs of a cluster would do: it carries frames, and serves writes, reads and atomics of memory whose owner does
+//! not poll. Its clock counts the polls of all NICs. Each poll moves the frames in flight, and a NIC that waits advances the clock to the
+//! next frame.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,14 +27,13 @@ impl Network {
         Self { options, state: Mutex::new(State::new(options)) }
     }
 
-    /// The state. A thread that panicked under the lock leaves it whole: no step of the state calls code that may panic
-    /// halfway.
+    /// The state. It is consistent even after a panic under the lock: no step of the state calls code that may panic halfway.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What waits for a NIC.
+/// Events that wait for a NIC.
 #[derive(Debug)]
 pub(super) enum Mail {
     Frame { vi: u32, frame: Arc<Frame> },
@@ -43,12 +42,12 @@ pub(super) enum Mail {
     TaskFailed(u32),
 }
 
-/// What the network knows of a NIC, which may not be open yet.
+/// The network's record of a NIC, which may not be open yet.
 #[derive(Debug, Default)]
 pub(super) struct NicState {
     pub(super) open: bool,
     pub(super) mail: VecDeque<Mail>,
-    /// Somebody wants the owner to look, whatever is in the mail.
+    /// The owner was rung, and has to look.
     pub(super) rung: bool,
     pub(super) bell: Arc<Condvar>,
     vis: Vec<ViEnd>,
@@ -57,7 +56,7 @@ pub(super) struct NicState {
 
 impl NicState {
     fn next_vi(&self) -> u32 {
-        u32::try_from(self.vis.len()).expect("no wire lives for 2^32 connections")
+        u32::try_from(self.vis.len()).expect("a wire never makes 2^32 connections")
     }
 
     fn deliver(&mut self, mail: Mail) {
@@ -73,7 +72,7 @@ struct ViEnd {
     back: usize,
 }
 
-/// What is on its way.
+/// Something in flight.
 #[derive(Debug)]
 enum Flight {
     Frame(usize, Arc<Frame>),
@@ -87,9 +86,9 @@ enum Pair {
     Made { low_vi: u32, high_vi: u32 },
 }
 
-/// Transfers that one NIC may have under way.
+/// Maximum number of transfers of one NIC in flight.
 const TRANSFERS_MAX: u32 = 1024;
-/// Polls after which a transfer that the wire lost is tried again.
+/// Number of polls after which a transfer that the wire lost is retried.
 const TRANSFER_AGAIN_POLLS: u64 = 50;
 
 /// Everything under the lock.
@@ -100,9 +99,9 @@ pub(super) struct State {
     pub(super) nics: BTreeMap<NodeAddress, NicState>,
     pairs: BTreeMap<(NodeAddress, NodeAddress), Pair>,
     links: Vec<Link>,
-    /// Links with frames that were not acknowledged.
+    /// Links with unacknowledged frames.
     waiting: BTreeSet<usize>,
-    /// By poll and order of departure.
+    /// Ordered by the poll of arrival, and by departure.
     flights: BTreeMap<(u64, u64), Flight>,
     departures: u64,
     pub(super) regions: Vec<PrivateRegions>,
@@ -136,13 +135,13 @@ impl State {
         self.nics.entry(at).or_default()
     }
 
-    /// Lets one poll's time pass.
+    /// Advances the clock by one poll.
     pub(super) fn tick(&mut self) {
         self.statistics.polls += 1;
         self.advance_to(self.now + 1);
     }
 
-    /// Lets the time pass until something moves; whether there was anything to wait for.
+    /// Advances the clock until something moves; returns whether anything was in flight.
     pub(super) fn skip_to_next(&mut self) -> bool {
         let resend = self.waiting.iter().filter_map(|&link| self.links[link].next_due()).min();
         let flight = self.flights.keys().next().map(|&(due, _)| due);
@@ -188,7 +187,7 @@ impl State {
         self.flights.insert((due, self.departures), flight);
     }
 
-    /// Connects two NICs after a while; the VI of `me` once it is made.
+    /// Connects two NICs after a delay; returns the VI of `me` when it is made.
     pub(super) fn connect(&mut self, me: NodeAddress, to: NodeAddress) -> Result<Option<u32>, DeviceError> {
         to.check(self.options.num_tasks)?;
         if self.failures[to.task as usize].is_some() {
@@ -238,7 +237,7 @@ impl State {
         self.nics.get(&at)?.vis.get(vi as usize).copied()
     }
 
-    /// Both directions refuse posts from now on; the peer hears of it behind what was posted before. The two NICs may
+    /// Closes a VI: both directions refuse posts from now on, and the peer is told after earlier posts have arrived. The two NICs may
     /// connect again, by another VI.
     pub(super) fn disconnect(&mut self, at: NodeAddress, vi: u32) {
         let Some(ViEnd { out, back }) = self.end(at, vi) else { return };
@@ -265,7 +264,7 @@ impl State {
         }
     }
 
-    /// Whether a post on this VI is taken now.
+    /// Whether a post on this VI is accepted now.
     pub(super) fn admit(&mut self, at: NodeAddress, vi: u32) -> Result<Posted, DeviceError> {
         let number = crate::device::ViNumber(vi);
         let end = self.end(at, vi).ok_or(DeviceError::NotConnected(number))?;
@@ -286,7 +285,7 @@ impl State {
         Ok(Posted::Done)
     }
 
-    /// Breaks a connection: what is under way is lost, and both ends hear of it as of a disconnect.
+    /// Breaks a connection: frames in flight are lost, and both ends see a disconnect.
     fn cut(&mut self, end: ViEnd) {
         self.statistics.cuts += 1;
         let goodbye = Entry { operation: Operation::Disconnect as u32, ..Entry::default() };
@@ -312,7 +311,7 @@ impl State {
         self.flights.retain(|_, flight| !is_lost(flight));
     }
 
-    /// Posts what was admitted.
+    /// Posts an admitted entry.
     pub(super) fn post(
         &mut self,
         at: NodeAddress,
@@ -329,7 +328,7 @@ impl State {
     fn launch(&mut self, link: usize, entry: Entry, payload: Payload, area: Option<PrivateBytes>) {
         self.statistics.frames += 1;
         self.finish_writes(link);
-        // The last word of a connection is never lost for good, whatever may be lost before.
+        // A disconnect is never lost for good, even on a lossy link.
         let lossy = self.links[link].lossy && entry.operation != Operation::Disconnect as u32;
         let frame = self.links[link].send(entry, payload, area, lossy, self.now);
         if !lossy {
@@ -365,7 +364,7 @@ impl State {
         } else {
             self.arrive(link, &frame);
         }
-        // A sleeping NIC must help the time to pass.
+        // A sleeping NIC has to help to advance the clock.
         let to = self.links[link].to;
         self.nic(to).bell.notify_all();
     }
@@ -415,14 +414,14 @@ impl State {
         }
     }
 
-    /// The owner of a VI has given the slot of a received frame back.
+    /// The owner of a VI has returned the slot of a received frame.
     pub(super) fn release(&mut self, at: NodeAddress, vi: u32, lossy: bool) {
         if let Some(end) = self.end(at, vi) {
             self.links[end.back].release(lossy);
         }
     }
 
-    /// Sends a transfer on its way; `false`: too many are under way.
+    /// Starts a transfer; `false`: too many are in flight.
     pub(super) fn start_transfer(&mut self, transfer: Transfer) -> bool {
         let nic = self.nic(transfer.by);
         if nic.transfers >= TRANSFERS_MAX {
@@ -433,8 +432,7 @@ impl State {
         true
     }
 
-    /// Writes of a NIC to a task are in place before what it posts later is seen there: those that are still on their way
-    /// are carried out now.
+    /// Carries out the writes of a NIC that are in flight: they must be stored before its later posts are seen.
     fn finish_writes(&mut self, link: usize) {
         let (from, to) = (self.links[link].from, self.links[link].to.task);
         if self.nic(from).transfers == 0 {
@@ -448,7 +446,7 @@ impl State {
         };
         let mut writes: Vec<_> =
             self.flights.iter().filter(|(_, flight)| is_before(flight)).map(|(&key, _)| key).collect();
-        // In the order of the posts, whatever was tried again meanwhile.
+        // In the order of the posts, even if some were retried.
         writes.sort_by_key(|&(_, departure)| departure);
         for key in writes {
             if let Some(Flight::Transfer(transfer)) = self.flights.remove(&key) {
@@ -486,7 +484,7 @@ impl State {
         self.failures.get(task as usize)?.as_deref()
     }
 
-    /// A task has died: everybody hears of it once, and nothing moves on its links any more.
+    /// Marks a task as dead: every NIC is told once, and its links stop.
     pub(super) fn fail(&mut self, task: u32, why: &str) {
         let Some(failure @ None) = self.failures.get_mut(task as usize) else { return };
         *failure = Some(why.to_owned());
@@ -501,7 +499,7 @@ impl State {
         }
     }
 
-    /// A NIC has gone: the memory that it had registered is out of reach.
+    /// Closes a NIC: its registered memory becomes inaccessible.
     pub(super) fn close(&mut self, at: NodeAddress) {
         self.nic(at).open = false;
         self.regions[at.task as usize].remove_context(at.context);

@@ -1,28 +1,28 @@
-//! Writes, reads and atomics of registered memory, carried out by the network as the NIC of the memory's owner would: the
-//! owner need not poll.
+//! Writes, reads and atomics of registered memory. The network carries them out like the NIC of the memory's owner: the owner need not
+//! poll.
 
 use crate::device::{AtomicOp, ClaimFault, NodeAddress, RemoteMemory};
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
 use am_via_shm::regions::{Claim, update_word};
 use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
 
-/// A transfer on its way.
+/// A transfer in flight.
 #[derive(Debug)]
 pub(super) struct Transfer {
-    /// Who asked for it.
+    /// The NIC that asked for it.
     pub(super) by: NodeAddress,
     pub(super) at: RemoteMemory,
-    /// The asker's number.
+    /// The number given by that NIC.
     pub(super) id: u64,
     pub(super) kind: Kind,
 }
 
-/// What it does.
+/// The kind of transfer.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// The bytes were taken from their owner at the post: the asker's memory is free at once.
+    /// With the bytes copied at the post, so that the source is free at once.
     Write(PrivateBytes),
-    /// Where the asker's next poll will put the bytes.
+    /// The destination, which the next poll of that NIC fills.
     Read(HeldRange),
     Atomic {
         bytes: u64,
@@ -30,11 +30,11 @@ pub(super) enum Kind {
     },
 }
 
-/// How it ended: the old value of an atomic, and the bytes of a read with their place.
+/// Result: the old value of an atomic, and the bytes of a read with their destination.
 pub(super) type End = (Result<u64, ClaimFault>, Option<(PrivateBytes, HeldRange)>);
 
 impl Transfer {
-    /// Does it; `regions` is the table of the memory's owner, `None` if that is dead.
+    /// Carries it out. `regions` is the table of the memory's owner, `None` if that task is dead.
     pub(super) fn carry_out(self, regions: Option<&PrivateRegions>) -> End {
         let Some(regions) = regions else { return (Err(ClaimFault::PeerDead), None) };
         match self.kind {
@@ -47,7 +47,7 @@ impl Transfer {
                 let claim = claim(self.at, to.range().len() as u64);
                 match regions.claim(claim, ACCESS_READ).map(|from| (from, PrivateBytes::new(from.len()))) {
                     Ok((from, Some(bytes))) if bytes.range().copy_from(from) => (Ok(0), Some((bytes, to))),
-                    // No memory to carry it in: as if the registration could not be reached.
+                    // No memory for the bytes: reported as a stale registration.
                     Ok(_) => (Err(ClaimFault::Stale), None),
                     Err(fault) => (Err(fault), None),
                 }
