@@ -166,7 +166,7 @@ impl Task {
     /// If each task has a core, a wait may spin. With fewer cores a spinning task keeps its peer from running, so it yields a few times,
     /// then sleeps.
     fn wait_policy(&self) -> WaitPolicy {
-        let has_core = self.job.num_tasks() <= self.job.cpus();
+        let has_core = self.job.tasks_here() <= self.job.cpus() as usize;
         let (spin_max, yield_polls_max) =
             if has_core { (SPIN_MAX, 0) } else { (Duration::ZERO, YIELD_POLLS) };
         let set = self.job.settings().spin_microseconds_max;

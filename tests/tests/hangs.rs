@@ -173,6 +173,18 @@ fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
     let stopped = lines.find(|line| line.contains("task 0:"));
     let stopped = stopped.expect("the report has a line of task 0");
     must_say(&stopped, &["is stopped by a signal or a debugger", "MPI_Barrier"]);
+    // The same of the job of a process, for jobs that another launcher has started.
+    let ask = |of: &str| {
+        let answer = Command::new(programs::folder().join("amrun")).args(["report", of]).output();
+        let answer = answer.expect("amrun can be started");
+        let said = [answer.stdout, answer.stderr].concat();
+        (answer.status.code(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let (code, said) = ask(&pids[1].to_string());
+    assert_eq!(code, Some(0), "{said}");
+    must_say(&said, &["task 0: is stopped by a signal or a debugger; waited in MPI_Barrier", "task 1: "]);
+    let (code, said) = ask(&std::process::id().to_string());
+    assert!(code == Some(2) && said.contains("is in no job"), "{said}");
     signal(pids[0], "CONT");
     end(job);
 }

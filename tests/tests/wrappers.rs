@@ -84,6 +84,11 @@ fn options_of_other_launchers_are_taken() {
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["[0] said", "[1] said"]);
+    let options = "-n 1 --merge-stderr-to-stdout --timestamp-output --report-bindings sh -c";
+    let command = tool("mpiexec").args(options.split(' ')).arg("echo said >&2; sleep 0.2").output();
+    let output = command.expect("mpiexec can be started");
+    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(out.ends_with("Z said\n") && error.contains("task 0 may run on processors"), "{out}{error}");
     // -n comes before -N, wherever it stands.
     assert_eq!(said(tool("mpirun").args(["-n", "1", "-N", "2", "echo", "said"])), "said\n");
 }

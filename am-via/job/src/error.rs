@@ -100,8 +100,8 @@ pub enum JobError {
     },
     /// The launcher of another project, which has started this process, and the tasks that it has started do not make a job.
     #[error(
-        "making a job of the tasks that another project's launcher has started (PMI_FD): {source}; start the program by amrun or this library's \
-         mpiexec, or unset PMI_FD for a job of one"
+        "making a job of the tasks that another project's launcher has started: {source}; start the program by amrun or this library's \
+         mpiexec, or unset PMI_FD and PMIX_NAMESPACE for a job of one"
     )]
     OtherLauncher {
         /// What went wrong.

@@ -37,11 +37,8 @@ impl Invitation {
 
     pub(super) fn open(&self) -> Result<File, JobError> {
         let Self { number, task, launcher_pid, id } = *self;
-        let own = JOB_MAGIC >> JOB_VERSION_SHIFT;
-        if let Some(launcher) = memory::inherited(number).ok().and_then(|file| version_of(&file))
-            && launcher != own
-        {
-            return Err(JobError::Version { launcher_pid, launcher, own });
+        if let Ok(file) = memory::inherited(number) {
+            check_version(&file, launcher_pid)?;
         }
         open_inherited_or_launchers(number, launcher_pid, |file| is_job_file(file, id))
             .map_err(|source| JobError::Unreachable { what: "job", task, number, launcher_pid, source })
@@ -69,6 +66,15 @@ pub(super) fn open_inherited_or_launchers(
 
 pub(super) fn has_inode(file: &File, inode: u64) -> bool {
     file.metadata().is_ok_and(|data| data.ino() == inode)
+}
+
+/// Refuses a job file of another version, which process `of` has.
+pub(super) fn check_version(file: &File, of: u32) -> Result<(), JobError> {
+    let own = JOB_MAGIC >> JOB_VERSION_SHIFT;
+    match version_of(file) {
+        Some(launcher) if launcher != own => Err(JobError::Version { launcher_pid: of, launcher, own }),
+        _ => Ok(()),
+    }
 }
 
 /// The version of a job file, even if the rest of its layout differs; `None` if it is no job file.

@@ -242,23 +242,12 @@ impl Job {
     /// Attaches to the job of an invitation, whose tasks on this host descend from process `ancestor`, as far as is known.
     fn attach_to(invitation: &Invitation, ancestor: u32) -> Result<Self, JobError> {
         let file = invitation.open()?;
-        let mapping = Mapping::whole(file.as_fd()).map_err(JobError::system("mapping the job file"))?;
-        mapping.keep_in_copies();
-        let damaged = |what| move || JobError::Damaged { what };
-        let header: Shared<JobHeader> =
-            mapping.atomics(0).ok_or_else(damaged("it is shorter than its header"))?;
+        let (header, entries) = mapped(&file)?;
         let num_tasks = header.num_tasks.load(Ordering::Relaxed);
-        if num_tasks == 0 || num_tasks > TASKS_MAX {
-            return Err(JobError::Damaged { what: "it has no tasks, or more than there can be" });
-        }
         let task = invitation.task;
         if task >= num_tasks {
             return Err(JobError::UnknownTask { task, num_tasks });
         }
-        let entries = (0..num_tasks)
-            .map(|task| mapping.atomics(JobHeader::entry_offset(task)))
-            .collect::<Option<Vec<_>>>()
-            .ok_or_else(damaged("it is shorter than its table of tasks"))?;
         let variables = Variables::of_lines(header.settings.read());
         let settings = Settings::from_variables(|name| variables.get(name))?;
         let is_visible = header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
@@ -626,12 +615,26 @@ impl Job {
         self.launcher.as_ref().map(|&(pid, _)| pid)
     }
 
-    /// Processors that the tasks may use together: the union of their affinity masks, cut by the cgroup's quota. It changes
+    /// Processors that the tasks of this host may use together: the union of their affinity masks, cut by the cgroup's quota. It changes
     /// while tasks attach.
     #[must_use]
     pub fn cpus(&self) -> u32 {
-        let union = layout_job::count_cpus(self.entries.iter().map(|entry| &**entry));
+        let union = layout_job::count_cpus(self.entries_here());
         union.min(self.header.quota_cpus.load(Ordering::Relaxed)).max(1)
+    }
+
+    /// Tasks of this host, which share its processors.
+    #[must_use]
+    pub fn tasks_here(&self) -> usize {
+        self.entries_here().count()
+    }
+
+    fn entries_here(&self) -> impl Iterator<Item = &TaskEntry> {
+        let own = self.own_entry().host.load(Ordering::Relaxed);
+        self.entries
+            .iter()
+            .map(|entry| &**entry)
+            .filter(move |entry| entry.host.load(Ordering::Relaxed) == own)
     }
 
     fn own_entry(&self) -> &TaskEntry {
@@ -647,6 +650,24 @@ impl Drop for Job {
             self.mark_finalized();
         }
     }
+}
+
+/// The header of a job file, and the entries of its tasks.
+fn mapped(file: &File) -> Result<(Shared<JobHeader>, Vec<Shared<TaskEntry>>), JobError> {
+    let mapping = Mapping::whole(file.as_fd()).map_err(JobError::system("mapping the job file"))?;
+    mapping.keep_in_copies();
+    let damaged = |what| move || JobError::Damaged { what };
+    let header: Shared<JobHeader> =
+        mapping.atomics(0).ok_or_else(damaged("it is shorter than its header"))?;
+    let num_tasks = header.num_tasks.load(Ordering::Relaxed);
+    if num_tasks == 0 || num_tasks > TASKS_MAX {
+        return Err(JobError::Damaged { what: "it has no tasks, or more than there can be" });
+    }
+    let entries = (0..num_tasks)
+        .map(|task| mapping.atomics(JobHeader::entry_offset(task)))
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(damaged("it is shorter than its table of tasks"))?;
+    Ok((header, entries))
 }
 
 /// The barrier that the launcher chose, for which this process is now prepared.

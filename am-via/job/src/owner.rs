@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use super::invitation;
 use super::record::{self, Recorded};
 use super::wait::{self, NotedWait};
 use super::{Cause, Failure, JOB_VARIABLE, JobError, TaskFiles, TaskState, ring, state_of};
@@ -111,6 +112,31 @@ impl JobOwner {
         owner.write_masks(plan);
         owner.write_header(plan)?;
         Ok(owner)
+    }
+
+    /// The job of a living process, which is a task or has the files for other tasks, to look at it: the tasks' own files are not opened.
+    ///
+    /// # Errors
+    /// The process is in no job, may not be looked at, or is of another version of this library.
+    pub fn of_process(pid: u32) -> Result<Self, JobError> {
+        let failed = || JobError::system("looking for a job among the files of the process");
+        for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).map_err(failed())?.filter_map(Result::ok) {
+            let is_job =
+                std::fs::read_link(entry.path()).is_ok_and(|to| to.starts_with("/memfd:am-job (deleted)"));
+            if !is_job {
+                continue;
+            }
+            let file = File::options().read(true).write(true).open(entry.path()).map_err(failed())?;
+            invitation::check_version(&file, pid)?;
+            let (header, entries) = super::mapped(&file)?;
+            let (id, num_tasks) =
+                (header.job_id.load(Ordering::Relaxed), header.num_tasks.load(Ordering::Relaxed));
+            return Ok(Self { file, files: Vec::new(), record: None, header, entries, id, num_tasks });
+        }
+        Err(failed()(std::io::Error::new(
+            std::io::ErrorKind::NotFound,
+            format!("process {pid} is in no job"),
+        )))
     }
 
     fn make_task_files(

@@ -21,15 +21,33 @@ fn attach_to(owner: &JobOwner, task: u32) -> Result<Job, JobError> {
 }
 
 fn owner(num_tasks: u32) -> JobOwner {
+    owner_on_hosts(&vec![0; num_tasks as usize])
+}
+
+/// The owner of a job whose tasks run on these hosts.
+fn owner_on_hosts(hosts: &[u32]) -> JobOwner {
     JobOwner::create(&JobPlan {
-        num_tasks,
+        num_tasks: u32::try_from(hosts.len()).unwrap(),
         settings: Settings::default(),
         others: Variables::default(),
         cpus: Vec::new(),
-        hosts: Vec::new(),
+        hosts: hosts.to_vec(),
         record: Record::Nothing,
     })
     .unwrap()
+}
+
+/// A task spins where those of its own host have a core each, however many there are on others.
+#[test]
+fn the_tasks_of_a_host_share_its_processors() {
+    let owner = owner_on_hosts(&[0, 1, 0, 1, 1]);
+    let here = |task| attach_to(&owner, task).unwrap().tasks_here();
+    assert_eq!((here(0), here(1)), (2, 3));
+    // What this host's job file says of tasks of another one is no processor of this one.
+    owner.entries[1].set_cpus(&[1000]);
+    let job = attach_to(&owner, 2).unwrap();
+    let own = u32::try_from(sched::allowed_cpus().len()).unwrap();
+    assert!(job.cpus() <= own, "{} of {own}", job.cpus());
 }
 
 #[test]

@@ -2,9 +2,12 @@
 //!
 //! Such a launcher gives each process a number, and keeps values: a process stores one under a key ([`Launcher::put`]), and after a
 //! [`fence`](Launcher::fence) each process can read it. [`find`] looks in the environment for a launcher that speaks an interface known here:
-//! PMI-1 (Hydra, which MPICH's and Intel's `mpiexec` are, and Slurm's `srun --mpi=pmi2`).
+//! PMI-1 (Hydra, which MPICH's and Intel's `mpiexec` are, and Slurm's `srun --mpi=pmi2`) or PMIx (Open MPI's `mpiexec`, which is `prterun`, and
+//! `srun --mpi=pmix`).
 
 mod pmi1;
+#[expect(unsafe_code, reason = "calls into libpmix, whose structures and functions it declares")]
+mod pmix;
 
 use std::fmt::Debug;
 use std::io;
@@ -50,5 +53,12 @@ pub trait Launcher: Debug + Send {
 /// # Errors
 /// The environment is not what a launcher makes, or the launcher does not answer.
 pub fn find() -> io::Result<Option<Box<dyn Launcher>>> {
-    Ok(pmi1::Pmi1::find()?.map(|found| Box::new(found) as Box<dyn Launcher>))
+    if let Some(found) = pmi1::Pmi1::find()? {
+        return Ok(Some(Box::new(found)));
+    }
+    Ok(pmix::Pmix::find()?.map(|found| Box::new(found) as Box<dyn Launcher>))
+}
+
+fn wrong(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }

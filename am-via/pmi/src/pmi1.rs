@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use am_via_os::memory;
 
-use crate::Launcher;
+use crate::{Launcher, wrong};
 
 /// The launcher at the other end of `PMI_FD`.
 #[derive(Debug)]
@@ -139,10 +139,6 @@ impl Answer {
 
 fn number_in(variable: &str) -> Option<u32> {
     std::env::var(variable).ok()?.parse().ok()
-}
-
-fn wrong(what: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 #[cfg(test)]

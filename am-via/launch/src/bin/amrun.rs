@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use am_via_launch::{
-    Bind, CargoTarget, Ended, HangFormat, HangReports, Host, Hosts, Launch, LaunchError, OutputFormat,
-    Record, Report, Statistics, TargetKind, Trace, Wanted,
+    Bind, CargoTarget, Ended, HangFormat, HangReport, HangReports, Host, Hosts, Launch, LaunchError,
+    OutputFormat, Record, Report, Statistics, TargetKind, Trace, Wanted,
 };
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
@@ -23,7 +23,7 @@ use clap_complete::Shell;
 #[command(
     name = "amrun",
     version,
-    override_usage = "amrun -n TASKS [OPTIONS] PROGRAM [ARGS]...\n       amrun -n TASKS [OPTIONS] --example NAME [-- ARGS]...\n       amrun info [--all | --json | SETTING]"
+    override_usage = "amrun -n TASKS [OPTIONS] PROGRAM [ARGS]...\n       amrun -n TASKS [OPTIONS] --example NAME [-- ARGS]...\n       amrun info [--all | --json | SETTING]\n       amrun report PROCESS [--json]"
 )]
 struct Options {
     /// Number of tasks. It may exceed the number of processors.
@@ -100,7 +100,8 @@ struct Options {
     #[arg(long)]
     verbose: bool,
     /// The program and its arguments, or the example's arguments. Or the word info: prints what this machine offers, its limits, and the
-    /// settings: those that differ from their defaults, all (--all), one by its name, or everything as JSON (--json).
+    /// settings: those that differ from their defaults, all (--all), one by its name, or everything as JSON (--json). Or the word report and
+    /// the number of a process: prints what the tasks of its job do, also of tasks that are stopped or that another launcher has started.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     /// Set by the caller of amrun, or by amrun for its second process: the standard output was closed.
@@ -178,6 +179,9 @@ fn main() -> ExitCode {
     }
     if options.command.first().is_some_and(|word| word == "info") && options.tasks.is_none() {
         return info(&options.command[1..]);
+    }
+    if options.command.first().is_some_and(|word| word == "report") && options.tasks.is_none() {
+        return report(&options.command[1..]);
     }
     if options.agent {
         return agent();
@@ -392,6 +396,29 @@ fn info(words: &[OsString]) -> ExitCode {
     };
     match am_via_launch::info(&wanted) {
         Ok(text) => said(write(&text)),
+        Err(error) => {
+            eprintln!("amrun: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// What the tasks of a process's job do.
+fn report(words: &[OsString]) -> ExitCode {
+    let (process, as_json) = match words {
+        [process] => (process.to_str(), false),
+        [process, json] if json == "--json" => (process.to_str(), true),
+        _ => (None, false),
+    };
+    let Some(pid) = process.and_then(|word| word.parse().ok()) else {
+        Options::command().error(ErrorKind::InvalidValue, "write: amrun report PROCESS [--json]").exit()
+    };
+    match HangReport::of_process(pid) {
+        // Numbers and names can always be serialized.
+        Ok(report) if as_json => {
+            said(write(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default())))
+        }
+        Ok(report) => said(write(&format!("{report}\n"))),
         Err(error) => {
             eprintln!("amrun: {error}");
             ExitCode::from(2)

@@ -15,6 +15,8 @@ use serde::Serialize;
 
 use am_via_job::{JobOwner, TaskState, UnderWay, WaitFacts};
 
+use super::LaunchError;
+
 pub use graph::Verdict;
 pub(super) use watch::HangWatch;
 pub use watch::{HangFormat, HangReports};
@@ -95,6 +97,15 @@ impl HangReport {
             .collect();
         let of = Verdict::of(&tasks);
         Self { verdict: of.to_string(), tasks, of }
+    }
+
+    /// Looks at the job of a living process: one of its tasks, its launcher, or the watcher of a job that another project's launcher has
+    /// started. Tasks may be stopped, as by a debugger.
+    ///
+    /// # Errors
+    /// The process is in no job, or may not be looked at.
+    pub fn of_process(pid: u32) -> Result<Self, LaunchError> {
+        Ok(Self::of(&JobOwner::of_process(pid)?, true))
     }
 
     /// The verdict.

@@ -1,0 +1,264 @@
+//! PMIx, by a library that comes with the launcher and is opened at run time: what the two say to each other is theirs alone, and changes.
+//!
+//! The structures are those of the PMIx standard, version 4, which `libpmix.so.2` keeps.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::ptr::{self, NonNull};
+
+use crate::{Launcher, wrong};
+
+/// The name of a process: its job, as a C string, and its number there.
+#[repr(C)]
+struct Process {
+    namespace: [c_char; 256],
+    rank: u32,
+}
+
+/// All processes of a job, or the job itself, in the place of a number.
+const RANK_WILDCARD: u32 = u32::MAX - 1;
+
+/// A value: what kind it is, and 24 bytes, of which text uses a pointer and a number its first bytes.
+#[repr(C)]
+struct Value {
+    kind: u16,
+    data: Data,
+}
+
+#[repr(C)]
+union Data {
+    text: *mut c_char,
+    number: u32,
+    _all: [u64; 3],
+}
+
+const STRING: u16 = 3;
+const UINT32: u16 = 14;
+const SUCCESS: c_int = 0;
+/// Values are for all processes of the job.
+const GLOBAL: u8 = 3;
+const JOB_SIZE: &CStr = c"pmix.job.size";
+
+type Init = unsafe extern "C" fn(*mut Process, *mut c_void, usize) -> c_int;
+type Finalize = unsafe extern "C" fn(*const c_void, usize) -> c_int;
+type Put = unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int;
+type Commit = unsafe extern "C" fn() -> c_int;
+type Fence = unsafe extern "C" fn(*const Process, usize, *const c_void, usize) -> c_int;
+type Get =
+    unsafe extern "C" fn(*const Process, *const c_char, *const c_void, usize, *mut *mut Value) -> c_int;
+type Abort = unsafe extern "C" fn(c_int, *const c_char, *mut Process, usize) -> c_int;
+type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
+
+/// The functions of the library that are used here.
+#[derive(Clone, Copy, Debug)]
+struct Library {
+    init: Init,
+    finalize: Finalize,
+    put: Put,
+    commit: Commit,
+    fence: Fence,
+    get: Get,
+    abort: Abort,
+    error_string: ErrorString,
+}
+
+/// The launcher that the library talks to.
+pub(super) struct Pmix {
+    library: Library,
+    own: Process,
+    num_tasks: u32,
+    is_finalized: bool,
+    /// Its name tells the programs that this one starts that the task is taken: they have the launcher's variables, too.
+    _taken: UnixListener,
+}
+
+impl std::fmt::Debug for Pmix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pmix")
+            .field("rank", &self.own.rank)
+            .field("num_tasks", &self.num_tasks)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pmix {
+    /// Joins the launcher that the environment names.
+    pub(super) fn find() -> io::Result<Option<Self>> {
+        let (Ok(namespace), Ok(rank)) = (std::env::var("PMIX_NAMESPACE"), std::env::var("PMIX_RANK")) else {
+            return Ok(None);
+        };
+        let name = SocketAddr::from_abstract_name(format!("am-pmix-{namespace}-{rank}"))?;
+        let taken = match UnixListener::bind_addr(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                tracing::warn!(
+                    namespace,
+                    rank,
+                    "another process is this task of PMIx: this one is a job of one"
+                );
+                return Ok(None);
+            }
+            bound => bound?,
+        };
+        let library = Library::open()?;
+        let mut own = Process { namespace: [0; 256], rank: 0 };
+        // SAFETY: the library writes the process's name into `own`; no further information is given.
+        library.check("PMIx_Init", unsafe { (library.init)(&raw mut own, ptr::null_mut(), 0) })?;
+        let mut new = Self { library, own, num_tasks: 1, is_finalized: false, _taken: taken };
+        new.num_tasks = new.value(RANK_WILDCARD, JOB_SIZE, |value| match value.kind {
+            // SAFETY: the kind says that the value is this number.
+            UINT32 => Ok(unsafe { value.data.number }),
+            kind => Err(wrong(format!("PMIx tells the number of tasks as a value of kind {kind}"))),
+        })?;
+        if new.num_tasks < 2 {
+            new.finalize()?;
+            return Ok(None);
+        }
+        Ok(Some(new))
+    }
+
+    /// What `read` makes of a value of process `rank`.
+    fn value<T>(&self, rank: u32, key: &CStr, read: impl FnOnce(&Value) -> io::Result<T>) -> io::Result<T> {
+        let of = Process { namespace: self.own.namespace, rank };
+        let mut found: *mut Value = ptr::null_mut();
+        // SAFETY: a process and a C string, alive during the call, no further information, and a place for the answer.
+        let code = unsafe { (self.library.get)(&raw const of, key.as_ptr(), ptr::null(), 0, &raw mut found) };
+        self.library.check("PMIx_Get", code)?;
+        let Some(found) = NonNull::new(found) else {
+            return Err(wrong("PMIx_Get gives no value".to_owned()));
+        };
+        // SAFETY: the library has made the value for this caller, and nobody else has it.
+        let value = unsafe { found.as_ref() };
+        let result = read(value);
+        // SAFETY: both were allocated by malloc (PMIX_VALUE_CREATE, strdup), are this caller's, and are not used again.
+        unsafe {
+            if value.kind == STRING {
+                libc::free(value.data.text.cast());
+            }
+            libc::free(found.as_ptr().cast());
+        }
+        result
+    }
+
+    fn check_open(&self) -> io::Result<()> {
+        if self.is_finalized { Err(wrong("PMIx: after the end was told".to_owned())) } else { Ok(()) }
+    }
+}
+
+impl Launcher for Pmix {
+    fn task(&self) -> u32 {
+        self.own.rank
+    }
+
+    fn num_tasks(&self) -> u32 {
+        self.num_tasks
+    }
+
+    fn put(&mut self, key: &str, value: &str) -> io::Result<()> {
+        self.check_open()?;
+        let (key, text) = (c_string(&format!("am-{key}"))?, c_string(value)?);
+        let mut value = Value { kind: STRING, data: Data { text: text.as_ptr().cast_mut() } };
+        // SAFETY: a C string and a value with one, alive during the call; the library copies both and writes neither.
+        let code = unsafe { (self.library.put)(GLOBAL, key.as_ptr(), &raw mut value) };
+        self.library.check("PMIx_Put", code)
+    }
+
+    fn fence(&mut self) -> io::Result<()> {
+        self.check_open()?;
+        // SAFETY: no arguments.
+        self.library.check("PMIx_Commit", unsafe { (self.library.commit)() })?;
+        // SAFETY: no processes are named, which means all of the job, and no further information is given.
+        let code = unsafe { (self.library.fence)(ptr::null(), 0, ptr::null(), 0) };
+        self.library.check("PMIx_Fence", code)
+    }
+
+    fn get(&mut self, task: u32, key: &str) -> io::Result<String> {
+        self.check_open()?;
+        self.value(task, &c_string(&format!("am-{key}"))?, |value| match value.kind {
+            // SAFETY: the kind says that the value is a C string, which the library has allocated.
+            STRING => Ok(unsafe { text(value.data.text) }),
+            kind => Err(wrong(format!("task {task} has stored a value of kind {kind} as {key}"))),
+        })
+    }
+
+    fn finalize(&mut self) -> io::Result<()> {
+        self.check_open()?;
+        self.is_finalized = true;
+        // SAFETY: no further information is given.
+        self.library.check("PMIx_Finalize", unsafe { (self.library.finalize)(ptr::null(), 0) })
+    }
+
+    fn abort(&mut self, code: i32) {
+        if !self.is_finalized {
+            // SAFETY: a C string; no processes are named, which means all of the job. If it fails, the end of this process tells it.
+            unsafe { (self.library.abort)(code, c"the program ends its job".as_ptr(), ptr::null_mut(), 0) };
+        }
+    }
+}
+
+impl Library {
+    fn open() -> io::Result<Self> {
+        // SAFETY: the name is a C string. The library's initialisers run, as those of any library that is linked.
+        let handle = unsafe { libc::dlopen(c"libpmix.so.2".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let Some(handle) = NonNull::new(handle) else { return Err(loader_says()) };
+        // SAFETY: each symbol is a function of the type that the field has, as <pmix.h> declares it.
+        unsafe {
+            Ok(Self {
+                init: symbol(handle, c"PMIx_Init")?,
+                finalize: symbol(handle, c"PMIx_Finalize")?,
+                put: symbol(handle, c"PMIx_Put")?,
+                commit: symbol(handle, c"PMIx_Commit")?,
+                fence: symbol(handle, c"PMIx_Fence")?,
+                get: symbol(handle, c"PMIx_Get")?,
+                abort: symbol(handle, c"PMIx_Abort")?,
+                error_string: symbol(handle, c"PMIx_Error_string")?,
+            })
+        }
+    }
+
+    fn check(self, doing: &str, code: c_int) -> io::Result<()> {
+        if code == SUCCESS {
+            return Ok(());
+        }
+        // SAFETY: any number may be asked for; the answer is a static C string.
+        let why = unsafe { text((self.error_string)(code)) };
+        Err(wrong(format!("{doing}: {why} ({code})")))
+    }
+}
+
+/// The function `name` of the library.
+///
+/// # Safety
+/// `F` is a function pointer of the type that the library declares for this name.
+unsafe fn symbol<F: Copy>(library: NonNull<c_void>, name: &CStr) -> io::Result<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
+    let found = unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) };
+    if found.is_null() {
+        return Err(loader_says());
+    }
+    // SAFETY: both have the size of a pointer, and the caller promises that it is such a function.
+    Ok(unsafe { std::mem::transmute_copy(&found) })
+}
+
+fn loader_says() -> io::Error {
+    // SAFETY: no argument; the answer is a C string of this thread, or null.
+    let why = unsafe { text(libc::dlerror()) };
+    let what = "the launcher speaks PMIx, and its library cannot be opened (LD_LIBRARY_PATH names its folder; Debian: libpmix2)";
+    io::Error::new(io::ErrorKind::NotFound, format!("{what}: {why}"))
+}
+
+/// # Safety
+/// `words` is null, or a C string that stays while it is read.
+unsafe fn text(words: *const c_char) -> String {
+    if words.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned()
+}
+
+fn c_string(text: &str) -> io::Result<CString> {
+    CString::new(text).map_err(io::Error::from)
+}
