@@ -1,9 +1,9 @@
 //! An emulated Virtual Interface Architecture, and am-core's Fabric on it.
 //!
 //! From the top down: [`fabric`] carries am-core over [`vipl`], which speaks VIA, over a [`device`]: `shm`, the memory of a job on one
-//! machine, or `wire`, a network inside one process, with seeded faults. [`job`] has the files and settings that the tasks of a job share, and [`Task::join`] is
-//! the entry point. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite of the provider
-//! (`am-conform`).
+//! machine, or `wire`, a network inside one process, with seeded faults. [`job`] has the files and settings that the tasks of a job share,
+//! and [`Task::join`] is the entry point. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite
+//! of the provider (`am-conform`).
 //!
 //! A task joins its job and opens a context; a program that no launcher started is a job of one:
 //!
@@ -31,10 +31,10 @@
 //! # What is promised
 //!
 //! * No safe call corrupts the memory of a peer. Peers reach only what is registered or granted. A claim to it (handle, offset, length,
-//!   rights, protection tag) is checked in one place before the copy, and memory goes back to its owner after the last copy has ended.
-//!   If a peer dies while it copies, memory goes back when its process has ended.
+//!   rights, protection tag) is checked in one place before the copy, and memory returns to its owner after the last copy. If a peer dies
+//!   while it copies, memory returns when its process has ended.
 //! * Values read from job memory are claims, and are checked where they are read. Tests fill rings, connections and receive areas with
-//!   random entries: the victim goes on, and its other peers are not affected.
+//!   random entries: the victim continues, and its other peers are not affected.
 //!
 //! Not promised:
 //!
@@ -43,8 +43,8 @@
 //! * A peer that ignores its credits can make this task use memory without bound.
 //! * Over `wire`, where several tasks are threads of one process, and between two NICs of one task, a transfer races with a local access to
 //!   the same bytes (`Memory::read`, `Memory::write`): both are plain copies. Wait for the descriptor first.
-//! * The crates below this one (`am-via-os`, `am-via-shm`, `am-via-job`, `am-via-vipl`) hand out memory without a lifetime to each other.
-//!   What safe code does that names them directly is not covered; this crate offers what is.
+//! * The crates below this one (`am-via-os`, `am-via-shm`, `am-via-job`, `am-via-vipl`) pass memory without a lifetime to each other. The
+//!   promises do not cover safe code that uses them directly, instead of this crate.
 
 pub mod fabric;
 pub mod limit;
@@ -52,7 +52,7 @@ pub mod start;
 
 pub use am_via_job::settings;
 pub use am_via_os::standard_output::was_closed as output_was_closed;
-/// A program that wants it says so in one line, and joins its job as ever:
+/// A program selects it in one line, and joins its job as usual:
 ///
 /// ```
 /// #[global_allocator]
@@ -67,14 +67,14 @@ pub use am_via_shm::allocator::JobAllocator;
 pub use am_via_shm::allocator::LargeBlock;
 pub use start::{ShmFabric, Task};
 
-/// The job of a task, and how its tasks fare.
+/// The job of a task, and the state of its tasks.
 pub mod job {
     pub use am_via_job::{
         Cause, Failure, JOB_VARIABLE, Job, JobError, OpenContext, TaskState, Variables, abort_by_launcher,
     };
 }
 
-/// VIA's words, for a program that is written to VIA itself.
+/// VIA's types, for a program written to VIA.
 pub mod vipl {
     pub use am_via_vipl::{
         AddressSegment, AsyncCode, AsyncError, ClaimFault, ConnectionRequest, Control, CqEntry, CqHandle,
@@ -85,7 +85,7 @@ pub mod vipl {
     };
 }
 
-/// What carries messages: shared memory within a host and libfabric between hosts, or a network inside one process.
+/// The devices: shared memory within a host with libfabric between hosts, or a network inside one process.
 pub mod device {
     pub use am_via_vipl::device::{DeviceAttributes, DeviceError, NodeAddress, shm, wire};
 }

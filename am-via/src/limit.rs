@@ -1,5 +1,5 @@
-//! The machine's limit, measured in the same run on the same cores: a bare ring of lines in each direction, and for more than one line's
-//! payload a copy by the receiver from the sender's mapped buffer. No layer of the stack takes part.
+//! The machine's limit, measured in the same run on the same cores: a bare ring of lines in each direction, and for data beyond one line's
+//! payload a copy by the receiver from the sender's mapped buffer. No layer of the stack is involved.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub const BARE_BUFFER_BYTES: usize = MEASURE_BYTES / 2;
 /// Number of looks at an empty ring before [`BareLink::receive`] yields.
 const SPINS: u32 = 1000;
 
-/// One end of the bare link between two tasks. A job has one at a time: the memory is the same for every pair.
+/// One end of the bare link between two tasks. A job can have one at a time, since all pairs use the same memory.
 #[derive(Debug)]
 pub struct BareLink {
     writer: RingWriter,
@@ -25,7 +25,7 @@ pub struct BareLink {
 }
 
 impl BareLink {
-    /// Maps the ends of both tasks' heap files, which no allocation uses.
+    /// Maps the ends of both tasks' heap files, which are never allocated.
     ///
     /// # Errors
     /// The system's error.
@@ -53,8 +53,8 @@ impl BareLink {
         self.writer.write(Entry::default(), payload);
     }
 
-    /// Waits for one line: spins, and yields the processor after 1000 looks, which is far beyond a round trip between two cores.
-    /// Without the yield, two tasks on one core would need a time slice for each message.
+    /// Waits for one line: spins, and yields the processor after 1000 looks, far beyond a round trip between two cores. Without the yield,
+    /// two tasks on one core would need a time slice for each message.
     #[inline(always)]
     pub fn receive(&mut self) -> Payload {
         let mut payload = Payload::default();
@@ -81,8 +81,8 @@ impl BareLink {
         }
     }
 
-    /// Writes a byte at every multiple of `stride` in the first `len` bytes of the own buffer, which the peer copies, and the last byte: so
-    /// each message has changed there.
+    /// Writes a byte at every multiple of `stride` in the first `len` bytes of the own buffer, and the last byte, so that each message
+    /// differs from the one before.
     pub fn touch(&mut self, len: usize, stride: usize, value: u8) {
         let Some(last) = len.checked_sub(1) else { return };
         let Some(buffer) = self.own.checked(MEASURE_BYTES - BARE_BUFFER_BYTES, len) else { return };

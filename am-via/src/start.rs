@@ -1,4 +1,4 @@
-//! The entry point: joins the job, and opens device, NIC, fabric and context by the settings.
+//! The entry point: joins the job, and opens device, NIC, fabric and context according to the settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Task {
     /// Joins the job that this process was started in; without a launcher, a job of one.
     ///
     /// # Errors
-    /// The job's memory cannot be reached, or a limit is too small: the message says which, and what to do.
+    /// The job's memory cannot be opened, or a limit is too small: the message names it, and the remedy.
     pub fn join() -> Result<Self> {
         let job = Job::attach().map_err(|error| of_job(&error))?;
         job.call_in_copies(am_core::buffer::mark_copied_process);
@@ -45,12 +45,12 @@ impl Task {
     /// The variables with settings in the job that [`join`](Self::join) joins, without joining it.
     ///
     /// # Errors
-    /// The job's memory cannot be reached, or a setting has an invalid value.
+    /// The job's memory cannot be opened, or a setting has an invalid value.
     pub fn variables() -> Result<Variables> {
         Job::look_at_variables().map_err(|error| of_job(&error))
     }
 
-    /// Prints each call, message and sleep of this process on the standard error from now on, for debugging.
+    /// Prints each call, message and sleep of this process to the standard error from now on, for debugging.
     pub fn say_all(&self) {
         let recorder = self.job.recorder_for_person();
         recorder.say_all();
@@ -69,12 +69,12 @@ impl Task {
         self.job.task()
     }
 
-    /// Opens the fabric of context `context`. A context can be open only once at a time; after it was closed it may be opened again, and
-    /// its earlier addresses are then invalid.
+    /// Opens the fabric of context `context`. A context can be open once at a time. After it was closed it can be opened again; its earlier
+    /// addresses are then invalid.
     ///
     /// # Errors
-    /// The context is open in this process, no task can have it, a program written to VIA has opened its NIC, or the job's memory
-    /// cannot be mapped.
+    /// The context is already open, its number is too high, a program written to VIA has opened its NIC, or the job's memory cannot be
+    /// mapped.
     pub fn fabric(&self, context: u32) -> Result<ShmFabric> {
         let settings = self.job.settings();
         // A context that does not exist has no bit, and is refused below.
@@ -92,11 +92,11 @@ impl Task {
     }
 
     /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`. Each is used by one context, or
-    /// once by such a program: it can't be opened again, because its peers have recorded it as closed. The setting `registered_bytes_max`,
-    /// if there is one, is its MaxRegisterBytes.
+    /// once by such a program: it cannot be opened again, because its peers have recorded it as closed. The setting `registered_bytes_max`,
+    /// if it is set, is its MaxRegisterBytes.
     ///
     /// # Errors
-    /// No NIC has this name, it was opened before, a context uses it, or the job's memory cannot be mapped.
+    /// No NIC has this name, it was already opened, a context uses it, or the job's memory cannot be mapped.
     pub fn open_nic(&self, name: &str) -> Result<UserAgent<Shm>, VipError> {
         let number = name.strip_prefix("shm").and_then(|number| number.parse::<u32>().ok());
         let context = number.filter(|number| *number < NICS_MAX && name == format!("shm{number}"));
@@ -117,7 +117,7 @@ impl Task {
     /// makes itself.
     ///
     /// # Errors
-    /// The context is open in this process, no task can have it, or the job's memory cannot be mapped.
+    /// The context is already open, its number is too high, or the job's memory cannot be mapped.
     pub fn device(&self, context: u32) -> Result<Shm, DeviceError> {
         let settings = self.job.settings();
         let wait = self.wait_policy();
@@ -126,7 +126,7 @@ impl Task {
             Memory::Auto if !wait.spin_max.is_zero() => {
                 usize::try_from(settings.pipe_bytes_min).unwrap_or(usize::MAX)
             }
-            // No other way exists, so this one is used.
+            // Without a core for each task, or with a way chosen by the setting, pipes are not used.
             _ => usize::MAX,
         };
         let options = ShmOptions {
@@ -152,7 +152,7 @@ impl Task {
         Ok(Context::new(self.fabric(0)?))
     }
 
-    /// A bare ring and buffer to and from `peer`, to measure the machine's limit.
+    /// A bare ring and buffer to and from `peer`, for measurements of the machine's limit.
     ///
     /// # Errors
     /// The job's memory cannot be mapped.
@@ -215,11 +215,11 @@ fn of_vip(error: &VipError) -> Error {
     Error::Job { fault: Fault::Caller, what: error.to_string() }
 }
 
-/// NICs of a task: one for each context.
+/// Number of NICs of a task: one for each context.
 const NICS_MAX: u32 = 16;
-/// The bits of those that were opened by name.
+/// The bits of NICs opened by name.
 const BY_NAME: u32 = (1 << NICS_MAX) - 1;
-/// The longest spin, where each task has a core: a wake-up after it adds less than a hundredth to the wait.
+/// Longest spin, if each task has a core: a wake-up after it adds less than a hundredth to the wait.
 const SPIN_MAX: Duration = Duration::from_millis(4);
 /// Number of yields before a sleep, since a yield lets another task of the job run.
 const YIELD_POLLS: u32 = 40;

@@ -1,8 +1,8 @@
-//! A global allocator that puts a program's large blocks into job memory, where peers reach them with one plain copy.
+//! A global allocator that puts a program's large blocks into job memory, which peers access by one plain copy.
 //!
-//! Small blocks, blocks that job memory has no room for, and all blocks from before the job was joined are the system's. A block
-//! goes back to where it came from: its address says so. In a forked copy of the process the blocks that were there are its own
-//! (see [`fork`]); new ones are the system's. In a core dump they appear, while the rest of job memory does not.
+//! The system supplies small blocks, blocks that do not fit into job memory, and all blocks from before the job was joined. The address of
+//! a block tells where it has to be returned. A forked copy of the process gets its own copy of existing blocks (see [`fork`]), and new
+//! ones from the system. Blocks are included in core dumps, unlike the rest of job memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::Range;
@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use am_via_os::{fork, memory};
 
-/// Blocks of at least this size go to job memory.
+/// Minimum bytes of a block in job memory.
 pub const LARGE_BYTES: usize = 64 << 10;
 
-/// Blocks of job memory. Nothing here may ask the global allocator for a large block.
+/// Blocks of job memory. Implementations must not ask the global allocator for a large block.
 pub trait LargeBlocks: Send + Sync + std::fmt::Debug {
-    /// A block of `len` bytes at the start of a page, that nobody else uses until it is given back.
+    /// A block of `len` bytes, aligned to a page, that nothing else uses until it is returned.
     fn take(&self, len: usize) -> Option<LargeBlock>;
-    /// The addresses that blocks are taken from, as long as the process lives.
+    /// The address range of blocks, fixed while the process lives.
     fn addresses(&self) -> Range<usize>;
     /// Takes back the block of `len` bytes at `at`.
     fn give_back(&self, at: NonNull<u8>, len: usize);
@@ -27,22 +27,21 @@ pub trait LargeBlocks: Send + Sync + std::fmt::Debug {
 /// A block of job memory.
 #[derive(Clone, Copy, Debug)]
 pub struct LargeBlock {
-    /// Where it starts: at a page.
+    /// Its start, at a page boundary.
     pub at: NonNull<u8>,
-    /// Whether it was never used before, so that it reads as zero. Others hold anything.
+    /// Whether it was never used before, so that it reads as zero. Other blocks have arbitrary contents.
     pub is_zero: bool,
 }
 
 /// An allocator that takes large blocks from the job's memory, once the program has joined its job.
 ///
-/// Memory that was used once stays with the job until the process ends. A fork without exec copies what is in use, and waits for
-/// that.
+/// The blocks' memory stays mapped until the process ends. A fork without exec copies the blocks in use, and waits for the copy.
 #[derive(Debug)]
 pub struct JobAllocator {
     blocks: OnceLock<Arc<dyn LargeBlocks>>,
 }
 
-/// Where the program's allocator, if it has this one, finds out about job memory.
+/// The job memory offered to the program's allocator, if it is this one.
 static OFFERED: Mutex<Option<Weak<dyn LargeBlocks>>> = Mutex::new(None);
 
 impl JobAllocator {
@@ -53,7 +52,7 @@ impl JobAllocator {
         Self { blocks: OnceLock::new() }
     }
 
-    /// Job memory, once there is any.
+    /// Job memory, if there is any.
     #[inline]
     fn blocks(&self) -> Option<&dyn LargeBlocks> {
         if let Some(blocks) = self.blocks.get() {
@@ -61,7 +60,7 @@ impl JobAllocator {
         }
         let offered =
             OFFERED.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Weak::upgrade)?;
-        // From now on a fork has to copy what lies there.
+        // From now on a fork has to copy the blocks.
         fork::hold_contents();
         Some(&**self.blocks.get_or_init(|| offered))
     }
@@ -72,35 +71,35 @@ impl JobAllocator {
         if layout.align() as u64 > memory::PAGE_BYTES { None } else { self.take_block(layout.size()) }
     }
 
-    /// A block of job memory, of `len` bytes, for allocators of other languages; `None` where there is none: before the job was joined,
-    /// in a forked copy, when all is in use. Blocks of [`LARGE_BYTES`] and more begin at a page. It is the caller's until it goes back by
-    /// [`give_back_block`](Self::give_back_block). From the first one on a fork copies what is in use.
+    /// A block of `len` bytes of job memory, for allocators of other languages. `None` before the job was joined, in a forked copy, or if
+    /// no memory is left. Blocks of [`LARGE_BYTES`] and more are aligned to a page. The block belongs to the caller until
+    /// [`give_back_block`](Self::give_back_block). After the first block, a fork copies the blocks in use.
     #[must_use]
     pub fn take_block(&self, len: usize) -> Option<LargeBlock> {
         if fork::is_copy() {
             return None;
         }
         let block = self.blocks()?.take(len)?;
-        // SAFETY: the block is `len` mapped bytes that are the caller's alone. Those that begin at no page are left out of dumps.
+        // SAFETY: the block is `len` mapped bytes that only the caller uses. Blocks that are not aligned to a page are left out of dumps.
         unsafe { memory::set_in_dumps(block.at, len, true) };
         Some(block)
     }
 
-    /// The addresses that blocks come from; `None` before the job was joined. They stay the same, and mapped, until the process ends.
+    /// The address range of blocks; `None` before the job was joined. It is fixed, and stays mapped, until the process ends.
     #[must_use]
     pub fn addresses(&self) -> Option<Range<usize>> {
         self.blocks().map(LargeBlocks::addresses)
     }
 
-    /// Takes back a block of [`take_block`](Self::take_block); whether it was one, which its address says.
+    /// Takes back a block of [`take_block`](Self::take_block); returns whether the address is in job memory.
     ///
     /// # Safety
-    /// Where the address lies in job memory, it and `len` are those of a block that is the caller's, who does not use it any more.
+    /// If the address is in job memory, `at` and `len` are those of a block of the caller, which is no longer used.
     pub unsafe fn give_back_block(&self, at: *mut u8, len: usize) -> bool {
         self.give_back(at, len)
     }
 
-    /// Whether the block is job memory; if so it goes back there.
+    /// Returns a block of job memory; `false` if it is not job memory.
     #[cold]
     #[inline(never)]
     fn give_back(&self, at: *mut u8, len: usize) -> bool {
@@ -108,9 +107,9 @@ impl JobAllocator {
         if !blocks.addresses().contains(&at.addr().get()) {
             return false;
         }
-        // The ranges of a copy belong to its parent.
+        // A forked copy frees nothing: the ranges belong to its parent.
         if !fork::is_copy() {
-            // SAFETY: the block is still the caller's, as it came from `take`.
+            // SAFETY: the block still belongs to the caller, as `take` returned it.
             unsafe { memory::set_in_dumps(at, len, false) };
             blocks.give_back(at, len);
         }
@@ -118,14 +117,14 @@ impl JobAllocator {
     }
 }
 
-/// Makes job memory known to the program's allocator, which keeps the first that it uses until the process ends.
+/// Offers job memory to the program's allocator. The first one that it uses stays in use until the process ends.
 pub fn offer(blocks: Weak<dyn LargeBlocks>) {
     *OFFERED.lock().unwrap_or_else(PoisonError::into_inner) = Some(blocks);
 }
 
-// SAFETY: blocks are of the size and alignment that the layout says: System's, or whole pages that nobody else has (LargeBlocks).
-// A block goes back to where it came from, which its address tells: job memory is mapped as long as the process lives, so
-// System never has an address in it. Nothing here unwinds.
+// SAFETY: blocks have the size and alignment of the layout: System's, or whole pages that nothing else uses (LargeBlocks). A block is
+// returned to its source, which its address determines: job memory is mapped while the process lives, so System never returns an address in
+// it. Nothing here unwinds.
 unsafe impl GlobalAlloc for JobAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -144,7 +143,7 @@ unsafe impl GlobalAlloc for JobAllocator {
             && let Some(block) = self.take(layout)
         {
             if !block.is_zero {
-                // SAFETY: as many bytes are the caller's.
+                // SAFETY: that many bytes belong to the caller.
                 unsafe { block.at.as_ptr().write_bytes(0, layout.size()) };
             }
             return block.at.as_ptr();
@@ -167,7 +166,7 @@ unsafe impl GlobalAlloc for JobAllocator {
             // SAFETY: the caller's contract; small blocks are the system's.
             return unsafe { System.realloc(at, layout, new_size) };
         }
-        // SAFETY: the caller has seen to it that the new size, with this alignment, is a layout.
+        // SAFETY: the caller ensures that the new size, with this alignment, is a valid layout.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         // SAFETY: the sizes are not 0 (the caller's contract); the blocks do not overlap, and each holds what is copied.
         unsafe {

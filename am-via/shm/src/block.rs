@@ -1,4 +1,4 @@
-//! A block of memory and the object that keeps it alive.
+//! A block of memory, with its owner.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::copy::CheckedRange;
 use crate::private_bytes::PrivateBytes;
 
-/// Takes blocks back, and keeps them alive until then.
+/// Owns blocks, and keeps them alive until they are returned.
 pub trait HeapOwner: Send + Sync + std::fmt::Debug {
-    /// Takes back the block of `len` bytes at `at`, which nobody uses any more.
+    /// Takes back the block of `len` bytes at `at`, which nothing uses any more.
     fn take_back(&self, at: NonNull<u8>, len: usize);
 }
 
-/// A block of the NIC owner's memory, given back when it is dropped.
+/// A block of the owner's memory, returned when it is dropped.
 #[derive(Debug)]
 pub struct HeapBlock {
     at: NonNull<u8>,
@@ -20,19 +20,19 @@ pub struct HeapBlock {
     owner: Arc<dyn HeapOwner>,
 }
 
-// SAFETY: an address, a length and an owner that is Send and Sync; the bytes are reached by copies only.
+// SAFETY: an address, a length and an owner that is Send and Sync; the bytes are accessed by copies only.
 unsafe impl Send for HeapBlock {}
-// SAFETY: as for Send.
+// SAFETY: an address, a length and an owner that is Send and Sync; the bytes are accessed by copies only.
 unsafe impl Sync for HeapBlock {}
 
 impl HeapBlock {
-    /// The block `range`, zeroed and nobody else's. `owner` keeps it alive until the block is taken back.
+    /// The block `range`, zeroed and used by nothing else. `owner` keeps it alive until it is returned.
     #[must_use]
     pub fn new(range: CheckedRange<'_>, owner: Arc<dyn HeapOwner>) -> Self {
         Self { at: range.at(), len: range.len(), owner }
     }
 
-    /// A block of this process's private memory; `None` if there is none left.
+    /// A block of this process's private memory; `None` if there is no memory.
     #[must_use]
     pub fn private(len: usize) -> Option<Self> {
         let bytes = Arc::new(PrivateBytes::new(len)?);
@@ -52,7 +52,7 @@ impl HeapBlock {
         self.len
     }
 
-    /// Whether it holds no byte.
+    /// Whether it has 0 bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -61,7 +61,7 @@ impl HeapBlock {
     /// All of it, for copies.
     #[must_use]
     pub fn range(&self) -> CheckedRange<'_> {
-        // SAFETY: `len` bytes at `at`, which `owner` keeps alive until the drop gives them back (`new`, `private`).
+        // SAFETY: `len` bytes at `at`, which `owner` keeps alive until the drop returns them (`new`, `private`).
         unsafe { CheckedRange::new(self.at, self.len) }
     }
 }

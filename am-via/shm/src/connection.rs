@@ -1,5 +1,5 @@
-//! One end of a connection: the ring and area that the peer fills, the ring and area of the peer that this end fills, and
-//! the words by which the two tell each other what was read, who is asleep and what is closed.
+//! One end of a connection: the ring and area that the peer fills, the ring and area of the peer that this end fills, and the words for
+//! lines read, parked rings and closing.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::storing::{Distance, Storing};
 use crate::wait::{Doorbell, SleepBarrier};
 use am_via_os::atomics::Ordering;
 
-/// A writer asks for as much of the next slot as it has filled, if that is less than this number of bytes: more lines at once delay the
+/// If a writer has filled less than this number of bytes, it prefetches as much of the next slot. More lines at a time would delay the
 /// reader, and stores past the caches need none.
 const WRITE_AHEAD_BYTES: usize = 1024;
-/// Bytes of a slot that its reader asks for when it has read the line, at most.
+/// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
 
 /// A VI slot, mapped.
@@ -27,7 +27,7 @@ pub struct ViSlot {
 }
 
 impl ViSlot {
-    /// The slot in `mapping`, which covers exactly one; `None` if it is too short.
+    /// The slot in `mapping`, which covers exactly one slot; `None` if it is too short.
     #[must_use]
     pub fn new(mapping: Arc<Mapping>, layout: ControlLayout) -> Option<Self> {
         let header = mapping.atomics(0)?;
@@ -45,7 +45,7 @@ impl ViSlot {
         Lines::in_mapping(&self.mapping, ControlLayout::ring_offset(), RING_LINES)
     }
 
-    /// The bytes that belong to a line, `len` of them (cut to the slot's size): beside the line if they fit there, otherwise in its area slot.
+    /// The `len` bytes of a line (cut to the slot's size): beside the line if they fit there, otherwise in its area slot.
     #[inline(always)]
     fn area(&self, slot: u32, len: usize) -> CheckedRange<'_> {
         let len = len.min(self.slot_bytes);
@@ -58,18 +58,18 @@ impl ViSlot {
     }
 }
 
-/// Where a peer's context sleeps and how it is told of a ring that it does not look at.
+/// The place where a peer's context sleeps, and the words that tell it about parked rings.
 #[derive(Clone, Debug)]
 pub struct Bell {
     /// Its doorbell.
     pub doorbell: Shared<Doorbell>,
     /// Its attention words.
     pub attention: Shared<Attention>,
-    /// Carries what is posted to a peer of another host, which looks at nothing here.
+    /// Sends posts to a peer on another host.
     pub outlet: Option<Arc<dyn Outlet>>,
 }
 
-/// What carries the lines of a connection to another host. The slot of the peer is a stand-in, and stays parked, so that a post comes by
+/// Sends the lines of a connection to another host. The peer's slot here is a stand-in and stays parked, so that each post calls
 /// [`carry`](Self::carry).
 pub trait Outlet: Send + Sync + std::fmt::Debug {
     /// Lines were posted.
@@ -87,21 +87,21 @@ pub struct Connection {
     bell: Bell,
     barrier: SleepBarrier,
     distance: Distance,
-    /// The peer's count of lines read, as last seen.
+    /// The peer's count of lines read, when last seen.
     their_consumed: u32,
-    /// Lines of the peer whose slots were given back.
+    /// Number of the peer's lines whose slots were returned.
     released: u32,
-    /// `released` as last told to the peer.
+    /// `released`, as last stored for the peer.
     released_told: u32,
 }
 
-/// Whether an entry was written.
+/// Outcome of writing an entry.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// It was.
+    /// Written.
     Done,
-    /// The peer's ring is full of lines it has not read.
+    /// The peer's ring is full of unread lines.
     Full,
     /// The connection is closed.
     Closed,
@@ -109,12 +109,12 @@ pub enum Written {
     Nothing,
 }
 
-/// The peer is told what was read after this many lines. A writer counts on the rest of the ring only.
+/// Number of lines after which the peer is told how many were read. A writer relies only on the rest of the ring.
 pub const TELL_AFTER: u32 = RING_LINES / 4;
 
 impl Connection {
-    /// The end that reads `own` and writes `theirs`, slot `their_vi` of the peer. Fills of slots from `cache_bypass_bytes_min` on go past
-    /// the caches where that is faster. `None` if a slot is damaged.
+    /// The end that reads `own` and writes `theirs`, slot `their_vi` of the peer. Fills of at least `cache_bypass_bytes_min` go past the
+    /// caches if that is faster. `None` if a slot is damaged.
     #[must_use]
     pub fn new(
         own: ViSlot,
@@ -141,7 +141,7 @@ impl Connection {
         })
     }
 
-    /// Writes an entry and tells the peer, if it does not look by itself.
+    /// Writes an entry, and tells the peer if the ring is parked.
     #[inline(always)]
     pub fn post(&mut self, entry: Entry, payload: &Payload) -> Written {
         if !self.has_room() {
@@ -151,12 +151,12 @@ impl Connection {
         Written::Done
     }
 
-    /// Lets `fill` write up to `len` bytes beside the next line, or into its area slot, then writes the entry that `finish` makes
-    /// of what was written. A reader that sees the entry sees the bytes ("line published"). If `fill` returns `None`, no entry is written, and
-    /// the slot is that of the next one.
+    /// Lets `fill` write up to `len` bytes beside the next line, or into its area slot, then writes the entry that `finish` makes from the
+    /// number of bytes. A reader that sees the entry sees the bytes ("line published"). If `fill` returns `None`, no entry is written, and
+    /// the slot is used by the next one.
     ///
-    /// The peer's cache still holds the lines of the next slot, from the message that it read there last. This call prefetches as many of them
-    /// as its own message took: otherwise the stores of the next message would wait for each line.
+    /// The peer's cache still holds the lines of the next slot, from the last message in it. This call prefetches as many of them as its
+    /// own message used; otherwise the stores of the next message would wait for each line.
     #[inline(always)]
     pub fn post_area(
         &mut self,
@@ -183,15 +183,15 @@ impl Connection {
         Written::Done
     }
 
-    /// Fewer bytes were written to an area slot than were asked for: the reader looks for so few beside the line.
+    /// Fewer bytes were written to an area slot than announced, and the reader expects so few beside the line: moves them there.
     #[cold]
     #[inline(never)]
     fn move_beside(&self, slot: u32, area: CheckedRange<'_>, filled: usize) {
         let fits = area.part(0, filled).is_some_and(|bytes| self.theirs.area(slot, filled).copy_from(bytes));
-        debug_assert!(fits, "no more was written than there is room");
+        debug_assert!(fits, "no more was written than fits");
     }
 
-    /// Whether the peer still owns the line that would be written next. Looks at this task's own memory only.
+    /// Whether the peer has freed the next line. Reads this task's own memory only.
     #[inline(always)]
     fn has_room(&mut self) -> bool {
         if self.writer.written().wrapping_sub(self.their_consumed) < RING_LINES {
@@ -203,9 +203,9 @@ impl Connection {
     #[cold]
     #[inline(never)]
     fn look_for_room(&mut self) -> bool {
-        // Acquire: "slots released": the peer has done with the area slots that are about to be written.
+        // Acquire: "slots released": the peer has finished with the area slots that are about to be written.
         let consumed = self.own.header().consumed_by_peer.load(Ordering::Acquire);
-        // A claim: a count that is not between the last one and what was written is not believed.
+        // A claim: a count that is not between the last one and the lines written is ignored.
         if self.writer.written().wrapping_sub(consumed) <= RING_LINES {
             self.their_consumed = consumed;
         }
@@ -239,23 +239,23 @@ impl Connection {
         }
     }
 
-    /// Tells the peer that this VI exists or has closed, whatever it looks at.
+    /// Tells the peer that this VI exists or has closed, even if it polls nothing.
     pub fn raise_attention(&self) {
         self.bell.attention.raise(self.their_vi);
-        // "sleep handshake": the peer may look at its attention, find nothing, and lie down.
+        // "sleep handshake": the peer may check its attention, find nothing, and go to sleep.
         self.barrier.after_store();
         self.bell.doorbell.ring();
     }
 
-    /// The next entry and the area slot that belongs to it; its payload is copied to `payload`. The slot is not looked at: a reader
-    /// that asks for its lines while it waits takes them from the writer, several times for each message.
+    /// Returns the next entry and the number of its area slot; its payload is copied to `payload`. The slot is not touched: a reader that
+    /// fetched its lines while it waits would take them from the writer several times per message.
     #[inline(always)]
     pub fn poll(&mut self, payload: &mut Payload) -> Option<(Entry, u32)> {
         let slot = self.reader.consumed();
         self.reader.poll(payload).map(|entry| (entry, slot))
     }
 
-    /// Like [`poll`](Self::poll), and the entry stays the next one.
+    /// Like [`poll`](Self::poll), without consuming the entry.
     #[inline(always)]
     #[must_use]
     pub fn look(&self, payload: &mut Payload) -> Option<(Entry, u32)> {
@@ -263,39 +263,39 @@ impl Connection {
         self.reader.look(payload).map(|entry| (entry, slot))
     }
 
-    /// Consumes the next entry, which has been looked at, and gives its slot back.
+    /// Consumes the next entry, which was looked at, and returns its slot.
     #[inline(always)]
     pub fn take(&mut self) {
         self.reader.advance();
         self.release();
     }
 
-    /// Asks for the bytes of an area entry that was polled, so that they come side by side while the entry is looked at; `len` is a claim.
+    /// Prefetches the bytes of a polled area entry, so that they arrive while the entry is handled; `len` is a claim.
     #[inline(always)]
     pub fn prefetch_area(&self, slot: u32, len: u32) {
         self.own.area(slot, (len as usize).min(READ_AHEAD_BYTES_MAX)).prefetch_to_read();
     }
 
-    /// Lets `outlet` carry what is posted from now on.
+    /// Sends posts by `outlet` from now on.
     pub fn set_outlet(&mut self, outlet: Arc<dyn Outlet>) {
         self.bell.outlet = Some(outlet);
     }
 
-    /// Whether an outlet carries what is posted: entries then come by the progress of a network.
+    /// Whether it has an outlet: entries then arrive by progress of a network.
     #[inline(always)]
     #[must_use]
     pub fn has_outlet(&self) -> bool {
         self.bell.outlet.is_some()
     }
 
-    /// How many lines of this end the peer has given back (wraps). A claim.
+    /// Number of lines of this end that the peer has returned (wraps). A claim.
     #[must_use]
     pub fn released_by_peer(&self) -> u32 {
         // Acquire: "slots released".
         self.own.header().consumed_by_peer.load(Ordering::Acquire)
     }
 
-    /// Whether an entry waits.
+    /// Whether an entry has arrived.
     #[inline(always)]
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -308,14 +308,14 @@ impl Connection {
         self.reader.consumed()
     }
 
-    /// The bytes of a received area entry; `len` is a claim, cut to the slot.
+    /// The bytes of a received area entry; `len` is a claim, and limited to the slot.
     #[inline(always)]
     #[must_use]
     pub fn area(&self, slot: u32, len: u32) -> CheckedRange<'_> {
         self.own.area(slot, len as usize)
     }
 
-    /// Gives the slot of the oldest read entry back to the peer.
+    /// Returns the slot of the oldest read entry to the peer.
     #[inline(always)]
     pub fn release(&mut self) {
         self.released = self.released.wrapping_add(1);
@@ -326,8 +326,8 @@ impl Connection {
         }
     }
 
-    /// Takes the ring out of the poll set, or puts it back: writers raise attention while it is parked. After parking and
-    /// [`SleepBarrier::before_look`] the owner looks once more.
+    /// Removes the ring from the poll set, or adds it again: writers raise attention while it is parked. After parking and
+    /// [`SleepBarrier::before_look`], the owner has to look once more.
     pub fn set_parked(&self, parked: bool) {
         self.own.header().parked.store(u32::from(parked), Ordering::Relaxed);
     }
@@ -369,7 +369,7 @@ mod tests {
         (end(0), end(1))
     }
 
-    /// Sends what `bytes` holds by a post that asks for `asked` bytes.
+    /// Sends `bytes` by a post that asks for `asked` bytes.
     fn send(writer: &mut Connection, bytes: &[u8], asked: usize) {
         let fill = |slot: CheckedRange<'_>, _| {
             slot.copy_from_slice(bytes);
@@ -388,7 +388,7 @@ mod tests {
         Some(bytes)
     }
 
-    /// Every word that is sent is the valid word of the line that comes to stand here one lap later.
+    /// Every word that is sent is the valid word of the line at this position one lap later.
     #[test]
     fn bytes_of_a_message_are_never_taken_for_a_line() {
         let (mut writer, mut reader) = ends();

@@ -1,24 +1,23 @@
 //! Copies between private memory and memory that another task may write.
 //!
-//! The other side is bound by a grant not to touch the range meanwhile; a task that breaks its word can spoil the bytes,
-//! and nothing else: no reference to them is ever made, and nobody decides anything by reading them twice.
+//! The other task must not access the range meanwhile. If it misbehaves, it can only spoil the bytes: no reference to them is ever made,
+//! and no decision depends on reading them twice.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// What becomes of a copy that was asked for.
+/// Outcome of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
     /// All bytes were copied.
     Done,
-    /// There is no way into that memory from here.
+    /// This task cannot access that memory.
     NoWay,
-    /// A part was copied through a pipe, and of the rest the sender has staged nothing yet: ask for the same again.
+    /// A part was copied through a pipe, and the sender has not staged more: repeat the call.
     NotYet,
 }
 
-/// A range of memory that may be read and written as long as `'a` lasts: it was checked to lie inside one mapping or one
-/// buffer that is alive so long.
+/// A range of memory that may be read and written during `'a`. It was checked to lie inside one mapping or buffer that lives that long.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckedRange<'a> {
     at: NonNull<u8>,
@@ -32,7 +31,7 @@ impl<'a> CheckedRange<'a> {
     /// `len` bytes at `at`.
     ///
     /// # Safety
-    /// During `'a`, `at..at + len` stays inside one live mapping or buffer, and no reference to it is in use but by whoever
+    /// During `'a`, `at..at + len` stays inside one live mapping or buffer, and no reference to it is used, except by an owner that has
     /// promised to leave it to this range.
     #[inline(always)]
     #[must_use]
@@ -46,20 +45,20 @@ impl<'a> CheckedRange<'a> {
         }
     }
 
-    /// The same, whose accesses a model sees.
+    /// The same range, with accesses that a model sees.
     #[cfg(loom)]
     pub(crate) fn seen_as(self, seen_as: &'a am_via_os::atomics::Plain) -> Self {
         Self { seen_as: Some(seen_as), ..self }
     }
 
-    /// The bytes are about to be read. Nothing, but in a model.
+    /// The bytes are about to be read. Does nothing, except in a model.
     #[inline(always)]
     fn note_read(&self) {
         #[cfg(loom)]
         self.seen_as.inspect(|plain| plain.read());
     }
 
-    /// The bytes are about to be written. Nothing, but in a model.
+    /// The bytes are about to be written. Does nothing, except in a model.
     #[inline(always)]
     fn note_write(&self) {
         #[cfg(loom)]
@@ -73,7 +72,7 @@ impl<'a> CheckedRange<'a> {
         self.len
     }
 
-    /// Whether the range holds no byte.
+    /// Whether the range has 0 bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -86,13 +85,13 @@ impl<'a> CheckedRange<'a> {
         self.at
     }
 
-    /// Asks the processor for the range's lines as their next writer, where it has such an instruction; changes nothing else.
+    /// Prefetches the range's lines for writing, if the processor can.
     #[inline(always)]
     pub(crate) fn prefetch_to_write(&self) {
         #[cfg(target_arch = "x86_64")]
         for offset in (0..self.len).step_by(64) {
             // SAFETY: `offset` is within the range, so the sum stays inside one allocation (`new`). A prefetch changes no memory and
-            // no flag, and never faults; processors that do not know this one do nothing.
+            // no flag, and never faults; processors without this instruction do nothing.
             unsafe {
                 let at = self.at.as_ptr().add(offset);
                 std::arch::asm!("prefetchw [{at}]", at = in(reg) at, options(nostack, preserves_flags, readonly));
@@ -100,7 +99,7 @@ impl<'a> CheckedRange<'a> {
         }
     }
 
-    /// Asks the processor for the range's lines as one of their readers; changes nothing else.
+    /// Prefetches the range's lines for reading.
     #[inline(always)]
     pub(crate) fn prefetch_to_read(&self) {
         #[cfg(target_arch = "x86_64")]
@@ -125,7 +124,7 @@ impl<'a> CheckedRange<'a> {
         }
     }
 
-    /// Copies the whole of `from` to the start of this range; whether it fitted.
+    /// Copies all of `from` to the start of this range; returns whether it fits.
     #[inline]
     #[must_use]
     pub fn copy_from(&self, from: CheckedRange<'_>) -> bool {
@@ -140,8 +139,8 @@ impl<'a> CheckedRange<'a> {
         true
     }
 
-    /// Like [`copy_from`](Self::copy_from), of memory elsewhere, with stores that go past this processor's cache where it has them: another
-    /// one that reads the bytes next finds none of them modified in a foreign cache. Ordered before any later store.
+    /// Like [`copy_from`](Self::copy_from), from memory elsewhere, with stores past this processor's cache if it has them: the next reader
+    /// on another processor then finds no modified line in a foreign cache. Ordered before any later store.
     #[inline]
     #[must_use]
     pub(crate) fn copy_from_past_cache(&self, from: CheckedRange<'_>) -> bool {
@@ -165,7 +164,7 @@ impl CheckedRange<'_> {
         unsafe { std::ptr::write_bytes(self.at.as_ptr(), 0, self.len) };
     }
 
-    /// Copies the first bytes to `to`. Panics if the range is shorter: callers ask for as much as they need.
+    /// Copies the first bytes to `to`. Panics if the range is shorter.
     #[inline]
     pub fn copy_to_slice(&self, to: &mut [u8]) {
         assert!(to.len() <= self.len, "{} bytes were asked of a range of {}", to.len(), self.len);
@@ -174,12 +173,12 @@ impl CheckedRange<'_> {
         unsafe { std::ptr::copy_nonoverlapping(self.at.as_ptr(), to.as_mut_ptr(), to.len()) };
     }
 
-    /// Copies `from` to the start of the range. Panics if it is shorter: callers ask for as much as they need.
+    /// Copies `from` to the start of the range. Panics if the range is shorter.
     #[inline]
     pub fn copy_from_slice(&self, from: &[u8]) {
         assert!(from.len() <= self.len, "{} bytes were given to a range of {}", from.len(), self.len);
         self.note_write();
-        // SAFETY: as in `copy_to_slice`, with the roles exchanged.
+        // SAFETY: destination: `from.len()` live bytes (`new`, and the assertion). Source: a shared borrow, elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at.as_ptr(), from.len()) };
     }
 

@@ -1,29 +1,29 @@
-//! Which parts of a heap file are in use: first fit over the free ranges, in offsets. Set-up path.
+//! The parts of a heap file in use: first fit among the free ranges, as offsets. Set-up path.
 
 use std::collections::BTreeMap;
 
-/// Blocks start at multiples of this: two blocks never share a cache line.
+/// Alignment of blocks: two blocks never share a cache line.
 const ALIGN: u64 = 64;
-/// Blocks of at least this size start at a page, so that their pages can go back to the system.
+/// Blocks of at least this size are aligned to a page, so that their pages can be returned to the system.
 const PAGE_ALIGNED_FROM: u64 = 1 << 16;
 const PAGE: u64 = 4096;
 
 /// The ranges of a heap.
 #[derive(Debug)]
 pub struct Heap {
-    /// Free ranges below `fresh_from`: offset to length. Neighbours are merged.
+    /// Free ranges below `fresh_from`: offset to length. Adjacent ones are merged.
     free: BTreeMap<u64, u64>,
-    /// From here on nothing was ever used: it reads as zero.
+    /// Nothing from here on was ever used: it reads as zero.
     fresh_from: u64,
     end: u64,
 }
 
-/// A range that was handed out.
+/// An allocated range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Where it starts.
     pub offset: u64,
-    /// How long it is: at least what was asked for.
+    /// Its length: at least the requested one.
     pub len: u64,
     /// Whether it was never used before, so that it reads as zero.
     pub fresh: bool,
@@ -36,13 +36,13 @@ impl Heap {
         Self { free: BTreeMap::new(), fresh_from: 0, end: bytes }
     }
 
-    /// The same, with anything in it.
+    /// A heap of `bytes`, all free, with arbitrary contents.
     #[must_use]
     pub fn used(bytes: u64) -> Self {
         Self { free: BTreeMap::from([(0, bytes)]), fresh_from: bytes, end: bytes }
     }
 
-    /// Hands out a range of at least `len` bytes; `None` if there is none.
+    /// Allocates a range of at least `len` bytes; `None` if there is none.
     pub fn take(&mut self, len: u64) -> Option<Block> {
         let align = if len >= PAGE_ALIGNED_FROM { PAGE } else { ALIGN };
         let len = len.max(1).checked_next_multiple_of(align)?;
@@ -64,13 +64,13 @@ impl Heap {
         Some(Block { offset: start, len, fresh: true })
     }
 
-    /// Takes back what [`take`](Self::take) handed out for this `offset` and `len`.
+    /// Frees a range that [`take`](Self::take) returned for this `offset` and `len`.
     pub fn give_back(&mut self, offset: u64, len: u64) {
         let align = if len >= PAGE_ALIGNED_FROM { PAGE } else { ALIGN };
         self.give_back_range(offset, len.max(1).next_multiple_of(align));
     }
 
-    /// Bytes that could still be handed out, in one piece or several.
+    /// Number of free bytes, not necessarily contiguous.
     #[must_use]
     pub fn available(&self) -> u64 {
         self.end - self.fresh_from + self.free.values().sum::<u64>()

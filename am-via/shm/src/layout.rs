@@ -1,16 +1,16 @@
-//! What lies where in a task's control file. One file a task; its owner and its peers map parts of it.
+//! The layout of a task's control file. Each task has one; its owner and its peers map parts of it.
 //!
 //! ```text
 //! 0              header: magic, version, the numbers the layout was computed from
-//! 4 KiB          doorbells, one line a context
-//! 8 KiB          hazards, one line a context: which foreign region this task is copying from or to right now
-//! 12 KiB         attention: which of the owner's VIs need a look, a summary word and 64 words a context
-//! 64 KiB         regions: what peers may reach, one line each
+//! 4 KiB          doorbells, one line per context
+//! 8 KiB          hazards, one line per context: the foreign region that this task is copying from or to
+//! 12 KiB         attention: the owner's VIs that have to be checked, a summary word and 64 words per context
+//! 64 KiB         regions: the memory that peers may access, one line each
 //! then           pairs: one word for each possible connection in which the owner is the lower-numbered end
 //! then           VI slots: a header page, the ring of arriving lines with 64 bytes beside each, the receive area
 //! ```
 //!
-//! The file is sparse: what no connection uses costs nothing.
+//! The file is sparse: unused parts cost nothing.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -24,28 +24,28 @@ use am_via_os::memory::PAGE_BYTES;
 
 /// "AMCTL" and the version of this layout.
 pub(crate) const CONTROL_MAGIC: u64 = 0x0003_4c54_434d_4101;
-/// Contexts a task may open (LAPI had 16 instances).
+/// Maximum number of contexts of a task (LAPI had 16 instances).
 pub const CONTEXTS_MAX: u32 = 16;
-/// Where the doorbells lie: context `c` has the line at `DOORBELL_OFFSET + 64 * c`.
+/// Offset of the doorbells: context `c` has the line at `DOORBELL_OFFSET + 64 * c`.
 pub const DOORBELL_OFFSET: usize = 4096;
-/// Where the hazard lines lie.
+/// Offset of the hazard lines.
 pub const HAZARD_OFFSET: usize = 8192;
-/// Where the attention words lie.
+/// Offset of the attention words.
 pub const ATTENTION_OFFSET: usize = 12288;
-/// Where the region table lies.
+/// Offset of the region table.
 pub(crate) const REGION_OFFSET: usize = 65536;
-/// Entries in the region table: a range of [`REGIONS_PER_CONTEXT`] for each context.
+/// Number of entries in the region table: [`REGIONS_PER_CONTEXT`] for each context.
 pub(crate) const REGIONS_MAX: u32 = REGIONS_PER_CONTEXT * CONTEXTS_MAX;
-/// Registrations that one context may have at once.
+/// Maximum number of registrations of a context.
 pub const REGIONS_PER_CONTEXT: u32 = 65536;
-/// Lines in the ring of one VI; few enough to go round in a model.
+/// Number of lines in the ring of a VI; few enough for a model to wrap around.
 pub const RING_LINES: u32 = if cfg!(loom) { 4 } else { 128 };
-/// VIs a task may have: what 64 attention words can name.
+/// Maximum number of VIs of a task, which 64 attention words can name.
 pub(crate) const VIS_MAX: u32 = 4096;
 
-/// Bytes at the end of a heap file that no allocation uses: measurements of the machine's limit run there.
+/// Bytes at the end of a heap file that are never allocated: measurements of the machine's limit use them.
 pub const MEASURE_BYTES: usize = 16 << 20;
-/// Lines in the ring at the start of these bytes.
+/// Number of lines in the ring at the start of these bytes.
 pub const MEASURE_RING_LINES: u32 = 128;
 
 const PAIR_OFFSET: usize = REGION_OFFSET + REGIONS_MAX as usize * size_of::<RegionEntry>();
@@ -56,23 +56,23 @@ const PAIR_OFFSET: usize = REGION_OFFSET + REGIONS_MAX as usize * size_of::<Regi
 pub struct ControlHeader {
     /// `CONTROL_MAGIC`.
     pub magic: AtomicU64,
-    /// Tasks in the job.
+    /// Number of tasks in the job.
     pub num_tasks: AtomicU32,
     /// Bytes of the largest packet that the receive areas take.
     pub packet_bytes: AtomicU32,
-    /// VI slots handed out so far.
+    /// Number of VI slots allocated so far.
     pub vis_used: AtomicU32,
-    /// Contexts that the task has closed: a bit each. Changed by their owner; read after the owner's attention was raised.
+    /// Contexts that the task has closed, as bits. Changed by the owner; read after its attention was raised.
     pub contexts_closed: AtomicU32,
-    /// How many regions each context has ever used, from the first of its range on. Their owner may be another program or another
-    /// opening of the context than their last user: a region that is used again has a later generation.
+    /// For each context, the number of regions that were ever used, from the first of its range on. Their last user may have been another
+    /// program, or an earlier opening of the context; a region that is used again has a later generation.
     pub regions_used: [AtomicU32; CONTEXTS_MAX as usize],
 }
 
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for ControlHeader {}
 
-/// What a context is copying right now, so that the owner of the region can wait for it.
+/// The region that a context is copying, so that the region's owner can wait for the copy.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Hazard {
@@ -83,16 +83,16 @@ pub struct Hazard {
 // SAFETY: repr(C), atomics only (the rest of the line is padding).
 unsafe impl SharedAtomics for Hazard {}
 
-/// Which VIs of one context need a look although they are not in its poll set.
+/// The VIs of a context that have to be checked although they are not in its poll set.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Attention {
-    /// Bit `w` is set when word `w` of `vis` was changed.
+    /// Bit `w`: word `w` of `vis` was changed.
     pub summary: AtomicU64,
-    /// 1 if a task has rung for news that lies in memory.
+    /// 1 if a task has rung about a change in memory.
     rung: AtomicU64,
     pad: [AtomicU64; 6],
-    /// Bit `b` of word `w` stands for VI `64 * w + b`.
+    /// Bit `b` of word `w`: VI `64 * w + b`.
     pub vis: [AtomicU64; 64],
 }
 
@@ -112,7 +112,7 @@ impl Default for Attention {
 }
 
 impl Attention {
-    /// Asks the owner to look at `vi`. By any task.
+    /// Asks the owner to check `vi`. Called by any task.
     pub fn raise(&self, vi: u32) {
         let word = (vi / 64) as usize % 64;
         self.vis[word].fetch_or(1 << (vi % 64), Ordering::Release);
@@ -120,26 +120,26 @@ impl Attention {
         self.summary.fetch_or(1 << word, Ordering::Release);
     }
 
-    /// Asks the owner to look at what it waits for, and at no VI. By any task.
+    /// Asks the owner to check what it waits for, but no VI. Called by any task.
     pub fn raise_ring(&self) {
         self.rung.store(1, Ordering::Release);
-        // Release: "attention raised", as in `raise`: who takes the summary finds the ring as well.
+        // Release: "attention raised", as in `raise`: a task that takes the summary also finds the ring.
         self.summary.fetch_or(1, Ordering::Release);
     }
 
-    /// Whether anybody asked. Costs one load of a line that only changes when somebody did.
+    /// Whether any request was made. Costs one load of a line that changes only with a request.
     #[inline(always)]
     pub fn is_raised(&self) -> bool {
         self.summary.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a task has rung since the last call. By the owner, after [`take`](Self::take): a ring that comes between the two has
-    /// raised the summary again, or is found here.
+    /// Whether a task has rung since the last call. Called by the owner after [`take`](Self::take): a ring between the two has raised the
+    /// summary again, or is found here.
     pub fn take_ring(&self) -> bool {
         self.rung.load(Ordering::Relaxed) != 0 && self.rung.swap(0, Ordering::AcqRel) != 0
     }
 
-    /// Calls `look` for each VI that was named since the last call. By the owner.
+    /// Calls `look` for each VI that was named since the last call. Called by the owner.
     pub fn take(&self, mut look: impl FnMut(u32)) {
         // Acquire: "attention raised".
         let mut words = self.summary.swap(0, Ordering::AcqRel);
@@ -155,13 +155,13 @@ impl Attention {
     }
 }
 
-/// One entry of the region table: a range of the owner's memory that peers may name.
+/// An entry of the region table: a range of the owner's memory that peers may access.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct RegionEntry {
-    /// Generation in the high half, access bits in the low half (0: nothing here).
+    /// Generation in the high half, access bits in the low half (0: unused).
     pub generation_and_access: AtomicU64,
-    /// Address in the owner's address space: what the kernel's copy needs.
+    /// Address in the owner's address space, for copies by the kernel.
     pub address: AtomicU64,
     /// Offset in the owner's heap file, if `ACCESS_IN_HEAP` is set, or in the file `shared_file`, if `ACCESS_IN_SHARED_FILE` is.
     pub file_offset: AtomicU64,
@@ -169,22 +169,22 @@ pub struct RegionEntry {
     pub len: AtomicU64,
     /// Protection tag of the registration.
     pub ptag: AtomicU32,
-    /// The number of the file that the range lies in, if `ACCESS_IN_SHARED_FILE` is set.
+    /// The inode of the file of the range, if `ACCESS_IN_SHARED_FILE` is set.
     pub shared_file: AtomicU64,
-    /// The pipe through which a peer reads the range (`pipe`): 0 if there is none and never will be.
+    /// The pipe through which a peer reads the range (`pipe`); 0 if there will be none.
     pub pipe: AtomicU64,
 }
 
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for RegionEntry {}
 
-/// Access bit: peers may write by RDMA.
+/// Access bit: RDMA writes of peers.
 pub const ACCESS_WRITE: u32 = 1;
-/// Access bit: peers may read by RDMA.
+/// Access bit: RDMA reads of peers.
 pub const ACCESS_READ: u32 = 2;
 /// Access bit: the range is in the owner's heap file.
 pub(crate) const ACCESS_IN_HEAP: u32 = 4;
-/// Access bit: the range is in a file that tasks have made while the job ran. With neither of the two it is in private memory.
+/// Access bit: the range is in a shared file, made while the job ran. With neither of the two bits it is in private memory.
 pub(crate) const ACCESS_IN_SHARED_FILE: u32 = 16;
 /// Access bit: the entry is in use.
 pub(crate) const ACCESS_LIVE: u32 = 8;
@@ -201,11 +201,11 @@ impl PairWord {
     /// One of the two is making the connection.
     const CLAIMED: u64 = 1;
 
-    /// Settles which side makes the connection. Where it is this one, `make` takes a VI at each end, the lower one's first, and writes
-    /// their identities. Returns both VIs, which are claims, or `None` while the other side makes the connection.
+    /// Decides which side makes the connection. If it is this side, `make` takes a VI at each end, the lower one's first, and writes their
+    /// identities. Returns both VIs, which are claims, or `None` while the other side makes the connection.
     ///
     /// # Errors
-    /// What `make` returns; the pair may then try again.
+    /// The error of `make`; the pair may then try again.
     pub fn agree<E>(&self, make: impl FnOnce() -> Result<(u32, u32), E>) -> Result<Option<(u32, u32)>, E> {
         // Acquire: "pair published".
         match self.0.compare_exchange(0, Self::CLAIMED, Ordering::AcqRel, Ordering::Acquire) {
@@ -231,20 +231,20 @@ impl PairWord {
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct ViHeader {
-    /// Written once by whoever makes the connection, before the pair is published.
+    /// Written once by the side that makes the connection, before the pair is published.
     pub identity: Padded<ViIdentity>,
-    /// Written by the owner: 1 while the ring is not in the poll set, so that a sender must raise attention.
+    /// Written by the owner: 1 while the ring is not in the poll set, so that senders must raise attention.
     pub parked: Padded<AtomicU32>,
-    /// Written by the peer: how many of the owner's lines it has read (wraps).
+    /// Written by the peer: number of the owner's lines that it has read (wraps).
     pub consumed_by_peer: Padded<AtomicU32>,
-    /// Written by either end: not 0 once the connection is broken or closed, with the reason.
+    /// Written by either end: not 0 when the connection is broken or closed, with the reason.
     pub closed: Padded<AtomicU32>,
 }
 
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for ViHeader {}
 
-/// Who is at the two ends of a VI.
+/// The two ends of a VI.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct ViIdentity {
@@ -270,7 +270,7 @@ impl ViIdentity {
     /// What was written, in the same order. Claims.
     #[must_use]
     pub fn read(&self) -> [u32; 4] {
-        // Relaxed: as for `write`.
+        // Relaxed: see `write`.
         self.cells().map(|cell| cell.load(Ordering::Relaxed))
     }
 
@@ -279,7 +279,7 @@ impl ViIdentity {
     }
 }
 
-/// A value alone in its cache line.
+/// A value in a cache line of its own.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Padded<T>(pub T);
@@ -293,10 +293,10 @@ impl<T> std::ops::Deref for Padded<T> {
     }
 }
 
-/// The numbers from which every offset follows.
+/// The numbers that determine all offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlLayout {
-    /// Tasks in the job.
+    /// Number of tasks in the job.
     pub num_tasks: u32,
     /// Bytes of the largest packet.
     pub packet_bytes: u32,
@@ -311,10 +311,10 @@ impl ControlLayout {
         header.magic.store(CONTROL_MAGIC, Ordering::Release);
     }
 
-    /// Checks that a header is of this layout.
+    /// Checks that a header has this layout.
     ///
     /// # Errors
-    /// What is different.
+    /// The difference.
     pub fn check(&self, header: &ControlHeader) -> Result<(), &'static str> {
         if header.magic.load(Ordering::Acquire) != CONTROL_MAGIC {
             return Err("it is not a control file of this version");
@@ -328,14 +328,14 @@ impl ControlLayout {
         Ok(())
     }
 
-    /// Distance between two slots of a receive area: a packet, and a line more so that the first lines of the slots do not
-    /// all fall into the same set of the first-level cache.
+    /// Distance between two slots of a receive area: a packet and one more line, so that the first lines of the slots do not all use the
+    /// same set of the first-level cache.
     #[must_use]
     pub(crate) fn area_stride(&self) -> usize {
         (self.packet_bytes as usize).next_multiple_of(64) + 64
     }
 
-    /// VI slots in the file: up to 16 tasks, each context can talk to each; those that are not used cost nothing.
+    /// Number of VI slots in the file. Up to 16 tasks, every context can connect to every other; unused slots cost nothing.
     #[must_use]
     pub fn vis(&self) -> u32 {
         self.num_tasks.saturating_mul(CONTEXTS_MAX * CONTEXTS_MAX).clamp(64, VIS_MAX)
@@ -352,7 +352,7 @@ impl ControlLayout {
         PAIR_OFFSET.next_multiple_of(page()) + self.pair_bytes()
     }
 
-    /// Offset of the word for the connection between the owner's context and a higher-numbered (or the same) task's.
+    /// Offset of the word for the connection between the owner's context and one of a task with the same or a higher number.
     #[must_use]
     pub fn pair_offset(&self, own_context: u32, task: u32, context: u32) -> usize {
         let contexts = CONTEXTS_MAX as usize;

@@ -1,11 +1,11 @@
-//! What lies where in the job file: what all tasks of a job and its launcher must agree on. One small file a job.
+//! The layout of the job file: the common state of a job's tasks and its launcher. Each job has one small file.
 //!
 //! ```text
-//! 0              header: magic, job id, who is the launcher, the failure record, the failed tasks, the settings
-//! then           one entry a task: its files, its process, its state, its last words
+//! 0              header: magic, job id, launcher, failure record, failed tasks, settings
+//! then           one entry per task: its files, its process, its state, its last words
 //! ```
 //!
-//! Whatever a task reads here is a claim of whoever wrote it last.
+//! Every value is a claim of the task that wrote it.
 
 use crate::layout::{CONTEXTS_MAX, Padded};
 use crate::segment::SharedAtomics;
@@ -13,29 +13,29 @@ use am_via_os::atomics::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// "AMJOB", and in the highest 16 bits the version of this layout.
 pub const JOB_MAGIC: u64 = 0x0005_0042_4f4a_4d41;
-/// Where the version begins in it.
+/// Position of the version in it.
 pub const JOB_VERSION_SHIFT: u32 = 48;
-/// Tasks that a job may have.
+/// Maximum number of tasks of a job.
 pub const TASKS_MAX: u32 = 4096;
-/// Processors that an affinity mask can name.
+/// Maximum number of processors in an affinity mask.
 pub const CPUS_MAX: usize = 1024;
 
 const FAILED_WORDS: usize = TASKS_MAX as usize / 64;
 const CPU_WORDS: usize = CPUS_MAX / 64;
 
-/// Return addresses that a note of a wait keeps.
+/// Maximum number of return addresses in a note of a wait.
 pub const RETURN_ADDRESSES_MAX: usize = 48;
-/// Words of text that it keeps.
+/// Maximum text of a note, in words of 8 bytes.
 pub const WAIT_FACTS_WORDS: usize = 256;
 
-/// In the place of a process number: attached, from another process namespace.
+/// Instead of a process number: attached from another process namespace.
 pub const PID_UNKNOWN: u32 = u32::MAX;
 
-/// State of a task: attached. Before, it is 0.
+/// State of a task: attached. Before that, the state is 0.
 pub const STATE_RUNNING: u32 = 1;
-/// State of a task: it has taken its leave; its end is no failure.
+/// State of a task: it has left the job; its end is not a failure.
 pub const STATE_FINALIZED: u32 = 2;
-/// State of a task: its process ended before it took its leave.
+/// State of a task: its process ended before it left the job.
 pub const STATE_DEAD: u32 = 3;
 
 /// The first bytes of a job file.
@@ -46,31 +46,31 @@ pub struct JobHeader {
     pub magic: AtomicU64,
     /// A random number, the same in the environment of every task.
     pub job_id: AtomicU64,
-    /// Tasks in the job.
+    /// Number of tasks in the job.
     pub num_tasks: AtomicU32,
     /// The process that holds all files open; 0: none, a job of one.
     pub launcher_pid: AtomicU32,
-    /// Not 0: the program asked that the job goes on when a task fails.
+    /// Not 0: the program has asked that the job continues when a task fails.
     pub continue_on_failure: AtomicU32,
     /// Whole processors that the cgroup's quota grants; `u32::MAX`: no quota.
     pub quota_cpus: AtomicU32,
-    /// Inode of the launcher's process namespace: process numbers mean something only there.
+    /// Inode of the launcher's process namespace, in which process numbers are valid.
     pub pid_namespace: AtomicU64,
-    /// How all tasks order a store before a look at what a peer stores: `SleepBarrier::to_word`.
+    /// How all tasks order a store before a load of a peer's store: `SleepBarrier::to_word`.
     pub barrier: AtomicU32,
-    /// Number under which tasks inherit the file in which they record what they do.
+    /// Descriptor number by which tasks inherit the file for their records.
     pub record_fd: AtomicI32,
-    /// Its inode; 0: there is none.
+    /// Inode of that file; 0: there is none.
     pub record_inode: AtomicU64,
-    /// Not 0: single events are recorded, not only their sums.
+    /// Not 0: events are recorded, not only their sums.
     pub records_events: AtomicU32,
-    /// Alone in its line, because every poll of every task reads it: bumped at each death.
+    /// Incremented at each death. Every poll of every task reads it, so it has a line of its own.
     pub failure_epoch: Padded<AtomicU32>,
     /// The first failure.
     pub failure: FailureRecord,
     /// Bit `t % 64` of word `t / 64`: task `t` failed.
     pub failed: [AtomicU64; FAILED_WORDS],
-    /// The settings of the job, a line `name=value` each.
+    /// The settings of the job, as lines `name=value`.
     pub settings: Text<1024>,
 }
 
@@ -109,63 +109,63 @@ impl Default for TaskEntry {
 #[repr(C)]
 #[derive(Debug)]
 pub struct FailureRecord {
-    /// Task + 1 of whoever failed first; claimed by compare-and-swap.
+    /// Number of the first failed task plus 1; claimed by compare-and-swap.
     pub task: AtomicU32,
-    /// Not 0 once the rest is written.
+    /// Not 0 when the rest is written.
     pub complete: AtomicU32,
-    /// What kind of end it was.
+    /// The kind of its end.
     pub kind: AtomicU32,
     /// Its exit code or signal number.
     pub value: AtomicI32,
-    /// What the task said last, or what its launcher says of it.
+    /// The last words of the task, or the launcher's description.
     pub last_words: Text<128>,
 }
 
-/// What the job file says of one task.
+/// The entry of a task in the job file.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct TaskEntry {
-    /// Number under which tasks inherit its control file.
+    /// Descriptor number by which tasks inherit its control file.
     pub control_fd: AtomicI32,
-    /// Number under which tasks inherit its heap file.
+    /// Descriptor number by which tasks inherit its heap file.
     pub heap_fd: AtomicI32,
-    /// Inode of its control file: a number is only a number, wrappers reuse them.
+    /// Inode of its control file, because wrappers may reuse the descriptor number.
     pub control_inode: AtomicU64,
     /// Inode of its heap file.
     pub heap_inode: AtomicU64,
-    /// Its process, written by itself when it attaches, because wrappers may stand between it and the launcher; before: 0;
-    /// without a number that means something there: [`PID_UNKNOWN`].
+    /// Its process, written by the task when it attaches, because wrappers may be between it and the launcher. 0 before that;
+    /// [`PID_UNKNOWN`] if its number is not valid in the launcher's namespace.
     pub pid: AtomicU32,
-    /// Not 0: its process has locked byte `task` of the job file, and holds the lock as long as it can write to any memory.
+    /// Not 0: its process has locked byte `task` of the job file, and holds the lock while it can write to any memory.
     pub life_locked: AtomicU32,
     /// `STATE_*`.
     pub state: AtomicU32,
-    /// Not 0: the launcher watches its process, though a wrapper stands between them.
+    /// Not 0: the launcher watches its process, although a wrapper is between them.
     pub watched: AtomicU32,
-    /// What kind of end it came to, the first that was noted; 0: none.
+    /// The first noted kind of its end; 0: none.
     pub cause_kind: AtomicU32,
     /// The exit code or signal number of that end.
     pub cause_value: AtomicI32,
-    /// The host that it runs on: tasks of one host share its memory files, tasks of two reach each other by the network.
+    /// Its host: tasks on one host share its memory files, others use the network.
     pub host: AtomicU32,
-    /// Where its contexts are reached by the network.
+    /// The network addresses of its contexts.
     pub network: [NetworkAddress; CONTEXTS_MAX as usize],
-    /// The processors it may run on: the launcher's belief at first, its own word once attached.
+    /// The processors that it may run on: first the launcher's estimate, then the task's own mask.
     pub cpus: [AtomicU64; CPU_WORDS],
-    /// What it said last.
+    /// Its last words.
     pub last_words: Text<64>,
-    /// The wait in which nothing comes.
+    /// The note of a long wait.
     pub wait: WaitNote,
 }
 
-/// Words of the address of a network endpoint.
+/// Words of a network address.
 const NETWORK_ADDRESS_WORDS: usize = 8;
 
 /// The address of a context's network endpoint. Written by its task, or by the launcher of another host for a task there.
 #[repr(C)]
 #[derive(Debug)]
 pub struct NetworkAddress {
-    /// Bytes; 0: the context is not open.
+    /// Length in bytes; 0: the context is not open.
     len: AtomicU64,
     words: [AtomicU64; NETWORK_ADDRESS_WORDS],
 }
@@ -174,7 +174,7 @@ impl NetworkAddress {
     /// Bytes it can hold.
     pub const CAPACITY_BYTES: usize = NETWORK_ADDRESS_WORDS * 8;
 
-    /// Stores an address; whether it fits.
+    /// Stores an address; returns whether it fits.
     pub fn write(&self, address: &[u8]) -> bool {
         let fits = address.len() <= Self::CAPACITY_BYTES;
         self.len.store(0, Ordering::Relaxed);
@@ -188,7 +188,7 @@ impl NetworkAddress {
         fits
     }
 
-    /// The address, once there is one. A claim.
+    /// The address, if it is known. A claim.
     #[must_use]
     pub fn read(&self) -> Option<Vec<u8>> {
         // Acquire: "address written".
@@ -198,20 +198,20 @@ impl NetworkAddress {
     }
 }
 
-/// What a task notes of a wait in which nothing has come for a while. One writer, the task; a reader that comes in between gets a mixture of
-/// two notes, which is all that can go wrong.
+/// The note of a task about a wait in which nothing has arrived for a while. Only the task writes it; a concurrent reader gets a mixture of
+/// two notes, which is harmless.
 #[repr(C)]
 #[derive(Debug)]
 pub struct WaitNote {
     /// When it was written, in nanoseconds of the system's monotonic clock; 0: never.
     pub written_ns: AtomicU64,
-    /// How long nothing had come then, in nanoseconds.
+    /// Time without an arrival until then, in nanoseconds.
     pub quiet_ns: AtomicU64,
-    /// Return addresses that follow.
+    /// Number of return addresses that follow.
     pub num_return_addresses: AtomicU64,
     /// The stack of the wait, innermost first.
     pub return_addresses: [AtomicU64; RETURN_ADDRESSES_MAX],
-    /// What it waits for.
+    /// Description of what it waits for.
     pub facts: Text<WAIT_FACTS_WORDS>,
 }
 
@@ -224,8 +224,8 @@ unsafe impl SharedAtomics for WaitNote {}
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for NetworkAddress {}
 
-/// Text in shared memory, in words of eight bytes. One writer at a time; a reader who comes in between gets a mixture of two
-/// texts, which is all that can go wrong.
+/// Text in shared memory, in words of eight bytes. There is one writer at a time; a concurrent reader gets a mixture of two texts, which is
+/// harmless.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Text<const WORDS: usize> {
@@ -234,10 +234,10 @@ pub struct Text<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Text<WORDS> {
-    /// Bytes it can hold.
+    /// Capacity in bytes.
     pub const CAPACITY_BYTES: usize = WORDS * 8;
 
-    /// Replaces the text; what does not fit is cut off at a character's end.
+    /// Replaces the text, cut at a character boundary if it is too long.
     pub fn write(&self, text: &str) {
         let text = &text[..floor_char_boundary(text, Self::CAPACITY_BYTES)];
         self.len.store(0, Ordering::Relaxed);
@@ -250,10 +250,10 @@ impl<const WORDS: usize> Text<WORDS> {
         self.len.store(text.len() as u64, Ordering::Release);
     }
 
-    /// The text; bytes that are no UTF-8 are replaced.
+    /// The text, with invalid UTF-8 replaced.
     #[must_use]
     pub fn read(&self) -> String {
-        // Acquire: "text written". The length is a claim: cut to what there is.
+        // Acquire: "text written". The length is a claim: limited to the capacity.
         let len = self.len.load(Ordering::Acquire).min(Self::CAPACITY_BYTES as u64);
         let len = usize::try_from(len).unwrap_or(0);
         let mut bytes: Vec<u8> =
@@ -263,7 +263,7 @@ impl<const WORDS: usize> Text<WORDS> {
     }
 }
 
-/// The largest place up to `bytes_max` at which `text` can be cut between two characters.
+/// The last character boundary of `text` up to `bytes_max`.
 fn floor_char_boundary(text: &str, bytes_max: usize) -> usize {
     (0..=bytes_max.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
@@ -275,7 +275,7 @@ impl JobHeader {
         size_of::<Self>().next_multiple_of(64) + task as usize * size_of::<TaskEntry>()
     }
 
-    /// Bytes of the job file of `num_tasks` tasks, whole pages.
+    /// Bytes of the job file of `num_tasks` tasks, in whole pages.
     #[must_use]
     pub fn file_bytes(num_tasks: u32) -> usize {
         Self::entry_offset(num_tasks).next_multiple_of(4096)
@@ -291,8 +291,8 @@ impl JobHeader {
             .is_some_and(|word| word.load(Ordering::Acquire) >> (task % 64) & 1 != 0)
     }
 
-    /// Records that `task` failed, the first time as the job's failure with its kind, value and words; whether this was the
-    /// first failure of the job.
+    /// Records that `task` failed. The first failure becomes that of the job, with its kind, value and words; returns whether this was the
+    /// first.
     pub fn record_failure(&self, task: u32, kind: u32, value: i32, last_words: &str) -> bool {
         let Some(word) = self.failed.get(task as usize / 64) else { return false };
         let record = &self.failure;
@@ -307,13 +307,13 @@ impl JobHeader {
         // Release: "failed bit".
         let before = word.fetch_or(1 << (task % 64), Ordering::Release);
         if before >> (task % 64) & 1 == 0 {
-            // Release: "failure epoch", pairs with the pollers' load: who sees the new number sees the bit.
+            // Release: "failure epoch", pairs with the pollers' load: a task that sees the new number sees the bit.
             self.failure_epoch.fetch_add(1, Ordering::Release);
         }
         first
     }
 
-    /// Task, kind, value and words of the first failure, once it is written.
+    /// Task, kind, value and words of the first failure, if it is written.
     #[must_use]
     pub fn first_failure(&self) -> Option<(u32, u32, i32, String)> {
         let record = &self.failure;
@@ -328,7 +328,7 @@ impl JobHeader {
 }
 
 impl TaskEntry {
-    /// Notes how the task came to its end. The first note stays.
+    /// Notes how the task ended. The first note stays.
     pub fn set_cause(&self, kind: u32, value: i32) {
         if self.cause_kind.load(Ordering::Relaxed) == 0 {
             self.cause_value.store(value, Ordering::Relaxed);
@@ -337,7 +337,7 @@ impl TaskEntry {
         }
     }
 
-    /// The kind and the value of the end that was noted.
+    /// Kind and value of the noted end.
     #[must_use]
     pub fn cause(&self) -> Option<(u32, i32)> {
         // Acquire: "cause noted".
@@ -345,7 +345,7 @@ impl TaskEntry {
         (kind != 0).then(|| (kind, self.cause_value.load(Ordering::Relaxed)))
     }
 
-    /// Replaces the affinity mask; processors beyond [`CPUS_MAX`] are not counted.
+    /// Replaces the affinity mask; processors beyond [`CPUS_MAX`] are ignored.
     pub fn set_cpus(&self, cpus: &[usize]) {
         let mut words = [0u64; CPU_WORDS];
         for &cpu in cpus.iter().filter(|&&cpu| cpu < CPUS_MAX) {
@@ -357,7 +357,7 @@ impl TaskEntry {
     }
 }
 
-/// How many processors the tasks may use together: the union of their masks.
+/// Number of processors that the tasks may use together: the union of their masks.
 #[must_use]
 pub fn count_cpus<'a>(entries: impl Iterator<Item = &'a TaskEntry>) -> u32 {
     let mut union = [0u64; CPU_WORDS];

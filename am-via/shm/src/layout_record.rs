@@ -1,7 +1,6 @@
-//! What lies where in the file in which the tasks of a job record what they do, where that is wanted: one [`TaskRecord`] a task.
+//! The layout of the file for the records of a job's tasks: one [`TaskRecord`] per task.
 //!
-//! A task writes its own part and reads nothing there. The launcher reads it when the task has ended, however it ended: what it finds is a
-//! claim.
+//! A task only writes its own part. The launcher reads it when the task has ended in any way; all values are claims.
 
 use am_via_os::atomics::AtomicU64;
 use am_via_os::memory::PAGE_BYTES;
@@ -9,44 +8,44 @@ use am_via_os::memory::PAGE_BYTES;
 use crate::layout_job::Text;
 use crate::segment::SharedAtomics;
 
-/// Events that are kept of a task: the last ones.
+/// Number of events kept per task: the last ones.
 pub const EVENTS_MAX: usize = 1 << 16;
-/// Names that a task can use.
+/// Maximum number of names of a task.
 pub const NAMES_MAX: usize = 512;
-/// Tallies that a task can keep.
+/// Maximum number of tallies of a task.
 pub const TALLIES_MAX: usize = 4096;
 
-/// What a task records.
+/// The record of a task.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct TaskRecord {
-    /// Names in use.
+    /// Number of names in use.
     pub num_names: AtomicU64,
-    /// Tallies in use.
+    /// Number of tallies in use.
     pub num_tallies: AtomicU64,
-    /// Events recorded so far. The last [`EVENTS_MAX`] are here.
+    /// Number of events so far. The last [`EVENTS_MAX`] are kept.
     pub num_events: AtomicU64,
-    /// Counts that no tally was left for.
+    /// Number of events that found no free tally.
     pub not_counted: AtomicU64,
-    /// What events and tallies are about.
+    /// The names of events and tallies.
     pub names: [Text<6>; NAMES_MAX],
-    /// Sums over all events, those that are not kept too.
+    /// Sums over all events, including those that are not kept.
     pub tallies: [Tally; TALLIES_MAX],
     /// The events, event `n` at `n % EVENTS_MAX`.
     pub events: [EventSlot; EVENTS_MAX],
 }
 
-/// The sum of what was recorded with one name and one peer.
+/// The sum of all events with one name and one peer.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Tally {
     /// The name (24 bits) and the kind (8 bits) in the low half; the peer, from 1 on, or 0 for none, in the high half.
     pub of: AtomicU64,
-    /// How often.
+    /// Number of events.
     pub count: AtomicU64,
-    /// Bytes of all together.
+    /// Sum of bytes.
     pub bytes: AtomicU64,
-    /// Time of all together, in nanoseconds.
+    /// Sum of times, in nanoseconds.
     pub nanoseconds: AtomicU64,
     /// The largest value.
     pub largest: AtomicU64,
@@ -58,7 +57,7 @@ pub struct Tally {
 pub struct EventSlot {
     /// Its number, from 1 on; 0 while it is written.
     pub number: AtomicU64,
-    /// When, in nanoseconds of the system's monotonic clock.
+    /// Its time, in nanoseconds of the system's monotonic clock.
     pub nanoseconds: AtomicU64,
     /// Its kind (8 bits), the thread (24 bits), the name (32 bits), from the lowest bit on.
     pub what: AtomicU64,
@@ -66,7 +65,7 @@ pub struct EventSlot {
     pub peer_tag: AtomicU64,
     /// Bytes, or a value.
     pub amount: AtomicU64,
-    /// The context that a tag belongs to (low half); how many such messages there were before (high half).
+    /// The context that a tag belongs to (low half); the number of earlier messages of that kind (high half).
     pub context_order: AtomicU64,
 }
 
@@ -81,6 +80,6 @@ impl Default for TaskRecord {
 }
 
 impl TaskRecord {
-    /// Bytes of a task's part of the file: whole pages. Those that are never written take no memory.
+    /// Bytes of a task's part of the file, in whole pages. Unwritten pages take no memory.
     pub const FILE_BYTES: u64 = (size_of::<Self>() as u64).next_multiple_of(PAGE_BYTES);
 }

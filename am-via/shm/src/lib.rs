@@ -1,8 +1,10 @@
 //! Shared memory: the memory files of a job, their layout, and the lock-free parts that tasks share.
 //!
-//! This crate knows nothing of VIA, LAPI or MPI. Its callers are am-via's own crates, and satisfy the conditions of each function. Its rules:
+//! This crate is independent of VIA, LAPI and MPI. Its callers are am-via's own crates, which satisfy the conditions of each function. Its
+//! rules:
 //!
-//! 1. Memory that another task can write is never behind `&` or `&mut` to plain data: atomics, or raw pointers and copies.
+//! 1. Memory that another task can write is never behind `&` or `&mut` to plain data: it is accessed by atomics, or by raw pointers and
+//!    copies.
 //! 2. A number read from shared memory is a claim. It is checked once, here, into a type that means "checked".
 //! 3. Atomics come from [`am_via_os::atomics`] only, so that loom can replace them.
 

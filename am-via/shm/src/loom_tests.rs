@@ -1,5 +1,5 @@
-//! All interleavings, and all that the memory model allows, of the lock-free parts. A barrier on other processors is beyond the
-//! model, and has a stress test of its own: here it is a full fence on either side, as in the other form of the handshakes.
+//! All interleavings, and all orders that the memory model allows, of the lock-free parts. A barrier on other processors is beyond the
+//! model, and has a separate stress test: here it is a full fence on both sides, as in the other form of the handshakes.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -27,9 +27,8 @@ use am_via_os::atomics::{AtomicU32, AtomicU64, Ordering};
 
 const BARRIER: SleepBarrier = SleepBarrier::Membarrier;
 
-/// Runs a model in which no thread is preempted more often than that: enough for every error of two threads that was ever
-/// seen here, and few enough to end. With LOOM_UNBOUNDED in the environment there is no bound, and each model ends after ten
-/// minutes at the latest.
+/// Runs a model with at most `preemptions_max` preemptions per thread, which was enough to find every known error of two threads. With
+/// LOOM_UNBOUNDED in the environment there is no limit, and each model ends after at most ten minutes.
 fn model(preemptions_max: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     if std::env::var_os("LOOM_UNBOUNDED").is_some() {
@@ -79,7 +78,7 @@ fn loom_a_line_is_seen_whole_or_not_at_all() {
     });
 }
 
-/// A ring of one line, used again as soon as its reader has said that it has read: "slots released".
+/// A ring of one line, which is reused only when its reader has reported that it was read: "slots released".
 #[test]
 fn loom_a_line_is_used_again_only_after_it_was_read() {
     model(2, || {
@@ -108,7 +107,7 @@ fn loom_a_line_is_used_again_only_after_it_was_read() {
     });
 }
 
-/// Nobody sleeps through a line: a lost wake-up would be a loop without end, which the model reports.
+/// A lost wake-up would be an endless loop, which the model reports.
 #[test]
 fn loom_a_sleeper_never_misses_a_line() {
     model(3, || {
@@ -130,7 +129,7 @@ fn loom_a_sleeper_never_misses_a_line() {
     });
 }
 
-/// The wait for a counter: two senders, each with a ring of its own, and a waiter that sleeps until both have come.
+/// The wait for a counter: two senders, each with its own ring, and a waiter that sleeps until both messages have arrived.
 #[test]
 fn loom_a_wait_for_two_senders_ends() {
     model(2, || {
@@ -162,7 +161,7 @@ fn loom_a_wait_for_two_senders_ends() {
     });
 }
 
-/// Two peers name VIs while the owner takes what was named: nothing is lost.
+/// Two peers name VIs while the owner takes them: none is lost.
 #[test]
 fn loom_what_is_raised_is_taken() {
     model(3, || {
@@ -188,11 +187,11 @@ fn loom_what_is_raised_is_taken() {
 }
 
 const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 128 };
-/// Bytes that lie beside a line, and bytes that lie in the area.
+/// Bytes that fit beside a line, and bytes that need the area.
 const LENGTHS: [u32; 2] = [8, 72];
 const VI: u32 = 5;
 
-/// What two tasks share of a connection between them: the VI slot of each, and where each sleeps.
+/// The shared part of a connection between two tasks: the VI slot and the doorbell of each.
 #[derive(Clone)]
 struct Ends {
     slots: [Arc<Mapping>; 2],
@@ -232,9 +231,9 @@ impl Ends {
     }
 }
 
-/// A ring leaves the poll set, and its owner lies down, while its peer writes: either the owner sees the line in its last look, or
-/// the peer sees that the ring is parked, raises attention, and wakes the owner. One line only: of a word that two threads store to
-/// again and again loom allows orders that no machine has.
+/// A ring leaves the poll set and its owner goes to sleep while the peer writes. Either the owner finds the line in its last look, or the
+/// peer finds the ring parked, raises attention, and wakes the owner. Only one line: if two threads store to a word repeatedly, loom allows
+/// orders that no machine has.
 #[test]
 fn loom_a_parked_ring_is_never_forgotten() {
     model(3, || {
@@ -257,7 +256,7 @@ fn loom_a_parked_ring_is_never_forgotten() {
     });
 }
 
-/// The ring is full: its sender fills the bytes beside a line, or a slot of the area, again only after the owner has read and released it.
+/// The ring is full: the sender refills the bytes beside a line, or a slot of the area, only after the owner has read and released it.
 #[test]
 fn loom_a_slot_is_filled_again_only_after_its_release() {
     LENGTHS.into_iter().for_each(a_slot_is_filled_again_only_after_its_release);
@@ -298,7 +297,7 @@ fn a_slot_is_filled_again_only_after_its_release(length: u32) {
     });
 }
 
-/// Both sides connect at once: one of them makes the connection, both have the same one, and what each then sends arrives.
+/// Both sides connect at the same time: one makes the connection, both get the same one, and messages of both arrive.
 #[test]
 fn loom_two_that_connect_at_once_share_one_connection() {
     model(2, || {
@@ -328,7 +327,7 @@ fn loom_two_that_connect_at_once_share_one_connection() {
         let (other, theirs) = (connect.clone(), ends.clone());
         let peer = thread::spawn(move || other(1, theirs));
         connect(0, ends.clone());
-        // By then the peer may have named the VI, and has written who it is.
+        // By now the peer may have named the VI, and has written its identity.
         ends.bells[0].attention.take(|vi| {
             assert_eq!((vi, ends.slot(0).header().identity.read()), (VI, [3, 1, 4, VI]));
         });
@@ -339,7 +338,7 @@ fn loom_two_that_connect_at_once_share_one_connection() {
     });
 }
 
-/// A ring that comes while the owner takes what was raised is found then, or by its next look.
+/// A ring while the owner takes attention is found by this look or by the next one.
 #[test]
 fn loom_no_ring_is_lost() {
     model(3, || {
@@ -361,7 +360,7 @@ fn loom_no_ring_is_lost() {
 
 const WAYS: Ways = Ways { mapped: true, kernel: false };
 
-/// A context with one region of 8 bytes for each of `offsets` in its heap, a peer's view of it, and that peer's hazard line.
+/// A context with an 8-byte region for each of `offsets` in its heap, a peer's view of it, and that peer's hazard line.
 fn regions(offsets: &[usize]) -> (OwnRegions, Vec<(u32, u32)>, Arc<Mapping>, PeerMemory, Shared<Hazard>) {
     let (_file, head) = Mapping::anonymous(REGION_OFFSET + 4096).expect("memory");
     let (_file, heap) = Mapping::anonymous(1 << 16).expect("memory");
@@ -379,14 +378,14 @@ fn open(own: &mut OwnRegions, heap: &Mapping, offset: usize) -> (u32, u32) {
     own.insert(memory, registration, &SharedFiles::default()).expect("the table is empty")
 }
 
-/// Copies 8 bytes into each region in turn; whether that was allowed.
+/// Copies 8 bytes into each region in turn; returns whether that was allowed.
 fn copy_to(peer: &PeerMemory, hazard: &Hazard, names: &[(u32, u32)]) -> Vec<bool> {
     let shared = SharedFiles::default();
     let claimer = Claimer { task: 1, hazard, barrier: BARRIER, ways: WAYS, shared: &shared };
     let bytes = [1_u8; 8];
     let copy = |&(region, generation): &(u32, u32)| {
         let claim = Claim { region, generation, offset: 0, len: 8, ptag: 0 };
-        // SAFETY: eight bytes that live, and that nobody writes.
+        // SAFETY: eight live bytes that nothing writes.
         let from = unsafe { CheckedRange::new(NonNull::from(&bytes).cast(), 8) };
         match peer.write(&claimer, claim, from) {
             Ok(Copied::Done) => true,
@@ -397,7 +396,7 @@ fn copy_to(peer: &PeerMemory, hazard: &Hazard, names: &[(u32, u32)]) -> Vec<bool
     names.iter().map(copy).collect()
 }
 
-/// Closes a region as its owner does, and waits until no peer copies.
+/// Closes a region like its owner, and waits until no peer copies.
 fn close(own: &mut OwnRegions, (region, generation): (u32, u32), hazard: &Hazard) {
     assert!(own.remove(region, generation));
     BARRIER.before_look();
@@ -407,7 +406,7 @@ fn close(own: &mut OwnRegions, (region, generation): (u32, u32), hazard: &Hazard
     own.recycle(region);
 }
 
-/// The owner uses a region's memory again while its peer copies into it, and into another one right after it.
+/// The owner reuses a region's memory while its peer copies into it, and then into another one.
 #[test]
 fn loom_memory_is_used_again_only_after_its_copies() {
     model(3, || {
@@ -422,7 +421,7 @@ fn loom_memory_is_used_again_only_after_its_copies() {
     });
 }
 
-/// The slot of a closed region is used for another one at once: a claim of the old one never reaches the new one's memory.
+/// The slot of a closed region is reused at once: a claim to the old region never accesses the new one's memory.
 #[test]
 fn loom_an_old_claim_never_reaches_new_memory() {
     model(3, || {
@@ -439,8 +438,8 @@ fn loom_an_old_claim_never_reaches_new_memory() {
     });
 }
 
-/// The first region, found by its peer before anything is closed, and what the peer does then: it zeroes the first byte by what it has
-/// found. Returns whether that was allowed.
+/// The peer finds the first region before anything is closed, and later zeroes its first byte through the cached region. Returns whether
+/// that was allowed.
 fn found(peer: &PeerMemory, hazard: &Shared<Hazard>, names: &[(u32, u32)]) -> impl FnOnce() -> bool + use<> {
     let (region, generation) = names[0];
     let claim = Claim { region, generation, offset: 0, len: 8, ptag: 0 };
@@ -459,7 +458,7 @@ fn found(peer: &PeerMemory, hazard: &Shared<Hazard>, names: &[(u32, u32)]) -> im
     }
 }
 
-/// Like [`loom_memory_is_used_again_only_after_its_copies`], by a region that the peer has found before.
+/// Like [`loom_memory_is_used_again_only_after_its_copies`], with a cached region.
 #[test]
 fn loom_memory_that_was_found_is_used_again_only_after_its_copies() {
     model(3, || {
@@ -472,7 +471,7 @@ fn loom_memory_that_was_found_is_used_again_only_after_its_copies() {
     });
 }
 
-/// Like [`loom_an_old_claim_never_reaches_new_memory`], by a region that the peer has found before.
+/// Like [`loom_an_old_claim_never_reaches_new_memory`], with a cached region.
 #[test]
 fn loom_memory_that_was_found_is_not_reached_by_its_slot_s_next_name() {
     model(3, || {
@@ -496,8 +495,8 @@ impl HeapOwner for Nobody {
     fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
 }
 
-/// A message of two pieces through a pipe of one slot: the receiver takes what is staged in time and copies the rest itself; the
-/// sender fills the slot again only after it has been read.
+/// A message of two pieces through a pipe with one slot: the receiver takes pieces that are staged in time, and copies the rest itself; the
+/// sender refills the slot only after it was read.
 #[test]
 fn loom_a_piece_is_read_before_its_slot_is_filled_again() {
     model(3, || {
@@ -516,7 +515,7 @@ fn loom_a_piece_is_read_before_its_slot_is_filled_again() {
             (0..3).filter(|_| pipe.stage(message)).count()
         });
         let mut bytes = [0_u8; 2 * PIECE_BYTES];
-        // SAFETY: an array that lives, and that this thread alone reads and writes.
+        // SAFETY: a live array that only this thread accesses.
         let to = unsafe { CheckedRange::new(NonNull::from(&mut bytes).cast(), 2 * PIECE_BYTES) };
         let kernel = |from: u64, part: CheckedRange<'_>| {
             assert!(part.copy_from(message.part(from as usize, part.len()).expect("it lies inside")));

@@ -1,5 +1,5 @@
-//! Regions of peers, found once, and which of them this task has mapped. Each use names the region in the hazard line and compares its state with the
-//! one that was found: an owner that has closed it, or has changed its rights, makes the use begin with a new look at the table.
+//! Regions of peers that were found before, and that this task has mapped. Each use names the region in the hazard line and compares its
+//! state with the cached one. If the owner has closed it or changed its rights, the use starts with a new look at the table.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use crate::segment::{Mapping, Shared};
 use crate::wait::SleepBarrier;
 use am_via_os::atomics::Ordering;
 
-/// Regions that are kept. A region has one slot only, by its task and number.
+/// Number of cached regions. A region can be in one slot only, chosen by its task and number.
 const SLOTS: usize = 64;
 
 /// A region of a peer that is open for reading and writing.
 #[derive(Debug)]
 pub struct MappedRegion {
-    /// As in the hazard line: task and number.
+    /// Task and number, as in the hazard line.
     name: u64,
     /// Generation and rights when it was found.
     state: u64,
     entry: Shared<RegionEntry>,
-    /// `None`: it is not mapped here.
+    /// `None`: not mapped here.
     file: Option<Arc<Mapping>>,
-    /// Where it lies in the file.
+    /// Offset in the file.
     offset: usize,
     len: u64,
 }
 
 impl MappedRegion {
-    /// Whether the region is open as it was found.
+    /// Whether the region is still open with the same rights.
     #[inline(always)]
     fn is_open(&self, order: Ordering) -> bool {
         self.entry.generation_and_access.load(order) == self.state
@@ -48,7 +48,7 @@ impl PeerMemory {
         #[expect(clippy::cast_possible_truncation, reason = "the rights are the low half")]
         let file = self.file_of(claimer, entry, state as u32);
         let (offset, len) = (entry.file_offset.load(Ordering::Relaxed), entry.len.load(Ordering::Relaxed));
-        // The entry is a claim of its owner: it must lie inside the file that is mapped here.
+        // The entry is a claim of its owner: the range must lie inside the file mapped here.
         let range = usize::try_from(offset).ok().zip(usize::try_from(len).ok());
         let is_inside = |&(at, len): &_| file.is_none_or(|file| file.range(at, len).is_some());
         let (offset, _) = range.filter(is_inside).ok_or(ClaimFault::Stale)?;
@@ -57,7 +57,7 @@ impl PeerMemory {
     }
 }
 
-/// A part of a mapped region, which does not end before the value does.
+/// A part of a mapped region, which stays open while this value lives.
 #[derive(Debug)]
 pub struct Lent<'a> {
     range: CheckedRange<'a>,
@@ -73,7 +73,7 @@ impl Lent<'_> {
     }
 }
 
-/// The regions that were used last.
+/// The most recently used regions.
 #[derive(Debug)]
 pub struct MappedRegions(Box<[Option<MappedRegion>; SLOTS]>);
 
@@ -93,20 +93,20 @@ impl MappedRegions {
         slot.as_ref().filter(is_it)
     }
 
-    /// Whether the region of a claim to memory of `task` was found, and has not changed since.
+    /// Whether the region of a claim to memory of `task` is cached, and unchanged.
     #[inline(always)]
     #[must_use]
     pub fn has(&self, task: u32, claim: &Claim) -> bool {
-        // Relaxed: `lend` looks again.
+        // Relaxed: `lend` checks again.
         self.found(task, claim).is_some_and(|found| found.is_open(Ordering::Relaxed))
     }
 
-    /// Keeps a region of `task` instead of the one in its slot.
+    /// Caches a region of `task`, in place of the one in its slot.
     pub fn keep(&mut self, task: u32, region: u32, found: MappedRegion) {
         self.0[task.wrapping_add(region) as usize % SLOTS] = Some(found);
     }
 
-    /// Forgets all: other files are mapped from now on.
+    /// Empties the cache, because other files are mapped.
     pub fn clear(&mut self) {
         self.0.fill_with(|| None);
     }
@@ -114,7 +114,7 @@ impl MappedRegions {
     /// Lends the part of a region that a claim to memory of `task` names; `None` if it is not mapped. `hazard` is this task's own line.
     ///
     /// # Errors
-    /// The region is not kept, or not open any more; another protection tag; the part does not lie inside.
+    /// The region is not cached, or no longer open; another protection tag; the part does not lie inside.
     #[inline(always)]
     pub fn lend<'a>(
         &'a self,
@@ -194,7 +194,7 @@ mod tests {
             Ok(())
         }
 
-        /// Lends 8 bytes, and makes them `byte`; `None` if they are not mapped.
+        /// Lends 8 bytes and sets them to `byte`; `None` if they are not mapped.
         fn fill(&self, claim: Claim, byte: u8) -> Result<Option<()>, ClaimFault> {
             let lent = self.known.lend((&self.hazard, BARRIER), 0, claim)?;
             assert_eq!(lent.is_some(), self.hazard.copying.load(Ordering::Relaxed) != 0, "named while lent");

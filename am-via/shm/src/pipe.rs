@@ -1,16 +1,16 @@
-//! Pipes: one message in private memory, copied by both of its tasks at the same time.
+//! Pipes: both tasks copy one message in private memory at the same time.
 //!
 //! A pipe is a ring of pieces in the sender's job memory. The sender copies the message into it piece by piece; the receiver copies the
-//! pieces out, and neither writes the other's buffer. A message begins in the ring where the one before it ended. The sender so writes
-//! lines that have left the receiver's own cache: taking a line out of it takes three times as long. Where the two share no cache at all,
-//! the sender stores past its cache, so that the receiver touches no line that another cache holds modified. Which it is, the time
-//! tells that the receiver's count takes to the sender ([`timed_load`]).
+//! pieces out, and neither writes the other's buffer. A message begins in the ring where the previous one ended, so that the sender writes
+//! lines that have left the receiver's cache: taking a line from that cache takes three times as long. If the two share no cache, the
+//! sender stores past its own, so that the receiver finds no line modified in a foreign cache. The sender decides by the time that a load
+//! of the receiver's count takes ([`timed_load`]).
 //!
-//! Sender and receiver never wait for each other. If a piece is not staged in time, the receiver copies it itself, through the kernel, and the
-//! sender goes on with the pieces after it. A piece that both have copied is lost work, and the same bytes.
+//! Sender and receiver never wait for each other. If a piece is not staged in time, the receiver copies it itself, through the kernel, and
+//! the sender continues with the pieces after it. If both copy a piece, the work is wasted, and the bytes are the same.
 //!
-//! Both counts are claims of the task that wrote them. Whatever they say, a sender writes its own ring only, and a receiver its own
-//! buffer only.
+//! Both counts are claims of the task that wrote them. Whatever their values, a sender writes only its own ring, and a receiver only its
+//! own buffer.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -26,35 +26,35 @@ use crate::segment::{Mapping, Shared, SharedAtomics};
 use crate::storing::{Storing, timed_load};
 use am_via_os::atomics::{AtomicU64, Ordering, spin_loop};
 
-/// Bytes of a piece.
+/// Length of a piece in bytes.
 pub const PIECE_BYTES: usize = if cfg!(loom) { 8 } else { 16 << 10 };
-/// Pieces in the ring: together more than a processor's own cache holds.
+/// Number of pieces in the ring: together more than a processor's own cache.
 const PIECES: u64 = if cfg!(loom) { 1 } else { 128 };
-/// Bytes before the first piece, so that pieces begin in the middle of a page. A program's long buffer begins at the start of one, or soon
-/// after, and a processor takes a load for one of bytes just stored if the lower 12 bits of their addresses agree: such a copy takes twice as long.
+/// Bytes before the first piece, so that pieces begin in the middle of a page. A program's long buffer begins at or near the start of a
+/// page, and a processor delays a load if the lower 12 bits of its address match those of a recent store: such a copy takes twice as long.
 pub(crate) const HEADER_BYTES: usize = 2048 + 64;
 /// Bytes of a pipe.
 pub const PIPE_BYTES: usize = HEADER_BYTES + PIECES as usize * PIECE_BYTES;
 
-/// The receiver's looks at a pipe in which nothing is new before it copies by the kernel: 2 to 4 us.
+/// Number of looks at an idle pipe before the receiver copies by the kernel: 2 to 4 us.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 128 };
-/// Bytes of the first copy by the kernel where a pipe may still help. Each one after it is twice as long.
+/// Bytes of the first copy by the kernel if a pipe may still help. Each further one is twice as long.
 const KERNEL_BYTES_MIN: usize = 4 * PIECE_BYTES;
 
 /// In a region's entry: its owner may attach a pipe later.
 pub(crate) const PIPE_MAY_COME: u64 = 2;
-/// In a region's entry, beside the pipe's offset in the owner's heap file: there is one.
+/// In a region's entry, added to the pipe's offset in the owner's heap file: a pipe is attached.
 const PIPE_ATTACHED: u64 = 1;
-/// In a region's entry, the lowest bit of the slot with the message's first piece. The offset stands below.
+/// In a region's entry, the lowest bit of the slot with the message's first piece. The offset uses the bits below.
 const FIRST_SHIFT: u32 = 56;
 
 /// The start of a pipe.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct PipeHeader {
-    /// Written by the sender: the pieces before this one have been staged, or were not needed.
+    /// Written by the sender: pieces before this one were staged, or not needed.
     staged: Padded<AtomicU64>,
-    /// Written by the receiver: it needs no piece before this one any more.
+    /// Written by the receiver: it needs no piece before this one.
     taken: Padded<AtomicU64>,
 }
 
@@ -71,10 +71,10 @@ pub struct PipeWriter {
     first: u64,
     /// The next piece to stage.
     next: u64,
-    /// The receiver's count at the last look.
+    /// The receiver's count when last seen.
     taken: u64,
     storing: Storing,
-    /// Keeps the ring. `None` after [`leak`](Self::leak).
+    /// The memory of the ring. `None` after [`leak`](Self::leak).
     block: Option<HeapBlock>,
 }
 
@@ -95,7 +95,7 @@ impl PipeWriter {
         })
     }
 
-    /// Empties the pipe for another message. No receiver knows it now. Returns the word by which a region's entry names it.
+    /// Empties the pipe for another message, before any receiver knows it. Returns the word that names it in a region's entry.
     pub(crate) fn restart(&mut self) -> u64 {
         self.first = (self.first + self.next) % PIECES;
         self.next = 0;
@@ -107,21 +107,21 @@ impl PipeWriter {
         self.first << FIRST_SHIFT | self.offset as u64 | PIPE_ATTACHED
     }
 
-    /// Looks at the receiver's count.
+    /// Loads the receiver's count.
     fn look(&mut self) {
-        // Acquire: "piece taken": the receiver has read what is overwritten.
+        // Acquire: "piece taken": the receiver has read the slots that will be overwritten.
         let (taken, storing) = timed_load(&self.header.taken);
         if taken != self.taken {
             (self.taken, self.storing) = (taken, storing);
         }
     }
 
-    /// Stages the next piece of `message` that the receiver needs, if the ring has a free slot; whether it did.
+    /// Stages the next piece of `message` that the receiver needs, if the ring has a free slot; returns whether it did.
     pub fn stage(&mut self, message: CheckedRange<'_>) -> bool {
         self.look();
         let taken = self.taken;
         self.next = self.next.max(taken.min(pieces_of(message.len())));
-        // `taken` is a claim, and may be less than it was.
+        // `taken` is a claim, and may be lower than before.
         if self.next.wrapping_sub(taken) >= PIECES {
             return false;
         }
@@ -144,13 +144,13 @@ impl PipeWriter {
         true
     }
 
-    /// Whether all of `message` has been staged, or was not needed.
+    /// Whether all of `message` was staged, or not needed.
     #[must_use]
     pub fn has_staged(&self, message: CheckedRange<'_>) -> bool {
         self.next >= pieces_of(message.len())
     }
 
-    /// Never gives the pipe's memory back: a receiver may still be using it.
+    /// Leaks the pipe's memory: a receiver may still use it.
     pub fn leak(mut self) {
         std::mem::forget(self.block.take());
     }
@@ -160,7 +160,7 @@ fn pieces_of(len: usize) -> u64 {
     len.div_ceil(PIECE_BYTES) as u64
 }
 
-/// A slot of the pipe that lies at `offset` of `heap`.
+/// A slot of the pipe at `offset` of `heap`.
 fn slot(heap: &Mapping, offset: usize, number: u64) -> Option<CheckedRange<'_>> {
     heap.checked(offset.checked_add(HEADER_BYTES + (number % PIECES) as usize * PIECE_BYTES)?, PIECE_BYTES)
 }
@@ -175,7 +175,7 @@ struct PipeReader<'a> {
 }
 
 impl<'a> PipeReader<'a> {
-    /// The pipe that `word` names: a claim.
+    /// Opens the pipe that `word` names, which is a claim.
     fn open(heap: &'a Arc<Mapping>, word: u64) -> Option<Self> {
         let (first, offset) = (word >> FIRST_SHIFT, word & !(u64::MAX << FIRST_SHIFT) & !PIPE_ATTACHED);
         let offset = usize::try_from(offset).ok()?;
@@ -183,7 +183,7 @@ impl<'a> PipeReader<'a> {
         Some(Self { header: heap.atomics(offset)?, heap, offset, first })
     }
 
-    /// Copies what is staged of the piece at `at` of the message, from there on, to `to`; the bytes copied.
+    /// Copies the staged bytes of the piece at `at` of the message, from there on, to `to`; returns their number.
     fn take(&self, at: u64, to: CheckedRange<'_>) -> Option<usize> {
         let piece = at / PIECE_BYTES as u64;
         // Acquire: "piece staged".
@@ -196,19 +196,19 @@ impl<'a> PipeReader<'a> {
         to.part(0, len)?.copy_from(slot).then_some(len)
     }
 
-    /// Tells the sender that all before `at` has been taken.
+    /// Tells the sender that everything before `at` was taken.
     fn tell(&self, at: u64) {
-        // Release: "piece taken": the sender overwrites only what has been read.
+        // Release: "piece taken": the sender overwrites only slots that were read.
         self.header.taken.store(at / PIECE_BYTES as u64, Ordering::Release);
     }
 }
 
-/// Copies the bytes from `offset` on of a message to `to`: what its sender has staged from the pipe, and the rest by `kernel`, which is
-/// given an offset in the message. `word` is the one in the region's entry, `heap` its owner's. A message is read once, front to back.
-/// While the pipe is empty `idle` is called, and returns whether it has done something: this task may be a sender, too.
+/// Copies the bytes of a message from `offset` on to `to`: staged pieces from the pipe, and the rest by `kernel`, which gets an offset in
+/// the message. `word` is from the region's entry, and `heap` belongs to its owner. A message is read once, from front to back. While the
+/// pipe is empty, calls `idle`, which returns whether it did something: this task may also be a sender.
 ///
 /// # Errors
-/// What `kernel` reports.
+/// The error of `kernel`.
 pub(crate) fn read<E>(
     word: &AtomicU64,
     heap: &Arc<Mapping>,
@@ -224,8 +224,8 @@ pub(crate) fn read<E>(
             let name = word.load(Ordering::Acquire);
             pipe = if name & PIPE_ATTACHED == 0 { None } else { PipeReader::open(heap, name) };
             if let Some(pipe) = &pipe {
-                // An earlier call that ended with NotYet has copied what it took. Of a sender that claims another number the bytes
-                // are anything, as they may be in any case.
+                // An earlier call that ended with NotYet has copied the pieces that it took. If the sender claims another number, only its
+                // own message is corrupted.
                 let taken = pipe.header.taken.load(Ordering::Relaxed);
                 let before = taken.saturating_mul(PIECE_BYTES as u64).saturating_sub(offset);
                 done = done.max(usize::try_from(before).unwrap_or(usize::MAX).min(to.len()));
@@ -276,7 +276,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
-    /// Where the pipe lies in its heap, with as many bytes before and after it.
+    /// The offset of the pipe in its heap, with the same number of bytes before and after it.
     const APART: usize = 4096;
 
     #[derive(Debug)]
@@ -301,7 +301,7 @@ mod tests {
         (memory, bytes)
     }
 
-    /// Reads a message in calls of `call_bytes`. `refuses`: whether the kernel does, at this offset.
+    /// Reads a message in calls of `call_bytes`. `refuses`: whether the kernel refuses at this offset.
     fn read_all(
         (word, heap): (&AtomicU64, &Arc<Mapping>),
         from: &PrivateBytes,
@@ -309,7 +309,7 @@ mod tests {
         refuses: impl Fn(u64) -> bool,
     ) -> Vec<u8> {
         let len = from.range().len();
-        // An odd offset, and guard bytes behind the destination that must stay as they are.
+        // An odd offset, and guard bytes after the destination that must not change.
         let to = PrivateBytes::new(len + 64).expect("memory");
         to.range().copy_from_slice(&vec![0xEE; len + 64]);
         let mut offset = 0;
@@ -381,7 +381,7 @@ mod tests {
         let (memory, bytes) = message(8 * PIECE_BYTES, 1);
         let word = AtomicU64::new(pipe.restart());
         assert!(pipe.stage(memory.range()));
-        // Not allowed of a sender; here it shows whose bytes were read.
+        // Not allowed for a sender; here it shows which copy was read.
         memory.range().zero();
         let read = read_all((&word, &heap), &memory, 4 * PIECE_BYTES, |_| false);
         assert!(

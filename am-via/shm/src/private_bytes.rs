@@ -1,11 +1,11 @@
-//! Memory of this process alone.
+//! Private memory of this process.
 
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
 
 use crate::copy::CheckedRange;
 
-/// Zeroed bytes that their owner frees, at the start of a cache line.
+/// Zeroed bytes, aligned to a cache line, which their owner frees.
 #[derive(Debug)]
 pub struct PrivateBytes {
     at: NonNull<u8>,
@@ -13,7 +13,8 @@ pub struct PrivateBytes {
     layout: Layout,
 }
 
-// SAFETY: an address, a length and a layout of memory that any thread may free; the bytes are reached by copies through a CheckedRange only.
+// SAFETY: an address, a length and a layout of memory that any thread may free; the bytes are accessed only by copies through a
+// CheckedRange.
 unsafe impl Send for PrivateBytes {}
 // SAFETY: `range` is the only shared access, and no reference to the bytes is ever made from it.
 unsafe impl Sync for PrivateBytes {}

@@ -1,34 +1,34 @@
-//! Memory of this process outside of every memory file, for devices whose NICs live in one process: buffers of the NIC, and
-//! a table of the memory that a task has opened to the others.
+//! Private memory of this process, for devices whose NICs are in one process: buffers of the NIC, and a table of the memory that a task has
+//! registered for others.
 //!
 //! The rules are those of memory files: no reference to the bytes is ever made, a claim is checked in one place
-//! ([`PrivateRegions::claim`]), and who registers memory keeps it alive until it is deregistered. Here a lock around the
-//! table takes the part of the hazards: a copy runs under it, so that a registration never ends while one does.
+//! ([`PrivateRegions::claim`]), and the owner of registered memory keeps it alive until it is deregistered. A lock around the table
+//! replaces the hazards: copies run under it, so that a registration never ends during a copy.
 
 use std::ptr::NonNull;
 
 use crate::copy::CheckedRange;
 use crate::regions::{Claim, ClaimFault, Registration, missing};
 
-/// A range whose owner has promised to keep it alive beyond the borrow, until an operation or a registration has ended.
+/// A range that its owner has promised to keep alive after the borrow, until an operation or a registration has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldRange {
     at: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: an address and a length; who reaches the bytes does so by copies, while the owner keeps them alive.
+// SAFETY: an address and a length; the bytes are accessed by copies while the owner keeps them alive.
 unsafe impl Send for HeldRange {}
 
 impl HeldRange {
-    /// Keeps `range`. The caller's contract, as for a registration: the memory stays alive and left to this holder until
-    /// the operation, or the registration, for which it is held has ended.
+    /// Holds `range`. As for a registration, the caller keeps the memory alive and leaves it to this holder until the operation or
+    /// registration has ended.
     #[must_use]
     pub fn hold(range: CheckedRange<'_>) -> Self {
         Self { at: range.at(), len: range.len() }
     }
 
-    /// The range, for one copy before that end.
+    /// The range, for a copy before that end.
     #[must_use]
     pub fn range<'a>(self) -> CheckedRange<'a> {
         // SAFETY: alive and left to this holder (`hold`'s contract); the holder uses it before the end only.
@@ -36,7 +36,7 @@ impl HeldRange {
     }
 }
 
-/// What one task has opened to the others.
+/// The memory that one task has registered for others.
 #[derive(Debug)]
 pub struct PrivateRegions {
     slots: Vec<Slot>,
@@ -54,7 +54,7 @@ struct Slot {
 struct Live {
     memory: HeldRange,
     registration: Registration,
-    /// Which of the task's contexts registered it.
+    /// The context that registered it.
     context: u32,
 }
 
@@ -65,8 +65,8 @@ impl PrivateRegions {
         Self { slots: Vec::new(), free: Vec::new(), regions_max }
     }
 
-    /// Opens `memory` to peers; region and generation, or `None` when the table is full. The caller keeps the memory alive
-    /// until [`remove`](Self::remove).
+    /// Registers `memory`; returns region and generation, or `None` if the table is full. The caller keeps the memory alive until
+    /// [`remove`](Self::remove).
     pub fn insert(
         &mut self,
         memory: CheckedRange<'_>,
@@ -87,7 +87,7 @@ impl PrivateRegions {
         Some((region, slot.generation))
     }
 
-    /// Ends a registration; whether there was one.
+    /// Ends a registration; returns whether it existed.
     pub fn remove(&mut self, region: u32, generation: u32) -> bool {
         let slot = self.slots.get_mut(region as usize).filter(|slot| slot.generation == generation);
         let removed = slot.is_some_and(|slot| slot.live.take().is_some());
@@ -97,7 +97,7 @@ impl PrivateRegions {
         removed
     }
 
-    /// Ends every registration of a context that goes away.
+    /// Ends all registrations of a context that is closed.
     pub fn remove_context(&mut self, context: u32) {
         for (region, slot) in (0..).zip(&mut self.slots) {
             if slot.live.take_if(|live| live.context == context).is_some() {
@@ -106,18 +106,18 @@ impl PrivateRegions {
         }
     }
 
-    /// Changes what a registration allows; whether there is one.
+    /// Changes the rights of a registration; returns whether it exists.
     pub fn set_registration(&mut self, region: u32, generation: u32, registration: Registration) -> bool {
         let slot = self.slots.get_mut(region as usize).filter(|slot| slot.generation == generation);
         let live = slot.and_then(|slot| slot.live.as_mut());
         live.map(|live| live.registration = registration).is_some()
     }
 
-    /// The one place where a claim becomes a range: generation, rights, protection tag, bounds. The range is for a copy before the
-    /// registration ends.
+    /// Checks a claim and turns it into a range: generation, rights, protection tag, bounds. No other function does. The range is for a
+    /// copy before the registration ends.
     ///
     /// # Errors
-    /// What is wrong with the claim.
+    /// Why the claim is refused.
     pub fn claim<'a>(&self, claim: Claim, need: u32) -> Result<CheckedRange<'a>, ClaimFault> {
         let slot = self.slots.get(claim.region as usize).filter(|slot| slot.generation == claim.generation);
         let live = slot.and_then(|slot| slot.live).ok_or(ClaimFault::Stale)?;

@@ -1,9 +1,9 @@
-//! The region tables: what a task opens to its peers, how a peer's claim to it is checked, and the copies that follow.
+//! The region tables: the memory that a task registers for its peers, the check of a peer's claim, and the copies that follow.
 //!
-//! A claim is checked in one place, `PeerMemory::claim`; for a region that is mapped, once for all (`mapped_regions`). Ending a registration while a peer copies is made safe by
-//! hazards: the copier names the region in its own control file, then checks the entry; the owner takes the entry away, then
-//! looks at everybody's hazard. The two halves are a Dekker handshake like the one of sleeping, with the same barrier
-//! ("region hazard").
+//! A claim is checked in one place, `PeerMemory::claim`; a mapped region is found once, and then cached (`mapped_regions`). Hazards make it
+//! safe to end a registration while a peer copies: the copier names the region in its own control file, then checks the entry; the owner
+//! clears the entry, then checks the hazards of all tasks. The two halves are a Dekker handshake like that of sleeping, with the same
+//! barrier ("region hazard").
 
 #![expect(clippy::cast_possible_truncation, reason = "halves of packed words are cut out")]
 
@@ -27,8 +27,8 @@ use am_via_os::private_memory;
 /// Why a claim is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimFault {
-    /// No such registration, or not any more.
-    #[error("the handle names nothing that is registered now")]
+    /// No such registration, or it has ended.
+    #[error("the handle is not registered")]
     Stale,
     /// The range ends beyond the registration.
     #[error("the registration has {len} bytes")]
@@ -36,10 +36,10 @@ pub enum ClaimFault {
         /// Its length.
         len: u64,
     },
-    /// Peers may not write there.
+    /// No write access for peers.
     #[error("the registration does not let peers write")]
     NotWritable,
-    /// Peers may not read there.
+    /// No read access for peers.
     #[error("the registration does not let peers read")]
     NotReadable,
     /// The protection tags of registration and VI differ.
@@ -53,16 +53,16 @@ pub enum ClaimFault {
     PeerDead,
 }
 
-/// Which ways into a peer's memory are used.
+/// The ways to access a peer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ways {
-    /// Plain copies where the memory is in a heap file.
+    /// Plain copies, if the memory is in a heap file.
     pub mapped: bool,
-    /// The kernel's copy.
+    /// Copies by the kernel.
     pub kernel: bool,
 }
 
-/// What a registration is made of.
+/// Properties of a registration.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration {
     /// [`ACCESS_READ`] and [`ACCESS_WRITE`].
@@ -78,7 +78,7 @@ pub struct OwnRegions {
     heap: Arc<Mapping>,
     /// The first region of this context.
     first: u32,
-    /// Private copies: what the owner itself trusts.
+    /// Private copies, which the owner relies on.
     slots: Vec<OwnSlot>,
     free: Vec<u32>,
     ways: Ways,
@@ -90,11 +90,11 @@ struct OwnSlot {
     access: u32,
     ptag: u32,
     live: Option<(NonNull<u8>, usize)>,
-    /// Closed to new claims, and perhaps still being copied.
+    /// Closed to new claims, but possibly still being copied.
     closing: bool,
 }
 
-// SAFETY: the pointers are only addresses here; who registered the memory keeps it alive, on whatever thread.
+// SAFETY: the pointers are only addresses here; the owner of registered memory keeps it alive, on any thread.
 unsafe impl Send for OwnRegions {}
 
 impl OwnRegions {
@@ -104,7 +104,7 @@ impl OwnRegions {
         let first = context * REGIONS_PER_CONTEXT;
         let slots: Vec<_> = used(&head, context)
             .map(|region| {
-                // Generations go on where the last opening of the context has left them: its addresses stay stale.
+                // Generations continue from the last opening of the context: its addresses stay stale.
                 let state = entry_of(&head, region)
                     .map_or(0, |entry| entry.generation_and_access.load(Ordering::Relaxed));
                 OwnSlot { generation: (state >> 32) as u32, access: 0, ptag: 0, live: None, closing: false }
@@ -114,8 +114,8 @@ impl OwnRegions {
         Self { head, heap, first, slots, free, ways }
     }
 
-    /// Opens `memory`, which may lie in one of the `shared` files, to peers; `None` when the table is full. The caller keeps the memory alive until
-    /// [`remove`](Self::remove) and [`is_quiet`] say that nobody copies any more.
+    /// Registers `memory`, which may be in one of the `shared` files; `None` if the table is full. The caller keeps the memory alive until
+    /// [`remove`](Self::remove), and [`is_quiet`] reports that no copy is under way.
     pub fn insert(
         &mut self,
         memory: CheckedRange<'_>,
@@ -128,7 +128,7 @@ impl OwnRegions {
                 let used = u32::try_from(self.slots.len()).ok().filter(|&used| used < REGIONS_PER_CONTEXT)?;
                 self.slots.push(OwnSlot { generation: 0, access: 0, ptag: 0, live: None, closing: false });
                 let header: &ControlHeader = self.head.atomics_at(0)?;
-                // Relaxed: read by this process, or by the program that it becomes.
+                // Relaxed: read by this process, or by a program that replaces it.
                 header.regions_used[context_of(self.first)].store(used + 1, Ordering::Relaxed);
                 self.first + used
             }
@@ -160,7 +160,7 @@ impl OwnRegions {
         Some((region, generation))
     }
 
-    /// Closes a registration to new claims; whether it was open, or already closing.
+    /// Closes a registration to new claims; returns whether it was open, or already closing.
     pub fn remove(&mut self, region: u32, generation: u32) -> bool {
         let Some(slot) = self.slot_mut(region).filter(|slot| slot.generation == generation) else {
             return false;
@@ -175,7 +175,7 @@ impl OwnRegions {
         slot.closing
     }
 
-    /// Changes what a registration allows; whether it is open.
+    /// Changes the rights of a registration; returns whether it is open.
     pub fn set_registration(&mut self, region: u32, generation: u32, registration: Registration) -> bool {
         let Some(slot) = self.slot_mut(region) else { return false };
         if slot.generation != generation || slot.live.is_none() {
@@ -193,17 +193,17 @@ impl OwnRegions {
         true
     }
 
-    /// The memory of an own registration that is open.
+    /// The memory of an own open registration.
     #[must_use]
     pub fn open_memory(&self, region: u32, generation: u32) -> Option<CheckedRange<'_>> {
         let slot = self.slots.get(region.wrapping_sub(self.first) as usize)?;
         let (at, len) = slot.live.filter(|_| slot.generation == generation)?;
-        // SAFETY: as in `memory`: registered, and so alive, as long as the table is borrowed.
+        // SAFETY: as in `memory`: registered, and so alive, while the table is borrowed.
         Some(unsafe { CheckedRange::new(at, len) })
     }
 
-    /// Attaches an emptied pipe to an own registration, or says with `None` that one may come. A peer that reads the registration, once and
-    /// front to back, takes from the pipe what [`PipeWriter::stage`] has put there.
+    /// Attaches an emptied pipe to an own registration, or announces with `None` that one may come. A peer that reads the registration
+    /// once, from front to back, takes from the pipe the pieces of [`PipeWriter::stage`].
     pub fn attach_pipe(&mut self, region: u32, pipe: Option<&mut PipeWriter>) {
         if let Some(entry) = self.entry(region) {
             // Release: "pipe attached".
@@ -211,7 +211,7 @@ impl OwnRegions {
         }
     }
 
-    /// Lets the slot of a removed registration be used again, after nobody copies by it.
+    /// Lets the slot of a removed registration be reused, when no copy is under way.
     pub fn recycle(&mut self, region: u32) {
         if let Some(slot) = self.slot_mut(region)
             && std::mem::take(&mut slot.closing)
@@ -241,8 +241,8 @@ impl OwnRegions {
         let (Ok(offset), Ok(len)) = (usize::try_from(own.offset), usize::try_from(own.len)) else {
             return Err(bounds);
         };
-        // SAFETY: whoever registered the memory keeps it alive while it is registered (`insert`'s contract), and the table is
-        // borrowed as long as the range, so that it stays registered.
+        // SAFETY: the owner of the memory keeps it alive while it is registered (`insert`'s contract), and the table is borrowed for the
+        // lifetime of the range, so that it stays registered.
         unsafe { CheckedRange::new(at, region_len) }.part(offset, len).ok_or(bounds)
     }
 
@@ -256,7 +256,7 @@ impl OwnRegions {
 }
 
 impl Drop for OwnRegions {
-    /// What is exposed when its context ends is not reached any more.
+    /// Memory still exposed when its context ends becomes inaccessible.
     fn drop(&mut self) {
         for (region, slot) in (self.first..).zip(&self.slots) {
             if slot.live.is_some()
@@ -278,7 +278,7 @@ fn context_of(region: u32) -> usize {
     (region / REGIONS_PER_CONTEXT) as usize % CONTEXTS_MAX as usize
 }
 
-/// The regions that a context has ever used, as its owner's control file says: a claim, cut to those that there are.
+/// The regions that a context has ever used, according to its owner's control file: a claim, limited to the existing ones.
 fn used(head: &Mapping, context: u32) -> std::ops::Range<u32> {
     let header: Option<&ControlHeader> = head.atomics_at(0);
     let first = context * REGIONS_PER_CONTEXT;
@@ -286,7 +286,7 @@ fn used(head: &Mapping, context: u32) -> std::ops::Range<u32> {
     first..first + used.min(REGIONS_PER_CONTEXT)
 }
 
-/// Closes a region to new claims; its generation stays. Whether it was open.
+/// Closes a region to new claims; its generation stays. Returns whether it was open.
 fn close(entry: &RegionEntry) -> bool {
     let state = entry.generation_and_access.load(Ordering::Relaxed);
     // Release: as in `remove`.
@@ -294,33 +294,32 @@ fn close(entry: &RegionEntry) -> bool {
     state as u32 & ACCESS_LIVE != 0
 }
 
-/// Closes all regions of the owner of the control file whose head this is; whether one was open. Called while none of the owner's
-/// contexts is.
+/// Closes all regions of a control file's owner; returns whether one was open. Called while none of the owner's contexts is open.
 pub fn close_all(head: &Mapping) -> bool {
     let regions = (0..CONTEXTS_MAX).flat_map(|context| used(head, context));
     regions.filter_map(|region| entry_of(head, region)).filter(|entry| close(entry)).count() > 0
 }
 
-/// Whether none of the contexts whose hazards are given copies by this region. Called after the entry was taken away and
+/// Whether none of the given contexts is copying by this region. Called after the entry was cleared, and after
 /// [`SleepBarrier::before_look`].
 #[must_use]
 pub fn is_quiet<'a>(hazards: impl Iterator<Item = &'a Hazard>, task: u32, region: u32) -> bool {
     let name = hazard_name(task, region);
-    // Acquire: "region hazard": a task that sees that the copier has ended sees what it wrote.
+    // Acquire: "region hazard": a task that sees the end of a copy sees its stores.
     hazards.into_iter().all(|hazard| hazard.copying.load(Ordering::Acquire) != name)
 }
 
-/// Whether a context copies from or to memory of this task. Called as [`is_quiet`] is.
+/// Whether a context is copying from or to memory of this task. Called like [`is_quiet`].
 #[must_use]
 pub fn names_memory_of(hazard: &Hazard, task: u32) -> bool {
     // Acquire: "region hazard".
     hazard.copying.load(Ordering::Acquire) >> 32 == u64::from(task) + 1
 }
 
-/// Takes back what a copier has said that can't do so: its process has ended.
+/// Clears the hazard of a copier whose process has ended.
 pub fn clear(hazard: &Hazard) {
-    // Release: "region hazard", as the store of 0 that the copier owes: an owner of another region, which the line named before, sees
-    // only this.
+    // Release: "region hazard", like the store of 0 that the copier would make: the owner of another region, which the line named before,
+    // sees only this store.
     hazard.copying.store(0, Ordering::Release);
 }
 
@@ -329,29 +328,29 @@ pub(crate) fn hazard_name(task: u32, region: u32) -> u64 {
     (u64::from(task) + 1) << 32 | (u64::from(region) + 1)
 }
 
-/// A peer's memory, as this task reaches it.
+/// A peer's memory, with this task's mappings.
 #[derive(Debug)]
 pub struct PeerMemory {
     /// The peer.
     pub task: u32,
-    /// Its process, for the kernel's copy; 0 before it has started.
+    /// Its process, for copies by the kernel; 0 before it has started.
     pub pid: i32,
     /// The head of its control file.
     pub head: Arc<Mapping>,
     /// Its heap file.
     pub heap: Arc<Mapping>,
-    /// Whether the kernel has copied from its private memory.
+    /// Whether the kernel can copy from its private memory, as tried before.
     pub is_copied_by_kernel: Cell<bool>,
 }
 
-/// Who claims, and how.
+/// The task that makes claims, with its means.
 #[derive(Debug)]
 pub struct Claimer<'a> {
     /// The claiming task.
     pub task: u32,
-    /// Where it says what it is copying.
+    /// Its hazard line.
     pub hazard: &'a Hazard,
-    /// The handshake's barrier.
+    /// The barrier of the handshake.
     pub barrier: SleepBarrier,
     /// The ways it uses.
     pub ways: Ways,
@@ -359,7 +358,7 @@ pub struct Claimer<'a> {
     pub shared: &'a SharedFiles,
 }
 
-/// A place in a peer's registered memory.
+/// A range of a peer's registered memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// The region.
@@ -368,28 +367,28 @@ pub struct Claim {
     pub generation: u32,
     /// Bytes from its start.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// The protection tag of the VI that it comes by.
+    /// The protection tag of the VI.
     pub ptag: u32,
 }
 
-/// A claim that was found good, in force as long as the value lives.
+/// A claim that was checked, valid while this value lives.
 struct Checked<'a> {
     way: Way<'a>,
     _in_use: InUse<'a>,
 }
 
-/// A hazard line that names a region, as long as the value lives.
+/// A hazard line that names a region while this value lives.
 #[derive(Debug)]
 pub(crate) struct InUse<'a>(&'a Hazard);
 
 impl<'a> InUse<'a> {
-    /// Names a region. Whether it is still open is to be seen afterwards.
+    /// Names a region. The caller then has to check whether it is still open.
     #[inline(always)]
     pub(crate) fn begin(hazard: &'a Hazard, name: u64, barrier: SleepBarrier) -> Self {
-        // Release: "region hazard", as the store of 0 that it may hide: whoever sees another region's name knows as well that the copy
-        // before has ended.
+        // Release: "region hazard", like the store of 0 that it may hide: a task that sees another region's name also knows that the
+        // previous copy has ended.
         hazard.copying.store(name, Ordering::Release);
         barrier.after_store();
         Self(hazard)
@@ -411,7 +410,7 @@ impl Drop for InUse<'_> {
 }
 
 impl PeerMemory {
-    /// Copies `from` to a place in the peer's memory.
+    /// Copies `from` into the peer's memory.
     ///
     /// # Errors
     /// The claim is refused, or the peer is gone.
@@ -426,8 +425,8 @@ impl PeerMemory {
         match &checked.way {
             Way::Mapped(to) => Ok(if to.copy_from(from) { Copied::Done } else { Copied::NoWay }),
             Way::Kernel { pid, address, .. } => {
-                // SAFETY: `from` is readable for its lifetime and left alone by its owner (`CheckedRange::new`); the remote
-                // range was granted for writing by its owner (`claim`).
+                // SAFETY: `from` is readable for its lifetime and not changed by its owner (`CheckedRange::new`); the owner of the remote
+                // range has granted writes (`claim`).
                 kernel_outcome(unsafe {
                     private_memory::write(*pid, *address, from.at().as_ptr(), from.len())
                 })
@@ -436,7 +435,7 @@ impl PeerMemory {
         }
     }
 
-    /// Copies a place in the peer's memory to `to`. Calls `idle` while a pipe is empty; it returns whether it has done something.
+    /// Copies a range of the peer's memory to `to`. Calls `idle` while a pipe is empty; it returns whether it did something.
     ///
     /// # Errors
     /// The claim is refused, or the peer is gone.
@@ -454,10 +453,10 @@ impl PeerMemory {
             Way::Kernel { pid, address, entry } => {
                 let kernel = |at: u64, to: CheckedRange<'_>| {
                     let from = address.wrapping_add(at - claim.offset);
-                    // SAFETY: `to` is writable for its lifetime and left alone by its owner (`CheckedRange::new`).
+                    // SAFETY: `to` is writable for its lifetime and not accessed by its owner (`CheckedRange::new`).
                     kernel_outcome(unsafe { private_memory::read(*pid, from, to.at().as_ptr(), to.len()) })
                 };
-                // Relaxed: who reads it again for a pipe's place does so with Acquire. A task that sends to itself stages nothing meanwhile.
+                // Relaxed: the pipe's position is loaded again with Acquire. A task that sends to itself stages nothing meanwhile.
                 let has_pipe = entry.pipe.load(Ordering::Relaxed) != 0 && self.task != claimer.task;
                 if claimer.ways.mapped && has_pipe && self.kernel_copies(*pid, *address) {
                     pipe::read(&entry.pipe, &self.heap, (claim.offset, to), kernel, idle)
@@ -469,14 +468,14 @@ impl PeerMemory {
         }
     }
 
-    /// Whether the kernel copies from the peer's private memory, as `address` shows the first time: it has to where a pipe brings nothing.
+    /// Whether the kernel can copy from the peer's private memory, tried once at `address`: if a pipe has no data, it has to.
     fn kernel_copies(&self, pid: i32, address: u64) -> bool {
         let copies = self.is_copied_by_kernel.get() || private_memory::read_word(pid, address).is_ok();
         self.is_copied_by_kernel.set(copies);
         copies
     }
 
-    /// The entry of a claim's region, if that is open to it: generation, rights, owner's choice of peer; and its state. The region is named
+    /// The entry of a claim's region if it is open (generation, rights, and the owner's choice of peer), and its state. The region is named
     /// in the hazard line.
     #[inline(always)]
     pub(crate) fn open_entry(&self, claim: Claim, need: u32) -> Result<(&RegionEntry, u64), ClaimFault> {
@@ -515,7 +514,7 @@ impl PeerMemory {
         file.filter(|_| claimer.ways.mapped)
     }
 
-    /// The one place where a claim becomes a range.
+    /// Checks a claim and turns it into a range. No other function does.
     #[inline]
     fn claim<'a>(
         &'a self,
@@ -534,7 +533,7 @@ impl PeerMemory {
         if let Some(file) = self.file_of(claimer, entry, state as u32) {
             let at = entry.file_offset.load(Ordering::Relaxed).checked_add(claim.offset);
             let range = at.and_then(|at| Some((usize::try_from(at).ok()?, usize::try_from(claim.len).ok()?)));
-            // The entry is a claim of its owner: it must lie inside the file that is mapped here.
+            // The entry is a claim of its owner: the range must lie inside the file mapped here.
             let range = range.and_then(|(at, len)| file.checked(at, len));
             checked.way = Way::Mapped(range.ok_or(ClaimFault::Stale)?);
         } else if claimer.ways.kernel && self.pid != 0 {
@@ -545,7 +544,7 @@ impl PeerMemory {
     }
 }
 
-/// Which of the needed rights is not there.
+/// The error for the missing right.
 #[cold]
 pub(crate) fn missing(access: u32, need: u32) -> ClaimFault {
     if need & !access & ACCESS_WRITE != 0 { ClaimFault::NotWritable } else { ClaimFault::NotReadable }
@@ -555,17 +554,17 @@ fn kernel_outcome(result: std::io::Result<()>) -> Result<Copied, ClaimFault> {
     match result {
         Ok(()) => Ok(Copied::Done),
         Err(error) if private_memory::is_of_an_ended_process(&error) => Err(ClaimFault::PeerDead),
-        // Refused by policy (EPERM), not there (ENOSYS), or a range that is not plain memory (EFAULT): another way.
+        // Refused by policy (EPERM), not supported (ENOSYS), or not plain memory (EFAULT): use another way.
         Err(_) => Ok(Copied::NoWay),
     }
 }
 
-/// Operates atomically on a word of the caller's own or a peer's memory; its old value.
+/// Operates atomically on a word of the caller's or a peer's memory; returns the old value.
 ///
 /// # Errors
 /// The word is not aligned, or not 1, 2, 4 or 8 bytes long.
 pub fn update_word(word: CheckedRange<'_>, operation: AtomicOp) -> Result<u64, ClaimFault> {
     let width = Width::of_bytes(word.len()).ok_or(ClaimFault::Misaligned)?;
-    // SAFETY: as many live bytes as the width says (`CheckedRange::new`); words of exposed memory are reached by atomics and copies.
+    // SAFETY: the range has the live bytes of the width (`CheckedRange::new`); words of exposed memory are accessed by atomics and copies.
     unsafe { am_atomics::update(word.at().as_ptr(), width, operation) }.ok_or(ClaimFault::Misaligned)
 }

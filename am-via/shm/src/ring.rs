@@ -1,15 +1,15 @@
-//! A ring of 64-byte lines from one writer to one reader: the only thing that a tiny message touches.
+//! A ring of 64-byte lines from one writer to one reader: a short message touches nothing else.
 //!
-//! A line carries a whole completion entry: 40 bytes of payload, a length, an operation word, one spare word, and last the
-//! word that makes it valid: the sequence number of the connection and the immediate data. The reader spins on that last
-//! word of the next line; the writer reads nothing. The sequence number starts at 1 in a zeroed ring, so a fresh line is
-//! never valid; a line of the round before carries a number smaller by the ring's length, so it is not valid either.
+//! A line carries a whole completion entry: 40 bytes of payload, a length, an operation word, one spare word, and last the word that makes
+//! it valid: sequence number and immediate data. The reader spins on that word of the next line; the writer reads nothing. The sequence
+//! number starts at 1 in a zeroed ring, so a fresh line is never valid. A line of the previous lap has a number that is lower by the ring's
+//! length, so it is not valid either.
 //!
-//! Each line has 64 bytes beside it for data that do not fit into it: the two are one aligned pair, which processors fetch together. Those
-//! bytes never stand where a valid word is looked for, so whatever they hold is never taken for a line.
+//! Each line has 64 bytes beside it for data that do not fit: the two are an aligned pair, which processors fetch together. No valid word
+//! is ever read from those bytes, so their contents are never mistaken for a line.
 //!
-//! The ring itself does not stop a writer that laps the reader: room is counted above (credits), because a count that
-//! travels with the answers is free and a read of the reader's index is a cache miss.
+//! The ring itself does not stop a writer that laps the reader. The layers above count credits, because a count sent with other messages is
+//! free, and a load of the reader's index is a cache miss.
 //!
 //! Pairs: the Release store of the valid word in [`RingWriter::write`] with the Acquire load in [`RingReader::poll`]
 //! ("line published").
@@ -30,7 +30,7 @@ pub(crate) const LINE_PAYLOAD_WORDS: usize = LINE_PAYLOAD_BYTES / 8;
 /// Bytes beside a line.
 pub(crate) const BESIDE_BYTES: usize = 64;
 
-/// One cache line of a ring, and the bytes beside it, which are copied as those of the receive area are.
+/// One cache line of a ring, and the bytes beside it, which are copied like those of the receive area.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct Line {
@@ -54,22 +54,22 @@ const _: () = assert!(size_of::<Line>() == 128 && align_of::<Line>() == 128 && L
 /// The payload of one line.
 pub type Payload = [u64; LINE_PAYLOAD_WORDS];
 
-/// What one line says besides its payload, copied out of shared memory once. The two are apart because the payload is copied
-/// straight to where it is parsed, word by word: moved about in a struct it would be copied in larger pieces than it was
-/// stored in, and the processor then waits for its store buffer.
+/// The fields of a line besides its payload, copied from shared memory once. They are separate because the payload is copied word by word
+/// to where it is parsed: in a struct it would be copied in larger pieces than it was stored, and the processor would wait for its store
+/// buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The 32-bit immediate data.
     pub immediate: u32,
-    /// A length in bytes: of the payload, or of what was placed elsewhere. A claim of the writer.
+    /// A length in bytes, of the payload or of data elsewhere. A claim of the writer.
     pub length: u32,
-    /// What kind of entry this is; the meaning belongs to the device.
+    /// The kind of entry; the device defines its meaning.
     pub operation: u32,
-    /// One more word; the meaning belongs to the device.
+    /// Another word; the device defines its meaning.
     pub extra: u64,
 }
 
-/// Where the lines lie: what keeps them alive.
+/// The memory of the lines.
 #[derive(Clone, Debug)]
 enum Keep {
     Mapped { _mapping: Arc<Mapping> },
@@ -86,11 +86,11 @@ pub struct Lines {
 
 // SAFETY: a Line is atomics only, and `_keep` (itself Send and Sync) keeps the lines alive wherever the value goes.
 unsafe impl Send for Lines {}
-// SAFETY: as for Send: shared access goes through atomics.
+// SAFETY: shared access to lines is by atomics only.
 unsafe impl Sync for Lines {}
 
 impl Lines {
-    /// A ring of `count` lines that stands at `offset` in a mapping.
+    /// A ring of `count` lines at `offset` of a mapping.
     #[cfg(loom)]
     #[must_use]
     pub fn in_mapping(mapping: &Arc<Mapping>, offset: usize, count: u32) -> Option<Self> {
@@ -121,7 +121,7 @@ impl Lines {
         Some(Self { first, mask: count - 1, _keep: Keep::Private { _lines: lines } })
     }
 
-    /// How many lines the ring has.
+    /// Number of lines.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.mask + 1
@@ -136,7 +136,7 @@ impl Lines {
     }
 }
 
-/// The writing end. A ring has one writer; its maker sees to that.
+/// The writing end. Its maker ensures that a ring has one writer.
 #[derive(Debug)]
 pub struct RingWriter {
     lines: Lines,
@@ -152,8 +152,8 @@ impl RingWriter {
 
     /// Writes the next line and publishes it.
     ///
-    /// The caller has counted that the reader has consumed the line that stood here before; without that a message is
-    /// lost, and nothing worse.
+    /// The caller has counted that the reader has consumed the previous line in this place; otherwise a message is lost, which is harmless
+    /// for memory safety.
     #[inline(always)]
     pub fn write(&mut self, entry: Entry, payload: &Payload) {
         let line = self.lines.line(self.next);
@@ -163,12 +163,12 @@ impl RingWriter {
         let length_and_operation = u64::from(entry.length) | u64::from(entry.operation) << 32;
         line.length_and_operation.store(length_and_operation, Ordering::Relaxed);
         line.extra.store(entry.extra, Ordering::Relaxed);
-        // Release: "line published"; a reader that sees this word sees all stores above and all data that were placed before.
+        // Release: "line published"; a reader that sees this word sees all stores above, and all earlier data.
         line.valid.store(u64::from(self.next) | u64::from(entry.immediate) << 32, Ordering::Release);
         self.next = self.next.wrapping_add(1);
     }
 
-    /// How many lines were written so far (wraps).
+    /// Number of lines written so far (wraps).
     #[inline(always)]
     #[must_use]
     pub fn written(&self) -> u32 {
@@ -176,7 +176,7 @@ impl RingWriter {
     }
 }
 
-/// The reading end. There must be one reader a ring.
+/// The reading end. A ring must have one reader.
 #[derive(Debug)]
 pub struct RingReader {
     lines: Lines,
@@ -198,7 +198,7 @@ impl RingReader {
         Some(entry)
     }
 
-    /// Like [`poll`](Self::poll), and the entry stays the next one.
+    /// Like [`poll`](Self::poll), without consuming the entry.
     #[inline(always)]
     #[must_use]
     pub fn look(&self, payload: &mut Payload) -> Option<Entry> {
@@ -220,20 +220,20 @@ impl RingReader {
         })
     }
 
-    /// The next entry, which has been looked at, is consumed.
+    /// Consumes the next entry, which was looked at.
     #[inline(always)]
     pub fn advance(&mut self) {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Whether an entry has arrived, without taking it.
+    /// Whether an entry has arrived; does not consume it.
     #[inline(always)]
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.lines.line(self.next).valid.load(Ordering::Acquire) as u32 == self.next
     }
 
-    /// How many lines were read so far (wraps).
+    /// Number of lines read so far (wraps).
     #[inline(always)]
     #[must_use]
     pub fn consumed(&self) -> u32 {
@@ -253,7 +253,7 @@ mod tests {
     enum Operation {
         Write(Entry, Payload),
         Poll,
-        /// A look, and whether the entry is consumed then.
+        /// A look; `true`: the entry is then consumed.
         Look(bool),
     }
 
@@ -269,8 +269,8 @@ mod tests {
         prop_oneof![3 => write, 1 => Just(Operation::Poll), 2 => look]
     }
 
-    /// Both ends of a ring whose next line has number `next`, as after so many lines: the round before stands in it, because
-    /// zeroed lines are fresh only where the numbers start at 1.
+    /// Both ends of a ring whose next line has number `next`, with the previous lap in its lines, because zeroed lines are fresh only if
+    /// numbers start at 1.
     fn ring(lines: u32, next: u32) -> (RingWriter, RingReader) {
         let ring = Lines::private(lines).expect("a power of two");
         let (mut writer, mut reader) = (RingWriter::new(ring.clone()), RingReader::new(ring));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a queue, for every ring length, at the start and where the numbers wrap.
+        /// Compares it with a queue, for every ring length, at the start and where the numbers wrap.
         #[test]
         fn a_ring_is_a_queue(
             operations in proptest::collection::vec(operation(), 1..200),

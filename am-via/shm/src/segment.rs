@@ -1,4 +1,4 @@
-//! Mappings of memory files and the typed views into them.
+//! Mappings of memory files, and typed views of them.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use crate::copy::CheckedRange;
 use am_via_os::fork::{self, Keeps};
 use am_via_os::memory;
 
-/// A shared mapping of a part of a memory file. It stays where it is until the last owner drops it.
+/// A shared mapping of part of a memory file. Its address is fixed until the last owner drops it.
 #[derive(Debug)]
 pub struct Mapping {
     map: MmapRaw,
@@ -20,9 +20,9 @@ pub struct Mapping {
     model: model::Objects,
 }
 
-/// Under loom: what stands for the bytes of a mapping. Loom's atomics cannot lie in zeroed memory, so each structure of atomics is
-/// an object of its own that stands at its offset, made when it is first asked for; and so is the [`Plain`] by which a model sees
-/// that a range is read or written. A model asks for all that it uses before it starts its threads.
+/// Under loom, the objects that represent the bytes of a mapping. Loom's atomics cannot be in zeroed memory, so each structure of atomics
+/// is a separate object for its offset, made at its first use, and so is the [`Plain`] that shows a model the accesses to a range. A model
+/// has to use all of them before it starts its threads.
 #[cfg(loom)]
 mod model {
     use std::any::{Any, TypeId};
@@ -45,7 +45,7 @@ mod model {
     #[derive(Debug, Default)]
     pub(super) struct Bytes(pub(super) Plain);
 
-    // SAFETY: it has no contents, and loom looks after who touches it.
+    // SAFETY: it has no contents, and loom checks its accesses.
     unsafe impl Send for Bytes {}
     // SAFETY: as for Send.
     unsafe impl Sync for Bytes {}
@@ -75,17 +75,17 @@ impl Mapping {
         Self::new(file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// A forked copy of this process finds here what this one had, as its own. Otherwise it finds zeroes.
+    /// Gives a forked copy of this process its own copy of the contents; by default it finds zeros.
     pub fn keep_in_copies(&self) {
         self.note(Keeps::Contents);
     }
 
-    /// The same, for a large mapping that starts with its file.
+    /// Like [`keep_in_copies`](Self::keep_in_copies), for a large mapping from the start of its file.
     pub fn keep_in_copies_from(&self, file: File) {
         self.note(Keeps::File(file));
     }
 
-    /// A forked copy of this process shares it, as it would any other mapping of a file.
+    /// Shares the mapping with a forked copy of this process, like an ordinary mapping of a file.
     pub(crate) fn leave_to_copies(&self) {
         fork::forget(self.base());
     }
@@ -110,7 +110,7 @@ impl Mapping {
         self.map.len()
     }
 
-    /// Whether nothing is mapped. Never so: the system refuses an empty mapping.
+    /// Whether it has 0 bytes; never so, because the system refuses an empty mapping.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.map.len() == 0
@@ -123,8 +123,7 @@ impl Mapping {
         NonNull::new(self.map.as_mut_ptr()).expect("a mapping never starts at address zero")
     }
 
-    /// The checked range `offset..offset + len`; `None` if it does not lie inside. This is the one place where an offset
-    /// becomes an address.
+    /// The checked range `offset..offset + len`; `None` if it does not lie inside. Only this function turns an offset into an address.
     #[inline(always)]
     #[must_use]
     pub fn range(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
@@ -147,18 +146,18 @@ impl Mapping {
     #[inline(always)]
     #[must_use]
     pub fn checked(&self, offset: usize, len: usize) -> Option<CheckedRange<'_>> {
-        // SAFETY: inside the mapping (`range`), which `self` keeps alive as long as the range lives.
+        // SAFETY: inside the mapping (`range`), which `self` keeps alive for the lifetime of the range.
         let range = self.range(offset, len).map(|at| unsafe { CheckedRange::new(at, len) });
         #[cfg(loom)]
         let range = range.map(|range| {
             let bytes = self.model.get(offset, model::Bytes::default);
-            // SAFETY: `model` keeps the object as long as `self` lives.
+            // SAFETY: `model` keeps the object while `self` lives.
             range.seen_as(unsafe { &(*Arc::as_ptr(&bytes)).0 })
         });
         range
     }
 
-    /// Under loom: the object that stands at `offset`, which `make` makes if there is none yet.
+    /// Under loom, the object for `offset`, made by `make` at its first use.
     #[cfg(loom)]
     pub fn stands_for<T: std::any::Any + Send + Sync>(
         &self,
@@ -168,12 +167,12 @@ impl Mapping {
         self.model.get(offset, make)
     }
 
-    /// A reference to a `T` made of atomics at `offset`; `None` if it does not lie inside, aligned.
+    /// A reference to a `T` made of atomics at `offset`; `None` if it is not inside, or not aligned.
     #[inline]
     #[must_use]
     pub fn atomics_at<T: SharedAtomics>(&self, offset: usize) -> Option<&T> {
         #[cfg(loom)]
-        // `model` keeps the object as long as the mapping lives.
+        // `model` keeps the object while the mapping lives.
         let at = self.range(offset, 0).map(|_| NonNull::from(&*self.stands_for(offset, T::default)))?;
         #[cfg(not(loom))]
         let at = self.range(offset, size_of::<T>())?.cast::<T>();
@@ -199,18 +198,18 @@ impl Drop for Mapping {
     }
 }
 
-/// Types that consist of atomics only (and padding that nobody reads), valid for every bit pattern, laid out `repr(C)`.
+/// Types made of atomics only (and unused padding), valid for every bit pattern, with layout `repr(C)`.
 ///
 /// # Safety
-/// The implementor keeps exactly that: then a shared reference to memory that other processes change is sound.
+/// The type is exactly that, so that a shared reference to memory that other processes change is sound.
 #[cfg(not(loom))]
 pub unsafe trait SharedAtomics {}
 
-/// The same, of which a model makes objects.
+/// Like the trait above, for objects of a model.
 #[cfg(loom)]
 pub unsafe trait SharedAtomics: Default + Send + Sync + 'static {}
 
-/// A `T` in a mapping, which it keeps alive.
+/// A `T` in a mapping, which this keeps alive.
 #[derive(Debug)]
 pub struct Shared<T: SharedAtomics> {
     at: NonNull<T>,
@@ -236,5 +235,5 @@ impl<T: SharedAtomics> std::ops::Deref for Shared<T> {
 
 // SAFETY: all access through a Shared is to atomics, and the mapping may be dropped on any thread.
 unsafe impl<T: SharedAtomics> Send for Shared<T> {}
-// SAFETY: as for Send.
+// SAFETY: all access through a Shared is to atomics.
 unsafe impl<T: SharedAtomics> Sync for Shared<T> {}

@@ -1,7 +1,7 @@
-//! Memory files that tasks make while the job runs and map as one: what this task has open of them.
+//! Memory files that tasks make while the job runs and map as one: those that this task has open.
 //!
-//! The maker keeps its descriptor until all have opened the file, which they find in the system's table of its open files. The file has
-//! no name in any file system and lives as long as a task has it mapped.
+//! The maker keeps its descriptor until all tasks have opened the file through its entry in /proc. The file has no name in a file system,
+//! and lives while a task has it mapped.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use crate::segment::Mapping;
 use am_via_os::memory;
 
-/// By what other tasks open a shared file. A claim: it is checked when the file is opened.
+/// The name by which other tasks open a shared file. A claim, which opening checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedFileName {
-    /// The process that has made it.
+    /// The process that made it.
     pub pid: u32,
-    /// The number of its descriptor there.
+    /// The number of its descriptor in that process.
     pub number: i32,
-    /// The file's own number in the system, never 0.
+    /// The file's inode, never 0.
     pub inode: u64,
     /// Bytes.
     pub len: u64,
@@ -30,7 +30,7 @@ pub struct SharedFileName {
 struct SharedFile {
     inode: u64,
     mapping: Arc<Mapping>,
-    /// The maker's, until all have opened it.
+    /// The maker's descriptor, until all have opened the file.
     file: Option<File>,
 }
 
@@ -44,7 +44,7 @@ impl SharedFiles {
     /// Makes a file of `len` bytes, all zero.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn make(&mut self, len: usize) -> io::Result<(SharedFileName, Arc<Mapping>)> {
         let file = memory::create("am-shared", len as u64)?;
         let name = SharedFileName {
@@ -60,7 +60,7 @@ impl SharedFiles {
     /// Opens a file that another task has made.
     ///
     /// # Errors
-    /// The system's; another file is open there.
+    /// The system's error; another file is open there.
     pub fn open(&mut self, name: SharedFileName) -> io::Result<Arc<Mapping>> {
         let path = format!("/proc/{}/fd/{}", name.pid, name.number);
         let file = OpenOptions::new().read(true).write(true).open(path)?;
@@ -71,20 +71,20 @@ impl SharedFiles {
     }
 
     fn add(&mut self, inode: u64, mapping: Arc<Mapping>, file: Option<File>) -> Arc<Mapping> {
-        // The program loads and stores there by itself, and so does a copy of it.
+        // The program, and a copy of it, load and store there directly.
         mapping.leave_to_copies();
         self.files.push(SharedFile { inode, mapping: Arc::clone(&mapping), file });
         mapping
     }
 
-    /// Gives the maker's descriptor back: all tasks have opened the file.
+    /// Closes the maker's descriptor: all tasks have opened the file.
     pub fn close_descriptor(&mut self, inode: u64) {
         if let Some(shared) = self.files.iter_mut().find(|shared| shared.inode == inode) {
             shared.file = None;
         }
     }
 
-    /// Forgets a file, which stays mapped while somebody holds its mapping.
+    /// Forgets a file, which stays mapped while its mapping is in use.
     pub fn remove(&mut self, inode: u64) {
         if let Some(at) = self.files.iter().position(|shared| shared.inode == inode) {
             self.files.swap_remove(at);
@@ -98,7 +98,7 @@ impl SharedFiles {
         self.files.iter().find(|shared| shared.inode == inode).map(|shared| &shared.mapping)
     }
 
-    /// The file in which `len` bytes from `at` on lie, and where.
+    /// The file that contains `len` bytes from `at` on, and their offset.
     #[must_use]
     pub fn place_of(&self, at: NonNull<u8>, len: usize) -> Option<(u64, usize)> {
         self.files.iter().find_map(|SharedFile { inode, mapping, .. }| {

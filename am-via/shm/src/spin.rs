@@ -1,23 +1,23 @@
-//! How long a wait spins before it sleeps. The limit follows the waits of this task: it grows to twice the length of a wait that a longer
-//! spin would have caught, and halves after a wait that lasted longer than any spin may. So short waits that recur never
-//! pay for a wake-up, and a task that is blocked for long uses next to no processor.
+//! How long a wait spins before it sleeps. The limit adapts to the waits of this task: it grows to twice the length of a wait that a longer
+//! spin would have covered, and halves after a wait longer than the longest spin. So recurring short waits never pay for a wake-up, and a
+//! task that is blocked for long uses little processor time.
 
 use std::time::{Duration, Instant};
 
 use am_via_os::atomics::spin_loop;
 use am_via_os::sched;
 
-/// What a task does between two polls that found nothing: it spins or yields for a while, then sleeps.
+/// What a task does between two empty polls: it spins or yields for a while, then sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitPolicy {
     /// The longest spin. Zero: a wait does not spin.
     pub spin_max: Duration,
-    /// Without a spin: number of polls with a yield of the processor between them.
+    /// If it does not spin: number of polls with a yield of the processor.
     pub yield_polls_max: u32,
 }
 
 impl WaitPolicy {
-    /// Number of empty polls in a row without a pause and without a look at the clock: some 30 us.
+    /// Number of consecutive empty polls without a pause and without reading the clock: about 30 us.
     #[inline(always)]
     #[must_use]
     pub fn eager_polls(self) -> u32 {
@@ -25,49 +25,48 @@ impl WaitPolicy {
     }
 }
 
-/// Number of empty polls that means "sleep at once". The layers above have the same number.
+/// Number of empty polls that means "sleep at once", as in the layers above.
 pub const NO_SPIN: u32 = u32::MAX / 2;
 
-/// A whole poll is long enough for the first while: a pause on top of it only delays the news (measured: 8 bytes one way take
-/// 25 ns less without).
+/// At first a whole poll takes long enough: a pause in addition would delay arrivals (measured: 25 ns of 8 bytes one way).
 const EAGER_POLLS: u32 = 2000;
-/// Number of polls between two looks at the clock: about 1 us.
+/// Number of polls between two readings of the clock: about 1 us.
 const POLLS_BETWEEN_LOOKS: u32 = 32;
 /// Number of polls between two yields.
 const POLLS_BETWEEN_YIELDS: u32 = 1024;
 
-/// Every wait spins for this long, if the policy allows it: waking an idle core costs a quarter of that.
+/// Minimum limit, if the policy allows spinning: waking an idle core costs a quarter of that.
 const LIMIT_MIN: Duration = Duration::from_micros(100);
 /// The limit before the first wait.
 const LIMIT_AT_FIRST: Duration = Duration::from_millis(1);
-/// If the clock jumps by more than this between two looks, another thread wants the processor.
+/// If the clock advances by more than this between two readings, another thread wants the processor.
 const JUMP: Duration = Duration::from_micros(500);
-/// After a jump no wait spins for longer than [`LIMIT_MIN`] for this time.
+/// For this time after such a jump, no wait spins longer than [`LIMIT_MIN`].
 const KEPT_SHORT: Duration = Duration::from_millis(100);
 
-/// The spins of a task's waits.
+/// The state of a task's spins.
 #[derive(Debug)]
 pub struct Spin {
     max: Duration,
     limit: Duration,
-    /// Whether the wait under way still spins.
+    /// Whether the present wait still spins.
     is_on: bool,
     began: Instant,
     looked: Instant,
-    /// Until then another thread is taken to want the processor.
+    /// Until then another thread is assumed to want the processor.
     short_until: Instant,
 }
 
 impl Spin {
-    /// Of at most `max`.
+    /// Spins of at most `max`.
     #[must_use]
     pub fn new(max: Duration) -> Self {
         let now = Instant::now();
         Self { max, limit: LIMIT_AT_FIRST.min(max), is_on: false, began: now, looked: now, short_until: now }
     }
 
-    /// Spins for a moment between two polls. Returns false when the wait is to sleep. `polls` polls in a row have found nothing, at least
-    /// [`WaitPolicy::eager_polls`].
+    /// Pauses briefly between two polls; returns false when the wait should sleep. `polls` is the number of consecutive empty polls, at
+    /// least [`WaitPolicy::eager_polls`].
     pub fn pause(&mut self, polls: u32) -> bool {
         if self.max.is_zero() || polls >= NO_SPIN {
             return false;
@@ -77,7 +76,7 @@ impl Spin {
         }
         if self.is_on && polls.is_multiple_of(POLLS_BETWEEN_LOOKS) {
             let is_long = self.look(Instant::now());
-            // A spin gives way to another thread before it goes beyond what every wait may use. If the yield takes long, the next look
+            // A spin yields to other threads before it exceeds the minimum limit. If the yield takes long, the next reading of the clock
             // ends the spin.
             if is_long && polls.is_multiple_of(POLLS_BETWEEN_YIELDS) {
                 sched::yield_now();
@@ -91,7 +90,7 @@ impl Spin {
         (self.is_on, self.began, self.looked) = (true, now, now);
     }
 
-    /// Decides whether the wait still spins. Returns whether it does and has been longer than [`LIMIT_MIN`].
+    /// Decides whether the wait continues to spin. Returns whether it does, and is longer than [`LIMIT_MIN`].
     fn look(&mut self, now: Instant) -> bool {
         if now.duration_since(self.looked) > JUMP {
             self.short_until = now + KEPT_SHORT;
@@ -103,9 +102,9 @@ impl Spin {
         self.is_on && length >= LIMIT_MIN
     }
 
-    /// The sleep after `polls` empty polls has ended with news: the limit follows.
+    /// Adapts the limit after a sleep that ended with an event, after `polls` empty polls.
     pub fn news_after_sleep(&mut self, polls: u32) {
-        // A caller that never spins says nothing about spinning.
+        // A caller that never spins gives no information about spinning.
         if polls < NO_SPIN {
             self.follow(Instant::now().duration_since(self.began));
         }
@@ -123,7 +122,7 @@ mod tests {
 
     const MAX: Duration = Duration::from_millis(4);
 
-    /// Microseconds after the start.
+    /// Converts microseconds after the start.
     struct Clock(Instant);
 
     impl Clock {
@@ -131,7 +130,7 @@ mod tests {
             self.0 + Duration::from_micros(us)
         }
 
-        /// How long a wait spins that begins at `from`, in microseconds, with looks 10 us apart.
+        /// How long a wait that begins at `from` spins, in microseconds, with readings 10 us apart.
         fn spin(&self, spin: &mut Spin, from: u64) -> u64 {
             spin.begin(self.at(from));
             let mut us = 0;

@@ -1,9 +1,9 @@
 //! How a writer stores the bytes that its peer reads next: through the caches, or past them.
 //!
-//! A store through the caches asks for a line that the peer has read; the peer then asks for it back. Where both processors share a cache
-//! that is fast. Where they do not, each line takes two slow transfers, and stores past the caches, which leave the bytes in memory, are two
-//! to five times faster from about a kilobyte on. Which it is depends on where the two tasks run. Nobody tells, and a virtual machine
-//! changes it as it likes, so it is measured: a long fill now and then is stored through the caches and timed.
+//! A store through the caches fetches a line that the peer has read, and the peer then fetches it back. This is fast if both processors
+//! share a cache. Otherwise each line takes two slow transfers, and stores past the caches, which leave the bytes in memory, are two to
+//! five times faster from about a kilobyte on. The right choice depends on where the two tasks run, which is not known, and which a virtual
+//! machine may change at any time. So it is measured: occasionally a long fill is stored through the caches and timed.
 
 use am_via_os::atomics::{AtomicU64, Ordering, fence};
 
@@ -12,24 +12,24 @@ use am_via_os::atomics::{AtomicU64, Ordering, fence};
 pub enum Storing {
     /// By plain stores.
     ThroughCaches,
-    /// By stores that leave nothing in the caches, ordered before all later stores.
+    /// By stores that bypass the caches, ordered before all later stores.
     PastCaches,
 }
 
-/// Of this number of long fills one is timed.
+/// One of this number of long fills is timed.
 const FILLS_A_TIMING: u32 = 256;
-/// The timed one: later than the first fill of every slot, which the system makes slow.
+/// The fill that is timed: later than the first fill of each slot, which the system makes slow.
 const TIMED_FILL: u32 = 160;
-/// Cycles of the time stamp counter for one line from which on the peer is far: what a store past the caches and the read from memory take
-/// together, by half. Measured: up to 11 on one core, 20 to 97 without a common cache.
+/// Minimum cycles of the time stamp counter per line that mean the peer is far: half of the time of a store past the caches and a load from
+/// memory. Measured: up to 11 on one core, 20 to 97 without a common cache.
 const FAR_CYCLES_A_LINE: u64 = 16;
 
-/// Cycles of the time stamp counter from which on a line that the peer has written came from a far one. Measured: 50 to 110 with a common
-/// cache, 310 to 360 without.
+/// Minimum cycles of the time stamp counter for a load that mean the peer's line came from far. Measured: 50 to 110 with a common cache,
+/// 310 to 360 without.
 const FAR_CYCLES_A_TRANSFER: u64 = 200;
 
-/// Loads a word (Acquire), and how to store what the peer reads next, as the time of the load says. That is right if the peer
-/// has changed the word since the caller's last look.
+/// Loads a word (Acquire), and decides by the time of the load how to store the bytes that the peer reads next. This is meaningful if the
+/// peer has changed the word since the caller's last load.
 pub(crate) fn timed_load(word: &AtomicU64) -> (u64, Storing) {
     let began = time_stamp();
     let value = word.load(Ordering::Acquire);
@@ -40,7 +40,7 @@ pub(crate) fn timed_load(word: &AtomicU64) -> (u64, Storing) {
 /// The distance between a writer and its peer.
 #[derive(Debug)]
 pub(crate) struct Distance {
-    /// Shortest fill that may go past the caches.
+    /// Minimum length of a fill past the caches.
     bytes_min: usize,
     long_fills: u32,
     is_far: bool,
@@ -51,7 +51,7 @@ impl Distance {
         Self { bytes_min, long_fills: 0, is_far: false }
     }
 
-    /// Calls `fill`, which stores up to `len` bytes and returns how many, or `None` if it has broken off.
+    /// Calls `fill`, which stores up to `len` bytes and returns their number, or `None` if it stopped.
     #[inline(always)]
     pub(crate) fn fill(&mut self, len: usize, fill: impl FnOnce(Storing) -> Option<usize>) -> Option<usize> {
         if len < self.bytes_min {
@@ -71,17 +71,17 @@ impl Distance {
     #[cold]
     #[inline(never)]
     fn timed(&mut self, began: u64, filled: usize) {
-        // The stores are over only when they have left the store buffer.
+        // The stores are complete only when they have left the store buffer.
         fence(Ordering::SeqCst);
         let cycles = time_stamp().wrapping_sub(began);
         self.is_far = cycles >= FAR_CYCLES_A_LINE * (filled as u64).div_ceil(64);
     }
 }
 
-/// The processor's time stamp counter; 0 where there is none, so that no peer is far.
+/// The processor's time stamp counter; 0 if there is none, so that no peer counts as far.
 fn time_stamp() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 processor has the instruction, and programs may use it.
+    // SAFETY: every x86-64 processor has the instruction, and programs may execute it.
     unsafe {
         std::arch::x86_64::_rdtsc()
     }
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Fills until one was timed, each with `fill`.
+    /// Calls `fill` until one was timed.
     fn past_a_timing(distance: &mut Distance, len: usize, fill: impl Fn() -> usize) {
         for _ in 0..FILLS_A_TIMING {
             distance.fill(len, |_| Some(fill()));
@@ -132,7 +132,7 @@ mod tests {
         });
         assert_eq!(next(&mut distance, 1000), Storing::PastCaches);
         assert_eq!(next(&mut distance, 999), Storing::ThroughCaches, "too short");
-        // A claim of so many bytes is fast, whatever interrupts it.
+        // A claimed length this large is fast, even if the fill is interrupted.
         past_a_timing(&mut distance, 1000, || 1 << 40);
         assert_eq!(next(&mut distance, 1000), Storing::ThroughCaches);
     }
@@ -144,7 +144,7 @@ mod tests {
         for _ in 0..FILLS_A_TIMING {
             distance.fill(64, |how| {
                 through += u32::from(how == Storing::ThroughCaches);
-                // Far, whatever the clock says.
+                // Far, whatever the clock reads.
                 Some(0)
             });
         }

@@ -1,13 +1,13 @@
-//! The doorbell: how a task sleeps until somebody has news for it, without making senders pay when it is awake.
+//! The doorbell: how a task sleeps until it is rung, without a cost to senders while it is awake.
 //!
-//! The protocol is Dekker's: the sleeper stores `sleeping = 1`, then looks at its rings again; a sender stores a line, then
-//! looks at `sleeping`. One of the two must see the other, which needs a full fence on both sides, or, cheaper for the side
-//! that runs often, a barrier on all processors by the sleeper and only a compiler fence in the sender ("sleep handshake").
+//! The protocol is Dekker's: the sleeper stores `sleeping = 1`, then checks its rings again; a sender stores a line, then checks
+//! `sleeping`. One of the two must see the other. This needs a full fence on both sides, or a barrier on all processors by the sleeper and
+//! only a compiler fence in the sender, which is cheaper for the side that runs often ("sleep handshake").
 //!
-//! Linux's barrier on all processors has a hole: where a thread of a registered process ends and another of the same process runs
-//! next on that processor, the processor passes for one without registered threads and is left out, until another process has run there.
-//! What then is missed lies in a store buffer, which empties by itself within microseconds. So a caller that relies on the barrier looks a
-//! second time, some time later: a sleeper after a first, short sleep; the others after [`SETTLE`].
+//! Linux's barrier on all processors has a gap: if a thread of a registered process ends and another thread of that process runs next on
+//! the processor, the barrier skips that processor until another process has run there. A store that it misses is in a store buffer, which
+//! drains within microseconds. So a caller that relies on the barrier looks a second time, a little later: a sleeper after a first, short
+//! sleep; others after [`SETTLE`].
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use crate::segment::SharedAtomics;
 use am_via_os::atomics::{AtomicU32, Ordering, fence, spin_loop};
 use am_via_os::{futex, membarrier};
 
-/// The line a task sleeps on. In shared memory, zeroed at first.
+/// The line on which a task sleeps. In shared memory, zeroed initially.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Doorbell {
-    /// The futex word: changed by every ring.
+    /// The futex word, changed by every ring.
     word: AtomicU32,
     /// Whether the owner sleeps or is about to.
     sleeping: AtomicU32,
@@ -29,14 +29,14 @@ pub struct Doorbell {
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for Doorbell {}
 
-/// Longer than a store waits in its processor's buffer: each of some dozen entries goes to memory within some 100 ns.
+/// Longer than a store stays in its processor's buffer: some dozen entries, each written to memory within about 100 ns.
 const SETTLE: Duration = Duration::from_micros(20);
 
-/// The first sleep's limit, after which the sleeper looks again: the same, without burning a processor.
+/// Limit of the first sleep, after which the sleeper looks again: like [`SETTLE`], without using the processor.
 const FIRST_SLEEP: Duration = Duration::from_millis(1);
 
-/// Which side of the sleep handshake pays for the fence, and of that of region hazards. The launcher decides, and writes it into the job
-/// file: with two tasks of which one relies on a barrier that the other cannot receive, both handshakes would fail.
+/// The side that pays for the fence of the sleep handshake and of the region-hazard handshake. The launcher decides, and writes the choice
+/// into the job file: if one task relied on a barrier that the other cannot receive, both handshakes would fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SleepBarrier {
     /// The sleeper runs a barrier on all processors; senders pay nothing.
@@ -46,13 +46,13 @@ pub enum SleepBarrier {
 }
 
 impl SleepBarrier {
-    /// What this machine offers: for the launcher, and tests.
+    /// The best choice on this machine, for the launcher and for tests.
     #[must_use]
     pub fn probe() -> Self {
         if cfg!(not(loom)) && membarrier::register().is_ok() { Self::Membarrier } else { Self::SenderFence }
     }
 
-    /// Prepares this process for what its job uses. Called once at start.
+    /// Prepares this process for the job's choice. Called once at start.
     ///
     /// # Errors
     /// The system refuses: this process cannot be a task of the job.
@@ -63,7 +63,7 @@ impl SleepBarrier {
         }
     }
 
-    /// The choice as the job file has it; never 0.
+    /// The choice as a word of the job file; never 0.
     #[must_use]
     pub fn to_word(self) -> u32 {
         match self {
@@ -72,32 +72,32 @@ impl SleepBarrier {
         }
     }
 
-    /// The choice that [`to_word`](Self::to_word) made into this word.
+    /// Decodes a word made by [`to_word`](Self::to_word).
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
         [Self::Membarrier, Self::SenderFence].into_iter().find(|barrier| barrier.to_word() == word)
     }
 
-    /// The sender's half, between its store of a line and its look at a flag of the receiver.
+    /// The sender's half, between its store of a line and its load of a flag of the receiver.
     #[inline(always)]
     pub fn after_store(self) {
         match self {
-            // The processor's reordering is undone by the sleeper's barrier; only the compiler must be held.
+            // The sleeper's barrier prevents reordering by the processor; the compiler has to be prevented here.
             #[cfg(not(loom))]
             Self::Membarrier => am_via_os::atomics::compiler_fence(Ordering::SeqCst),
-            // The other side's barrier is a full fence here, wherever this side is: so it is one here.
+            // In a model the other side's barrier is a full fence, so this side needs one, too.
             #[cfg(loom)]
             Self::Membarrier => fence(Ordering::SeqCst),
             Self::SenderFence => fence(Ordering::SeqCst),
         }
     }
 
-    /// Receiver's half of the handshake for a caller that does not sleep: a full barrier between setting its flag and its last look at
-    /// the queue. Set-up path: it takes some microseconds.
+    /// Receiver's half of the handshake for a caller that does not sleep: a full barrier between setting its flag and its last look at the
+    /// queue. For the set-up path: it takes some microseconds.
     pub fn before_look(self) {
         self.before_first_look();
         if self == Self::Membarrier && cfg!(not(loom)) {
-            // The second look, which the barrier's hole asks for, is the only one here.
+            // The barrier's gap requires a second look, and the only look comes after this.
             let begun = Instant::now();
             while begun.elapsed() < SETTLE {
                 spin_loop();
@@ -105,7 +105,7 @@ impl SleepBarrier {
         }
     }
 
-    /// The sleeper's half, between its store of a flag and its look at the rings; it looks again after [`FIRST_SLEEP`].
+    /// The sleeper's half, between its store of a flag and its look at the rings. It looks again after [`FIRST_SLEEP`].
     fn before_first_look(self) {
         fence(Ordering::SeqCst);
         if self == Self::Membarrier {
@@ -115,15 +115,14 @@ impl SleepBarrier {
 }
 
 impl Doorbell {
-    /// Whether the owner sleeps or is about to: then [`ring`](Self::ring) is due. Called after
-    /// [`SleepBarrier::after_store`].
+    /// Whether the owner sleeps or is about to: [`ring`](Self::ring) is then needed. Called after [`SleepBarrier::after_store`].
     #[inline(always)]
     #[must_use]
     pub fn is_sleeping(&self) -> bool {
         self.sleeping.load(Ordering::Relaxed) != 0
     }
 
-    /// Wakes the owner if it sleeps; one of several simultaneous callers pays for the system call.
+    /// Wakes the owner if it sleeps; only one of several concurrent callers makes the system call.
     #[cold]
     #[inline(never)]
     pub fn ring(&self) {
@@ -132,14 +131,14 @@ impl Doorbell {
         }
     }
 
-    /// Wakes the owner whether it seems to sleep or not: for news that no ring carries (a death, a signal).
+    /// Wakes the owner even if it seems to be awake: for events without a ring (a death, a signal).
     pub fn ring_always(&self) {
         self.word.fetch_add(1, Ordering::Release);
         futex::wake(&self.word, u32::MAX >> 1);
     }
 
-    /// Sleeps until rung, at most `timeout`, unless `has_news` says after the handshake that there is something to do.
-    /// Called by the owner only, one thread at a time. Whether it slept to the end: nobody rang, and there is no news.
+    /// Sleeps until rung, at most `timeout`, unless `has_news` returns true after the handshake. Only for the owner, one thread at a time.
+    /// Returns whether it slept for the whole time: not rung, and no event.
     pub fn sleep(
         &self,
         barrier: SleepBarrier,
@@ -164,26 +163,26 @@ impl Doorbell {
     }
 }
 
-/// How long nothing has come to a task that sleeps.
+/// How long a sleeping task has had no event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quiet {
-    /// The first sleep without news began, and the last one ended.
+    /// The begin of the first sleep without an event, and the end of the last.
     time: Option<(Instant, Instant)>,
 }
 
-/// Between two sleeps of one wait less time passes.
+/// Maximum time between two sleeps of one wait.
 const WITHIN_ONE_WAIT: Duration = Duration::from_millis(100);
 
 impl Quiet {
-    /// A sleep begins: when.
+    /// Begins a sleep; returns the time.
     pub fn begin_sleep(&mut self) -> Instant {
         let now = Instant::now();
-        // Another wait, which has nothing to do with the one before.
+        // The earlier sleep belonged to another wait.
         self.time = self.time.filter(|(_, end)| now.duration_since(*end) < WITHIN_ONE_WAIT);
         now
     }
 
-    /// The sleep that began then has ended; how long nothing has come.
+    /// Ends the sleep that began then; returns the time without an event.
     pub fn end_sleep(&mut self, began: Instant, without_news: bool) -> Duration {
         if !without_news {
             self.time = None;
@@ -195,7 +194,7 @@ impl Quiet {
         now.duration_since(since)
     }
 
-    /// How long nothing has come, as of the last sleep's end.
+    /// The time without an event, at the end of the last sleep.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.time.map_or(Duration::ZERO, |(since, end)| end.duration_since(since))
@@ -211,7 +210,7 @@ mod tests {
     use crate::ring::{Entry, Lines, Payload, RingReader, RingWriter};
     use am_via_os::test_aids::{Random, guarded};
 
-    /// One side: sends a line, then sleeps until the answer is there, without a spin in between.
+    /// One side: sends a line, then sleeps until the answer has arrived, without spinning.
     fn play(
         (mut writer, mut reader): (RingWriter, RingReader),
         (own, theirs): (Arc<Doorbell>, Arc<Doorbell>),
@@ -222,7 +221,7 @@ mod tests {
         let mut payload = Payload::default();
         for round in 0..rounds {
             if !(first && round == 0) {
-                // For ever, if a wake-up is lost: then the watchdog says so.
+                // Waits for ever if a wake-up is lost: the watchdog then reports it.
                 while reader.poll(&mut payload).is_none() {
                     pause(&mut random);
                     own.sleep(barrier, Duration::from_secs(3600), || reader.is_ready());
@@ -237,15 +236,15 @@ mod tests {
         }
     }
 
-    /// Some nanoseconds more or less, so that one side's line meets the other's lying down at every distance.
+    /// Varies the time by some nanoseconds, so that one side's line meets every phase of the other side's going to sleep.
     fn pause(random: &mut Random) {
         for _ in 0..random.below(64) {
             std::hint::black_box(());
         }
     }
 
-    /// Threads of this process that come and go on all processors until it is dropped: where one ends and another goes on, the
-    /// kernel's barrier has its hole.
+    /// Threads of this process that start and end on all processors until it is dropped: when one ends and another continues, the kernel's
+    /// barrier has its gap.
     struct Storm {
         over: Arc<AtomicU32>,
         threads: Vec<thread::JoinHandle<()>>,
@@ -295,9 +294,9 @@ mod tests {
 
     const ROUNDS: u32 = 50_000;
 
-    /// The heart of the handshake, both halves let go at the same moment: in no round may the sleeper miss the line while the
-    /// sender misses the sleeper. Without the barriers this fails within some thousand rounds, where there are two cores; without
-    /// the time after them, in one of some million.
+    /// The core of the handshake, with both halves started at the same moment: in no round may the sleeper miss the line while the sender
+    /// misses the sleeper. On two cores this fails within some thousand rounds without the barriers, and once in some million without the
+    /// delay after them.
     fn litmus(barrier: SleepBarrier) {
         guarded(move || {
             let _storm = Storm::new();
@@ -306,7 +305,7 @@ mod tests {
             let sender = thread::spawn(move || {
                 for round in 1..=LITMUS_ROUNDS {
                     other.meet(2 * round - 1);
-                    // As data before a line: they keep it in the store buffer for a while.
+                    // Like data before a line, they fill the store buffer for a while.
                     other.data.iter().for_each(|data| data.store(round, Ordering::Relaxed));
                     other.line.store(round, Ordering::Relaxed);
                     barrier.after_store();
@@ -341,13 +340,13 @@ mod tests {
     }
 
     impl Litmus {
-        /// Both threads leave the `number`th meeting together.
+        /// Both threads leave meeting `number` together.
         fn meet(&self, number: u32) {
             self.met.fetch_add(1, Ordering::AcqRel);
             let mut spins = 0_u32;
             while self.met.load(Ordering::Acquire) < 2 * number {
                 spins += 1;
-                // The other thread may need this very processor.
+                // The other thread may need this processor.
                 if spins.is_multiple_of(4096) {
                     thread::yield_now();
                 }
@@ -373,7 +372,7 @@ mod tests {
     #[test]
     fn no_wake_up_is_lost_with_the_barrier_on_all_processors() {
         let barrier = SleepBarrier::probe();
-        // Where the kernel has no such barrier this is the other test again.
+        // If the kernel has no such barrier, this is the other test again.
         stress(barrier);
     }
 }

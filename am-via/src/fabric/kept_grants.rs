@@ -1,15 +1,15 @@
 //! Grants of operations that have ended, kept for the next operation with the same buffer in job memory.
 //!
-//! A program sends from the same buffers again and again. Opening and closing a region changes a line of memory that the peer must read
-//! again each time; the line of a region that stays open is in both caches. Only grants for reading are kept: a peer that reads by one
-//! after its operation has ended gets meaningless bytes, and changes nothing of the owner's. For private memory nothing is kept: the kernel
-//! copies it, which takes much longer than a line, and its addresses are reused in ways that differ from run to run.
+//! Programs send from the same buffers repeatedly. Opening and closing a region changes a line of memory, which the peer then has to read
+//! again; the line of a region that stays open is in both caches. Only grants for reading are kept: a peer that uses one after its
+//! operation has ended reads meaningless bytes, and cannot change anything. Grants of private memory are not kept: copies by the kernel
+//! take much longer than a line, and the reuse of its addresses varies between runs.
 
 use std::num::NonZeroUsize;
 
 use am_core::buffer::Grant;
 
-/// More buffers than a program usually sends from at a time; few enough for a linear search.
+/// More buffers than a program usually sends from, and few enough for a linear search.
 const KEPT_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,18 +25,18 @@ struct Kept {
 #[derive(Debug)]
 pub(super) struct KeptGrants {
     kept: Vec<Kept>,
-    /// Index of the one to replace next.
+    /// Index of the grant to replace next.
     next: usize,
 }
 
-/// What becomes of a new grant.
+/// What happened to a new grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     /// It is kept.
     Free,
-    /// It is kept in place of this one, which must end.
+    /// It is kept in place of this one, which has to end.
     InsteadOf(Grant),
-    /// All kept grants are in use: it is not kept.
+    /// It is not kept: all kept grants are in use.
     None,
 }
 
@@ -45,7 +45,7 @@ impl KeptGrants {
         Self { kept: Vec::with_capacity(KEPT_MAX), next: 0 }
     }
 
-    /// A free grant of exactly this memory, which is in use from now on.
+    /// Takes the free grant of exactly this memory into use.
     #[inline]
     pub(super) fn take(&mut self, at: NonZeroUsize, len: usize) -> Option<Grant> {
         let kept = self.kept.iter_mut().find(|kept| kept.at == at && kept.len == len && !kept.in_use)?;
@@ -53,7 +53,7 @@ impl KeptGrants {
         Some(kept.grant)
     }
 
-    /// A new grant of this memory, in use.
+    /// Adds a new grant of this memory, in use.
     pub(super) fn add(&mut self, at: NonZeroUsize, len: usize, grant: Grant) -> Added {
         let new = Kept { at, len, grant, in_use: true };
         if self.kept.len() < KEPT_MAX {

@@ -1,5 +1,5 @@
-//! am-core's buffers and the device's checked ranges, turned into each other: `unsafe`, because both say "this memory is
-//! alive", and only here it is seen that they mean the same memory.
+//! Converts between am-core's buffers and the device's checked ranges. It needs `unsafe` because both types promise live memory, and only
+//! here it is known that they mean the same memory.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -13,45 +13,45 @@ use super::ViaFabric;
 use am_via_shm::{CheckedRange, Storing};
 use am_via_vipl::below::{Device, HeapBlock, Mapping, SharedFileName};
 
-// SAFETY: ranges of user memory go to the device for the length of a call, or until it reports the end of a transfer; a grant is a
-// registration, whose end the device delays until no peer copies (`shm/regions`, `shm/private_region`); granted memory is a claim
-// that it has checked. Errors are returned, not thrown.
+// SAFETY: ranges of user memory are passed to the device for one call, or until it reports the end of a transfer; a grant is a
+// registration, whose end the device delays until no peer copies (`shm/regions`, `shm/private_region`); granted memory is a claim that it
+// has checked. Errors are returned without unwinding.
 unsafe impl<D: Device> KeepsPromises for ViaFabric<D> {}
 
-/// Memory that an operation receives into, for the length of a call.
+/// Memory that an operation receives into, for one call.
 pub(super) fn range<'a>(buffer: RawBuffer) -> CheckedRange<'a> {
-    // SAFETY: a RawBuffer is alive and left alone until its operation has ended (`RawBuffer::new`); the engine ends the
-    // operation only after the device has, so that every use of the range falls into that time.
+    // SAFETY: a RawBuffer is live and unused by others until its operation has ended (`RawBuffer::new`); the engine ends the operation only
+    // after the device has, so every use of the range is before that.
     unsafe { CheckedRange::new(buffer.at(), buffer.len()) }
 }
 
-/// Memory that an operation sends from, for the length of a call. The device only reads it.
+/// Memory that an operation sends from, for one call. The device only reads it.
 pub(super) fn source<'a>(bytes: RawBytes) -> CheckedRange<'a> {
-    // SAFETY: as for `range`; a source is only ever the `from` of a copy.
+    // SAFETY: like `range`: live and unwritten until the operation has ended (`RawBytes::new`); a source is only read.
     unsafe { CheckedRange::new(bytes.at(), bytes.len()) }
 }
 
-/// The memory of an own registration, as a place for arriving data.
+/// The memory of an own registration, as a destination for arriving data.
 #[inline(always)]
 pub(super) fn raw_buffer(range: CheckedRange<'_>) -> RawBuffer {
-    // SAFETY: registered memory stays alive, and its owner leaves it to peers, until it is deregistered. The engine copies
-    // into it before it handles anything else, so before that.
+    // SAFETY: registered memory stays live, and its owner leaves it to peers, until it is deregistered. The engine copies into it before it
+    // handles anything else, so before that.
     unsafe { RawBuffer::new(range.at(), range.len()) }
 }
 
-/// Room in a receive area.
+/// The writer of a receive area.
 #[inline(always)]
 pub(super) fn writer(range: CheckedRange<'_>, storing: Storing) -> PacketWriter<'_> {
-    // SAFETY: the slot is writable, and nobody touches it before the entry is published: the credit said that its owner has
-    // given it back. The device hands it out for the length of the call in which the Room lives.
+    // SAFETY: the slot is writable, and nothing else accesses it before the entry is published: the credit means that its owner has
+    // returned it. The device lends it for the call in which the writer lives.
     let writer = unsafe { PacketWriter::new(range.at(), range.len()) };
     if storing == Storing::PastCaches { writer.past_caches() } else { writer }
 }
 
-/// Mapped memory of a peer, as it is lent for a call.
+/// Mapped memory of a peer, lent for a call.
 #[inline(always)]
 pub(super) fn mapped(range: CheckedRange<'_>) -> MappedRange<'_> {
-    // SAFETY: the claim was checked, for reading and writing, and holds until the call that the range is lent to returns
+    // SAFETY: the claim was checked, for reading and writing, and is valid until the call that gets the range returns
     // (`Device::lend_mapped`).
     unsafe { MappedRange::new(range.at(), range.len()) }
 }
@@ -59,15 +59,15 @@ pub(super) fn mapped(range: CheckedRange<'_>) -> MappedRange<'_> {
 /// Received bytes in a receive area.
 #[inline(always)]
 pub(super) fn arrived(range: CheckedRange<'_>) -> Arrived<'_> {
-    // SAFETY: the slot is mapped as long as the device is borrowed, which is the range's lifetime.
+    // SAFETY: the slot is mapped while the device is borrowed, which is the range's lifetime.
     unsafe { Arrived::shared(range.at(), range.len()) }
 }
 
 /// A memory file that tasks map as one, mapped here.
 pub(super) fn shared_memory(name: SharedFileName, mapping: Arc<Mapping>) -> SharedMemory {
     let (at, len) = (mapping.base(), mapping.len());
-    // SAFETY: the whole mapping, which the value keeps; it is readable and writable, zero where nobody has written, and nobody makes a
-    // reference to it (`Mapping`).
+    // SAFETY: the whole mapping, which the value keeps; it is readable and writable, zero unless written, and nothing makes a reference to
+    // it (`Mapping`).
     unsafe { SharedMemory::new(at, len, shared_name(name), mapping) }
 }
 
@@ -75,7 +75,7 @@ fn shared_name(SharedFileName { pid, number, inode, len }: SharedFileName) -> Sh
     SharedName([u64::from(pid), u64::from(number.cast_unsigned()), inode, len])
 }
 
-/// A name that came from another task: a claim.
+/// Decodes a name from another task: a claim.
 pub(super) fn shared_file_name(SharedName([pid, number, inode, len]): SharedName) -> Option<SharedFileName> {
     let number = u32::try_from(number).ok()?.cast_signed();
     Some(SharedFileName { pid: u32::try_from(pid).ok()?, number, inode, len })
@@ -88,11 +88,11 @@ pub(super) fn job_buffer(block: HeapBlock) -> JobBuffer {
         _block: HeapBlock,
     }
     impl BlockOwner for Owner {
-        /// The block goes back when it is dropped, which comes next.
+        /// Nothing to do: dropping the owner, which follows, returns the block.
         unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
     }
     let (at, len) = (block.at(), block.len());
-    // SAFETY: the block is initialised (all zero), readable, writable and nobody else's until it is dropped (`Device::alloc`), and
+    // SAFETY: the block is initialised (all zero), readable, writable and used by nothing else until it is dropped (`Device::alloc`), and
     // the buffer's owner keeps it until then.
     unsafe { JobBuffer::new(at, len, Arc::new(Owner { _block: block })) }
 }

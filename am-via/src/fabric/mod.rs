@@ -1,5 +1,5 @@
-//! am-core's Fabric over VIA: packets by RDMA write with immediate data, credits for posted receives, connections on first
-//! use. The only place that names am-core.
+//! am-core's Fabric over VIA: packets by RDMA write with immediate data, credits for posted receives, connections at first use. The only
+//! file that names am-core's fabric.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -58,15 +58,15 @@ pub struct ViaFabric<D: Device> {
     slot_bytes: usize,
     plan: CreditPlan,
     peers: Peers,
-    /// What the device has accepted and not ended: for the words of an error. Empty where transfers are done at once.
+    /// Transfers accepted by the device, for error messages. Empty if transfers end at once.
     under_way: HashMap<u64, (RemoteAddress, u64)>,
-    /// Where the registered bytes of private memory are limited.
+    /// The limit of registered private memory, if there is one.
     registrations: Option<RegistrationCache>,
     kept_grants: KeptGrants,
 }
 
 impl<D: Device> ViaFabric<D> {
-    /// A fabric over a NIC, which is opened on `device`. Every task has the same `plan`.
+    /// A fabric over a NIC on `device`. Every task uses the same `plan`.
     #[must_use]
     pub fn new(device: D, plan: CreditPlan) -> Self {
         let nic = Nic::open(device);
@@ -86,24 +86,24 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// The same, with at most `bytes` (and at least 64 KiB) of private memory registered at once. Job memory does not count: a NIC registers it
-    /// whole when it is opened.
+    /// Limits the registered private memory to `bytes` (at least 64 KiB). Job memory does not count: a NIC registers all of it when it is
+    /// opened.
     #[must_use]
     pub fn with_registered_bytes_max(self, bytes: u64) -> Self {
         Self { registrations: Some(RegistrationCache::new(bytes)), ..self }
     }
 
-    /// What became of registrations of private memory, where they are limited.
+    /// Statistics of registrations of private memory, if they are limited.
     #[must_use]
     pub fn registration_statistics(&self) -> Option<RegistrationStatistics> {
         self.registrations.as_ref().map(RegistrationCache::statistics)
     }
 
-    /// Registers the local end of a transfer for its time, if that has to be. `Err`: the outcome, where there is no room.
+    /// Registers the local end of a transfer, if necessary. `Err`: the outcome if the limit does not allow it.
     #[inline]
     fn hold_local_end(&mut self, at: NonNull<u8>, len: usize) -> Result<Option<Range<u64>>, Transfer> {
         let Some(cache) = &mut self.registrations else { return Ok(None) };
-        // What fits into a packet goes through the NIC's own buffers.
+        // Data that fit into a packet use the NIC's own buffers.
         if len <= self.slot_bytes || !is_private(&self.nic.device, at, len) {
             return Ok(None);
         }
@@ -114,7 +114,7 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// The transfer that `held` was for has been started, or not.
+    /// Releases `held`, unless the transfer that it was for has been started.
     #[inline]
     fn let_go_local_end(&mut self, held: Option<Range<u64>>, done: &Result<Transfer>, op: OpId) {
         let (Some(cache), Some(pages)) = (&mut self.registrations, held) else { return };
@@ -125,7 +125,7 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// Makes the VI to an endpoint. Its place in the NIC's table is the peer's number.
+    /// Makes the VI for an endpoint. Its index in the NIC's table is the peer's number.
     #[cold]
     #[inline(never)]
     fn new_peer(&mut self, to: Endpoint) -> Result<PeerIndex> {
@@ -143,7 +143,7 @@ impl<D: Device> ViaFabric<D> {
         vi.post(device, of, Entry { immediate: vi.immediate(of, entry.immediate), ..entry }, bytes)
     }
 
-    /// A packet that could not be posted: finds out why, connects if need be, and posts again.
+    /// The slow path of [`post`](Self::post): finds the reason, connects if necessary, and posts again.
     #[cold]
     #[inline(never)]
     fn post_again(
@@ -153,7 +153,7 @@ impl<D: Device> ViaFabric<D> {
         (operation, label, in_entry): (Operation, u16, usize),
         bytes: &mut impl Carry<D>,
     ) -> Result<Outcome> {
-        // Made here of what fits into registers: made by the caller, it would be in memory on the straight path, too.
+        // Built here from values that fit into registers: built by the caller, it would be in memory on the fast path, too.
         let entry = packet(operation, label, in_entry);
         let Some((vi, _)) = self.nic.vi(at) else { return Ok(Outcome::Retry) };
         let (state, is_open, to) = (vi.state(), vi.is_open(), endpoint(vi.peer));
@@ -190,7 +190,7 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// A packet with a body that could not be posted. What it captures lies in memory, which would slow the straight path down.
+    /// The slow path for a packet with a body. Its captures are in memory, which would slow down the fast path.
     #[cold]
     #[inline(never)]
     fn post_packet_again(
@@ -217,7 +217,7 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// The error for a context that its task has closed, or whose memory that task has taken back, with the failure that ends the job.
+    /// The error for a context that its task has closed or whose memory it has taken back, with the failure that ends the job.
     #[cold]
     fn closed(&self, endpoint: Endpoint) -> Error {
         Error::ContextClosed { endpoint, after: self.nic.device.end_of_job().unwrap_or_default() }
@@ -237,7 +237,7 @@ impl<D: Device> ViaFabric<D> {
         Some(Event::Arrival(Arrival { from, class: class_from(class), label: word.label(), payload }))
     }
 
-    /// Where the bytes of a packet are; `None` if the entry is none.
+    /// The location of a packet's bytes; `None` if the entry is not a packet.
     #[inline(always)]
     fn payload(&self, slot: u32, entry: &Entry) -> Option<Payload> {
         if entry.operation == Operation::Inline as u32 {
@@ -253,13 +253,13 @@ impl<D: Device> ViaFabric<D> {
     #[inline(never)]
     #[expect(
         clippy::boxed_local,
-        reason = "by value it would keep the frequent kind in memory: see `poll_rest` of the device"
+        reason = "passed by value it would put the frequent kind into memory: see `poll_rest` of the device"
     )]
     fn rare(&mut self, news: Box<News>) -> Option<Box<Event>> {
         match *news {
             News::Connected(from) => {
                 let PeerIndex(at) = self.peer(endpoint(from)).ok()?.index;
-                // If it can't be, a packet to that peer says why.
+                // If connecting fails, a packet to that peer returns the error.
                 let _ = self.nic.connect_standing(at);
                 None
             }
@@ -287,7 +287,7 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// What became of a write or a read.
+    /// The outcome of a write or a read.
     fn started(
         &mut self,
         done: Result<ViTransfer, DeviceError>,
@@ -302,7 +302,7 @@ impl<D: Device> ViaFabric<D> {
         Ok(done)
     }
 
-    /// Ends a grant. `finished`: its peer has said that it copies no more, or is dead.
+    /// Ends a grant. `finished`: its peer has reported the end of its copies, or is dead.
     fn end_grant(&mut self, grant: Grant, finished: bool) -> Result<Outcome> {
         match self.nic.device.deregister(handle(grant), finished) {
             Ok(Posted::Done) => {
@@ -316,12 +316,12 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// An access that the device refused, in am-core's words.
+    /// The error of am-core for an access that the device refused.
     #[cold]
     fn refused(&self, at: RemoteAddress, len: u64, error: DeviceError) -> Error {
         use am_via_vipl::ClaimFault;
         let why = match error {
-            // A task that leaves a job after a failure takes its exposed memory back first.
+            // A task that leaves a job after a failure first takes back its exposed memory.
             DeviceError::Refused(ClaimFault::Stale)
                 if !at.grant.is_for_operation() && self.nic.device.job_is_about_to_end() =>
             {
@@ -351,7 +351,7 @@ impl<D: Device> ViaFabric<D> {
     }
 }
 
-/// Writes a body to a receive area; how many bytes. `None`: it has `failed`.
+/// Writes a body to a receive area; returns the number of bytes. `None`: it `failed`.
 #[inline(always)]
 fn write(
     body: &mut impl Body,
@@ -369,8 +369,8 @@ fn write(
     }
 }
 
-/// The entry of a packet with this number of bytes in it, and with the label in place of the immediate word. The device sets the length of
-/// one with an area to what lies there, so that the spare word says how many bytes are in the entry.
+/// The entry of a packet with this number of bytes in it, and its label in place of the immediate word. The device sets the length of an
+/// entry with an area to the bytes in the area, so the spare word has the number of bytes in the entry.
 #[inline(always)]
 fn packet(operation: Operation, label: u16, in_entry: usize) -> Entry {
     let length = in_entry as u32;
@@ -426,7 +426,7 @@ impl<D: Device> Post for ViaFabric<D> {
             return Ok(Outcome::Done);
         }
         match failed {
-            // A body is not asked again after its error.
+            // A body is not called again after its error.
             Some(error) => Err(error),
             None => self.post_packet_again(to, class, label, head, body),
         }
@@ -502,7 +502,7 @@ impl<D: Device> Memory for ViaFabric<D> {
     fn open_shared(&mut self, name: SharedName) -> Result<SharedMemory> {
         let file = memory::shared_file_name(name).ok_or_else(|| Error::System {
             doing: "opening shared memory",
-            source: "its name is none".into(),
+            source: "its name is empty".into(),
         })?;
         let opened = self.nic.device.open_shared_file(file).map_err(|error| wrong(self.endpoint, error))?;
         Ok(memory::shared_memory(file, opened))
@@ -561,7 +561,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             self.nic.device.expect_one_read(handle);
         }
         if keep && let Added::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
-            // No peer copies by it, so that it ends at once.
+            // No peer copies by it, so it ends at once.
             let _ = self.end_grant(old, true)?;
         }
         Ok(Some(grant))
@@ -716,7 +716,7 @@ impl<D: Device> World for ViaFabric<D> {
     }
 }
 
-/// Records that this task copies bytes from or to the memory of another task.
+/// Records that this task copies bytes from or to another task's memory.
 #[inline]
 fn tell_copy(name: &str, at: RemoteAddress, len: usize) {
     if record::is_on() {

@@ -1,11 +1,11 @@
-//! The number of each endpoint that this one has named or heard from, which is the place of its VI in the NIC's table, by one indexed
-//! load: a hash on the message path costs as much as the rest of a send (measured with the second context of a task: 90 ns of 350).
+//! The number of each endpoint that was named or heard from, found by one indexed load: it is the index of its VI in the NIC's table. A
+//! hash on the message path would cost as much as the rest of a send (measured with the second context of a task: 90 ns of 350).
 
 use am_core::fabric::PeerIndex;
 use am_core::task::Endpoint;
 use am_via_shm::layout::CONTEXTS_MAX;
 
-/// Places in the NIC's table of VIs, by task and context.
+/// Indices in the NIC's table of VIs, by task and context.
 #[derive(Debug)]
 pub(super) struct Peers(Vec<[u32; CONTEXTS_MAX as usize]>);
 
@@ -24,7 +24,7 @@ impl Peers {
         if number == NONE { None } else { Some(PeerIndex(number)) }
     }
 
-    /// Notes the number of an endpoint that the job can have.
+    /// Stores the number of an endpoint that exists in the job.
     pub(super) fn add(&mut self, Endpoint { task, context }: Endpoint, number: u32) {
         if let Some(place) = self.0.get_mut(task.index()).and_then(|of| of.get_mut(usize::from(context.0))) {
             *place = number;

@@ -1,20 +1,20 @@
-//! Limits how much of the program's private memory is registered at once, if a setting does so: registrations of buffers are kept after
+//! Limits the program's private memory that is registered at a time, if a setting asks for this. Registrations of buffers are kept after
 //! their operation for the next one, and ended when others need their share.
 //!
-//! A NIC translates and pins registered pages, so it has a limit of them, and registering is slow: programs keep their registrations for
-//! later. The emulated NIC pins nothing. This is therefore an account: which pages count as registered, how many users they have, and when
-//! they were used last. Its rules are those that a real NIC would enforce, and an entry that outlives its memory does no harm, since it
-//! grants nothing: a peer needs the grant of one operation or an exposed region, with its generation.
+//! A NIC translates and pins registered pages, so their number is limited, and registering is slow: programs keep registrations for later.
+//! The emulated NIC pins nothing, so this is only an account of the pages that count as registered, their users, and their last uses. Its
+//! rules are those that a real NIC would enforce, and an entry that outlives its memory does no harm, since it grants nothing: a peer needs
+//! the grant of one operation or an exposed region, with its generation.
 //!
-//! An operation never waits here. If the limit leaves no bytes for a range, it is not registered, and its operation is sent in pieces
-//! through the NIC's own buffers. Waiting would deadlock: in an all-to-all exchange, each task may have lent all its bytes to sends that
-//! complete only when the others can register their receives. For the same reason a quarter of the limit is reserved for the local end of
-//! transfers, which end without a peer's help.
+//! An operation never waits here. If the limit leaves no bytes for a range, it is not registered, and its operation sends pieces through
+//! the NIC's own buffers. Waiting would deadlock: in an all-to-all exchange, each task may have lent all its bytes to sends that complete
+//! only when the others can register their receives. For the same reason a quarter of the limit is reserved for the local end of transfers,
+//! which end without a peer's help.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// What a NIC can register: whole pages.
+/// The unit of registrations: whole pages.
 const PAGE: u64 = 4096;
 /// A quarter of it is more than the two pages that a short range can touch.
 const LIMIT_MIN: u64 = 16 * PAGE;
@@ -24,19 +24,19 @@ const LIMIT_MIN: u64 = 16 * PAGE;
 pub struct RegistrationStatistics {
     /// Bytes registered now, in use or kept for later.
     pub registered_bytes: u64,
-    /// The maximum so far.
+    /// Maximum of `registered_bytes` so far.
     pub registered_bytes_peak: u64,
-    /// Ranges that were needed and still registered as a whole.
+    /// Number of ranges that were still registered as a whole.
     pub hits: u64,
-    /// Ranges that were needed and had to be registered, in part or as a whole.
+    /// Number of ranges that had to be registered, in part or as a whole.
     pub misses: u64,
-    /// Kept ranges that were ended in favour of others.
+    /// Number of kept ranges that were ended for others.
     pub evictions: u64,
-    /// Ranges that found no room: their operations went in pieces.
+    /// Number of ranges beyond the limit: their operations sent pieces.
     pub refusals: u64,
 }
 
-/// Pages that are registered, from a key of the tree on.
+/// Registered pages, from a key of the tree on.
 #[derive(Clone, Copy, Debug)]
 struct Registered {
     end: u64,
@@ -50,7 +50,7 @@ struct Registered {
 pub(super) enum Purpose {
     /// The local end of a transfer, which ends by itself.
     LocalEnd,
-    /// Memory that peers reach, until one of them, or the program, ends that.
+    /// Memory that peers access, until a peer or the program ends this.
     Peers,
 }
 
@@ -62,18 +62,18 @@ pub(super) struct RegistrationCache {
     ranges: BTreeMap<u64, Registered>,
     /// The unused ranges, oldest first: stamp and start.
     unused: BTreeSet<(u64, u64)>,
-    /// Bytes in use.
+    /// Number of bytes in use.
     used: u64,
-    /// What each grant has registered, by its region.
+    /// The pages registered for each grant, by its region.
     grants: HashMap<u32, Range<u64>>,
-    /// The local end of each transfer that the device has accepted, by its number.
+    /// The pages registered for the local end of each accepted transfer, by its number.
     transfers: HashMap<u64, Range<u64>>,
     clock: u64,
     statistics: RegistrationStatistics,
 }
 
 impl RegistrationCache {
-    /// Nothing is registered, and never more than `limit` bytes will be; at least 64 KiB, so that something fits.
+    /// An account without registrations. The limit is `limit` bytes, at least 64 KiB, so that something fits.
     pub(super) fn new(limit: u64) -> Self {
         Self {
             limit: limit.max(LIMIT_MIN),
@@ -91,7 +91,7 @@ impl RegistrationCache {
         self.statistics
     }
 
-    /// Maximum length of a local end that fits in any case once the transfers under way have ended.
+    /// Maximum length of a local end that fits once the transfers in flight have ended.
     pub(super) fn local_end_bytes_max(&self) -> u64 {
         (self.limit / 4).saturating_sub(2 * PAGE)
     }
@@ -108,8 +108,7 @@ impl RegistrationCache {
         }
     }
 
-    /// Registers `len` bytes from address `at` on, as far as they are not registered, and holds them; `None` if the limit does not allow
-    /// it.
+    /// Registers `len` bytes from address `at` on, where they are not registered, and holds them; `None` if the limit does not allow it.
     pub(super) fn hold(&mut self, at: u64, len: u64, purpose: Purpose) -> Option<Range<u64>> {
         let pages = pages(at, len);
         self.clock += 1;
@@ -174,7 +173,7 @@ impl RegistrationCache {
         statistics.registered_bytes_peak = statistics.registered_bytes_peak.max(statistics.registered_bytes);
     }
 
-    /// Removes one user of what [`hold`](Self::hold) returned. The pages stay registered.
+    /// Removes one user of the pages that [`hold`](Self::hold) returned. They stay registered.
     pub(super) fn let_go(&mut self, pages: &Range<u64>) {
         self.clock += 1;
         for (&start, range) in self.ranges.range_mut(pages.clone()) {
@@ -188,7 +187,7 @@ impl RegistrationCache {
         self.merge(pages);
     }
 
-    /// Joins neighbours that became unused together: a buffer that was used in parts becomes one range again.
+    /// Joins adjacent ranges that became unused together: a buffer used in parts becomes one range again.
     fn merge(&mut self, pages: &Range<u64>) {
         let starts: Vec<u64> = self.ranges.range(pages.clone()).map(|(&start, _)| start).collect();
         for pair in starts.windows(2).rev() {
@@ -220,24 +219,24 @@ impl RegistrationCache {
         }
     }
 
-    /// Remembers what a grant holds, by its region.
+    /// Records the pages of a grant, by its region.
     pub(super) fn keep_for_grant(&mut self, region: u32, pages: Range<u64>) {
         self.grants.insert(region, pages);
     }
 
-    /// The grant of `region`, if it holds anything here, has ended.
+    /// Ends the grant of `region`, if it has pages here.
     pub(super) fn end_grant(&mut self, region: u32) {
         if let Some(pages) = self.grants.remove(&region) {
             self.let_go(&pages);
         }
     }
 
-    /// Remembers what a transfer holds that the device has accepted.
+    /// Records the pages of a transfer that the device has accepted.
     pub(super) fn keep_for_transfer(&mut self, id: u64, pages: Range<u64>) {
         self.transfers.insert(id, pages);
     }
 
-    /// Transfer `id`, if it holds anything here, has ended.
+    /// Ends transfer `id`, if it has pages here.
     pub(super) fn end_transfer(&mut self, id: u64) {
         if let Some(pages) = self.transfers.remove(&id) {
             self.let_go(&pages);
@@ -259,7 +258,7 @@ mod tests {
         RegistrationCache { limit: pages * PAGE, ..RegistrationCache::new(0) }
     }
 
-    /// Checks the account against a new count.
+    /// Checks the account by counting again.
     fn check(cache: &RegistrationCache) {
         let (mut registered, mut used, mut unused, mut end) = (0, 0, 0, 0);
         for (&start, range) in &cache.ranges {
@@ -284,7 +283,7 @@ mod tests {
         assert_eq!((cache.statistics.hits, cache.statistics.registered_bytes), (0, 3 * PAGE));
         let again = cache.hold(5, 20, Purpose::Peers).expect("it is there");
         assert_eq!((cache.statistics.hits, &again), (1, &(0..PAGE)));
-        // Two pages more: one is free, and of the unused ones page 1 is the oldest.
+        // Two more pages: one is free, and page 1 is the oldest unused one.
         let more = cache.hold(10 * PAGE, 2 * PAGE, Purpose::Peers).expect("room");
         assert_eq!(cache.statistics.evictions, 1);
         assert!(!cache.ranges.contains_key(&PAGE) && cache.ranges.contains_key(&(2 * PAGE)));
@@ -301,7 +300,7 @@ mod tests {
         assert_eq!(cache.available_for_peers(), 0);
         assert_eq!(cache.hold(100 * PAGE, 1, Purpose::Peers), None);
         assert_eq!(cache.statistics.refusals, 1);
-        // Part of what is in use already takes no room.
+        // A part of a range in use takes no bytes of the limit.
         assert!(cache.hold(3 * PAGE, PAGE, Purpose::Peers).is_some());
         let local =
             cache.hold(100 * PAGE, cache.local_end_bytes_max(), Purpose::LocalEnd).expect("a quarter");
@@ -362,7 +361,7 @@ mod tests {
                     } else {
                         let wanted = pages(at, len);
                         let used = cache.used + (wanted.end - wanted.start);
-                        assert!(used > cache.limit_for(purpose), "refused though there is room");
+                        assert!(used > cache.limit_for(purpose), "refused although it fits");
                     }
                 }
                 check(&cache);
@@ -372,7 +371,7 @@ mod tests {
                         .range(pages.clone())
                         .map(|(start, range)| if range.users > 0 { range.end - start } else { 0 })
                         .sum();
-                    assert_eq!(covered, pages.end - pages.start, "what is in use was ended");
+                    assert_eq!(covered, pages.end - pages.start, "a range in use was ended");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Converts between the terms of am-core and of VIPL: endpoints and addresses, grants and memory handles, classes, updates, errors.
+//! Converts between the types of am-core and of VIPL: endpoints and addresses, grants and memory handles, classes, updates, errors.
 
 use std::ptr::NonNull;
 
@@ -88,8 +88,8 @@ pub(super) fn mem_attributes(access: Access) -> MemAttributes {
     MemAttributes { ptag: tag(access.for_operation), rdma_write: access.write, rdma_read: access.read }
 }
 
-/// The protection tag of memory lent to one operation, or of memory that a program has exposed: a claim to one kind never reaches the
-/// other, whatever grant it forges.
+/// The protection tag of memory lent to one operation, or of memory exposed by a program: a claim to one kind never accesses the other,
+/// whatever grant is forged.
 fn tag(for_operation: bool) -> u32 {
     u32::from(for_operation)
 }
