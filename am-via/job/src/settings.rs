@@ -136,19 +136,19 @@ const OLDER: &[Older<Settings>] = &[
     Older {
         env: "LAM_MPI_SSI_rpi_via_rdescs",
         own: "credits",
-        meaning: "posted receive descriptors of a connection: as many, at most 64",
+        meaning: "posted receive descriptors of a connection: the same number, at most 64",
         store: |settings, text| keep(&mut settings.credits, u32::parse(text)?.min(64)),
     },
     Older {
         env: "LAM_MPI_SSI_rpi_via_sdescs",
         own: "credits",
-        meaning: "send descriptors to one task: as many, at most 64",
+        meaning: "send descriptors to one task: the same number, at most 64",
         store: |settings, text| keep(&mut settings.credits, u32::parse(text)?.min(64)),
     },
     Older {
         env: "LAM_MPI_SSI_rpi_via_area",
         own: "credits",
-        meaning: "memory for the messages of one task: as many packets as it holds, at most 64",
+        meaning: "memory for the messages of one task: the number of packets that fit, at most 64",
         store: |settings, text| {
             let packets = u64::parse(text)? / u64::from(settings.packet_bytes);
             keep(&mut settings.credits, u32::try_from(packets.clamp(1, 64)).expect("at most 64"))

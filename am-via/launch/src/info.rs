@@ -56,16 +56,17 @@ fn machine() -> Vec<(String, String)> {
         format!("{}.{:03} processors (cgroup cpu.max)", milli / 1000, milli % 1000)
     });
     let handshake = if membarrier::register().is_ok() {
-        "membarrier: senders need no fence before they look whether a receiver sleeps"
+        "membarrier: senders need no fence before they check whether a receiver sleeps"
     } else {
         "a fence after each post: the kernel refuses membarrier"
     };
     [
-        ("processors", format!("{} may be used: {}", cpus.len(), ranges(&cpus))),
+        ("processors", format!("{} usable: {}", cpus.len(), ranges(&cpus))),
         ("cpu quota", quota),
         (
             "devices",
-            "shm: tasks of one host, by memory files that both map; ofi: all others, by libfabric".to_owned(),
+            "shm: tasks on the same host, through memory files that both map; ofi: other hosts, by libfabric"
+                .to_owned(),
         ),
         ("network", network()),
         ("private memory", private_memory_way()),
@@ -80,7 +81,7 @@ fn network() -> String {
     match am_via_ofi::providers() {
         Ok((Provider { name, domain }, all)) => {
             format!(
-                "tasks of other hosts, by libfabric's provider {name} on {domain} (FI_PROVIDER chooses of {})",
+                "to other hosts by libfabric's provider {name} on {domain} (FI_PROVIDER selects one of {})",
                 all.join(", ")
             )
         }
@@ -95,7 +96,7 @@ fn bounds() -> Vec<(String, String)> {
             |value: u64| if resource.is_bytes() { in_binary_units(value) } else { value.to_string() };
         let show = |value: Option<u64>| value.map_or("unlimited".to_owned(), number);
         let raisable =
-            if soft == hard { String::new() } else { format!(", may be raised to {}", show(hard)) };
+            if soft == hard { String::new() } else { format!(", can be raised to {}", show(hard)) };
         (resource.to_string(), format!("{}{raisable}", show(soft)))
     };
     let memory = limits::cgroup_memory_bytes().map_or("unlimited".to_owned(), in_binary_units);
