@@ -5,6 +5,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+/// A longer line is cut, and is then no word: the part of a job of 10 000 tasks needs a fifth of it.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
 /// Words over a stream: a line of JSON each.
 #[derive(Debug)]
 pub(super) struct Lines<S: Read>(BufReader<S>);
@@ -16,7 +19,8 @@ impl<S: Read> Lines<S> {
 
     pub(super) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let mut line = String::new();
-        if self.0.read_line(&mut line)? == 0 {
+        // A peer that has not said who it is must not use up this process's memory.
+        if (&mut self.0).take(LINE_BYTES_MAX).read_line(&mut line)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(serde_json::from_str(&line)?)
@@ -30,4 +34,21 @@ impl<S: Read> Lines<S> {
 /// Writes a word.
 pub(super) fn say<T: Serialize>(to: &mut impl Write, word: &T) -> io::Result<()> {
     to.write_all(format!("{}\n", serde_json::to_string(word)?).as_bytes())
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_and_a_line_without_end_is_refused() {
+        let mut bytes = Vec::new();
+        say(&mut bytes, &(1, "two")).unwrap();
+        let mut lines = Lines::new(&bytes[..]);
+        assert_eq!(lines.hear::<(u32, String)>().unwrap(), (1, "two".to_owned()));
+        assert_eq!(lines.hear::<u32>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let mut endless = Lines::new(io::repeat(b'1'));
+        assert!(endless.hear::<u32>().is_err());
+    }
 }

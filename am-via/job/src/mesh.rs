@@ -51,6 +51,7 @@ enum Event {
 /// This host's watcher among the others.
 pub(super) struct Mesh {
     is_first: bool,
+    secret: u64,
     peers: BTreeMap<u32, TcpStream>,
     events: Receiver<(u32, Event)>,
     said_at: Instant,
@@ -65,7 +66,7 @@ impl Mesh {
             own_addresses().into_iter().map(|address| SocketAddr::new(address, port).to_string()).collect();
         let (tell, events) = mpsc::channel();
         thread::Builder::new().spawn(move || accept(&listener, secret, &tell))?;
-        let new = Self { is_first: true, peers: BTreeMap::new(), events, said_at: Instant::now() };
+        let new = Self { is_first: true, secret, peers: BTreeMap::new(), events, said_at: Instant::now() };
         Ok((new, format!("{secret:x},{}", addresses.join(","))))
     }
 
@@ -78,12 +79,11 @@ impl Mesh {
         for address in addresses.split(',') {
             let at: SocketAddr = address.parse().map_err(|_| wrong())?;
             match TcpStream::connect_timeout(&at, CONNECT_WITHIN).and_then(|link| greet(link, host, secret)) {
-                Ok(link) => {
+                Ok((link, mut lines)) => {
                     let (tell, events) = mpsc::channel();
-                    let reader = link.try_clone()?;
-                    thread::Builder::new().spawn(move || listen(&mut Lines::new(reader), 0, &tell))?;
+                    thread::Builder::new().spawn(move || listen(&mut lines, 0, &tell))?;
                     let peers = BTreeMap::from([(0, link)]);
-                    return Ok(Self { is_first: false, peers, events, said_at: Instant::now() });
+                    return Ok(Self { is_first: false, secret, peers, events, said_at: Instant::now() });
                 }
                 Err(error) => tried += &format!(" {address}: {error}."),
             }
@@ -109,7 +109,12 @@ impl Mesh {
         let mut heard = Vec::new();
         while let Ok((host, event)) = self.events.try_recv() {
             match event {
-                Event::Joined(link) => drop(self.peers.insert(host, link)),
+                Event::Joined(mut link) => {
+                    // The answer is the first word there, and the host goes on when it has it: nothing that is said after that is missed.
+                    if say(&mut link, &Word::Hello { host: 0, secret: self.secret }).is_ok() {
+                        self.peers.insert(host, link);
+                    }
+                }
                 Event::Said(Word::News(news)) => {
                     if self.is_first {
                         self.send(&Word::News(news.clone()), Some(host));
@@ -150,11 +155,12 @@ fn prepared(link: TcpStream) -> io::Result<TcpStream> {
 }
 
 /// Says who this is, and waits for the answer: something else may listen at an address that two hosts have.
-fn greet(link: TcpStream, host: u32, secret: u64) -> io::Result<TcpStream> {
+fn greet(link: TcpStream, host: u32, secret: u64) -> io::Result<(TcpStream, Lines<TcpStream>)> {
     let mut link = prepared(link)?;
     say(&mut link, &Word::Hello { host, secret })?;
-    match Lines::new(link.try_clone()?).hear()? {
-        Word::Hello { secret: theirs, .. } if theirs == secret => Ok(link),
+    let mut lines = Lines::new(link.try_clone()?);
+    match lines.hear()? {
+        Word::Hello { secret: theirs, .. } if theirs == secret => Ok((link, lines)),
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "another job's watcher")),
     }
 }
@@ -165,13 +171,10 @@ fn accept(listener: &TcpListener, secret: u64, tell: &Sender<(u32, Event)>) {
         // Without memory for a thread the host is not heard, and says that it was not answered.
         let _ = thread::Builder::new().spawn(move || {
             let Ok(link) = link.and_then(prepared) else { return };
-            let (Ok(reader), Ok(mut writer)) = (link.try_clone(), link.try_clone()) else { return };
+            let Ok(reader) = link.try_clone() else { return };
             let mut lines = Lines::new(reader);
             let Ok(Word::Hello { host, secret: theirs }) = lines.hear() else { return };
-            if theirs != secret || say(&mut writer, &Word::Hello { host: 0, secret }).is_err() {
-                return;
-            }
-            if tell.send((host, Event::Joined(writer))).is_ok() {
+            if theirs == secret && tell.send((host, Event::Joined(link))).is_ok() {
                 listen(&mut lines, host, &tell);
             }
         });
@@ -230,10 +233,15 @@ mod tests {
     #[test]
     fn what_one_host_says_reaches_all_and_a_host_that_breaks_off_is_lost() {
         let (mut first, at) = Mesh::open(77).unwrap();
-        let (mut second, mut third) = (Mesh::join(&at, 1).unwrap(), Mesh::join(&at, 2).unwrap());
-        while first.peers.len() < 2 {
+        let joined = |host| {
+            let at = at.clone();
+            thread::spawn(move || Mesh::join(&at, host).unwrap())
+        };
+        let (second, third) = (joined(1), joined(2));
+        while !(second.is_finished() && third.is_finished()) {
             assert!(first.hear().is_empty());
         }
+        let (mut second, mut third) = (second.join().unwrap(), third.join().unwrap());
         second.say(&News::GoesOn(true));
         assert!(matches!(heard(&mut first)[..], [(1, Heard::News(News::GoesOn(true)))]));
         assert!(matches!(heard(&mut third)[..], [(0, Heard::News(News::GoesOn(true)))]));
