@@ -1,9 +1,8 @@
-//! What every fabric must do: one list of checks, run by all tasks of a job together.
+//! The conformance suite for fabrics: a list of checks that all tasks of a job run together.
 //!
-//! Each check is a plain function over a [`Context`]: every task of the job calls the same checks in the same order, in
-//! threads ([`super::threads`]) or in processes of their own. A check fails by a panic; one that hangs is ended by its
-//! [`Watchdog`]. Checks leave nothing behind and may follow each other on one context. They work with any number of tasks, also
-//! one.
+//! Each check is a plain function over a [`Context`]. Every task of the job calls the same checks in the same order, in threads
+//! ([`super::threads`]) or in separate processes. A check fails by a panic; a [`Watchdog`] ends one that hangs. Checks release all that
+//! they use, so that they can run one after the other on one context, with any number of tasks, including one.
 
 mod amsend;
 mod announced;
@@ -79,5 +78,5 @@ pub fn run_all<F: Fabric>(filter: &str, context: &mut Context<F>) {
     assert!(count > 0, "no check has {filter:?} in its name");
 }
 
-/// How long a check may take: far longer than any does, however busy the machine.
+/// Limit for the duration of a check, far above the duration of any of them even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -1,17 +1,16 @@
-//! A network inside one process, with simulated delivery: seeded, adversarial, and exact about what it may do.
+//! A network inside one process, with simulated delivery that a seed determines. It delivers as unfavourably as
+//! [`Fabric`](crate::fabric::Fabric) allows, and checks the engine's side of the contract.
 //!
-//! It keeps what [`Fabric`](crate::fabric::Fabric) promises, and nothing more:
+//! It guarantees exactly what `Fabric` requires:
 //!
-//! * Packets of one sender arrive in the order in which they were posted, each once. Among senders any order is possible.
-//!   With [`Config::reorder_pieces`], consecutive `Piece` packets of one sender may change places among themselves; no other
-//!   packet changes places with anything.
-//! * A post may be refused with `Retry` at random ([`Config::retry_one_in`]) and is where credits or places for answers are
-//!   used up. Answers never are; an answer that nobody has reserved a place for is a bug, and panics.
-//! * A poll may bring nothing though something has arrived ([`Config::delay_one_in`]).
-//! * Memory is reached as [`Config::reach`] says. A write that was posted is carried out late: just before its sender posts
-//!   its next packet, or polls. A read that was posted is carried out when its reader polls.
-//! * A task can be killed at any time ([`Network::kill`]). What it sent may still come before the news of its death, and
-//!   nothing comes after.
+//! * Packets of one sender arrive in the order in which they were posted, each once. Packets of different senders arrive in any order. With
+//!   [`Config::reorder_pieces`], consecutive `Piece` packets of one sender may be reordered among themselves; no other packet is reordered.
+//! * A post may be refused with `Retry` at random ([`Config::retry_one_in`]), or because no credit or answer slot is left. Answers are
+//!   never refused; an answer without a reserved slot is a bug, and panics.
+//! * A poll may return nothing although a packet has arrived ([`Config::delay_one_in`]).
+//! * Memory is accessed as [`Config::reach`] says. A posted write is performed late: just before its sender posts its next packet, or
+//!   polls. A posted read is performed when its reader polls.
+//! * A task can be killed at any time ([`Network::kill`]). Its packets may still arrive before the event of its death, and none after it.
 
 mod memory;
 mod network;
@@ -34,46 +33,46 @@ use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 pub use network::Network;
 use network::{Bytes, Inner, Job, Polled};
 
-/// How memory of peers is reached.
+/// How the memory of peers is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Carried out before the call returns.
+    /// In the call, before it returns.
     Direct,
-    /// Carried out later.
+    /// Later, in a poll or post.
     Posted,
-    /// Not at all: the bytes go as packets.
+    /// Not directly: the bytes are sent as packets.
     Staged,
-    /// One of the three for each region, by its number.
+    /// One of the three for each region, chosen by its number.
     Mixed,
 }
 
-/// What the network is like.
+/// The properties of the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Tasks in the job.
     pub tasks: u32,
-    /// Of all that happens at random.
+    /// The seed of all random decisions.
     pub seed: u64,
     /// Bytes of the largest packet.
     pub packet_bytes_max: usize,
-    /// Packets that one sender may have unconsumed at one target.
+    /// Maximum number of packets of one sender that one target has not consumed.
     pub credits: u32,
-    /// Requests that may be unanswered, per peer.
+    /// Maximum number of unanswered requests per peer.
     pub requests_max: u32,
-    /// One post in this many is refused though there is room; 0: none.
+    /// One post in this many is refused although there is a credit; 0: none.
     pub retry_one_in: u32,
-    /// One poll in this many brings nothing though something is there; 0: none.
+    /// One poll in this many returns nothing although a packet has arrived; 0: none.
     pub delay_one_in: u32,
-    /// Whether pieces of data may overtake each other.
+    /// Whether pieces of data may be reordered.
     pub reorder_pieces: bool,
     /// How puts, gets and announced data are carried.
     pub reach: Reach,
-    /// How rmws are carried; `Staged`: by the owner.
+    /// How rmws are performed; `Staged`: by the owner.
     pub atomics: Reach,
 }
 
 impl Config {
-    /// A friendly network.
+    /// A network that refuses, delays and reorders nothing.
     #[must_use]
     pub fn new(tasks: u32) -> Self {
         Self {
@@ -90,7 +89,7 @@ impl Config {
         }
     }
 
-    /// A network that does all it may, from this seed.
+    /// A network with all the faults that the contract allows, chosen by this seed.
     #[must_use]
     pub fn hostile(tasks: u32, seed: u64) -> Self {
         Self {
@@ -107,7 +106,7 @@ impl Config {
     }
 }
 
-/// The place of a packet that has been looked at, and has not come up.
+/// The number of a packet that was looked at but not yet delivered.
 const LOOKED_AT: u64 = u64::MAX;
 
 /// One endpoint of the network.
@@ -116,19 +115,19 @@ pub struct Loopback {
     network: Arc<Inner>,
     own: TaskId,
     config: Config,
-    /// Buffered packets that have come up and have not been released.
+    /// Buffered packets that were delivered and are not released.
     held: HashMap<u64, Box<[u8]>>,
     next_place: u64,
 }
 
 impl Loopback {
-    /// From now on this endpoint says that each peer may have this many requests unanswered: the others do not keep to it.
+    /// From now on this endpoint announces this number of requests that each peer may have unanswered, which the others do not respect.
     pub fn say_requests_max(&mut self, requests_max: u32) {
         self.config.requests_max = requests_max;
     }
 }
 
-/// A network of `config.tasks` endpoints, in the order of their task numbers.
+/// Creates a network of `config.tasks` endpoints, in the order of their task numbers.
 #[must_use]
 pub fn network(config: Config) -> (Network, Vec<Loopback>) {
     let inner = Arc::new(Inner::new(config));
@@ -145,7 +144,7 @@ pub fn network(config: Config) -> (Network, Vec<Loopback>) {
 }
 
 impl Loopback {
-    /// Posts a packet if there is room; `bytes` is asked for only then.
+    /// Posts a packet if there is a credit; `bytes` is called only in that case.
     fn post(
         &mut self,
         PeerIndex(to): PeerIndex,
@@ -154,7 +153,7 @@ impl Loopback {
         bytes: impl FnOnce() -> Result<Bytes>,
     ) -> Result<Outcome> {
         let to = TaskId(to);
-        // The sender has one thread, so the room that it has seen stays.
+        // Only the sender's thread uses up credits, so the one found here stays available.
         if self.network.lock().has_credit(self.own, endpoint(to), class)? == Outcome::Retry {
             return Ok(Outcome::Retry);
         }
@@ -170,13 +169,13 @@ impl Loopback {
     }
 }
 
-// SAFETY: user memory is reached under the network's lock only: in the call itself, or for a posted transfer and a grant as long as
-// the network lists it, which ends with the report and with the revocation.
+// SAFETY: user memory is accessed only under the network's lock: in the call itself, or for posted transfers and grants while the network
+// lists them. The entry is removed when the completion is reported or the grant revoked.
 #[allow(unsafe_code, reason = "the promise of every fabric")]
 unsafe impl KeepsPromises for Loopback {}
 
 impl Post for Loopback {
-    /// A task has one context, so its number is the peer's.
+    /// A task has one context, so the task number determines the peer.
     fn peer(&mut self, endpoint: Endpoint) -> Result<Peer> {
         endpoint.check(self.config.tasks, CONTEXTS_MAX)?;
         Ok(peer(endpoint.task))
@@ -265,7 +264,7 @@ impl Post for Loopback {
 
     fn release(&mut self, arrival: Arrival) {
         if let Payload::Buffered { place, .. } = arrival.payload {
-            // Overwritten, so that a view kept too long shows.
+            // Overwritten, so that a use after release is detected.
             let mut bytes = self.held.remove(&place).expect("an arrival is released once");
             bytes.fill(0xDD);
             self.give_back(arrival.from.endpoint.task, arrival.class);
@@ -399,10 +398,10 @@ impl Drop for Loopback {
     }
 }
 
-/// A task opens one context here.
+/// Each task opens one context.
 const CONTEXTS_MAX: u8 = 1;
 
-/// That one.
+/// The endpoint of a task's only context.
 fn endpoint(task: TaskId) -> Endpoint {
     Endpoint::new(task, ContextNumber(0))
 }
@@ -411,7 +410,7 @@ fn peer(task: TaskId) -> Peer {
     Peer { endpoint: endpoint(task), index: PeerIndex(task.0) }
 }
 
-/// All that a body has to write.
+/// The bytes that a body writes.
 fn body_to_vec(body: &mut impl Body) -> Result<Vec<u8>> {
     let mut bytes = vec![0; body.len()];
     let mut writer = PacketWriter::over(&mut bytes);

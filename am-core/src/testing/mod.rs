@@ -1,4 +1,4 @@
-//! For tests of this crate and of fabrics: a loopback network, and the suite that every fabric must pass.
+//! For tests of this crate and of fabrics: a loopback network, and the conformance suite for fabrics.
 
 pub mod conformance;
 pub mod loopback;

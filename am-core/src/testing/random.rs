@@ -1,11 +1,11 @@
-//! Random numbers from a seed: the same seed, the same run.
+//! Random numbers determined by a seed.
 
-/// A generator in the manner of splitmix64 (Steele, Lea, Flood 2014).
+/// A generator like splitmix64 (Steele, Lea, Flood 2014).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The generator of this seed.
+    /// A generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)

@@ -3,10 +3,10 @@
 use crate::context::Context;
 use crate::fabric::Fabric;
 
-/// Runs `task` once for each fabric, each in a thread of its own, with a fresh context.
+/// Runs `task` once for each fabric, each in its own thread with a new context.
 ///
 /// # Panics
-/// A task panicked; after all others have ended too (its fabric was marked as failed, so that they do).
+/// If a task panicked. The other tasks' fabrics are then marked as failed, so that all threads end first.
 pub fn run<F: Fabric + Send>(fabrics: Vec<F>, task: impl Fn(&mut Context<F>) + Sync) {
     let task = &task;
     let first_panic = std::thread::scope(|scope| {

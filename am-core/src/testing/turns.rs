@@ -1,8 +1,8 @@
-//! Tasks that take turns: of all threads of a job one runs at a time, and a seed says which. Over a network that draws its faults
-//! from a seed, the same seeds are the same run, packet for packet.
+//! Tasks that take turns: one thread of a job runs at a time, chosen by a seed. Over a network whose faults a seed determines, equal seeds
+//! give equal runs, packet for packet.
 //!
-//! A task keeps its turn from one call of its fabric to the next, and may lose it in a poll, a post, or a wait. What it does beside
-//! its fabric must not depend on the clock, nor on threads of its own.
+//! A task keeps its turn from one call of its fabric to the next, and may lose it in a poll, a post or a wait. Its other work must depend
+//! neither on the clock nor on threads of its own.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::resume_unwind;
@@ -20,10 +20,10 @@ use crate::fabric::{Arrival, Event, Fabric, Limits, Memory, Peer, PeerIndex, Pos
 use crate::task::{Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
-/// One post in this many, and one poll in this many that brings something, ends the turn. An empty poll always does.
+/// One in this many posts, and of polls that return something, ends the turn. An empty poll always does.
 const TURN_ENDS_ONE_IN: u32 = 5;
 
-/// Checks that look at the clock or use a thread beside their task's: turns do not make those repeat. They run in turns like the
+/// Checks that use the clock or a thread besides their task's, so that turns do not make them repeatable. They run in turns like the
 /// others.
 const NOT_REPEATED: [&str; 5] = [
     "completions_panic_ends_the_operation_only",
@@ -33,15 +33,15 @@ const NOT_REPEATED: [&str; 5] = [
     "queries_and_settings",
 ];
 
-/// A fabric whose owner takes turns with those of its peers.
+/// A fabric whose owner takes turns with its peers.
 #[derive(Debug)]
 pub struct InTurn<F: Fabric> {
     fabric: F,
-    /// Behind the fabric: that is closed in its owner's turn.
+    /// Declared after the fabric, so that the fabric is dropped in its owner's turn.
     turn: Turn,
 }
 
-/// The same fabrics, whose owners take turns as `seed` says; and what becomes of them.
+/// Wraps fabrics so that their owners take turns as `seed` determines, and returns the record of the run.
 #[must_use]
 pub fn in_turn<F: Fabric>(fabrics: Vec<F>, seed: u64) -> (Record, Vec<InTurn<F>>) {
     let tasks = fabrics.len();
@@ -67,17 +67,17 @@ pub fn in_turn<F: Fabric>(fabrics: Vec<F>, seed: u64) -> (Record, Vec<InTurn<F>>
 pub struct Recorded {
     /// The check's name.
     pub check: &'static str,
-    /// Calls of fabrics that it took.
+    /// Number of calls of fabrics.
     pub calls: u64,
-    /// Of all of them, with what they brought.
+    /// Digest of all calls and their results.
     pub digest: u64,
 }
 
-/// Runs every check of the suite whose name contains `filter`, each over a fresh network that `make` makes, with tasks that take
-/// turns as `seed` says: how each ran.
+/// Runs every check of the suite whose name contains `filter`, each over a new network from `make`, with tasks that take turns as `seed`
+/// determines. Returns a record of each.
 ///
 /// # Panics
-/// A check failed, or there was none.
+/// If a check failed, or none matched.
 pub fn record_checks<F: Fabric + Send>(filter: &str, seed: u64, make: impl Fn() -> Vec<F>) -> Vec<Recorded> {
     let checks = conformance::checks::<InTurn<F>>().into_iter().filter(|(name, _)| name.contains(filter));
     let recorded = checks.map(|(check, body)| {
@@ -91,11 +91,11 @@ pub fn record_checks<F: Fabric + Send>(filter: &str, seed: u64, make: impl Fn() 
     recorded
 }
 
-/// Records runs side by side: two of one seed, which have to be alike call for call, and one of another, which has to differ in most
-/// checks. `record` makes a run from a seed.
+/// Asserts that runs are determined by their seed: two runs with one seed have to be equal call for call, and one with another seed has to
+/// differ in most checks. `record` performs a run with a seed.
 ///
 /// # Panics
-/// If the same seed was another run, another seed the same, or nothing was recorded.
+/// If the two runs differ, if the other does not, or if nothing was recorded.
 pub fn same_seed_same_run(seed: u64, other: u64, record: impl Fn(u64) -> Vec<Recorded> + Sync) {
     println!("seed {seed} twice, seed {other}");
     let (first, again, other) = thread::scope(|scope| {
@@ -116,12 +116,12 @@ pub fn same_seed_same_run(seed: u64, other: u64, record: impl Fn(u64) -> Vec<Rec
     assert!(others > first.len() / 2, "another seed, and {others} of {} checks ran otherwise", first.len());
 }
 
-/// What has happened, by all tasks in the order of their turns.
+/// The record of all tasks' calls, in the order of their turns.
 #[derive(Debug)]
 pub struct Record(Arc<Turns>);
 
 impl Record {
-    /// How many calls of fabrics there were, and a digest of their arguments and results.
+    /// The number of calls of fabrics, and a digest of their arguments and results.
     #[must_use]
     pub fn so_far(&self) -> (u64, u64) {
         let state = self.0.lock();
@@ -132,7 +132,7 @@ impl Record {
 #[derive(Debug)]
 struct Turns {
     state: Mutex<State>,
-    /// One for each task.
+    /// One condition variable per task.
     news: Vec<Condvar>,
 }
 
@@ -147,12 +147,12 @@ struct State {
 }
 
 impl Turns {
-    /// A thread that panicked has said so; the others still have to end.
+    /// A thread that panicked has reported it; the other threads still have to end.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody's turn begins: perhaps that of the one who asks.
+    /// Starts the turn of a task, which may be the caller.
     fn next(&self, state: &mut State) {
         let at = state.random.below(state.running.len());
         if let Some(&next) = state.running.get(at) {
@@ -190,7 +190,7 @@ impl Turn {
         self.wait(state);
     }
 
-    /// Notes a call and what it brought; then perhaps the turn ends.
+    /// Records a call and its result, and may then end the turn.
     fn note(&self, what: impl Hash, ends_one_in: u32) {
         let mut state = self.turns.lock();
         state.steps += 1;
@@ -213,12 +213,12 @@ impl Drop for Turn {
     }
 }
 
-/// What a call has brought, values and all.
+/// The result of a call as text, with all values.
 fn words<T: std::fmt::Debug>(result: &Result<T>) -> String {
     format!("{result:?}")
 }
 
-// SAFETY: each call is handed on to a fabric that keeps them.
+// SAFETY: each call is passed on to a fabric that keeps the promises.
 #[allow(unsafe_code, reason = "the promise of every fabric")]
 unsafe impl<F: Fabric> KeepsPromises for InTurn<F> {}
 
@@ -372,7 +372,7 @@ impl<F: Fabric> World for InTurn<F> {
 
     fn wait(&mut self, polls: u32, _limit: Duration) -> bool {
         self.turn.begin();
-        // Whoever has the turn must not sleep: nobody else runs.
+        // The task whose turn it is must not sleep, since no other task runs.
         let is_long = self.fabric.wait(polls, Duration::ZERO);
         self.turn.end();
         is_long

@@ -1,18 +1,18 @@
-//! Ends a process in which a check hangs: a hang is a failure, and has to say which check it was.
+//! Ends a process in which a check hangs, and reports which check it was.
 
 use std::io::{Write, stderr};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Ends the process if it lives longer than it was given. Works in threads and in processes of their own.
+/// Ends the process unless it is dropped in time. Works in threads and in separate processes.
 #[derive(Debug)]
-pub struct Watchdog(#[expect(dead_code, reason = "dropping it is its message")] Sender<()>);
+pub struct Watchdog(#[expect(dead_code, reason = "dropping it stops the watchdog")] Sender<()>);
 
 impl Watchdog {
-    /// Gives `what` as long as `limit`.
+    /// Starts a watchdog for `what` with a time limit.
     ///
     /// # Panics
-    /// No thread can be started.
+    /// If no thread can be started.
     #[must_use]
     pub fn new(what: String, limit: Duration) -> Self {
         let (alive, done) = channel::<()>();
@@ -20,7 +20,7 @@ impl Watchdog {
             .name("watchdog".to_owned())
             .spawn(move || {
                 if done.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                    // Not by `eprintln`: a test harness would keep that for itself, and die with it.
+                    // Not by `eprintln`: a test harness would capture it, and the text would be lost with the process.
                     let _ =
                         writeln!(stderr(), "watchdog: {what} has hung for {} s: giving up", limit.as_secs());
                     std::process::abort();

@@ -28,18 +28,18 @@ use am_via_vipl::device::wire::Wire;
 pub use processes::run_as_task;
 pub use suite::{LEVELS, Level};
 
-/// What to run.
+/// The selection of checks and devices.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Only checks whose names contain this.
+    /// Run only checks whose names contain this.
     pub only: Option<String>,
-    /// Where random numbers and faults begin.
+    /// The seed of random numbers and faults.
     pub seed: u64,
-    /// Over shared memory, in two processes.
+    /// Run over shared memory, in two processes.
     pub over_shm: bool,
-    /// Over the network, in two processes of this host: needs libfabric.
+    /// Run over the network, in two processes of this host. Needs libfabric.
     pub over_ofi: bool,
-    /// Over the emulated wire, in one process.
+    /// Run over the emulated wire, in one process.
     pub over_wire: bool,
 }
 
@@ -49,16 +49,16 @@ impl Default for Plan {
     }
 }
 
-/// What is known of a check without running it.
+/// The properties of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
     /// Its name.
     pub name: &'static str,
     /// Its level.
     pub level: Level,
-    /// The call or the term of VIA that it is about.
+    /// The call or term of VIA that it checks.
     pub clause: &'static str,
-    /// It is about a faulty wire, which shared memory is not.
+    /// Whether it needs a faulty wire, and so can't run over shared memory.
     pub on_wire_only: bool,
 }
 
@@ -74,28 +74,28 @@ pub fn list() -> Vec<Description> {
     checks::all::<Wire>().into_iter().map(describe).collect()
 }
 
-/// How often a check was right, and why not.
+/// The number of successful runs of a check, and the reasons of the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Result {
     description: Description,
     failures: Vec<String>,
 }
 
-/// The outcome of a run: as text, the failing checks with their clauses, and last the score.
+/// The outcome of a run. As text: the failed checks with their clauses, then the score.
 #[derive(Clone, Debug)]
 pub struct Score {
     results: Vec<Result>,
 }
 
 impl Score {
-    /// Checks of a level that were right everywhere they were run, and all that were run.
+    /// The number of checks of a level that passed in all runs, and the number that were run.
     #[must_use]
     pub fn of(&self, level: Level) -> (usize, usize) {
         let of_level = || self.results.iter().filter(|result| result.description.level == level);
         (of_level().filter(|result| result.failures.is_empty()).count(), of_level().count())
     }
 
-    /// Whether something was run, and all of it was right.
+    /// Whether at least one check was run, and all passed.
     #[must_use]
     pub fn is_perfect(&self) -> bool {
         !self.results.is_empty() && self.results.iter().all(|result| result.failures.is_empty())
@@ -117,13 +117,13 @@ impl fmt::Display for Score {
     }
 }
 
-/// What a way of running has found: for each check that it ran, why it failed, if it did.
+/// The results of one way of running: for each check, the reason of its failure, if it failed.
 type Verdicts = BTreeMap<String, Option<String>>;
 
-/// Runs the plan; `said` is told of each check that is done.
+/// Runs the plan, and calls `said` for each finished check.
 ///
 /// # Errors
-/// The system did not let the processes be started or talked to. A check that fails is no error.
+/// If the system did not allow to start the processes or to communicate with them. A failed check is not an error.
 pub fn run(plan: &Plan, mut said: impl FnMut(&str)) -> io::Result<Score> {
     let chosen: Vec<_> = list()
         .into_iter()
@@ -155,7 +155,7 @@ pub fn run(plan: &Plan, mut said: impl FnMut(&str)) -> io::Result<Score> {
     Ok(Score { results })
 }
 
-/// Adds what one side says of a check.
+/// Adds the verdict of one side on a check.
 fn add(verdicts: &mut Verdicts, check: &str, failure: Option<String>) {
     let known = verdicts.entry(check.to_owned()).or_default();
     *known = match (known.take(), failure) {

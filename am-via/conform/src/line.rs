@@ -1,5 +1,5 @@
-//! The line by which the two sides of a check agree on what is next, apart from what is checked: a channel between two threads,
-//! or a socket by way of the process that started both.
+//! The line on which the two sides of a check synchronise and exchange values, apart from the provider under test: a channel between two
+//! threads, or a socket that goes through the process that started both.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -7,19 +7,19 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-/// What goes over a line.
+/// The messages on a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// Numbers for the other side.
     Numbers(Vec<u64>),
-    /// This side has ended the check; why it failed, if it did.
+    /// This side has ended the check, with the reason if it failed.
     Done(Option<String>),
-    /// For who started the sides: how a check ended here.
+    /// For the process that started the sides: the verdict on a check.
     Verdict { check: String, failure: Option<String> },
 }
 
 impl Word {
-    /// One line of text.
+    /// The message as a line of text.
     pub(super) fn to_line(&self) -> String {
         let text = |failure: &Option<String>| match failure {
             None => "ok".to_owned(),
@@ -69,27 +69,27 @@ enum Out {
 }
 
 impl Line {
-    /// The two ends of a line inside this process.
+    /// The two ends of a line within this process.
     pub(super) fn between_threads() -> (Self, Self) {
         let ((to_b, from_a), (to_a, from_b)) = (mpsc::channel(), mpsc::channel());
         let end = |out, heard| Self { out: Out::Thread(out), heard };
         (end(to_b, from_b), end(to_a, from_a))
     }
 
-    /// A line by way of who listens at the other end of `socket`.
+    /// A line through the process at the other end of `socket`.
     pub(super) fn over(socket: UnixStream) -> std::io::Result<Self> {
         let reader = BufReader::new(socket.try_clone()?);
         let (tell, heard) = mpsc::channel();
         thread::spawn(move || {
             for line in reader.lines().map_while(Result::ok) {
-                // Nobody listens any more: so has nobody anything to say.
+                // If the receiver is gone, no message is needed any more.
                 let Some(Ok(())) = Word::parse(&line).map(|word| tell.send(word)) else { return };
             }
         });
         Ok(Self { out: Out::Socket(socket), heard })
     }
 
-    /// Says something. If the other side is gone, it will be noticed when it does not answer.
+    /// Sends a message. If the other side is gone, this is noticed when no answer arrives.
     pub(super) fn say(&mut self, word: Word) {
         match &mut self.out {
             Out::Thread(tell) => drop(tell.send(word)),
@@ -97,7 +97,7 @@ impl Line {
         }
     }
 
-    /// What was said, if anything was.
+    /// Receives a message, waiting for at most `patience`.
     pub(super) fn hear(&mut self, patience: Duration) -> Result<Word, RecvTimeoutError> {
         self.heard.recv_timeout(patience)
     }

@@ -1,5 +1,5 @@
-//! What a check works with: its own NIC, the line to the other side, and everything that it makes, so that all can be taken away
-//! after it.
+//! The state of a check: its own NIC, the line to the other side, and all objects that it creates, so that they can be destroyed
+//! afterwards.
 
 use std::fmt::Debug;
 use std::panic::Location;
@@ -18,21 +18,21 @@ use am_via_vipl::{Memory, PTag};
 
 use super::line::{Line, Word};
 
-/// From here on a task works until it dies in the middle of it.
+/// The time that a task works before it dies.
 pub(super) const DIES_AFTER: Duration = Duration::from_millis(20);
-/// How long a check waits for what must come. Only a failing check waits so long.
+/// How long a check waits for an event. Only a failing check waits so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why a check went no further.
+/// The reason why a check stopped.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// Something was not as it must be.
+    /// A result differs from the expected one.
     Failed(String),
     /// The other side has ended the check before this one.
     OtherSide,
 }
 
-/// How a check ends.
+/// The result of a check.
 pub(super) type Outcome<T = ()> = Result<T, Stop>;
 
 #[track_caller]
@@ -98,7 +98,7 @@ impl Region {
         DataSegment { handle: self.handle, offset, length }
     }
 
-    /// Fills it with bytes that `seed` and place decide.
+    /// Fills it with bytes that depend on `seed` and their offset.
     pub(super) fn fill(&self, seed: u64) -> Outcome {
         let bytes: Vec<u8> = (0..self.memory.len()).map(|at| pattern(seed, at)).collect();
         self.memory.write(0, &bytes).map_or_else(|| fail("the memory takes its own length"), Ok)
@@ -112,7 +112,7 @@ impl Region {
         }
     }
 
-    /// `len` bytes at `offset` must be those that [`fill`](Self::fill) puts at `from` elsewhere.
+    /// Asserts that `len` bytes at `offset` are those that [`fill`](Self::fill) writes at offset `from`.
     #[track_caller]
     pub(super) fn must_hold(&self, offset: usize, len: usize, seed: u64, from: usize) -> Outcome {
         let bytes = self.bytes(offset, len)?;
@@ -122,11 +122,11 @@ impl Region {
         }
     }
 
-    /// All of it must be zero.
+    /// Asserts that all bytes are zero.
     #[track_caller]
     pub(super) fn must_be_untouched(&self) -> Outcome {
         let bytes = self.bytes(0, self.memory.len())?;
-        ensure(bytes.iter().all(|&byte| byte == 0), "memory was touched that must not be")
+        ensure(bytes.iter().all(|&byte| byte == 0), "memory was changed that must not be")
     }
 }
 
@@ -134,19 +134,19 @@ fn pattern(seed: u64, at: usize) -> u8 {
     (seed.wrapping_mul(0x9e37_79b9) ^ (at as u64).wrapping_mul(0x0101_0193) >> 3).to_le_bytes()[0]
 }
 
-/// Opens another NIC by what names it.
+/// A function that opens another NIC by a number or name.
 type Open<Name, Nic, Fault> = Box<dyn FnMut(Name) -> Result<Nic, Fault>>;
 
-/// The same by its name.
+/// A function that opens a NIC by its name.
 type OpenByName<D> = Box<dyn FnMut(&str) -> Result<UserAgent<D>, VipError>>;
 
-/// Opens other NICs of this side.
+/// Functions that open other NICs of this side.
 pub(super) struct Opener<D: Device> {
-    /// The bare device of a context.
+    /// Opens the bare device with a context number.
     pub(super) device: Open<u32, D, DeviceError>,
-    /// The NIC of a context.
+    /// Opens the NIC with a context number.
     pub(super) nic: Open<u32, UserAgent<D>, VipError>,
-    /// The NIC of a name, as a program opens it; `None` where NICs have none.
+    /// Opens a NIC by its name, as programs do; `None` if NICs have no names.
     pub(super) by_name: Option<OpenByName<D>>,
 }
 
@@ -154,19 +154,19 @@ pub(super) struct Opener<D: Device> {
 pub(super) struct Pair<D: Device> {
     pub(super) nic: UserAgent<D>,
     pub(super) side: Side,
-    /// Where random numbers begin: the same on both sides.
+    /// The seed of random numbers, equal on both sides.
     pub(super) seed: u64,
-    /// The tag of what the helpers make.
+    /// The protection tag of the objects that the helpers create.
     pub(super) tag: PTag,
     opener: Opener<D>,
     /// Ends this task, as a crash would.
     pub(super) die: Box<dyn FnMut()>,
-    /// The same a few milliseconds from now, whatever it is at then.
+    /// Ends this task in a few milliseconds, whatever it does then.
     pub(super) die_soon: Box<dyn FnMut()>,
-    /// What the emulated wire did.
+    /// Statistics of the emulated wire.
     pub(super) statistics: Option<Box<dyn Fn() -> WireStatistics>>,
     pub(super) line: Line,
-    /// That the other side has ended the check, heard while this one was still at it.
+    /// Set when the other side has ended the check before this one.
     pub(super) ended: Option<Word>,
     vis: Vec<ViHandle>,
     cqs: Vec<CqHandle>,
@@ -199,17 +199,17 @@ impl<D: Device> Pair<D> {
         })
     }
 
-    /// Another NIC of this side.
+    /// Opens another NIC of this side.
     pub(super) fn open(&mut self, context: u32) -> Result<UserAgent<D>, VipError> {
         (self.opener.nic)(context)
     }
 
-    /// The NIC of this name; `None` where NICs have none.
+    /// Opens the NIC of this name; `None` if NICs have no names.
     pub(super) fn open_by_name(&mut self, name: &str) -> Option<Result<UserAgent<D>, VipError>> {
         self.opener.by_name.as_mut().map(|open| open(name))
     }
 
-    /// The bare device of another NIC of this side.
+    /// Opens the bare device of another NIC of this side.
     pub(super) fn open_device(&mut self, context: u32) -> Outcome<D> {
         Ok((self.opener.device)(context).map_err(VipError::from)?)
     }
@@ -218,12 +218,12 @@ impl<D: Device> Pair<D> {
         self.side == Side::A
     }
 
-    /// The other side's NIC of the same number.
+    /// The address of the other side's NIC of the same number.
     pub(super) fn other(&self) -> NodeAddress {
         NodeAddress { task: 1 - self.nic.address().task, context: self.nic.address().context }
     }
 
-    /// Reliable delivery, everything allowed.
+    /// Attributes with reliable delivery and all operations allowed.
     pub(super) fn delivery(&self) -> ViAttributes {
         ViAttributes::new(self.tag)
     }
@@ -251,7 +251,7 @@ impl<D: Device> Pair<D> {
         Ok(vi)
     }
 
-    /// Sees to the end of a VI that was not made by the helpers.
+    /// Registers a VI that was not created by the helpers, so that it is destroyed in the end.
     pub(super) fn adopt(&mut self, vi: ViHandle) {
         self.vis.push(vi);
     }
@@ -262,7 +262,7 @@ impl<D: Device> Pair<D> {
         Ok(cq)
     }
 
-    /// Zeroed memory that peers may write and read.
+    /// Zeroed memory that peers may read and write.
     pub(super) fn region(&mut self, len: usize) -> Outcome<Region> {
         self.region_with(len, self.tag, Self::all_rights())
     }
@@ -288,14 +288,14 @@ impl<D: Device> Pair<D> {
         Ok(Region { memory: Rc::clone(memory), handle })
     }
 
-    /// Deregisters, waiting for transfers under way.
+    /// Deregisters memory, and waits for pending transfers.
     pub(super) fn deregister(&mut self, handle: MemHandle) -> Outcome {
         self.until("a registration that can be ended", |pair| {
             Ok((pair.nic.deregister_mem(handle)? == Posted::Done).then_some(()))
         })
     }
 
-    /// A VI that is connected to one of the other side, which calls this too.
+    /// A VI connected to one of the other side, which makes the same call.
     pub(super) fn connected(&mut self, attributes: ViAttributes) -> Outcome<ViHandle> {
         let vi = self.vi(attributes)?;
         self.connect(vi)?;
@@ -306,16 +306,16 @@ impl<D: Device> Pair<D> {
         let other = self.other();
         self.nic.connect_peer_request(vi, Discriminator::default(), other, Some(PATIENCE))?;
         self.nic.connect_peer_wait(vi)?;
-        // Both ends, before anybody breaks it again.
+        // Waits until both sides are connected, before either may disconnect.
         self.sync()
     }
 
-    /// A descriptor done on the receive queue.
+    /// Waits for a descriptor that completes on the receive queue.
     pub(super) fn received(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
         Ok(self.nic.recv_wait(vi, Some(PATIENCE))?)
     }
 
-    /// A descriptor done on the send queue.
+    /// Waits for a descriptor that completes on the send queue.
     pub(super) fn sent(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
         Ok(self.nic.send_wait(vi, Some(PATIENCE))?)
     }
@@ -328,7 +328,7 @@ impl<D: Device> Pair<D> {
         Ok(self.nic.post_recv(vi, descriptor)?)
     }
 
-    /// The next send must be done without an error.
+    /// Waits for the next send, which must complete without an error.
     #[track_caller]
     pub(super) fn sent_well(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
         let done = self.nic.send_wait(vi, Some(PATIENCE))?;
@@ -336,7 +336,7 @@ impl<D: Device> Pair<D> {
         Ok(done)
     }
 
-    /// The next receive must be done without an error.
+    /// Waits for the next receive, which must complete without an error.
     #[track_caller]
     pub(super) fn received_well(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
         let done = self.nic.recv_wait(vi, Some(PATIENCE))?;
@@ -352,7 +352,7 @@ impl<D: Device> Pair<D> {
         self.until(&format!("state {state:?}"), |pair| Ok((pair.state(vi)? == state).then_some(())))
     }
 
-    /// The next asynchronous error must have this code; who waits for it makes progress.
+    /// Waits for the next asynchronous error, which must have this code. The wait makes progress.
     #[track_caller]
     pub(super) fn async_error(&mut self, code: AsyncCode) -> Outcome<AsyncError> {
         let error = self.until(&format!("{code:?}"), |pair| Ok(pair.nic.next_error()))?;
@@ -380,18 +380,18 @@ impl<D: Device> Pair<D> {
         }
     }
 
-    /// Waits for the other side to get here too, making progress.
+    /// A barrier of both sides, making progress.
     pub(super) fn sync(&mut self) -> Outcome {
         self.swap(&[]).map(drop)
     }
 
-    /// The same without progress: nothing that has come is looked at.
+    /// A barrier without progress: no arrived message is processed.
     pub(super) fn sync_still(&mut self) -> Outcome {
         self.line.say(Word::Numbers(Vec::new()));
         self.heard(PATIENCE)?.map_or_else(|| fail("the other side does not come"), |_| Ok(()))
     }
 
-    /// Tells the other side numbers, and hears its own.
+    /// Sends numbers to the other side, and receives its numbers.
     pub(super) fn swap(&mut self, numbers: &[u64]) -> Outcome<Vec<u64>> {
         self.line.say(Word::Numbers(numbers.to_vec()));
         let start = Instant::now();
@@ -406,7 +406,7 @@ impl<D: Device> Pair<D> {
         }
     }
 
-    /// Ends everything that the check has made; what can't be ended is a failure.
+    /// Destroys all objects that the check has created. An object that can't be destroyed is a failure.
     pub(super) fn sweep(&mut self) -> Outcome {
         self.nic.error_callback(None);
         for vi in std::mem::take(&mut self.vis) {
@@ -414,7 +414,7 @@ impl<D: Device> Pair<D> {
             if info.state != ViState::Idle {
                 self.nic.disconnect(vi)?;
             } else if !info.send_queue_empty || !info.receive_queue_empty {
-                // Receives wait in an idle VI: a request that is given up flushes them.
+                // An idle VI keeps its receives; a request that is withdrawn flushes them.
                 let other = self.other();
                 self.nic.connect_peer_request(vi, Discriminator::new(b"sweep")?, other, None)?;
                 self.nic.disconnect(vi)?;
@@ -449,7 +449,7 @@ impl<D: Device> Pair<D> {
         }
     }
 
-    /// Tells the other side the handle of own memory, and hears that of its own.
+    /// Sends the handle of own memory to the other side, and receives its handle.
     pub(super) fn swap_handle(&mut self, handle: MemHandle) -> Outcome<MemHandle> {
         let numbers = self.swap(&[u64::from(handle.region), u64::from(handle.generation)])?;
         match numbers.as_slice() {
@@ -462,12 +462,12 @@ impl<D: Device> Pair<D> {
     }
 }
 
-/// The status of a descriptor that was flushed.
+/// The status of a flushed descriptor.
 pub(super) fn flushed(operation: Status) -> Status {
     Status::DONE | operation | Status::DESC_FLUSHED_ERROR
 }
 
-/// The status of one that is done without an error.
+/// The status of a descriptor that completed without an error.
 pub(super) fn success(operation: Status) -> Status {
     Status::DONE | operation
 }

@@ -1,7 +1,7 @@
-//! The suite in two processes, over shared memory or over the network: this program, started again as the tasks of a job.
+//! The suite in two processes, over shared memory or over the network. The program is started again as the tasks of a job.
 //!
-//! The tasks talk to each other by way of who started them, over a socket without a name in any file system. It hears how each
-//! check ended, so that it knows which one hangs or has killed its process, and goes on behind that one.
+//! The tasks communicate through the process that started them, over an abstract socket. That process receives the verdict of each check,
+//! so it knows which check hangs or has ended its process, and continues with the next one.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -19,7 +19,7 @@ use super::line::{Line, Word};
 use super::pair::{DIES_AFTER, Opener, Outcome, Pair, Side};
 use super::{Verdicts, add, checks, session};
 
-/// After this long a check hangs: nothing in it waits nearly so long.
+/// Time limit of a check, far above the waits inside it.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 /// Runs the named checks over a device.
@@ -39,14 +39,14 @@ pub(super) fn run(
         let done = run_job(device, left, seed, &mut verdicts, said)?;
         left = &left[done.max(1)..];
     }
-    // Whose check ends with a death has a job of its own.
+    // A check that ends with a death runs in its own job.
     for check in chosen.iter().filter(|check| check.needs.is_death()) {
         run_job(device, &[check.name], seed, &mut verdicts, said)?;
     }
     Ok(verdicts)
 }
 
-/// Runs one job, until it ends or hangs; how many checks it has got behind it, the one that it failed at included.
+/// Runs one job until it ends or hangs. Returns the number of checks that were run, including one that failed the job.
 fn run_job(
     device: &'static str,
     names: &[&str],
@@ -59,7 +59,7 @@ fn run_job(
     for &name in names {
         said(&format!("{device}   {name}"));
         let needs_death = is_death(name);
-        // Whose task dies says nothing.
+        // A task that dies sends no verdict.
         let mut missing = if needs_death { 1 } else { 2 };
         done += 1;
         while missing > 0 {
@@ -79,7 +79,7 @@ fn run_job(
             }
         }
     }
-    // The tasks have nothing left to do; how they end is no check's.
+    // The tasks have no checks left; how they end is not part of any check.
     drop(job);
     Ok(done)
 }
@@ -88,7 +88,7 @@ fn is_death(name: &str) -> bool {
     checks::all::<Shm>().iter().any(|check| check.name == name && check.needs.is_death())
 }
 
-/// Two tasks at work. Dropping it ends them.
+/// The two tasks of a job. Dropping it ends them.
 struct Job {
     said: Receiver<(String, Option<String>)>,
     _running: Running,
@@ -104,12 +104,12 @@ fn start(device: &str, names: &[&str], seed: u64) -> io::Result<Job> {
         .start()
         .map_err(io::Error::other)?;
     let (tell, said) = mpsc::channel();
-    // Both tasks come, or the job's end is seen by nobody hearing a verdict.
+    // If a task never connects, the missing verdict shows that the job has ended.
     thread::spawn(move || relay(&listener, &tell));
     Ok(Job { said, _running: running })
 }
 
-/// Passes on what the two tasks say to each other, and tells the verdicts.
+/// Forwards messages between the two tasks, and reports the verdicts.
 fn relay(listener: &UnixListener, tell: &mpsc::Sender<(String, Option<String>)>) {
     let mut streams = Vec::new();
     while streams.len() < 2 {
@@ -141,8 +141,8 @@ fn relay(listener: &UnixListener, tell: &mpsc::Sender<(String, Option<String>)>)
 /// The first argument of a task of the suite.
 const TASK_ARGUMENT: &str = "--as-task";
 
-/// Runs this process as a task of the suite, if its arguments say so: it was started by [`run`](super::run). Whoever calls that
-/// calls this first.
+/// Runs this process as a task of the suite, if its arguments say so: it was started by [`run`](super::run). Programs that call `run` must
+/// call this first.
 #[must_use]
 pub fn run_as_task(arguments: &[String]) -> Option<Result<(), String>> {
     match arguments {

@@ -1,4 +1,4 @@
-//! How one side carries out one check.
+//! How one side runs one check.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::RecvTimeoutError;
@@ -10,10 +10,10 @@ use super::line::Word;
 use super::pair::{Pair, Stop};
 use super::suite::Check;
 
-/// How long a side waits for the other to end a check: longer than a side waits for anything inside one.
+/// How long a side waits for the other to end a check. Longer than any wait inside a check.
 const OTHER_SIDE: Duration = Duration::from_secs(30);
 
-/// Carries out a check; why it failed on this side, if it did.
+/// Runs a check. Returns the reason if it failed on this side.
 pub(super) fn run<D: Device>(pair: &mut Pair<D>, check: &Check<D>) -> Option<String> {
     let outcome = catch_unwind(AssertUnwindSafe(|| (check.run)(pair)));
     let failure = match outcome {
@@ -22,12 +22,12 @@ pub(super) fn run<D: Device>(pair: &mut Pair<D>, check: &Check<D>) -> Option<Str
         Ok(Err(Stop::OtherSide)) if pair.ended == Some(Word::Done(None)) => {
             Some("the other side ended before this one was heard".to_owned())
         }
-        // It says itself what was wrong.
+        // The other side reports its failure itself.
         Ok(Err(Stop::OtherSide)) => None,
         Err(panic) => Some(format!("panicked: {}", text_of(&*panic))),
     };
     if check.needs.is_death() {
-        // There is no other side any more.
+        // The other side no longer exists.
         return failure;
     }
     let ended = end(pair, failure.as_ref());
@@ -41,7 +41,7 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default()
 }
 
-/// Tells the other side that this one is so far, and waits for it.
+/// Tells the other side that this one has finished, and waits for it.
 fn end<D: Device>(pair: &mut Pair<D>, failure: Option<&String>) -> Result<(), String> {
     pair.line.say(Word::Done(failure.cloned()));
     if pair.ended.take().is_some() {
@@ -51,7 +51,7 @@ fn end<D: Device>(pair: &mut Pair<D>, failure: Option<&String>) -> Result<(), St
     while start.elapsed() < OTHER_SIDE {
         match pair.line.hear(Duration::from_micros(20)) {
             Ok(Word::Done(_)) => return Ok(()),
-            // What a check that failed here did not hear.
+            // A message that a failed check did not receive.
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout) => {
                 pair.nic.progress();

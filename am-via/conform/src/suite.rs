@@ -1,4 +1,4 @@
-//! What a check is, its level, and how a table of them is written.
+//! The description of a check, its level, and the macro that lists checks.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use am_via_vipl::device::wire::WireOptions;
 
 use super::pair::{Outcome, Pair};
 
-/// VIA's three levels of conformance. Each asks for what the one before it does, and more.
+/// VIA's three levels of conformance. Each includes the requirements of the level before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// NICs, memory, client-server connections, send and receive, RDMA write, completion queues.
     EarlyAdopter,
-    /// Also protection tags, peers, asynchronous errors, resizing, the reliability levels to the letter, faults repaired.
+    /// Also protection tags, peers, asynchronous errors, resizing, the exact semantics of the reliability levels, and repair of faults.
     Functional,
     /// Also notification, RDMA read, name service, management, hostile peers.
     Full,
@@ -36,9 +36,9 @@ impl fmt::Display for Level {
 pub(super) enum Needs {
     /// Nothing.
     Nothing,
-    /// That side B dies in it.
+    /// The death of side B.
     Death,
-    /// A wire with faults: run on the emulated wire only. Made of a seed.
+    /// A wire with faults, determined by a seed. Runs on the emulated wire only.
     Faults(fn(u64) -> WireOptions),
 }
 
@@ -52,17 +52,17 @@ impl Needs {
     }
 }
 
-/// A named check: both sides run it at once.
+/// A named check, run by both sides at once.
 pub(super) struct Check<D: Device> {
     pub(super) name: &'static str,
     pub(super) level: Level,
-    /// The call or the term of VIA that it is about.
+    /// The call or term of VIA that it checks.
     pub(super) clause: &'static str,
     pub(super) needs: Needs,
     pub(super) run: fn(&mut Pair<D>) -> Outcome,
 }
 
-/// A table of checks: for each level, the function and its clause.
+/// A table of checks: for each level, the functions and their clauses.
 macro_rules! table {
     ($($level:ident { $($name:ident: $clause:literal $([$needs:expr])?;)* })*) => {
         pub(crate) fn table<D: am_via_vipl::below::Device>() -> Vec<$crate::suite::Check<D>> {
@@ -78,7 +78,7 @@ macro_rules! table {
 }
 pub(super) use table;
 
-/// The one need that is named, or none.
+/// The one need that is given, or `Nothing`.
 pub(super) fn needs(named: &[Needs]) -> Needs {
     named.first().copied().unwrap_or(Needs::Nothing)
 }

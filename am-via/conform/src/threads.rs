@@ -1,4 +1,4 @@
-//! The suite in one process: two threads on an emulated wire of their own for each check.
+//! The suite in one process: two threads on an emulated wire, a new one for each check.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -14,7 +14,7 @@ use super::pair::{DIES_AFTER, Opener, Outcome, Pair, Side};
 use super::suite::{Check, Needs};
 use super::{Verdicts, add, checks, session};
 
-/// After this long a check hangs: nothing in it waits nearly so long.
+/// Time limit of a check, far above the waits inside it.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 /// Runs the named checks.
@@ -34,7 +34,7 @@ pub(super) fn run(names: &[&str], seed: u64, said: &mut dyn FnMut(&str)) -> Verd
             let (check, network, tell) = (Arc::clone(&check), network.clone(), tell.clone());
             thread::spawn(move || {
                 let failure = one_side(&check, &network, side, line, seed);
-                // After a hang nobody listens any more.
+                // After a hang nobody receives the verdict.
                 let _ = tell.send(failure);
             });
         }

@@ -1,4 +1,4 @@
-//! Messages: every length, every place, in order, in handlers nothing that communicates.
+//! Messages: all lengths, all kinds of destinations, their order, and the limits on what handlers may call.
 
 use super::Check;
 use super::common::{
@@ -82,7 +82,8 @@ fn every_length_exposed<F: Fabric>(context: &mut Context<F>) {
     context.remove_counter(arrived);
 }
 
-/// The bytes as a [`Scatter`] leaves them: none is 0. By a plain loop: iterators cost many times more where nothing is optimised.
+/// Replaces each byte by one that is not 0, as [`Scatter`] stores them. A plain loop, since iterators are much slower in unoptimised
+/// builds.
 fn marked(mut bytes: Vec<u8>) -> Vec<u8> {
     let slots = &mut bytes[..];
     let mut at = 0;
@@ -93,7 +94,7 @@ fn marked(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Puts every byte where it belongs, and counts that each comes once.
+/// Writes each byte to its destination, and asserts that it arrives once only.
 #[derive(Debug)]
 struct Scatter {
     into: Shared<Vec<u8>>,
@@ -143,11 +144,11 @@ impl Gatherer for EverySecond {
     fn gather(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) {
         let from = 2 * offset as usize;
         let chosen = every_second(&self.bytes[from..from + 2 * len]);
-        assert_eq!(writer.put_slice(&chosen), len, "room for what was asked");
+        assert_eq!(writer.put_slice(&chosen), len, "the buffer has the size asked for");
     }
 }
 
-/// Like [`marked`], by a plain loop.
+/// Like [`marked`], a plain loop.
 fn every_second(bytes: &[u8]) -> Vec<u8> {
     let mut chosen = vec![0; bytes.len() / 2];
     let slots = &mut chosen[..];
@@ -198,7 +199,7 @@ fn register_owned<F: Fabric>(context: &mut Context<F>, received: &Received) -> c
     })
 }
 
-/// A place shorter than the message takes what fits, and the completion tells.
+/// A destination shorter than the message receives what fits, and the completion reports the truncation.
 fn truncated<F: Fabric>(context: &mut Context<F>) {
     let told = Shared::<Vec<(u64, u64, Vec<u8>)>>::new();
     let in_handler = told.clone();
@@ -274,8 +275,8 @@ fn keeps_order<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Messages that are taken in line, and those that are refused there, or are of another kind, are all of the messages, in their order. A
-/// fabric without a way to look at the next message brings all of them to the handlers.
+/// The messages that `take_in_line` receives, those that it refuses, and those of other kinds are together all messages, in order. On a
+/// fabric that can't look at the next message, all go to the handlers.
 fn taken_in_line<F: Fabric>(context: &mut Context<F>) {
     let seen = Shared::<Vec<(u64, Vec<u8>)>>::new();
     let in_handler = seen.clone();
@@ -319,7 +320,7 @@ fn taken_in_line<F: Fabric>(context: &mut Context<F>) {
     context.gfence().expect("gfence");
 }
 
-/// The non-blocking form queues what finds no room, behind what is queued already.
+/// The non-blocking form queues messages that find no credit, behind those already queued.
 fn raw_keeps_order<F: Fabric>(context: &mut Context<F>) {
     let seen = Shared::<Vec<(u32, u32, Vec<u8>)>>::new();
     let in_handler = seen.clone();

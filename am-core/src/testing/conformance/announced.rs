@@ -1,4 +1,4 @@
-//! Announced messages: several at once, both ways, and the memory they use.
+//! Announced messages: several at once, in both directions, and their memory use.
 
 use super::Check;
 use super::common::{Shared, everyone, new_counter, pattern, register, until};

@@ -1,4 +1,4 @@
-//! What the checks share.
+//! Helpers that the checks share.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,25 +8,25 @@ use crate::fabric::Fabric;
 use crate::handler::{Answer, HandlerId, Message};
 use crate::task::{Endpoint, TaskId};
 
-/// Bytes that tell which task made them, and where each belongs.
+/// Bytes that depend on the task and on their offset.
 pub(super) fn pattern(task: u32, len: usize) -> Vec<u8> {
     crate::testing::pattern(task.into(), len)
 }
 
-/// What lies where nobody may write.
+/// The byte with which memory is filled that nobody may write.
 pub(super) const UNTOUCHED: u8 = 0xEE;
 
-/// Whether nobody has written to these bytes since they were filled with [`UNTOUCHED`].
+/// Whether these bytes are unchanged since they were filled with [`UNTOUCHED`].
 pub(super) fn untouched(bytes: &[u8]) -> bool {
     bytes == vec![UNTOUCHED; bytes.len()]
 }
 
-/// The task after this one, round the ring: itself in a job of one.
+/// The next task of the ring; in a job of one task, the task itself.
 pub(super) fn next<F: Fabric>(context: &Context<F>) -> Endpoint {
     at_distance(context, 1)
 }
 
-/// The task before this one.
+/// The previous task of the ring.
 pub(super) fn previous<F: Fabric>(context: &Context<F>) -> Endpoint {
     at_distance(context, context.num_tasks() - 1)
 }
@@ -42,7 +42,7 @@ pub(super) fn everyone<F: Fabric>(context: &Context<F>) -> impl Iterator<Item = 
     (0..context.num_tasks()).map(move |task| Endpoint::new(TaskId(task), number))
 }
 
-/// Lengths at which something changes: entries, packets, pieces.
+/// Lengths around the limits at which the protocol changes: entries, packets, pieces.
 pub(super) fn lengths<F: Fabric>(context: &Context<F>) -> Vec<usize> {
     let packet = context.limits().packet_bytes_max;
     let mut lengths = vec![0, 1, 7, 8, 19, 20, 21, 27, 28, 31, 32, 33, 39, 40, 41, 64, 1000];
@@ -54,7 +54,7 @@ pub(super) fn lengths<F: Fabric>(context: &Context<F>) -> Vec<usize> {
     lengths
 }
 
-/// Something that handlers and the check both look at.
+/// A value shared by handlers and the check.
 #[derive(Debug)]
 pub(super) struct Shared<T>(Arc<Mutex<T>>);
 
@@ -83,7 +83,7 @@ pub(super) fn until<F: Fabric>(context: &mut Context<F>, mut done: impl FnMut() 
     context.wait_until(|_| Ok(done())).expect("progress");
 }
 
-/// Registers a header handler in every task, before anybody sends to it.
+/// Registers a header handler in every task, with a barrier before its first use.
 pub(super) fn register<F: Fabric>(
     context: &mut Context<F>,
     handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
@@ -93,7 +93,7 @@ pub(super) fn register<F: Fabric>(
     id
 }
 
-/// Like [`register`], where a task that is ahead may make a handler panic here already.
+/// Like [`register`], but the barrier accepts the error of a handler that already panicked here for a message of a faster task.
 pub(super) fn register_panicking<F: Fabric>(
     context: &mut Context<F>,
     handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
@@ -102,7 +102,7 @@ pub(super) fn register_panicking<F: Fabric>(
     (id, context.gfence().err())
 }
 
-/// A new counter in every task, before anybody names it.
+/// A new counter in every task, with a barrier before its first use.
 pub(super) fn new_counter<F: Fabric>(context: &mut Context<F>) -> Counter {
     let counter = context.counter().expect("counter");
     context.gfence().expect("gfence");

@@ -1,4 +1,4 @@
-//! Completions: each kind, for messages that came whole and for announced ones; answers; handlers that may not communicate.
+//! Completions: each kind, for one-packet and for announced messages; replies; handlers that may not communicate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     ]
 }
 
-/// How a message can travel: inside an entry, in a packet, announced.
+/// The ways in which a message can travel: in an entry, in a packet, announced.
 fn ways<F: Fabric>(context: &Context<F>) -> [(usize, bool); 5] {
     let packet = context.limits().packet_bytes_max;
     [(0, false), (4, false), (500, false), (packet + 1, false), (4, true)]
@@ -116,7 +116,8 @@ fn reply<F: Fabric>(context: &mut Context<F>) {
     context.remove_counter(completion);
 }
 
-/// On the handler thread: may ask for messages and bumps, which the owner carries out; counters wait for it.
+/// A completion on the handler thread can request messages and counter increments, which the context's owner performs; counters are updated
+/// after it has run.
 fn thread<F: Fabric>(context: &mut Context<F>) {
     let (ran, target, completion) = (new_counter(context), new_counter(context), new_counter(context));
     let answered = new_counter(context);
@@ -128,7 +129,11 @@ fn thread<F: Fabric>(context: &mut Context<F>) {
     let first = register(context, move |message| {
         let source = message.source;
         Answer::consumed(Completion::Thread(Box::new(move |delivered, deferred| {
-            assert_ne!(std::thread::current().id(), owner, "not the owner's thread");
+            assert_ne!(
+                std::thread::current().id(),
+                owner,
+                "the completion runs on another thread than the owner's"
+            );
             delivered.outcome.expect("delivered");
             deferred.bump(ran);
             deferred.amsend(source, second, b"again", vec![5; 3000]);
@@ -155,7 +160,7 @@ fn thread<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Who sends one-way has reserved no place for an answer: a completion that answers is refused, at the target.
+/// A one-way sender has reserved no slot for a reply, so the target refuses a completion that replies.
 fn one_way_is_not_answered<F: Fabric>(context: &mut Context<F>) {
     let counter = new_counter(context);
     let handler = register(context, move |_| Answer::consumed(Completion::BumpAtSource(counter.name())));
@@ -170,7 +175,7 @@ fn one_way_is_not_answered<F: Fabric>(context: &mut Context<F>) {
     context.remove_counter(counter);
 }
 
-/// Whether a message was refused since its handler panicked; nothing else may be wrong with it.
+/// Whether the call failed because the handler panicked. Any other error fails the check.
 fn is_refused_panic<F: Fabric>(context: &Context<F>, sent: Result<(), Error>) -> bool {
     match sent {
         Ok(()) => false,
@@ -201,10 +206,10 @@ fn panics<F: Fabric>(context: &mut Context<F>) {
             other => panic!("not about the handler: {other}"),
         }
     }
-    // Of one-way messages the origin's next fence tells, and tells once.
+    // For one-way messages the origin's next fence reports the error, once.
     let told = context.gfence();
     assert!(is_refused_panic(context, told), "two messages were refused");
-    // Where the origin can be told, it is, and its counter does not say that all went well.
+    // For answerable messages the origin learns of the error, and its completion counter is not incremented.
     let completion = new_counter(context);
     let (on_thread, mut early) = register_panicking(context, |_| {
         Answer::consumed(Completion::Thread(Box::new(|_, _| panic!("as the check wants it"))))
@@ -224,14 +229,14 @@ fn panics<F: Fabric>(context: &mut Context<F>) {
                     error => refused += u32::from(is_refused_panic(context, Err(error))),
                 }
             }
-            // The task before may have begun the next round.
+            // The previous task may already be in the next round.
             early = context.gfence().err();
             assert_eq!(context.counter_value(completion).expect("value"), 0);
         }
     }
     assert!(early.is_none(), "{early:?}");
     context.remove_counter(completion);
-    // The engine lives on.
+    // The engine still works.
     context.amsend(next(context), sane, &[], &[], options).expect("amsend");
     context.wait_counter(done, 1).expect("bump");
     context.gfence().expect("gfence");

@@ -1,4 +1,4 @@
-//! Counters: what they count, and that a wait subtracts.
+//! Counters: the events they count, and that a wait subtracts.
 
 use super::Check;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ fn count_and_subtract<F: Fabric>(context: &mut Context<F>) {
         let options = AmOptions { target: Some(target.name()), ..AmOptions::default() };
         context.amsend(next(context), handler, &[], &[], options).expect("amsend");
     }
-    // All may pile up; each wait takes only what it waited for.
+    // All increments may be there already; each wait subtracts only its own value.
     context.wait_counter(target, 4).expect("wait for 4");
     context.wait_counter(target, count - 4).expect("wait for the rest");
     assert_eq!(context.counter_value(target).expect("value"), 0);
@@ -114,7 +114,7 @@ fn destinations<F: Fabric>(context: &mut Context<F>) {
     assert!(all.iter().all(|&(_, status)| status == DestinationStatus::Initial));
     let options = AmOptions { completion: Some(counter), ..AmOptions::default() };
     let to = next(context);
-    // Whole, and announced: two ways of an acknowledgement.
+    // One-packet and announced messages are acknowledged in different ways.
     for len in [8, 100_000] {
         context.amsend(to, handler, &[], &vec![1; len], options).expect("amsend");
         context.wait_counter(counter, 1).expect("acknowledged");
@@ -144,7 +144,7 @@ fn queries<F: Fabric>(context: &mut Context<F>) {
     assert!(matches!(error, Error::Setting { name: "ERROR_CHK", value: 0, .. }), "{error}");
     let error = context.set(Query::NumTasks, 7).expect_err("a fact");
     assert!(matches!(error, Error::Setting { name: "NUM_TASKS", .. }), "{error}");
-    // A wait in which nothing arrives ends with the time-out; one that is served does not.
+    // A wait without arrivals ends with the time-out; one whose counter is incremented in time does not.
     let counter = new_counter(context);
     context.set(Query::Timeout, 1).expect("in its range");
     assert_eq!(context.query(Query::Timeout), 1);
@@ -153,7 +153,7 @@ fn queries<F: Fabric>(context: &mut Context<F>) {
     context.set(Query::Timeout, 0).expect("no limit");
     context.gfence().expect("gfence");
     context.remove_counter(counter);
-    // Traffic is counted for each peer.
+    // Statistics are kept for each peer.
     let handler = register(context, |_| Answer::discard());
     let to = next(context);
     let before = context.peer_statistics(to).expect("a task of the job");

@@ -1,4 +1,4 @@
-//! Bad input: an error that says who is at fault, with the values; nothing hangs, and the context goes on.
+//! Invalid input: an error names the party at fault and the values, nothing hangs, and the context still works.
 
 use super::Check;
 use super::common::{Shared, UNTOUCHED, new_counter, next, pattern, previous, register, until};
@@ -27,7 +27,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     ]
 }
 
-/// The next error that progress brings up.
+/// The next error that progress reports.
 pub(super) fn next_error<F: Fabric>(context: &mut Context<F>) -> Error {
     loop {
         if let Err(error) = context.wait_until(|context| context.probe().map(|_| false)) {
@@ -36,19 +36,19 @@ pub(super) fn next_error<F: Fabric>(context: &mut Context<F>) -> Error {
     }
 }
 
-/// The next error: one that came up in an earlier call, or in progress.
+/// The next error, from an earlier call or from progress.
 pub(super) fn early_or_next<F: Fabric>(early: &mut Option<Error>, context: &mut Context<F>) -> Error {
     early.take().unwrap_or_else(|| next_error(context))
 }
 
-/// Takes up whatever errors are there already.
+/// Discards the errors that are already pending.
 pub(super) fn drain<F: Fabric>(context: &mut Context<F>) {
     while let Err(error) = context.probe() {
         is_about_a_range(&error);
     }
 }
 
-/// Makes progress until `done` holds, past errors about ranges.
+/// Makes progress until `done` holds, and ignores range errors.
 fn quiet_until<F: Fabric>(context: &mut Context<F>, done: impl Fn() -> bool) {
     let mut polls = 0;
     while !done() {
@@ -62,7 +62,7 @@ fn is_about_a_range(error: &Error) {
     assert!(is, "not about a range: {error}");
 }
 
-/// Ends a check in which tasks have caused errors about ranges on purpose: those that came up here are taken up.
+/// Ends a check in which tasks have caused range errors on purpose, and discards those reported here.
 pub(super) fn quiet_gfence<F: Fabric>(context: &mut Context<F>) {
     drain(context);
     if let Err(error) = context.gfence() {
@@ -109,8 +109,8 @@ fn unknown_task<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// A context number that no task can have is refused by each operation that takes one, whatever the task, and leaves no trace that
-/// a later fence would wait for.
+/// Each operation that takes a context number refuses one that no task can have, for any task, and leaves nothing pending that a later
+/// fence would wait for.
 fn unknown_context<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, |_| Answer::discard());
     let contexts_max = context.limits().contexts_max;
@@ -176,7 +176,7 @@ fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
     let registered = context.handlers_count();
     let unknown = HandlerId(4000);
     let packet = context.limits().packet_bytes_max;
-    // One way: the target learns of it, and the origin by its next fence.
+    // One-way: the target reports it, and the origin's next fence.
     let options = AmOptions::default();
     context.amsend(next(context), unknown, &[], &[], options).expect("amsend");
     check_unknown_handler(next_error(context), previous(context), registered);
@@ -186,7 +186,7 @@ fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
         "{error}"
     );
     context.gfence().expect("it is told once");
-    // Answerable: both do. A target that is its own origin meets both in its own progress.
+    // Answerable: both report it. A task that sends to itself gets both errors in its own progress.
     let completion = new_counter(context);
     for len in [0, 100] {
         let options = AmOptions { completion: Some(completion), ..AmOptions::default() };
@@ -210,7 +210,7 @@ fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
         assert_eq!(context.counter_value(completion).expect("value"), 0);
     }
     context.remove_counter(completion);
-    // Announced: the origin's own call ends with it.
+    // Announced: the origin's call fails.
     let result = context.amsend(next(context), unknown, &[], &vec![0; packet + 1], AmOptions::default());
     let error = result.expect_err("there is no such handler");
     assert_eq!(error.fault(), Fault::Caller);
@@ -219,7 +219,7 @@ fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
     context.gfence().expect("gfence");
 }
 
-/// A program that only fences learns of what its target refused, and of what was sent to it for nobody.
+/// A program that only calls fences still learns what its target refused, and of messages sent to it with invalid names.
 fn kept_come_with_the_fence<F: Fabric>(context: &mut Context<F>) {
     let registered = context.handlers_count();
     let options = AmOptions::default();
@@ -270,7 +270,7 @@ fn unknown_counter<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// What a bad range ends with: at once where the fabric sees it, by the target's refusal where only that can.
+/// Asserts the error of an invalid range. It is reported at once if the fabric detects it, otherwise by the target's refusal.
 fn assert_range_error(error: &Error, wanted: impl Fn(RangeFault) -> bool) {
     assert_eq!(error.fault(), Fault::Caller, "{error}");
     match error {
@@ -307,7 +307,7 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
         let grant = Grant { region: at.grant.region | Grant::OPERATION_BIT, ..at.grant };
         let error = context.put(RemoteAddress { grant, ..at }, &[1], PutOptions::default());
         assert_range_error(&error.expect_err("not a program's"), stale);
-        // A tiny put with a target counter is checked by its target alone, where the memory is not mapped.
+        // Where memory is not mapped, only the target checks a tiny put with a target counter.
         quiet_gfence(context);
         let counter = new_counter(context);
         let options = PutOptions { target: Some(counter.name()), ..PutOptions::default() };
@@ -319,7 +319,7 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
         own.read(0, &mut bytes).expect("read");
         assert_eq!(bytes, [0; 100], "nothing was written");
         context.remove_counter(counter);
-        // Kept, so that the next round has another region.
+        // Kept, so that the next round uses another region.
         regions.push(own);
     }
     for region in regions {
@@ -327,7 +327,7 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Memory that an operation sends from is no destination of data, though a header handler can name its grant: the numbers are
+/// Memory that an operation sends from is not a valid destination, even if a header handler names its grant, whose numbers are derived from
 /// those of a region that was exposed just before.
 fn loans_are_no_places<F: Fabric>(context: &mut Context<F>) {
     let (waiting, forged) = (Shared::<Option<Ticket>>::new(), Shared::<u32>::new());
@@ -398,7 +398,7 @@ fn rights<F: Fabric>(context: &mut Context<F>) {
         let readable = context.address_init(read_only.address(0)).expect("address_init");
         let writable = context.address_init(write_only.address(0)).expect("address_init");
         let target = next(context).task.index();
-        // Which right is missing is for people to read: not every fabric knows.
+        // The missing right is in the error's text only: not every fabric can tell it.
         let missing = |why| matches!(why, RangeFault::Access(_));
         let error = context.put(readable[target], &[1], PutOptions::default()).expect_err("read only");
         assert_range_error(&error, missing);
@@ -429,7 +429,7 @@ fn user_header_too_long<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Handlers are given nothing that communicates; one that got hold of something all the same is refused.
+/// Handlers get no object that communicates; a handler that has got hold of a context is refused.
 fn in_handler<F: Fabric>(context: &mut Context<F>) {
     let told = Shared::<Vec<&'static str>>::new();
     let in_handler = told.clone();
@@ -443,7 +443,7 @@ fn in_handler<F: Fabric>(context: &mut Context<F>) {
     context.amsend(next(context), handler, &[], &[], AmOptions::default()).expect("amsend");
     until(context, || told.with(|told| !told.is_empty()));
     assert_eq!(told.take(), ["amsend"]);
-    assert!(crate::in_handler::check("amsend").is_ok(), "the mark is gone after the handler");
+    assert!(crate::in_handler::check("amsend").is_ok(), "calls are allowed again after the handler");
 }
 
 fn tickets<F: Fabric>(context: &mut Context<F>) {

@@ -1,4 +1,4 @@
-//! What a data fence and an operation fence promise.
+//! The guarantees of a data fence and of an operation fence.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +16,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![("fence_data_orders_puts", orders_puts), ("fence_ops_waits_for_handlers", waits_for_handlers)]
 }
 
-/// After a data fence, a get (or a third party told by a flag) sees what was put before.
+/// After a data fence, a get sees the data of earlier puts, and so does a third task that is notified by a flag.
 fn orders_puts<F: Fabric>(context: &mut Context<F>) {
     let len = 20_000;
     let buffer = context.alloc(len + 8).expect("alloc");
@@ -51,7 +51,7 @@ fn waits_for_handlers<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, move |_| {
         let ran = Arc::clone(&in_handler);
         Answer::consumed(Completion::Thread(Box::new(move |_, _| {
-            // Long enough for a fence that does not wait to be seen.
+            // Long enough that a fence that does not wait would be detected.
             std::thread::sleep(Duration::from_millis(2));
             ran.fetch_add(1, Ordering::Relaxed);
         })))

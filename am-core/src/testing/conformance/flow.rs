@@ -1,4 +1,5 @@
-//! Floods: both sides send without end and nobody waits for a place that never comes; what is never answered costs nothing.
+//! Flow control: both sides send continuously, and no task waits for a slot that is never freed; messages that are never answered use up
+//! nothing.
 
 use super::Check;
 use super::common::{Shared, everyone, new_counter, next, register, until};
@@ -81,7 +82,7 @@ fn unanswered<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, move |_| Answer::consumed(Completion::Bump(arrived)));
     let count = 4 * context.limits().requests_max.min(500) + 10;
     for _ in 0..count {
-        // May be answered, and is not.
+        // It may be answered, but is not.
         context.amsend(next(context), handler, &[], &[], AmOptions::default()).expect("amsend");
     }
     context.wait_counter(arrived, u64::from(count)).expect("all arrived");

@@ -1,4 +1,4 @@
-//! Gatherers that panic: their messages end at both sides, no credit and no place for an answer is lost, and the contexts go on.
+//! Gatherers that panic: their messages end at both sides, all credits and answer slots are returned, and the contexts still work.
 
 use super::Check;
 use super::common::{Shared, next, previous, register, until};
@@ -15,7 +15,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![("gatherer_panics_in_a_packet", in_a_packet), ("gatherer_panics_in_a_stream", in_a_stream)]
 }
 
-/// Has bytes of one value, and panics when it is asked for the byte `sound` or one behind it.
+/// Produces bytes of one value, and panics if asked for the byte `sound` or a later one.
 #[derive(Debug)]
 struct Breaks {
     len: usize,
@@ -29,7 +29,7 @@ impl Gatherer for Breaks {
 
     fn gather(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) {
         assert!(offset as usize + len <= self.sound, "as the check wants it");
-        assert_eq!(writer.put_slice(&vec![5; len]), len, "room for what was asked");
+        assert_eq!(writer.put_slice(&vec![5; len]), len, "the buffer has the size asked for");
     }
 }
 
@@ -43,7 +43,7 @@ fn send<F: Fabric>(
     context.amsend_gather(Amsend { target: next(context), handler, uhdr: &[], options }, data, None)
 }
 
-/// Sends what ends by the panic of its gatherer: at once, or when it is asked for the data.
+/// Sends a message whose gatherer panics, at once or when its data are requested.
 fn send_broken<F: Fabric>(context: &mut Context<F>, handler: HandlerId, answerable: bool, data: Breaks) {
     let error = match send(context, handler, answerable, data) {
         Err(error) => error,
@@ -75,27 +75,27 @@ fn in_a_packet<F: Fabric>(context: &mut Context<F>) {
             let len = if round % 2 == 0 { 60 } else { limits.packet_bytes_max - 12 };
             send_broken(context, handler, answerable, Breaks { len, sound: 0 });
         }
-        // One that waits behind others for a credit.
+        // Messages that wait behind others for a credit.
         let options = AmOptions { answerable, ..AmOptions::default() };
         for _ in 0..2 * limits.credits {
             let outcome = context.try_amsend(next(context), handler, &[], &[], options).expect("try_amsend");
             sent += u64::from(outcome == Outcome::Done);
         }
         send_broken(context, handler, answerable, Breaks { len: 100, sound: 0 });
-        // All credits and places for answers are there: as many messages go as before.
+        // All credits and answer slots are still there: as many messages can be sent as before.
         for _ in 0..2 * (limits.credits + limits.requests_max) {
             context.amsend(next(context), handler, &[], &[1; 100], options).expect("amsend");
             sent += 1;
         }
     }
-    // The counts of all tasks differ: each has sent as many as it met credits for.
+    // Tasks have sent different numbers of messages, since each sends as many as it had credits for.
     context.fence_ops(None).expect("fence");
     let counts = context.exchange(&sent.to_le_bytes()).expect("exchange");
     let wanted = &counts[previous(context).task.0 as usize];
     assert_eq!(&arrived.take().to_le_bytes()[..], &wanted[..], "a packet came whose gatherer had panicked");
 }
 
-/// How a message ended at its target: bytes placed, and the error.
+/// How a message ended at its target: the bytes written, and the error.
 type Ended = Shared<Vec<(u64, Option<Error>)>>;
 
 fn in_a_stream<F: Fabric>(context: &mut Context<F>) {

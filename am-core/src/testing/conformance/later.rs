@@ -1,4 +1,4 @@
-//! Messages whose place is named later: accepted, refused, whole and announced.
+//! Messages whose destination is named later: accepted and refused, in one packet and announced.
 
 use super::Check;
 use super::common::{Shared, lengths, new_counter, next, pattern, previous, register, until};
@@ -57,7 +57,7 @@ fn accepted_in_any_order<F: Fabric>(context: &mut Context<F>) {
         let announce = number % 3 == 0;
         let options = AmOptions { completion: Some(completion), announce, ..AmOptions::default() };
         handles.push(send(context, handler, number, len, options));
-        // One wait is enough for both directions: each task accepts what came, last first.
+        // One wait covers both directions: each task accepts the arrived messages, the last one first.
         if number % 4 == 3 || number as usize + 1 == lengths.len() {
             let wanted = handles.len();
             until(context, || waiting.with(|all| all.len() == wanted));
@@ -90,7 +90,7 @@ fn accept<F: Fabric>(context: &mut Context<F>, ticket: Ticket, number: u32, len:
     assert!(matches!(again, Err(Error::UnknownTicket { .. })), "a ticket is good for one use");
 }
 
-/// Messages that wait for their place hold up nothing: neither other messages nor answers.
+/// Messages that wait for their destination delay neither other messages nor answers.
 fn more_than_credits<F: Fabric>(context: &mut Context<F>) {
     let waiting = Shared::new();
     let later = register_later(context, &waiting);

@@ -1,4 +1,4 @@
-//! Exposing and taking back, also while peers are using the memory.
+//! Exposing and unexposing memory, also while peers access it.
 
 use super::Check;
 use super::common::{everyone, next, pattern, previous};
@@ -29,7 +29,7 @@ fn buffers<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Peers put without end; the owner takes the memory back. No put is half done after that, and later ones are refused.
+/// Peers put continuously while the owner ends the exposure. Afterwards no put is partly done, and later ones are refused.
 fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
     let len = 50_000;
     for _ in 0..3 {
@@ -43,7 +43,7 @@ fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
         while !refused || own.is_some() {
             round += 1;
             let bytes = pattern(round, len);
-            // A put to mapped memory makes no progress, and a peer whose put is carried by messages may need this task's.
+            // A put to mapped memory makes no progress by itself, and a peer whose puts are sent as messages may need this task's progress.
             let put = context.put(to, &bytes, PutOptions::default());
             match put.and_then(|()| context.probe().map(|_| ())) {
                 Ok(()) => {}
@@ -55,14 +55,14 @@ fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
                 let mut memory = context.unexpose(region).expect("unexpose");
                 memory.fill(0x55);
                 super::errors::drain(context);
-                assert!(memory.iter().all(|&byte| byte == 0x55), "written after it was taken back");
+                assert!(memory.iter().all(|&byte| byte == 0x55), "written after its exposure ended");
             }
         }
         super::errors::quiet_gfence(context);
     }
 }
 
-/// Where memory is mapped, copies and atomic operations of a call are seen by the owner; and the claim is checked as any other.
+/// Where memory is mapped, the owner sees the copies and atomic operations of a call, and remote addresses are checked as in other calls.
 fn mapped_ranges<F: Fabric>(context: &mut Context<F>) {
     let buffer = context.alloc(64).expect("alloc");
     let own = context.expose(buffer, Access::READ_WRITE).expect("expose");

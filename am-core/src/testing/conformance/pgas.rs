@@ -1,4 +1,4 @@
-//! Symmetric heap, segments, global pointers, futures.
+//! The symmetric heap, segments, global pointers and futures.
 
 #![expect(clippy::unwrap_used, reason = "a check fails by a panic, and the error in it says why")]
 
@@ -35,7 +35,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     ]
 }
 
-/// The same calls give the same places; memory that comes back is given out again; a heap that is in use does not close.
+/// The same calls return the same offsets in all tasks, freed memory is reused, and a heap in use can't be closed.
 fn heap_is_symmetric<F: Fabric>(context: &mut Context<F>) {
     let mut heap = SymmetricHeap::new(context, 4096).unwrap();
     let bytes = heap.alloc::<u8>(100).unwrap();
@@ -76,7 +76,7 @@ fn heap_is_symmetric<F: Fabric>(context: &mut Context<F>) {
     assert!(other.at(own, 0).unwrap().read(context).is_ok(), "its heap is another one");
 }
 
-/// Everybody learns that the tasks do not agree, and nobody waits.
+/// All tasks get an error if their sizes differ, and none waits.
 fn heap_of_different_sizes<F: Fabric>(context: &mut Context<F>) {
     let last = context.num_tasks() - 1;
     if last == 0 {
@@ -96,7 +96,7 @@ fn heap_of_different_sizes<F: Fabric>(context: &mut Context<F>) {
     heap.close(context).unwrap().unwrap();
 }
 
-/// A pointer knows the end of its segment, though the region goes on.
+/// A pointer is limited to its segment, even if the region is longer.
 fn bounds<F: Fabric>(context: &mut Context<F>) {
     let mut heap = SymmetricHeap::new(context, 4096).unwrap();
     let (first, second) = (heap.alloc::<u32>(8).unwrap(), heap.alloc::<u32>(8).unwrap());
@@ -142,7 +142,7 @@ fn words<F: Fabric>(context: &mut Context<F>) {
     assert_eq!(narrow.at(first, 1).unwrap().read(context).unwrap(), -7);
     assert_eq!(narrow.at(first, 0).unwrap().read(context).unwrap(), 0, "its neighbour is untouched");
     let turn = wide.at(first, 1).unwrap();
-    // Each task in its turn.
+    // Each task in turn.
     let own = i64::from(context.task().0);
     while turn.compare_exchange(context, own, own + 1).unwrap().is_err() {}
     context.gfence().unwrap();
@@ -152,7 +152,7 @@ fn words<F: Fabric>(context: &mut Context<F>) {
     heap.close(context).unwrap().unwrap();
 }
 
-/// Typed transfers on borrowed memory, waited for by the scope's end.
+/// Typed transfers on borrowed memory, which the end of the scope waits for.
 fn scope<F: Fabric>(context: &mut Context<F>) {
     let segment = Segment::<u32>::new(context, 4000).unwrap();
     let (to, own) = (segment.at(next(context).task, 0).unwrap(), context.task().0);
@@ -194,7 +194,7 @@ impl Executor for OwnExecutor {
     }
 }
 
-/// One that knows nothing of sessions: it polls what has been woken, and only that.
+/// An executor that knows nothing of sessions: it polls only futures that were woken.
 struct OtherExecutor;
 
 struct Wakes(AtomicU64);
@@ -220,7 +220,7 @@ impl Executor for OtherExecutor {
     }
 }
 
-/// Puts with target counters, gets, rmws, and an error, all as futures.
+/// Puts with target counters, gets, rmws and an error, all as futures.
 fn futures<F: Fabric>(context: &mut Context<F>, executor: impl Executor) {
     let arrived = context.counter().unwrap();
     let segment = Segment::<u64>::new(context, 1000).unwrap();
@@ -244,7 +244,7 @@ fn futures<F: Fabric>(context: &mut Context<F>, executor: impl Executor) {
         for buffer in join_all(puts).await {
             assert_eq!(buffer.unwrap().len(), 800);
         }
-        // Two waits for one counter, each with its share.
+        // Two waits for one counter, each for a part of its value.
         for taken in join_all([session.counter(arrived, 4), session.counter(arrived, 6)]).await {
             taken.unwrap();
         }
@@ -271,7 +271,7 @@ fn futures<F: Fabric>(context: &mut Context<F>, executor: impl Executor) {
     context.remove_counter(arrived);
 }
 
-/// An operation ends though its future is dropped; a wait that is dropped takes nothing.
+/// An operation completes even if its future is dropped; a dropped wait subtracts nothing.
 fn future_dropped<F: Fabric>(context: &mut Context<F>) {
     let arrived = context.counter().unwrap();
     let segment = Segment::<u8>::new(context, 4096).unwrap();
@@ -292,13 +292,13 @@ fn future_dropped<F: Fabric>(context: &mut Context<F>) {
     context.gfence().unwrap();
 }
 
-/// The buffer comes back with the error.
+/// The buffer is returned with the error.
 fn future_that_fails<F: Fabric>(context: &mut Context<F>) {
     let segment = Segment::<u64>::new(context, 8).unwrap();
     let beyond = segment.at(next(context).task, 0).unwrap().address().plus(1 << 40);
     let session = Session::new(context);
     let get = session.start(Get { from: beyond, options: GetOptions::default() }, JobBuffer::zeroed(16));
-    // Here the error of the peer's wrong get does not end the wait for the own one.
+    // With this executor, the error of the peer's invalid get does not end the wait for the own one.
     let returned = OtherExecutor.run(&session, get).unwrap_err();
     assert_eq!(returned.buffer.len(), 16);
     let is_about_range = matches!(returned.error, Error::RemoteRange { .. } | Error::Refused { .. });

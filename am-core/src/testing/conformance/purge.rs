@@ -1,5 +1,5 @@
-//! Giving up all operations with a peer, in the middle of whatever is under way, and beginning anew: nothing of the old comes up, no
-//! room is lost, and the new works as ever.
+//! Purging a peer while operations are pending, and restarting communication with it: no event of the earlier operations is reported, no
+//! credit is lost, and new operations work.
 
 use super::Check;
 use super::common::{Shared, new_counter, pattern, register};
@@ -19,9 +19,9 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
 const ROUNDS: usize = 12;
 
 struct World {
-    /// Answers that the message's place will be named later, which nobody ever does.
+    /// A handler that defers the choice of the destination, which is never made.
     waits: HandlerId,
-    /// Takes the data.
+    /// A handler that accepts the data.
     takes: HandlerId,
     ready: Counter,
     again: Counter,
@@ -58,7 +58,9 @@ fn purge<F: Fabric>(context: &mut Context<F>) {
         let begun = begin_everything(context, other, &world, round);
         let options = AmOptions { target: Some(world.ready.name()), ..AmOptions::default() };
         if context.task().0 == 1 {
-            context.amsend(other, world.takes, &[], &[], options).expect("the first to purge waits for it");
+            context
+                .amsend(other, world.takes, &[], &[], options)
+                .expect("the task that purges first waits for the other");
             until_again(context, world.again);
         } else {
             until_again(context, world.ready);
@@ -71,7 +73,7 @@ fn purge<F: Fabric>(context: &mut Context<F>) {
         }
         for (number, handle) in begun.into_iter().enumerate() {
             let (buffer, ended) = context.wait_owned(handle).expect("a handle of this context");
-            // Tiny ones may have gone before; what waits for a place can't have.
+            // Tiny messages may have completed before; those that wait for a destination can't have.
             match ended {
                 Ok(()) => {
                     assert!(number % 4 != 0, "operation {number} of round {round} can't have ended well")
@@ -89,7 +91,7 @@ fn purge<F: Fabric>(context: &mut Context<F>) {
     [ready, again].into_iter().for_each(|counter| context.remove_counter(counter));
 }
 
-/// What is told beside the wait is the end of operations by the purge.
+/// Waits, and ignores the errors of operations that the purge ended.
 fn until_again<F: Fabric>(context: &mut Context<F>, counter: Counter) {
     loop {
         match context.wait_counter(counter, 1) {
@@ -149,7 +151,7 @@ fn both_ways_work<F: Fabric>(context: &mut Context<F>, other: TaskId, world: &Wo
         }
         context.fence_ops(Some(crate::task::Endpoint::new(other, context.endpoint().context)))
     };
-    attempt(context).expect("as if nothing had been");
+    attempt(context).expect("a new operation after the purge");
 }
 
 fn refuses<F: Fabric>(context: &mut Context<F>) {
@@ -158,7 +160,7 @@ fn refuses<F: Fabric>(context: &mut Context<F>) {
     let buffer = context.alloc(64).expect("alloc");
     let own = context.expose(buffer, Access::READ_WRITE).expect("expose");
     let at = own.address(0);
-    // Of itself, which nobody else notices.
+    // Purging itself affects no other task.
     let me = context.task();
     context.set_counter_watched(counter, &[me]).expect("a task of the job");
     context.purge_totask(me).expect("purge");

@@ -1,4 +1,4 @@
-//! Puts and gets: every length, every counter, ranges around them untouched.
+//! Puts and gets: all lengths, all counters, and unchanged memory around their ranges.
 
 use std::cell::RefCell;
 
@@ -28,13 +28,13 @@ struct Ring {
     own: Exposed,
     all: Vec<RemoteAddress>,
     longest: usize,
-    /// What the region holds before anybody has written to it: made once, not for each length.
+    /// The initial contents of the region, computed once.
     clear: Vec<u8>,
-    /// Where a check has its copy of the region.
+    /// A check's copy of the region.
     found: RefCell<Vec<u8>>,
 }
 
-/// A region a task, all of the same length; three of them, so that a fabric that goes by region shows all its ways.
+/// One region per task, all of the same length. There are three, so that a fabric whose method depends on the region uses all its methods.
 fn rings<F: Fabric>(context: &mut Context<F>) -> Vec<Ring> {
     let longest = lengths(context).into_iter().max().unwrap_or(0);
     (0..3)
@@ -93,8 +93,8 @@ fn put_target_counter<F: Fabric>(context: &mut Context<F>) {
     context.remove_counter(target);
 }
 
-/// In memory that this task has mapped, the bytes of a put are in place when `put` returns, and a fence of data sends nothing. The counter
-/// follows when the target makes progress. This task is its own target, so that no other task makes that progress.
+/// If this task has mapped the target's memory, the bytes of a put are written when `put` returns, and a data fence sends no packet. The
+/// counter is incremented when the target makes progress. The task is its own target here, so that no other task makes that progress.
 fn put_in_place<F: Fabric>(context: &mut Context<F>) {
     let rings = rings(context);
     let target = new_counter(context);
@@ -115,7 +115,7 @@ fn put_in_place<F: Fabric>(context: &mut Context<F>) {
             context.fence_data(Some(own)).expect("fence");
             ring.check(own.task.0, len);
             let sent = context.peer_statistics(own).expect("this task").packets_sent - before;
-            assert!(!is_mapped || sent == 1, "the notice alone, not {sent} packets");
+            assert!(!is_mapped || sent == 1, "only the counter's packet is sent, not {sent} packets");
             context.wait_counter(target, 1).expect("target");
         }
     }
@@ -198,7 +198,7 @@ fn private_memory<F: Fabric>(context: &mut Context<F>) {
     context.gfence().expect("gfence");
     let mut back = vec![0; 100_000];
     context.get(all[next(context).task.index()], &mut back, GetOptions::default()).expect("get");
-    assert!(back == bytes, "what was put is what is got");
+    assert!(back == bytes, "the get returns the bytes of the put");
     context.gfence().expect("gfence");
     let memory = context.unexpose(own).expect("unexpose");
     assert!(memory[..] == pattern(previous(context).task.0, 100_000)[..]);
@@ -231,7 +231,7 @@ fn owned<F: Fabric>(context: &mut Context<F>) {
     close(context, rings);
 }
 
-/// Many operations under way at once, on borrowed memory; the scope waits for all of them.
+/// Many operations pending at once on borrowed memory; the scope waits for all of them.
 fn in_a_scope<F: Fabric>(context: &mut Context<F>) {
     let rings = rings(context);
     let mine = pattern(context.task().0, 30_000);
@@ -260,7 +260,7 @@ fn in_a_scope<F: Fabric>(context: &mut Context<F>) {
                 }
             })
             .expect("the scope's end");
-        assert!(back == mine, "what was put is what is got");
+        assert!(back == mine, "the get returns the bytes of the put");
         context.gfence().expect("gfence");
     }
     close(context, rings);

@@ -1,4 +1,4 @@
-//! Atomic operations: each does what it says, and none is lost under contention.
+//! Atomic operations: each returns and stores the specified values, and none is lost under contention.
 
 use super::Check;
 use super::common::{everyone, new_counter, next};
@@ -35,7 +35,7 @@ fn with_words<F: Fabric>(
         let all = context.address_init(own.address(0)).expect("address_init");
         check(context, &own, &all);
         context.gfence().expect("gfence");
-        // Not given back yet: the next one is to be another region.
+        // Not unexposed yet, so that the next region is a different one.
         regions.push(own);
     }
     for region in regions {
@@ -46,7 +46,7 @@ fn with_words<F: Fabric>(
 fn every_operation<F: Fabric>(context: &mut Context<F>) {
     with_words(context, |context, own, all| {
         for target in everyone(context) {
-            // Each task has its turn at each word.
+            // Each task in turn, at each word.
             for turn in everyone(context) {
                 if turn == context.endpoint() {
                     one_by_one(context, all[target.task.index()]);
@@ -98,7 +98,7 @@ fn one_by_one<F: Fabric>(context: &mut Context<F>, at: RemoteAddress) {
     assert!(matches!(error, Error::Misaligned { offset: 14, size: 4 }), "{error}");
 }
 
-/// Words of 16 and of 8 bits: what does not belong to them stays.
+/// Words of 16 and 8 bits: the neighbouring bits are unchanged.
 fn short_words<F: Fabric>(context: &mut Context<F>, at: RemoteAddress) {
     for (place, width, max) in [(2, Width::Bits16, 0xFFFF), (1, Width::Bits8, 0xFF)] {
         let mut rmw = |operation| context.rmw(at.plus(place), width, operation).expect("rmw");
@@ -144,7 +144,7 @@ fn nonfetching<F: Fabric>(context: &mut Context<F>) {
     });
 }
 
-/// The owner carries them out, whatever others could reach.
+/// Operations that the owner performs, even where others could access the memory.
 fn at_the_owner<F: Fabric>(context: &mut Context<F>) {
     let buffer = context.alloc(64).expect("alloc");
     let own = context.expose_with(buffer, Access::READ_WRITE, Executor::Owner).expect("expose");
@@ -174,7 +174,7 @@ fn at_the_owner<F: Fabric>(context: &mut Context<F>) {
     drop(context.unexpose(own).expect("unexpose"));
 }
 
-/// Each task combines its numbers with those of the next, on top of what that one has there.
+/// Each task accumulates its numbers into those of the next task.
 fn accumulate_one<F: Fabric, T: Element + PartialEq + std::fmt::Debug>(
     context: &mut Context<F>,
     how: Accumulation,
@@ -183,7 +183,7 @@ fn accumulate_one<F: Fabric, T: Element + PartialEq + std::fmt::Debug>(
     wanted: impl Fn(T, T) -> T,
     append: impl Fn(&mut Vec<u8>, T),
 ) {
-    // More than a packet holds, and not a whole number of packets.
+    // More than fits into a packet, and not a multiple of it.
     let count = 3001;
     let first: Vec<T> = (0..count).map(|i| make(i * 7 % 100)).collect();
     let second: Vec<T> = (0..count).map(|i| make(i * 13 % 90)).collect();
@@ -305,7 +305,7 @@ fn contention<F: Fabric>(context: &mut Context<F>) {
             assert_eq!(own.load_u64(0).expect("load"), tasks * rounds * (rounds - 1) / 2);
             assert_eq!(own.load_u64(8).expect("load"), tasks * rounds);
         }
-        // A lock of compare and swap: nobody is inside it with another.
+        // A lock made of compare-and-swap: at most one task holds it at a time.
         context.gfence().expect("gfence");
         for _ in 0..20 {
             let take = AtomicOp::CompareSwap { expected: 0, new: 1 };

@@ -1,4 +1,4 @@
-//! Data that are not in one piece: lists and strides at either side, by put, get and amsend.
+//! Non-contiguous data: lists and strides at either side, by put, get and amsend.
 
 use super::Check;
 use super::common::{Shared, everyone, new_counter, next, pattern, previous, register};
@@ -20,7 +20,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     ]
 }
 
-/// So that each way that a fabric has into memory is gone.
+/// As many as needed to use each method by which a fabric accesses memory.
 const REGIONS: usize = 3;
 const REGION_BYTES: u64 = 40_000;
 
@@ -38,7 +38,7 @@ fn layouts() -> Vec<Layout> {
     ]
 }
 
-/// Bytes of `memory` in the order of `layout`.
+/// The bytes of `memory` in the order of `layout`.
 fn packed(layout: &Layout, memory: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; layout.len() as usize];
     assert_eq!(layout.pack(memory, &mut bytes, &mut 0).expect("pack"), bytes.len());
@@ -57,7 +57,7 @@ fn put_and_get<F: Fabric>(context: &mut Context<F>) {
         for there in layouts() {
             let mut wanted = vec![0; REGION_BYTES as usize];
             let bytes = pattern(me, there.len() as usize);
-            // The same bytes out of one slice, of many, and of a stride.
+            // The same bytes from one slice, from many, and from a stride.
             let slices: Vec<&[u8]> = bytes.chunks(13).collect();
             let wide: Vec<u8> = bytes.iter().flat_map(|&byte| [byte, 0xEE]).collect();
             let every_other = Layout::strided(0, 1, 2, bytes.len() as u64).expect("a layout");
@@ -82,13 +82,13 @@ fn put_and_get<F: Fabric>(context: &mut Context<F>) {
                 assert!(found == wanted, "{there:?}: bytes in place, and no others");
                 context.gfence().expect("gfence");
             }
-            // And back.
+            // The data are read back.
             let options = GetOptions { origin: Some(reused), target: Some(arrived.name()) };
             let mut back = vec![0xEE; 2 * bytes.len()];
             let to = PiecesMut::Layout(&mut back, &every_other);
             context.run(Get { from: (at, &there), options }, to).expect("getv");
             let back_of = |each: usize| if each.is_multiple_of(2) { bytes[each / 2] } else { 0xEE };
-            // Of overlapping blocks only one is in memory: what was put is compared by what lies there.
+            // Of overlapping blocks, memory contains only one, so the comparison is with the memory.
             assert!((0..back.len()).all(|each| back[each] == back_of(each)), "{there:?} by getv");
             let mut parts = bytes.clone();
             parts.fill(0);
@@ -160,7 +160,7 @@ fn amsend<F: Fabric>(context: &mut Context<F>) {
     let sink = received.clone();
     let handler = register(context, move |message| {
         let len = u64::from(u32::from_le_bytes(*message.uhdr.first_chunk().expect("a stride")));
-        // Blocks of 5 bytes; the last one may hold less than there is room for.
+        // Blocks of 5 bytes; the last one may be partly filled.
         let layout = Layout::strided(2, 5, len, message.len.div_ceil(5)).expect("a layout");
         if message.uhdr.len() == 4 {
             return Answer::scatter(
@@ -271,7 +271,7 @@ fn errors<F: Fabric>(context: &mut Context<F>) {
         .run(Get { from: (at, &eight), options: GetOptions::default() }, to)
         .expect_err("the last block ends at 14");
     assert!(matches!(error, Error::LocalRange { offset: 12, len: 2, region_len: 13 }), "{error}");
-    // What the target does not have is refused; what was in place before stays.
+    // A range that exceeds the target's region is refused, and the memory is unchanged.
     let mut to = [0; 12];
     let to = PiecesMut::Slices(&mut [&mut to]);
     let error = context
@@ -282,7 +282,7 @@ fn errors<F: Fabric>(context: &mut Context<F>) {
         context.run(Put { to: (at, &beyond), options: PutOptions::default() }, Pieces::Slices(&[&[1; 12]]));
     assert_eq!(error.expect_err("the same").fault(), Fault::Caller);
     assert!(matches!(Layout::strided(0, 8, 4, 2), Err(Error::Layout(_))));
-    // An owner that had to be asked has met the error as well.
+    // If the owner had to check the range, it has reported the error too.
     super::errors::quiet_gfence(context);
     context.gfence().expect("gfence");
     drop(context.unexpose(own).expect("unexpose"));

@@ -7,7 +7,7 @@ use crate::error::{Error, RangeFault, Result};
 struct Region {
     generation: u32,
     memory: Option<(RawBuffer, Access)>,
-    /// Nobody may start to reach it any more.
+    /// No new access may start.
     closed: bool,
 }
 
@@ -39,7 +39,7 @@ impl Regions {
         })
     }
 
-    /// No new access; the one under way goes on.
+    /// Refuses new accesses; one in progress goes on.
     pub(super) fn close(&mut self, grant: Grant) {
         if self.find(grant).is_some() {
             self.slots[slot_of(grant)].closed = true;
@@ -59,12 +59,12 @@ impl Regions {
         }
     }
 
-    /// Like [`range`](Self::range), lent for a call that is made with the network locked.
+    /// Like [`range`](Self::range), borrowed for a call that is made under the network's lock.
     #[allow(unsafe_code, reason = "the promise of every fabric")]
     pub(super) fn lend(&self, at: RemoteAddress, len: u64) -> Result<MappedRange<'_>> {
         let range = self.range(at, len, Access::READ_WRITE)?;
-        // SAFETY: the region is live and granted for both (`range`), and no grant is revoked while the network is locked, which it is
-        // as long as the regions are borrowed.
+        // SAFETY: the region is live and granted for both accesses (`range`), and no grant is revoked under the network's lock, which is
+        // held while the regions are borrowed.
         Ok(unsafe { MappedRange::new(range.at(), range.len()) })
     }
 

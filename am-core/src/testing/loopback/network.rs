@@ -1,4 +1,4 @@
-//! The state of the network, under one lock: packets on their way, credits, events, deaths.
+//! The state of the network, under one lock: packets in transit, credits, events, deaths.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::task::{Endpoint, TaskId};
 use crate::testing::Random;
 use crate::transfer::{Atomic, AtomicOp, Class, OpId, Transfer, Width};
 
-/// From outside: to kill tasks.
+/// A handle of the network, to kill tasks.
 #[derive(Clone, Debug)]
 pub struct Network(Arc<Inner>);
 
@@ -24,7 +24,7 @@ impl Network {
         Self(inner)
     }
 
-    /// Kills a task: its calls fail from now on, and the others learn of it.
+    /// Kills a task: its calls fail from now on, and the others get an event.
     pub fn kill(&self, task: TaskId) {
         self.0.kill(task, "it was killed");
     }
@@ -33,7 +33,7 @@ impl Network {
 #[derive(Debug)]
 pub(super) struct Inner {
     state: Mutex<State>,
-    /// One for each task that sleeps.
+    /// One condition variable per task that sleeps.
     news: Vec<Condvar>,
 }
 
@@ -45,14 +45,14 @@ pub(super) enum Bytes {
     Buffered(InlineBytes, Box<[u8]>),
 }
 
-/// What a poll brings.
+/// The result of a poll.
 #[derive(Debug)]
 pub(super) enum Polled {
     Event(Event),
     Packet { from: TaskId, class: Class, label: u16, bytes: Bytes },
 }
 
-/// What is carried out in memory of a peer.
+/// An access to a peer's memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Job {
     Write { to: RemoteAddress, from: RawBytes },
@@ -85,12 +85,12 @@ impl Job {
     }
 }
 
-/// A job for later.
+/// An access to be performed later.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
     op: OpId,
     job: Job,
-    /// A write that is in place already, and only has to be reported.
+    /// A write that was performed and is not reported yet.
     written: bool,
 }
 
@@ -101,18 +101,18 @@ struct Packet {
     bytes: Bytes,
 }
 
-/// What one task has to do with one other, as the sender.
+/// The sender's state towards one peer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
-    /// Its packets that the target has not released.
+    /// Packets sent and not released by the target.
     unreleased: u32,
-    /// Its requests that were neither answered nor waived.
+    /// Requests that were neither answered nor waived.
     unanswered: u32,
-    /// Places of its own receive queue that are reserved for answers.
+    /// Slots of its own receive queue that are reserved for answers.
     reserved: u32,
-    /// Its packets so far.
+    /// Number of packets sent.
     sent: u64,
-    /// Those that the target has released.
+    /// Number of packets that the target has released.
     released: u64,
 }
 
@@ -121,15 +121,15 @@ struct Task {
     dead: Option<String>,
     gone: bool,
     woken: bool,
-    /// By sender.
+    /// Indexed by sender.
     inbox: Vec<VecDeque<Packet>>,
-    /// By target.
+    /// Indexed by target.
     flows: Vec<Flow>,
     events: VecDeque<Event>,
-    /// Tasks that have closed their endpoint, each told when its last packet has come up.
+    /// Tasks that have closed their endpoint; each is reported after its last packet was delivered.
     left: Vec<TaskId>,
     posted: VecDeque<Posted>,
-    /// Whether anything was posted since posted writes were last carried out: most looks at them find nothing new.
+    /// Whether anything was posted since posted writes were last performed, so that most checks for them are short.
     newly_posted: bool,
     regions: Regions,
 }
@@ -161,7 +161,7 @@ impl Inner {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // A test thread that panicked has said so; the others still have to end.
+        // A test thread that panicked has reported it; the other threads still have to end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,7 +211,7 @@ impl State {
         }
     }
 
-    /// Whether a packet would be taken now.
+    /// Whether a packet would be accepted now.
     pub(super) fn has_credit(&mut self, own: TaskId, to: Endpoint, class: Class) -> Result<Outcome> {
         self.check(own, to)?;
         if self.tasks[to.task.index()].gone && class != Class::Answer {
@@ -230,7 +230,7 @@ impl State {
         Ok(Outcome::Done)
     }
 
-    /// Takes a packet that [`has_credit`](Self::has_credit) has just allowed.
+    /// Accepts a packet that [`has_credit`](Self::has_credit) has just allowed.
     pub(super) fn post(&mut self, own: TaskId, to: TaskId, class: Class, label: u16, bytes: Bytes) {
         self.write_what_was_posted(own);
         match class {
@@ -250,7 +250,7 @@ impl State {
         }
     }
 
-    /// A request of `origin` to `target` is answered or waived.
+    /// Ends a request of `origin` to `target`, which was answered or waived.
     fn end_request(&mut self, origin: TaskId, target: TaskId, how: &str) {
         let origin_gone = self.tasks[origin.index()].gone;
         let flow = &mut self.tasks[origin.index()].flows[target.index()];
@@ -314,7 +314,7 @@ impl State {
         Some(Polled::Packet { from: TaskId(sender as u32), class, label, bytes })
     }
 
-    /// The next packet of a sender, if it is one-way, has this label, and no event comes before it.
+    /// The next packet of a sender, if it is one-way, has this label, and no event precedes it.
     pub(super) fn look_at_next(&mut self, own: TaskId, from: TaskId, label: u16) -> Option<&Bytes> {
         self.write_what_was_posted(own);
         if self.random.one_in(self.config.delay_one_in) {
@@ -325,7 +325,7 @@ impl State {
         (packet.class == Class::OneWay && packet.label == label).then_some(&packet.bytes)
     }
 
-    /// Takes the next packet of a sender, which has been looked at.
+    /// Removes the next packet of a sender, which was looked at before.
     pub(super) fn take_next(&mut self, own: TaskId, from: TaskId) {
         let taken = self.tasks[own.index()].inbox[from.index()].pop_front();
         assert!(taken.is_some(), "a packet is taken that is not there");
@@ -340,7 +340,7 @@ impl State {
         }
     }
 
-    /// Whether memory is lent: where everything is reached directly.
+    /// Returns mapped memory, where all memory is accessed directly.
     pub(super) fn find_mapped(&self, own: TaskId, at: RemoteAddress, len: u64) -> Result<bool> {
         if (self.config.reach, self.config.atomics) != (Reach::Direct, Reach::Direct) {
             return Ok(false);
@@ -406,7 +406,7 @@ impl State {
         Ok(0)
     }
 
-    /// Writes that were posted are in place before a packet that is sent later is seen.
+    /// Performs posted writes, before a packet that was sent later is delivered.
     fn write_what_was_posted(&mut self, own: TaskId) {
         if !std::mem::take(&mut self.tasks[own.index()].newly_posted) {
             return;
@@ -415,7 +415,7 @@ impl State {
             let Posted { job, written, .. } = self.tasks[own.index()].posted[at];
             if matches!(job, Job::Write { .. }) && !written {
                 self.tasks[own.index()].posted[at].written = true;
-                // The region is live until this completes; if its task is not, the completion says so.
+                // The region is live until this completes; if its task has ended, the completion reports that.
                 let _ = self.carry_out(job);
             }
         }
@@ -480,7 +480,7 @@ impl State {
         }
     }
 
-    /// A task has closed its endpoint: its memory is reached no more.
+    /// Marks a task's endpoint as closed: its memory can no longer be accessed.
     pub(super) fn leave(&mut self, own: TaskId) {
         let task = &mut self.tasks[own.index()];
         task.gone = true;

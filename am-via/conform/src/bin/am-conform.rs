@@ -7,26 +7,25 @@ use std::process::ExitCode;
 use am_via_conform::Plan;
 use clap::Parser;
 
-/// Runs the conformance suite of the VI provider: two processes over shared memory, then two threads over the emulated wire.
-/// `--device ofi` runs two processes over the network, by libfabric, instead.
-/// Prints each failing check with its clause, and last the score of the three levels. Exit code 0 for a perfect score, 1 for
-/// less, 2 for a wrong call or a system that did not let it run.
+/// Runs the conformance suite of the VI provider: two processes over shared memory, then two threads over the emulated wire. `--device ofi`
+/// runs two processes over the network, by libfabric, instead. Prints each failing check with its clause, and last the score of the three
+/// levels. Exit code 0 for a perfect score, 1 for less, 2 for invalid arguments or if the system did not allow the run.
 #[derive(Debug, Parser)]
 #[command(name = "am-conform", version)]
 struct Options {
-    /// Lists the checks with their levels and clauses, and runs none.
+    /// Only lists the checks with their levels and clauses.
     #[arg(long)]
     list: bool,
     /// Runs only checks whose names contain this.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Where random numbers and faults begin.
+    /// The seed of random numbers and faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Runs on this device only: shm, ofi or wire.
     #[arg(long, value_name = "DEVICE", value_parser = ["shm", "ofi", "wire"])]
     device: Option<String>,
-    /// Names each check as it begins.
+    /// Prints the name of each check when it starts.
     #[arg(long)]
     verbose: bool,
 }

@@ -1,4 +1,4 @@
-//! Connections of clients to a server. Side B serves.
+//! Connections of clients to a server. Side B is the server.
 
 use std::time::Duration;
 
@@ -45,13 +45,13 @@ fn service() -> Outcome<Discriminator> {
     Ok(Discriminator::new(b"service")?)
 }
 
-/// Side A asks with `vi`, whatever comes of it.
+/// Side A requests a connection of `vi`; returns any result.
 fn ask<D: Device>(pair: &mut Pair<D>, vi: ViHandle) -> Result<PeerAttributes, VipError> {
     let to = NetAddress::new(pair.other(), Discriminator::new(b"service")?);
     pair.nic.connect_request(vi, Discriminator::new(b"client")?, to, None)
 }
 
-/// Side B's next client.
+/// Side B waits for the next client.
 fn client<D: Device>(pair: &mut Pair<D>) -> Outcome<ConnectionRequest> {
     Ok(pair.nic.connect_wait(service()?, Some(Duration::from_secs(10)))?)
 }
@@ -124,7 +124,7 @@ fn client_without_a_server_has_no_match<D: Device>(pair: &mut Pair<D>) -> Outcom
         refused(ask(pair, vi), VipReturn::NoMatch)?;
         same(pair.state(vi)?, ViState::Idle, "the state")?;
     }
-    // Side B looks, and waits for nobody.
+    // Side B only polls for requests.
     Ok(())
 }
 
@@ -141,7 +141,7 @@ fn client_of_another_discriminator_has_no_match<D: Device>(pair: &mut Pair<D>) -
 }
 
 fn client_of_a_silent_server_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome {
-    // A server that is still in the call before this one would answer.
+    // A server still in the call before this one would answer it.
     pair.sync_still()?;
     if pair.is_a() {
         let vi = pair.vi(pair.delivery())?;
@@ -150,7 +150,7 @@ fn client_of_a_silent_server_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome
         same(pair.state(vi)?, ViState::Idle, "the state")?;
     }
     pair.sync_still()?;
-    // What was withdrawn waits for nobody.
+    // No side waits for a withdrawn request.
     if !pair.is_a() {
         refused(pair.nic.connect_wait(service()?, SOON), VipReturn::Timeout)?;
     }
@@ -175,7 +175,7 @@ fn client_must_be_idle<D: Device>(pair: &mut Pair<D>) -> Outcome {
 fn server_without_clients_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let start = std::time::Instant::now();
     refused(pair.nic.connect_wait(service()?, SOON), VipReturn::Timeout)?;
-    ensure(start.elapsed() >= Duration::from_millis(30), "it came back before its time")
+    ensure(start.elapsed() >= Duration::from_millis(30), "it returned before the time-out")
 }
 
 fn server_may_look_without_waiting<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -244,7 +244,7 @@ fn server_answers_at_its_own_nic_only<D: Device>(pair: &mut Pair<D>) -> Outcome 
         let vi = other.create_vi(ViAttributes::new(tag), None, None)?;
         refused(other.connect_accept(&request, vi), VipReturn::InvalidParameter)?;
         refused(other.connect_reject(&request), VipReturn::InvalidParameter)?;
-        // Its VI is as foreign here.
+        // A VI of the other NIC is invalid here too.
         refused(pair.nic.connect_accept(&request, vi), VipReturn::InvalidParameter)?;
         pair.nic.connect_reject(&request)?;
     }
@@ -283,7 +283,7 @@ fn discriminators_differ_by_every_byte<D: Device>(pair: &mut Pair<D>) -> Outcome
     Ok(())
 }
 
-/// Side A asks with `client`'s attributes; `wrong` is refused at the accept, and the request stays for a VI that matches.
+/// Side A requests a connection with `client`'s attributes; the accept refuses `wrong`, and the request stays for a VI that matches.
 fn must_match<D: Device>(pair: &mut Pair<D>, wrong: ViAttributes, code: VipReturn) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     pair.sync_still()?;
@@ -326,7 +326,7 @@ fn server_does_not_accept_who_gave_up<D: Device>(pair: &mut Pair<D>) -> Outcome 
     } else {
         let request = client(pair)?;
         pair.sync_still()?;
-        // It may be known already that the client has gone; if not, the connection ends at once.
+        // The client's disconnection may be known already; if not, the connection ends at once.
         match pair.nic.connect_accept(&request, vi) {
             Err(error) => refused::<(), _>(Err(error), VipReturn::InvalidParameter)?,
             Ok(()) => {

@@ -1,4 +1,4 @@
-//! A faulty wire: the reliable levels repair it, the unreliable level lets it show as VIA says.
+//! A faulty wire: the reliable levels repair its faults, and the unreliable level shows them as VIA specifies.
 
 use crate::pair::{Outcome, Pair, ensure, refused, same};
 use crate::suite::{Needs, table};
@@ -30,7 +30,7 @@ fn at(seed: u64) -> WireFaults {
     WireFaults { seed, ..WireFaults::default() }
 }
 
-/// Small slots and rings, so that a message takes several frames and rings fill up.
+/// Small slots and rings, so that a message needs several frames and rings fill up.
 fn faulty(faults: WireFaults) -> WireOptions {
     WireOptions { slot_bytes: 512, ring_lines: 16, faults, ..WireOptions::new(2) }
 }
@@ -43,7 +43,7 @@ fn all_faults(seed: u64) -> WireOptions {
 
 const ROUNDS: u32 = 60;
 
-/// Both sides send messages of many sizes, and check what they receive; what the wire has done meanwhile.
+/// Both sides send messages of many sizes and check those they receive. Returns the statistics of the wire.
 fn traffic<D: Device>(pair: &mut Pair<D>, attributes: ViAttributes) -> Outcome<WireStatistics> {
     let vi = pair.connected(attributes)?;
     let (from, to) = (pair.region(4000)?, pair.region(4000)?);
@@ -60,7 +60,7 @@ fn traffic<D: Device>(pair: &mut Pair<D>, attributes: ViAttributes) -> Outcome<W
         same((done.immediate(), done.length()), (Some(round), len), "the next message")?;
         to.must_hold(0, len as usize, theirs, 0)?;
         pair.post_recv(vi, done.again())?;
-        // Not too far ahead of the other side's receives.
+        // Limits how far a side is ahead of the other side's receives.
         pair.sent_well(vi)?;
         if round % 4 == 3 {
             pair.sync()?;
@@ -73,7 +73,7 @@ fn traffic<D: Device>(pair: &mut Pair<D>, attributes: ViAttributes) -> Outcome<W
     Ok(pair.statistics.as_ref().map(|statistics| statistics()).unwrap_or_default())
 }
 
-/// Traffic of a reliable VI, after which `count` must not be 0.
+/// Traffic on a reliable VI, after which `count` must not be 0.
 fn repaired<D: Device>(pair: &mut Pair<D>, what: &str, count: fn(&WireStatistics) -> u64) -> Outcome {
     let statistics = traffic(pair, pair.delivery())?;
     ensure(count(&statistics) > 0, &format!("no frame was {what}: {statistics:?}"))
@@ -191,7 +191,7 @@ fn broken_connections_are_told_and_made_again<D: Device>(pair: &mut Pair<D>) -> 
     let mut broken = 0;
     for _ in 0..20 {
         let vi = pair.vi(pair.delivery())?;
-        // The wire may break it at any time: the connection may have to be asked for again.
+        // The wire may break the connection at any time, so several requests may be needed.
         loop {
             let other = pair.other();
             let soon = Some(std::time::Duration::from_millis(200));
@@ -249,7 +249,7 @@ fn killed_peers_are_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
             pair.until_state(vi, ViState::Error)?;
             pair.async_error(AsyncCode::ConnectionLost)?;
         }
-        // The wire was quick.
+        // The wire delivered early.
         Err(error) => refused::<(), _>(Err(error), VipReturn::Reject)?,
     }
     same(pair.received(vi)?.status().errors(), Status::DESC_FLUSHED_ERROR, "the receive")

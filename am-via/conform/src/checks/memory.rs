@@ -200,7 +200,7 @@ fn tags_have_a_limit<D: Device>(pair: &mut Pair<D>) -> Outcome {
     for tag in tags {
         pair.nic.destroy_ptag(tag)?;
     }
-    // One is the helpers'.
+    // One tag is used by the helper functions.
     same((made + 1, refusal), (limit, Some(VipReturn::ErrorResource)), "tags, and what one beyond is told")
 }
 
@@ -272,7 +272,7 @@ fn memory_has_a_limit_of_bytes<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let whole = nic.register_mem(&memory, (0, 1000), tag, NO_RIGHTS)?;
     too_much(&mut nic, 1)?;
     same(nic.deregister_mem(whole)?, Posted::Done, "the end of the registration")?;
-    // What is registered twice counts twice.
+    // Memory registered twice counts twice.
     for _ in 0..2 {
         nic.register_mem(&memory, (0, 500), tag, NO_RIGHTS)?;
     }
@@ -322,7 +322,7 @@ fn memory_is_not_freed_under_a_peer<D: Device>(pair: &mut Pair<D>) -> Outcome {
             }
         } else {
             let watched = Rc::clone(&region.memory);
-            // More and more into the middle of the copy.
+            // At later times during the copy in later rounds.
             for _ in 0..round * 50 {
                 std::hint::spin_loop();
             }

@@ -1,5 +1,4 @@
-//! The checks, by what they are about. Each function is one check and is run by both sides at once; `pair.is_a()` tells them
-//! apart where their parts differ.
+//! The checks, by subject. Each function is one check, which both sides run at once; it uses `pair.is_a()` where their parts differ.
 
 mod client_server;
 mod faults;

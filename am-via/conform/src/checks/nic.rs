@@ -37,7 +37,7 @@ table! {
 fn nic_opens_by_name<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let nic = match pair.open_by_name("shm9") {
         Some(opened) => opened?,
-        // The emulated wire gives NICs by their address.
+        // The emulated wire opens NICs by address.
         None => pair.open(9)?,
     };
     same(nic.address(), NodeAddress { context: 9, ..pair.nic.address() }, "the address")
@@ -147,7 +147,7 @@ fn names_are_started_and_ended_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-/// Runs `work` while the service is started.
+/// Runs `work` while the service runs.
 fn named<D: Device>(pair: &mut Pair<D>, work: impl FnOnce(&Pair<D>) -> Outcome) -> Outcome {
     pair.nic.ns_init()?;
     let outcome = work(pair);

@@ -76,14 +76,14 @@ fn error_handler_is_taken_away<D: Device>(pair: &mut Pair<D>) -> Outcome {
     pair.sync()?;
     pair.post_send(vi, Descriptor::send())?;
     pair.async_error(AsyncCode::ReceiveQueueEmpty)?;
-    ensure(told.try_recv().is_err(), "a handler was called that was taken away")
+    ensure(told.try_recv().is_err(), "a handler was called after it was removed")
 }
 
 fn error_handler_may_use_the_nic<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.connected(pair.unreliable())?;
-    // It posts what was missing.
+    // It posts the missing receive.
     pair.nic.error_callback(Some(Box::new(|nic: &mut UserAgent<D>, error| {
-        // A queue that is full is as good.
+        // A full queue is as good.
         let _ = nic.post_recv(error.vi, Descriptor::receive());
     })));
     pair.sync()?;
@@ -194,12 +194,12 @@ fn receive_notification_comes_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
     same(heard(&list), vec![], "a second notification")
 }
 
-/// Counts a message, posts its receive again, and waits for the next.
+/// Counts a message, posts its receive again, and waits for the next message.
 fn again<D: Device>(count: Arc<AtomicU32>) -> am_via_vipl::DescriptorHandler<D> {
     Box::new(move |nic, vi, done| {
         if done.status().is_success() {
             count.fetch_add(1, Ordering::Relaxed);
-            // Neither is refused of a VI that is there.
+            // A VI that exists refuses neither.
             let _ = nic.post_recv(vi, done.again());
             let _ = nic.recv_notify(vi, again(count));
         }
@@ -216,8 +216,8 @@ fn receive_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outc
     for sent in 1..=100 {
         pair.post_send(vi, Descriptor::send())?;
         pair.sent_well(vi)?;
-        // That a send is done says nothing of the other side's handler. The other side's message does: it was sent when its
-        // handler had posted all but one of the receives again, so a receive waits for the next send.
+        // The completion of a send says nothing about the other side's handler, but the other side's message does: it was sent after its
+        // handler had posted all but one of the receives again, so a receive is ready for the next send.
         pair.until(
             "the other side's message",
             |_| Ok((count.load(Ordering::Relaxed) >= sent).then_some(())),
@@ -226,11 +226,11 @@ fn receive_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outc
     same(count.load(Ordering::Relaxed), 100, "messages counted")
 }
 
-/// Counts a send, and waits for the next.
+/// Counts a send, and waits for the next one.
 fn again_sent<D: Device>(count: Arc<AtomicU32>) -> am_via_vipl::DescriptorHandler<D> {
     Box::new(move |nic, vi, done| {
         count.fetch_add(u32::from(done.status().is_success()), Ordering::Relaxed);
-        // Not refused of a VI that is there.
+        // A VI that exists does not refuse it.
         let _ = nic.send_notify(vi, again_sent(count));
     })
 }
@@ -247,13 +247,13 @@ fn send_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outcome
         pair.post_send(vi, Descriptor::send())?;
     }
     pair.until("20 notifications", |_| Ok((count.load(Ordering::Relaxed) == 20).then_some(())))?;
-    ensure(pair.nic.send_done(vi)?.is_none(), "a send was told and left in its queue")
+    ensure(pair.nic.send_done(vi)?.is_none(), "a send was reported and left in its queue")
 }
 
-/// Passes an entry on, and waits for the next.
+/// Forwards an entry, and waits for the next one.
 fn again_entry<D: Device>(tell: mpsc::Sender<CqEntry>, cq: CqHandle) -> am_via_vipl::CqHandler<D> {
     Box::new(move |nic, entry| {
-        // The check hears all of them, and the queue is there as long as it lasts.
+        // The check receives all of them, and the queue exists as long as the check.
         let _ = tell.send(entry);
         let _ = nic.cq_notify(cq, again_entry(tell, cq));
     })

@@ -1,4 +1,4 @@
-//! Connections between peers: both ask.
+//! Connections between peers: both sides request.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn peers_connect_by_polling<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     ask(pair, vi, NONE, NONE)?;
     pair.until("the connection", |pair| Ok(pair.nic.connect_peer_done(vi)?))?;
-    ensure(pair.nic.connect_peer_done(vi)?.is_some(), "it is told once only")
+    ensure(pair.nic.connect_peer_done(vi)?.is_some(), "it is reported once only")
 }
 
 fn peers_ask_in_either_order<D: Device>(pair: &mut Pair<D>) -> Outcome {

@@ -269,7 +269,7 @@ fn waits<D: Device>(pair: &mut Pair<D>, timeout: Duration) -> Outcome {
 
 fn wait_of_no_time_is_a_look<D: Device>(pair: &mut Pair<D>) -> Outcome {
     waits(pair, Duration::ZERO)?;
-    // What is there is found.
+    // An existing completion is found at once.
     let vi = pair.vi(pair.delivery())?;
     pair.post_send(vi, Descriptor::send())?;
     pair.nic.send_wait(vi, Some(Duration::ZERO))?;

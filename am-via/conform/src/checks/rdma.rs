@@ -1,4 +1,4 @@
-//! RDMA write, with immediate data and without, and RDMA read; and every wrong claim to a peer's memory.
+//! RDMA writes with and without immediate data, RDMA reads, and all kinds of invalid access to a peer's memory.
 
 use crate::pair::{Outcome, Pair, Region, ensure, same, success};
 use crate::suite::table;
@@ -49,7 +49,7 @@ fn place(handle: MemHandle, offset: u64) -> AddressSegment {
     AddressSegment { handle, offset }
 }
 
-/// A connection, and a region of each side; the handle of the other side's.
+/// A connection, and a region on each side. Returns the handle of the other side's region too.
 fn set_up<D: Device>(
     pair: &mut Pair<D>,
     attributes: ViAttributes,
@@ -109,7 +109,7 @@ fn write_with_immediate_data_needs_no_segment_there<D: Device>(pair: &mut Pair<D
     let (vi, region, theirs) = set_up(pair, pair.delivery(), 5000)?;
     pair.post_recv(vi, Descriptor::receive())?;
     pair.sync()?;
-    // Each into the second half of the other's.
+    // Each writes into the second half of the other's region.
     let write = Descriptor::rdma_write(place(theirs, 2500)).with_segment(region.segment(0, 2500));
     pair.post_send(vi, write.with_immediate(1))?;
     same(pair.received_well(vi)?.length(), 2500, "the length of the write")
@@ -228,7 +228,7 @@ fn write_without_a_receive_for_its_immediate_data_breaks<D: Device>(pair: &mut P
     pair.until_state(vi, ViState::Error)
 }
 
-/// Side A's access, made by `access` of the other side's handle, is refused, and side B's memory is untouched.
+/// Side A's access, which `access` builds from the other side's handle, is refused, and side B's memory is unchanged.
 fn is_refused<D: Device>(
     pair: &mut Pair<D>,
     attributes: ViAttributes,
@@ -251,7 +251,7 @@ fn is_refused<D: Device>(
         pair.until_state(vi, ViState::Error)?;
         region.must_be_untouched()?;
     }
-    // That the connection is lost is told, too.
+    // The lost connection is reported too.
     while pair.nic.next_error().is_some() {}
     pair.sync()
 }
@@ -292,7 +292,7 @@ fn write_to_memory_of_another_tag_is_refused<D: Device>(pair: &mut Pair<D>) -> O
 
 fn write_to_memory_of_another_nic_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let mut other = pair.open(3)?;
-    // The first tags of both NICs, so that a number alone would not tell them apart.
+    // The first tags of both NICs, whose numbers are equal.
     let tag = other.create_ptag()?;
     let memory = other.alloc(64)?;
     let handle = other.register_mem(&memory, (0, 64), tag, Pair::<D>::all_rights())?;
@@ -301,7 +301,7 @@ fn write_to_memory_of_another_nic_is_refused<D: Device>(pair: &mut Pair<D>) -> O
 
 fn write_beyond_the_memory_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let memory = pair.nic.alloc(256)?;
-    // Neighbours of the range are as far out of reach as anything else.
+    // Memory next to the range is not accessible.
     let region = pair.register(&memory, (64, 64), pair.tag, Pair::<D>::all_rights())?;
     for offset in [1, 64, u64::MAX, u64::MAX - 63, 1 << 63] {
         write_is_refused(pair, &region, offset)?;
@@ -312,7 +312,7 @@ fn write_beyond_the_memory_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome 
 fn write_to_a_stale_handle_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let region = pair.region(64)?;
     pair.deregister(region.handle)?;
-    // Perhaps in the same place of the table, and of the memory.
+    // It may get the same slot of the table, and the same memory.
     let next = pair.region(64)?;
     write_is_refused(pair, &region, 0)?;
     if !pair.is_a() { next.must_be_untouched() } else { Ok(()) }
@@ -506,7 +506,7 @@ fn fence_waits_for_earlier_reads<D: Device>(pair: &mut Pair<D>) -> Outcome {
     for round in 0..10 {
         if pair.is_a() {
             pair.sync()?;
-            // Reads, and sends what was read: fenced, the new bytes go out.
+            // Reads, then sends the read bytes: with a fence, the new bytes are sent.
             pair.post_send(
                 vi,
                 Descriptor::rdma_read(place(theirs, 0)).with_segment(region.segment(0, 100_000)),

@@ -1,4 +1,4 @@
-//! The three reliability levels, to the letter.
+//! The exact semantics of the three reliability levels.
 
 use std::time::Instant;
 
@@ -45,7 +45,7 @@ fn done_when_left<D: Device>(pair: &mut Pair<D>, attributes: ViAttributes) -> Ou
     pair.sync_still()?;
     if pair.is_a() {
         pair.post_send(vi, Descriptor::send())?;
-        // Side B does not look.
+        // Side B does not poll.
         pair.sent_well(vi)?;
     }
     pair.sync_still()?;
@@ -295,7 +295,7 @@ fn death_of_the_peer_ends_a_wait<D: Device>(pair: &mut Pair<D>) -> Outcome {
     pair.post_recv(vi, Descriptor::receive())?;
     pair.sync_still()?;
     if !pair.is_a() {
-        // Long enough for side A to sleep.
+        // Long enough that side A sleeps.
         std::thread::sleep(std::time::Duration::from_millis(100));
         (pair.die)();
         return Ok(());
@@ -330,14 +330,14 @@ fn death_of_the_peer_in_a_copy_gives_memory_back<D: Device>(pair: &mut Pair<D>) 
         let start = Instant::now();
         while start.elapsed() < 10 * DIES_AFTER {
             pair.post_send(vi, Descriptor::rdma_write(place).with_segment(region.segment(0, BYTES)))?;
-            // Where it dies without its process, nothing comes any more.
+            // If only the task dies, not its process, no further message arrives.
             while pair.nic.send_done(vi)?.is_none() && start.elapsed() < 10 * DIES_AFTER {}
         }
         return Ok(());
     }
     pair.until_state(vi, ViState::Error)?;
     pair.deregister(region.handle)?;
-    // Its place in the table is given out again.
+    // Its slot of the table is reused.
     let next = pair.region(64)?;
     pair.deregister(next.handle)
 }

@@ -1,4 +1,4 @@
-//! Send and receive, and what is wrong with a descriptor.
+//! Send and receive, and errors in descriptors.
 
 use crate::pair::{Outcome, Pair, ensure, refused, same, success};
 use crate::suite::table;
@@ -238,7 +238,7 @@ fn messages_keep_their_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
 }
 
 fn descriptor_is_aligned<D: Device>(_pair: &mut Pair<D>) -> Outcome {
-    // No call takes an unaligned one: the type is aligned, wherever a program makes it.
+    // No call can be given an unaligned one: the type ensures the alignment.
     same(align_of::<Descriptor>(), 64, "the alignment of a descriptor")?;
     let all: Vec<_> = (0..50).map(|_| Descriptor::send()).collect();
     ensure(all.iter().all(|one| std::ptr::from_ref(&**one).addr().is_multiple_of(64)), "one is not aligned")
@@ -270,7 +270,7 @@ fn descriptor_is_posted_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-/// Posts sends of an unreliable VI, which stays connected, and looks at their errors.
+/// Posts sends on an unreliable VI, which stays connected, and checks their errors.
 fn ends_as<D: Device>(pair: &mut Pair<D>, descriptor: Box<Descriptor>, error: Status) -> Outcome {
     let vi = pair.connected(pair.unreliable())?;
     pair.post_send(vi, descriptor)?;
@@ -389,7 +389,9 @@ fn inline_message_arrives_in_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
     for at in 0..5_u8 {
         if at % 2 == 0 {
             let posted = |pair: &mut Pair<D>| pair.nic.post_inline(vi, Some(u32::from(at)), &[at; 40]);
-            pair.until("room for an inline post", |pair| Ok((posted(pair)? == Posted::Done).then_some(())))?;
+            pair.until("the VI accepts an inline post", |pair| {
+                Ok((posted(pair)? == Posted::Done).then_some(()))
+            })?;
         } else {
             let send = Descriptor::send().with_segment(from.segment(0, 200)).with_immediate(u32::from(at));
             pair.post_send(vi, send)?;

@@ -1,4 +1,4 @@
-//! Everything at once, for longer: traffic over many VIs, calls at random, and a peer that posts garbage.
+//! Longer tests of everything at once: traffic over many VIs, random calls, and a peer that posts garbage.
 
 use crate::pair::{Outcome, Pair, ensure, same};
 use crate::suite::table;
@@ -41,7 +41,7 @@ impl Random {
         (self.next() >> 32) as u32
     }
 
-    /// Often small, or at an edge.
+    /// Often a small number, or one at a limit.
     fn edgy(&mut self) -> u64 {
         match self.below(5) {
             0 => u64::from(self.below(4)),
@@ -61,7 +61,7 @@ impl Random {
 fn stress_of_messages_both_ways<D: Device>(pair: &mut Pair<D>) -> Outcome {
     for attributes in [pair.delivery(), pair.reception()] {
         let vi = pair.connected(attributes)?;
-        // The same numbers on both sides: each knows what the other sends.
+        // Both sides use the same numbers, so each knows what the other sends.
         let mut random = Random(pair.seed);
         let (from, to) = (pair.region(20_000)?, pair.region(20_000)?);
         from.fill(1)?;
@@ -179,7 +179,7 @@ fn stress_of_registrations<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-/// Descriptors made of anything.
+/// Descriptors with random contents.
 fn any_descriptor(random: &mut Random, own: MemHandle, theirs: MemHandle) -> Box<Descriptor> {
     let handle = |random: &mut Random| match random.below(5) {
         0 => theirs,
@@ -208,7 +208,7 @@ fn any_descriptor(random: &mut Random, own: MemHandle, theirs: MemHandle) -> Box
 }
 
 fn stress_of_wrong_calls<D: Device>(pair: &mut Pair<D>) -> Outcome {
-    // Different on both sides.
+    // Different numbers on the two sides.
     let mut random = Random(pair.seed ^ u64::from(pair.is_a()));
     let safe = pair.region_with(64, pair.tag, MemAttributes::default())?;
     for round in 0..30_u32 {
@@ -226,7 +226,7 @@ fn stress_of_wrong_calls<D: Device>(pair: &mut Pair<D>) -> Outcome {
             let result =
                 if is_send { pair.nic.post_send(vi, descriptor) } else { pair.nic.post_recv(vi, descriptor) };
             posted[usize::from(is_send)] += u32::from(result.is_ok());
-            // Any outcome is right but a panic, a hang, or memory that is touched.
+            // Any result is allowed; a panic, a hang or changed memory is not.
             let _ = (pair.nic.post_inline(vi, None, &[0; 40]), pair.nic.query_vi(vi)?);
         }
         pair.sync()?;
@@ -265,7 +265,7 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
             Ok(device.connect(ViNumber(0), victim).map_err(am_via_vipl::VipError::from)?)
         })?;
         for round in 0..2000_u32 {
-            // Of whom: the VI with standing receives, the NIC itself, or any connection.
+            // The victim: the VI with posted receives, the NIC itself, or any connection.
             let to = match random.below(3) {
                 0 => 0,
                 1 => u32::MAX >> 8,
@@ -279,7 +279,7 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
                 extra: if random.below(4) == 0 { random.edgy() } else { random.edgy() >> 8 | kind << 56 },
             };
             let words: Payload = std::array::from_fn(|_| random.edgy());
-            // What its victim makes of it, and that its ring is full, is its own trouble.
+            // The victim's reaction, and a full ring, are not checked.
             if random.below(2) == 0 {
                 let _ = device.post(channel, entry, &words);
             } else {

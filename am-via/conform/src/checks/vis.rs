@@ -1,4 +1,4 @@
-//! VIs: their life, their states, and what may be posted in each.
+//! VIs: their lifetime, their states, and what may be posted in each state.
 
 use crate::pair::{Outcome, Pair, ensure, flushed, refused, same, success};
 use crate::suite::table;
@@ -122,7 +122,7 @@ fn vi_unreliable_has_no_reads<D: Device>(pair: &mut Pair<D>) -> Outcome {
     refused(pair.nic.create_vi(reads, None, None), VipReturn::InvalidRdmaRead)
 }
 
-/// Whatever is posted to the send queue ends as flushed, at once, and nothing can be posted inline.
+/// All descriptors posted to the send queue are flushed at once, and inline posts are refused.
 fn flushes_sends<D: Device>(pair: &mut Pair<D>, vi: am_via_vipl::ViHandle) -> Outcome {
     let region = pair.region(8)?;
     let place = AddressSegment { handle: region.handle, offset: 0 };
@@ -176,12 +176,12 @@ fn vi_pending_keeps_receives<D: Device>(pair: &mut Pair<D>) -> Outcome {
     same(pair.received(vi)?.status(), flushed(Status::OP_RECEIVE), "the receive, when the request ends")
 }
 
-/// A VI in the state Error: the other side has disconnected.
+/// A VI in the state Error, since the other side has disconnected.
 fn broken<D: Device>(pair: &mut Pair<D>) -> Outcome<am_via_vipl::ViHandle> {
     let vi = pair.connected(pair.delivery())?;
     if pair.is_a() {
         pair.nic.disconnect(vi)?;
-        same(pair.state(vi)?, ViState::Idle, "the state of who disconnects")?;
+        same(pair.state(vi)?, ViState::Idle, "the state of the VI that disconnects")?;
     } else {
         pair.until_state(vi, ViState::Error)?;
     }
@@ -244,7 +244,7 @@ fn disconnect_flushes_in_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
     if pair.is_a() {
         pair.nic.disconnect(vi)?;
         five_flushed(pair, vi)?;
-        same(pair.nic.next_error(), None, "an error for who has asked for it")?;
+        same(pair.nic.next_error(), None, "an error for the caller that asked for it")?;
     }
     Ok(())
 }
