@@ -49,11 +49,22 @@ impl Pmi1 {
         let link = BufReader::new(link);
         let mut new =
             Self { task, num_tasks, link, values: String::new(), value_bytes_max: 0, is_finalized: false };
-        new.ask("init pmi_version=1 pmi_subversion=1", "response_to_init")?;
-        let limits = new.ask("get_maxes", "maxes")?;
-        new.value_bytes_max = limits.word("vallen_max")?.parse().map_err(io::Error::other)?;
-        new.values = new.ask("get_my_kvsname", "my_kvsname")?.word("kvsname")?.to_owned();
+        if let Err(error) = new.begin() {
+            use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+            let is_closed = matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof);
+            let why =
+                "the launcher has closed PMI_FD: it serves the first program of a process, and no second one";
+            return Err(if is_closed { wrong(why.to_owned()) } else { error });
+        }
         Ok(new)
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        self.ask("init pmi_version=1 pmi_subversion=1", "response_to_init")?;
+        let limits = self.ask("get_maxes", "maxes")?;
+        self.value_bytes_max = limits.word("vallen_max")?.parse().map_err(io::Error::other)?;
+        self.values = self.ask("get_my_kvsname", "my_kvsname")?.word("kvsname")?.to_owned();
+        Ok(())
     }
 
     /// Sends a request and returns its answer, whose command is `expected`.
@@ -212,6 +223,7 @@ mod tests {
         assert!(told.contains("8 bytes"), "{told}");
         let (told, _) = answered(&["hello"], |launcher| launcher.unwrap_err().to_string());
         assert!(told.contains("no cmd"), "{told}");
-        assert!(answered(&[], |launcher| launcher.is_err()).0, "the launcher is gone");
+        let (told, _) = answered(&[], |launcher| launcher.unwrap_err().to_string());
+        assert!(told.contains("the first program of a process"), "{told}");
     }
 }
