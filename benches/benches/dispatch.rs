@@ -34,7 +34,7 @@ impl<F: Fabric> Rounds<F> {
         let arrived = context.counter()?;
         let handler = context.register_handler(move |_| Answer::consumed(Completion::Bump(arrived)))?;
         let memory = context.alloc(8)?;
-        // Never taken back: it is needed until the end.
+        // Never unexposed: it is needed until the end.
         let memory = context.expose(memory, Access::WRITE)?.address(0);
         Ok(Self { context, handler, memory, arrived })
     }
@@ -66,7 +66,7 @@ fn measure<F: Fabric>(criterion: &mut Criterion, name: &str, fabric: F) {
 }
 
 fn shm(criterion: &mut Criterion) {
-    let task = Task::join().expect("without a launcher this is a job of one; start it without amrun");
+    let task = Task::join().expect("without a launcher this is a job of one task; start it without amrun");
     measure(criterion, "shm", task.fabric(0).expect(WORKS));
 }
 

@@ -31,7 +31,7 @@ fn tag(n: u32) -> i32 {
     n.cast_signed()
 }
 
-/// The n-th message, made so that the n-th pattern of each kind takes it and no other does.
+/// The n-th message, which only the n-th pattern of each kind matches.
 fn message(pattern: &str, n: u32) -> Envelope {
     match pattern {
         "any_tag" => Envelope::new(WORLD, n, 7),

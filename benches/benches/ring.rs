@@ -2,9 +2,10 @@
 //!
 //! Run: `cargo bench -p am-benches --bench ring`.
 //!
-//! `one_thread` writes a line and polls it, all in one core's cache: the instructions. `two_threads` sends a line to another thread and
-//! waits for its echo, so that half of it is one line from core to core: the machine. Expected: a few nanoseconds, and on two cores of one
-//! chip one or two hundred for the round trip. On a machine with one core the second number is that of the scheduler.
+//! `one_thread` writes a line and polls it, all in one core's cache, so it measures the instructions. `two_threads` sends a line to another
+//! thread and waits for its echo, so that half of it is the transfer of one line between cores, and measures the machine. Expected: a few
+//! nanoseconds, and on two cores of one chip one or two hundred for the round trip. On a machine with one core the second number is that of
+//! the scheduler.
 
 use std::hint::black_box;
 use std::sync::Arc;

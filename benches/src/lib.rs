@@ -1,1 +1,1 @@
-//! What the measurements share.
+//! The code that the measurements share.

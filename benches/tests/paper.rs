@@ -1,4 +1,4 @@
-//! The page of `paper`: from real jobs, a few figures of each form, and the whole page.
+//! The page of `paper`: a few figures of each form from real jobs, and the whole page.
 
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +43,7 @@ fn a_page_has_the_numbers_the_commands_and_the_sentences_of_its_figures() {
     let names: Vec<&str> =
         figures.as_array().unwrap().iter().map(|figure| figure["name"].as_str().unwrap()).collect();
     assert_eq!(names, FIGURES);
-    // All but what is left of the computation and the table of barriers are charts.
+    // All are charts except the remaining computation and the table of barriers.
     assert_eq!(html.matches("<svg").count(), FIGURES.len() - 2);
     assert!(!html.contains("NaN"), "a number is missing on the page");
     for figure in figures.as_array().unwrap() {
@@ -69,7 +69,7 @@ fn a_page_has_the_numbers_the_commands_and_the_sentences_of_its_figures() {
     }
 }
 
-/// Every variable that a figure sets must be a setting, and the names of `--only` are those of the list.
+/// Every variable that a figure sets must be a setting, and `--only` must accept the names of the list.
 #[test]
 fn the_list_names_every_figure_and_its_jobs() {
     let all = paper(&["--list"]);

@@ -1,4 +1,4 @@
-//! How long each counter takes: between two tasks, 8 bytes, nanoseconds.
+//! The latency of each counter between two tasks, for 8 bytes, in nanoseconds.
 //!
 //! ```text
 //! cargo build --release -p am-benches
@@ -27,7 +27,7 @@ use am_examples::{Failure, arguments};
 use am_via::{ShmFabric, Task};
 use clap::Parser;
 
-/// How long each counter takes: between two tasks, 8 bytes, nanoseconds.
+/// The latency of each counter between two tasks, for 8 bytes, in nanoseconds.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
@@ -45,7 +45,7 @@ struct Arguments {
 const PROGRAM: &str = "counter_latency";
 const BYTES: usize = 8;
 
-/// An operation and the counter that is waited for.
+/// An operation and the counter waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Row {
     PutOrigin,
@@ -105,16 +105,16 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     result
 }
 
-/// One of the two tasks that play.
+/// One of the two tasks.
 struct Player<'a> {
     context: &'a mut Context<ShmFabric>,
     is_first: bool,
     peer: TaskId,
     there: RemoteAddress,
     handler: HandlerId,
-    /// The counter that the starter of an operation waits for.
+    /// The counter on which the task that starts an operation waits.
     own: Counter,
-    /// The counter that the other task waits for.
+    /// The counter on which the other task waits.
     seen_by_target: Counter,
 }
 
@@ -127,7 +127,7 @@ impl Player<'_> {
         let mut rows = Vec::new();
         for (row, operation, counter) in ROWS {
             let mut times = Vec::new();
-            // The first batch warms up and is not counted.
+            // The first batch is a warm-up and is not counted.
             for batch in 0..=arguments.batches {
                 let time = self.batch(row, arguments.rounds)?;
                 if batch > 0 {

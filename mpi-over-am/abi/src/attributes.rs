@@ -23,9 +23,9 @@ type CopyAttribute =
     unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 type DeleteAttribute = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
 
-/// `MPI_COMM_DUP_FN` and the like.
+/// `MPI_COMM_DUP_FN` and its counterparts for other objects.
 const DUPLICATE: Callback = MPI_COMM_DUP_FN;
-/// `MPI_COMM_NULL_COPY_FN`, `MPI_COMM_NULL_DELETE_FN` and the like.
+/// `MPI_COMM_NULL_COPY_FN`, `MPI_COMM_NULL_DELETE_FN` and their counterparts for other objects.
 const NOTHING: Callback = MPI_COMM_NULL_COPY_FN;
 /// First keyval of the program, above the predefined ones.
 const KEYVALS_FROM: usize = 0x3000_0000;
@@ -64,8 +64,8 @@ pub(crate) fn create_keyval(
             let extra = std::ptr::with_exposed_provenance_mut(extra);
             let value = std::ptr::with_exposed_provenance_mut(value as usize);
             let out = (&raw mut copied).cast();
-            // SAFETY: the arguments are those that the type asks for: a handle of its kind of object, the state and the
-            // value that the program gave, and two places that live until it returns.
+            // SAFETY: the arguments are those that the type asks for: a handle of its kind of object, the state and the value that the
+            // program gave, and addresses of two results, valid until it returns.
             run("a copy function of attributes", || unsafe {
                 function(object as usize, number, extra, value, out, &raw mut flag)
             })?;
@@ -185,7 +185,7 @@ pub(crate) unsafe fn mpi_comm_get_attr(
             Some(found) => found,
             None => communicator.attribute(&keyval_of(mpi, keyval)?)?.map(|value| value as usize),
         };
-        // SAFETY: the program gave the places for this result.
+        // SAFETY: the program gave the addresses for these results.
         unsafe { give_attribute(found, value, flag) }
     })
 }

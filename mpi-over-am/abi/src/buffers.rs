@@ -1,12 +1,11 @@
 //! Buffers for buffered sends (MPI 5.0 section 3.6).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{c_int, c_void};
@@ -31,7 +30,7 @@ unsafe fn attach(mpi: &Mpi, owner: BufferOwner, at: *mut c_void, size: i64) -> O
         if at.is_null() && len > 0 {
             return Err(Failure::new(ErrorClass::Buffer, format!("the buffer of {len} bytes is null")));
         }
-        // The program leaves the memory alone until it is detached (MPI 5.0 section 3.6).
+        // The program does not use the memory until it is detached (MPI 5.0 section 3.6).
         unsafe { LentMemory::from_raw(at.cast(), len) }.into()
     };
     with_environment(mpi, |environment| environment.attach_buffer_for(owner, buffer))?;
@@ -100,7 +99,7 @@ pub(crate) unsafe fn mpi_comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Re
     })
 }
 
-/// The buffers of a session are known by its handle.
+/// The buffers of a session are identified by its handle.
 fn of_session(session: MPI_Session) -> BufferOwner {
     BufferOwner::Session(session.0 as u64)
 }

@@ -1,12 +1,12 @@
 //! Start and end of the tool information interface, and its categories (MPI 5.0 sections 15.3.4 and 15.3.9). The variables are in
 //! `variables` and `performance`, the events in `events`.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for; each may be null where the standard says so.
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies; they may be null only where the standard allows it.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{c_char, c_int};

@@ -2,13 +2,12 @@
 //!
 //! A collective is a value, made once from C's arguments; the three forms of each call carry it out, start it, or keep it.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{c_int, c_void};
@@ -27,14 +26,14 @@ use crate::requests::keep_request;
 use crate::state::Mpi;
 use crate::types::{Ints, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request};
 
-/// What a call is made of besides its arguments.
+/// The arguments that all collectives share.
 struct Call<'a> {
     mpi: &'a Mpi,
     object: &'a CommunicatorObject,
 }
 
 impl Call<'_> {
-    /// How many parts there are: the ranks of the group that the data come from or go to.
+    /// The number of parts: the ranks of the group that the data come from or go to.
     fn ranks(&self) -> u64 {
         let communicator = &self.object.communicator;
         communicator.remote_size().unwrap_or_else(|_| communicator.size()).into()
@@ -53,7 +52,7 @@ impl Call<'_> {
         }
     }
 
-    /// Whether this task gives or gets everybody's data.
+    /// Whether this task is the root, which sends or receives the data of all.
     fn is_root(&self, root: c_int) -> bool {
         if self.object.communicator.is_inter() {
             root == MPI_ROOT
@@ -100,13 +99,13 @@ impl Call<'_> {
         Ok(Parts::Equal { all, count: count_of(count)? })
     }
 
-    /// What displacements are counted in. Where all counts are 0 the type may be none.
+    /// The unit of displacements. If all counts are 0, the type may be `MPI_DATATYPE_NULL`.
     fn extent_of(&self, datatype: MPI_Datatype) -> Outcome<i64> {
         datatype_for(self.mpi, datatype, i64::from(datatype != MPI_DATATYPE_NULL))
             .map(|datatype| datatype.extent())
     }
 
-    /// Parts at displacements, counted in extents of the type.
+    /// Parts at displacements, in extents of the type.
     unsafe fn listed_send(
         &self,
         at: *const c_void,
@@ -139,7 +138,7 @@ impl Call<'_> {
         (0..parts as usize).map(part).collect::<Outcome<_>>().map(Parts::Listed)
     }
 
-    /// Parts each of a type of its own, at displacements in bytes.
+    /// Parts that each have their own type, at displacements in bytes.
     unsafe fn typed_send(
         &self,
         at: *const c_void,
@@ -175,7 +174,7 @@ impl Call<'_> {
         let topology = communicator.topology().ok_or_else(|| {
             Failure::new(
                 ErrorClass::Topology,
-                "the communicator has no topology: a neighbourhood collective needs one",
+                "the communicator has no topology, which a neighbourhood collective needs",
             )
         })?;
         let (sources, destinations) = topology.neighbors(communicator.rank());
@@ -183,8 +182,8 @@ impl Call<'_> {
     }
 }
 
-/// The shortest ways of short calls whose elements lie in one piece. `None`: nothing has happened, and the call goes the way of all others. A root
-/// below 0 is none of the ranks.
+/// Fast paths for short calls with contiguous elements. `None`: nothing has happened, and the general path is used. A negative root is not
+/// a rank.
 impl Call<'_> {
     #[inline(always)]
     unsafe fn short_broadcast(
@@ -272,7 +271,7 @@ impl Call<'_> {
     }
 }
 
-/// Refuses arrays that are null where something is to be in them.
+/// Refuses null arrays that must have elements.
 fn check_arrays(parts: u64, are_null: bool) -> Outcome<()> {
     if parts > 0 && are_null {
         let what = format!("an array with an element for each of {parts} ranks is null");
@@ -286,7 +285,7 @@ fn all_of(count: i64, parts: u64) -> Outcome<i64> {
     all.ok_or_else(|| Failure::from(Error::TooLarge { call: "a collective" }))
 }
 
-/// The three forms of a collective, from its arguments and what they make of a [`Call`].
+/// The three forms of a collective, from its arguments and a function of a [`Call`].
 macro_rules! collectives {
     ($(
         $name:literal $started:literal $blocking:ident $start:ident $keep:ident ($($argument:ident: $kind:ty),* $(,)?)

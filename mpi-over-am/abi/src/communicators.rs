@@ -1,12 +1,11 @@
-//! Communicators: making, comparing, asking and freeing them (MPI 5.0 sections 7.4 to 7.6 and 7.8).
+//! Communicators: their construction, comparison, inquiry and freeing (MPI 5.0 sections 7.4 to 7.6 and 7.8).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{c_char, c_int};
@@ -177,7 +176,7 @@ pub(crate) unsafe fn mpi_comm_split_type(
     })
 }
 
-/// Frees a communicator; operations under way on it go on.
+/// Frees a communicator; pending operations on it continue.
 fn free(function: &str, at: *mut MPI_Comm) -> c_int {
     let at = match place(at) {
         Ok(at) => at,
@@ -239,7 +238,7 @@ pub(crate) unsafe fn mpi_intercomm_create(
 ) -> c_int {
     make("MPI_Intercomm_create", local, new, |mpi, communicator| {
         let leader = dest_of(local_leader)?;
-        // Only the leader's bridge and its rank there are significant.
+        // Only at the leader are the bridge communicator and the leader's rank in it significant.
         let (bridge, remote_leader) = if communicator.rank() == leader {
             let bridge = mpi.communicator(peer).ok_or_else(|| no_communicator(peer))?;
             (Some(bridge), dest_of(remote_leader)?)

@@ -82,7 +82,7 @@ pub(crate) unsafe fn to_send(
     let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
     check_buffer(at, count, &datatype)?;
-    // SAFETY: the caller's promise; of elements there is an address, which was checked.
+    // SAFETY: the caller's promise; if there are elements, the address is not null (checked above).
     Ok(unsafe { SendData::new(at.cast(), count, &datatype) })
 }
 
@@ -103,7 +103,7 @@ pub(crate) unsafe fn to_receive(
     let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
     check_buffer(at, count, &datatype)?;
-    // SAFETY: the caller's promise; of elements there is an address, which was checked.
+    // SAFETY: the caller's promise; if there are elements, the address is not null (checked above).
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
 }
 
@@ -122,7 +122,7 @@ pub(crate) unsafe fn message_to_send(
     datatype: MPI_Datatype,
 ) -> Outcome<SendData> {
     match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
-        // SAFETY: the caller's promise, for the bytes of these elements: they lie side by side, and not at null.
+        // SAFETY: the caller's promise, for the bytes of these elements, which are contiguous and not at null.
         Some(len) => Ok(unsafe { SendData::new(at.cast(), len as u64, &BYTE) }),
         // SAFETY: the caller's promise.
         None => unsafe { to_send(mpi, at, count, datatype) },
@@ -144,7 +144,7 @@ pub(crate) unsafe fn message_to_receive(
     datatype: MPI_Datatype,
 ) -> Outcome<RecvData> {
     match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
-        // SAFETY: the caller's promise, for the bytes of these elements: they lie side by side, and not at null.
+        // SAFETY: the caller's promise, for the bytes of these elements, which are contiguous and not at null.
         Some(len) => Ok(unsafe { RecvData::new(at.cast(), len as u64, &BYTE) }),
         // SAFETY: the caller's promise.
         None => unsafe { to_receive(mpi, at, count, datatype) },
@@ -163,7 +163,7 @@ pub(crate) unsafe fn raw_to_send(
     datatype: MPI_Datatype,
 ) -> Option<RawBytes> {
     let len = mpi.dense_len(datatype, count)?;
-    // SAFETY: the caller's promise, for the bytes of these elements: they lie side by side, and not at null.
+    // SAFETY: the caller's promise, for the bytes of these elements, which are contiguous and not at null.
     NonNull::new(at.cast_mut().cast()).map(|at| unsafe { RawBytes::new(at, len) })
 }
 
@@ -179,7 +179,7 @@ pub(crate) unsafe fn raw_to_receive(
     datatype: MPI_Datatype,
 ) -> Option<RawBuffer> {
     let len = mpi.dense_len(datatype, count)?;
-    // SAFETY: as in `raw_to_send`.
+    // SAFETY: the caller's promise, for the bytes of these elements, which are contiguous and not at null.
     NonNull::new(at.cast()).map(|at| unsafe { RawBuffer::new(at, len) })
 }
 
@@ -190,8 +190,8 @@ fn too_many(count: u64, step: u64) -> Failure {
     Failure::new(ErrorClass::Count, what)
 }
 
-/// Checks a buffer: no memory is longer than `isize::MAX`. Null is `MPI_BOTTOM`, which is valid for datatypes with absolute addresses and
-/// for empty data.
+/// Checks the length and address of a buffer. No memory is longer than `isize::MAX`. Null is `MPI_BOTTOM`, which is valid for datatypes
+/// with absolute addresses and for empty data.
 ///
 /// # Errors
 /// More elements than any memory has; null for elements at displacement 0.
@@ -215,7 +215,7 @@ fn check_buffer(at: *const c_void, count: u64, datatype: &Datatype) -> Outcome<(
 /// The destination rank of a message. The call itself finds out whether the rank exists.
 ///
 /// # Errors
-/// A negative number without a meaning.
+/// If it is negative, and not a special value.
 #[inline(always)]
 pub(crate) fn dest_of(rank: c_int) -> Outcome<u32> {
     match u32::try_from(rank) {
@@ -228,7 +228,7 @@ pub(crate) fn dest_of(rank: c_int) -> Outcome<u32> {
 /// The source rank of a message, or any.
 ///
 /// # Errors
-/// A negative number without a meaning.
+/// If it is negative, and not a special value.
 #[inline(always)]
 pub(crate) fn source_of(rank: c_int) -> Outcome<Source> {
     if rank == MPI_ANY_SOURCE { Ok(Source::Any) } else { dest_of(rank).map(Source::Rank) }
@@ -240,7 +240,7 @@ pub(crate) fn tag_of(tag: c_int) -> Tag {
     if tag == MPI_ANY_TAG { Tag::Any } else { Tag::Is(tag) }
 }
 
-/// Whether a type is predefined without a name: all callers that ask for it get the same handle.
+/// Whether a type is predefined without a name. All callers that ask for such a type get the same handle.
 pub(crate) fn is_unnamed(datatype: &Datatype) -> bool {
     matches!(datatype.combiner(), Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer)
 }

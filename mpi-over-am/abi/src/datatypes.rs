@@ -1,12 +1,11 @@
 //! Datatypes (MPI 5.0 section 5.1): making, asking and freeing them.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::c_int;

@@ -1,12 +1,11 @@
-//! Starting and ending MPI, its versions, clock and error handling (MPI 5.0 chapters 9 and 11).
+//! Initialization and finalization of MPI, its versions, clock and error handling (MPI 5.0 chapters 9 and 11).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -150,7 +149,7 @@ pub(crate) unsafe fn mpi_get_library_version(version: *mut c_char, len: *mut c_i
 
 pub(crate) unsafe fn mpi_get_processor_name(name: *mut c_char, len: *mut c_int) -> c_int {
     let mut host = [0u8; MPI_MAX_PROCESSOR_NAME];
-    // SAFETY: the buffer has one byte more, which stays zero.
+    // SAFETY: the buffer is one byte longer than the length passed, and that byte stays zero.
     let known = unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) } == 0;
     let end = host.iter().position(|&byte| byte == 0).unwrap_or(0);
     let text =
@@ -161,7 +160,7 @@ pub(crate) unsafe fn mpi_get_processor_name(name: *mut c_char, len: *mut c_int) 
 
 pub(crate) unsafe fn mpi_wtime() -> f64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is its to fill.
+    // SAFETY: `now` is valid for the write.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }

@@ -21,7 +21,7 @@ pub(crate) fn finish(object: &CommunicatorObject, function: &str, outcome: Outco
     }
 }
 
-/// [`finish`] for calls that are about no communicator: the initial error handler, that of `MPI_COMM_SELF`, is called.
+/// [`finish`] for calls that have no communicator: the initial error handler, that of `MPI_COMM_SELF`, is called.
 #[inline(always)]
 pub(crate) fn finish_alone(mpi: &Mpi, function: &str, outcome: Outcome<()>) -> c_int {
     finish(&mpi.alone, function, outcome)
@@ -59,7 +59,7 @@ pub(crate) fn on_communicator_in(
     finish(object, function, outcome)
 }
 
-/// Runs a call that is about no communicator.
+/// Runs a call that has no communicator.
 #[inline(always)]
 pub(crate) fn on_process(function: &str, call: impl FnOnce(&Mpi) -> Outcome<()>) -> c_int {
     match enter(function) {

@@ -4,12 +4,12 @@
 //! outside MPI, so that they may call any function: `MPI_T_CB_REQUIRE_NONE`. One thread at a time delivers events, in the order of their
 //! timestamps. An event that happens while a callback runs is delivered after it.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for; each may be null where the standard says so.
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies; they may be null only where the standard allows it.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ struct Registry {
     registrations: BTreeMap<usize, Registration>,
     /// The event whose callback runs: its handle, its registration, and the event itself.
     current: Option<(usize, usize, Event)>,
-    /// The free callback to call after the running callback, which has freed its own registration.
+    /// A free callback that must run after the current callback, which has freed its own registration.
     free_after: Option<Function>,
 }
 
@@ -231,7 +231,7 @@ unsafe fn put_hints(info: *mut MPI_Info) -> Result<(), c_int> {
     Ok(())
 }
 
-/// Refuses what is no info object; hints are not used.
+/// Refuses an invalid info object; hints are not used.
 fn check_hints(info: MPI_Info) -> Result<(), c_int> {
     info_of(info).map(drop).map_err(|_| MPI_ERR_INFO)
 }

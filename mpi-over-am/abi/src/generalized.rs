@@ -20,7 +20,7 @@ impl Generalized {
         std::ptr::with_exposed_provenance_mut(self.extra_state)
     }
 
-    /// Asks the program for the status.
+    /// Gets the status from the program.
     fn query(&self, status: *mut MPI_Status) -> Outcome<()> {
         let mut ignored = MPI_Status { source: 0, tag: 0, error: MPI_SUCCESS, internal: [0; 5] };
         let status = if status.is_null() { &raw mut ignored } else { status };
@@ -62,7 +62,7 @@ pub(crate) fn functions(mpi: &Mpi, request: MPI_Request) -> Outcome<Generalized>
     found.ok_or_else(|| Failure::new(ErrorClass::Request, "the request is not a generalized request"))
 }
 
-/// Forgets the request, before its free function runs.
+/// Removes the request, before its free function runs.
 pub(crate) fn forget(mpi: &Mpi, request: MPI_Request) {
     mpi.generalized.borrow_mut().remove(&request.0);
 }

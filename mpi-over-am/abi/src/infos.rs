@@ -1,12 +1,12 @@
 //! Info objects (MPI 5.0 chapter 10). They work before `MPI_Init` and after `MPI_Finalize` too, from any thread, so they belong to the
 //! process and not to MPI.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for.
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{CStr, c_char, c_int};

@@ -153,7 +153,7 @@ pub(crate) unsafe fn mpi_abi_set_fortran_booleans(
     let check = || {
         let (size, yes, no) = booleans(logical_size)?;
         let said = |at: *mut c_void| {
-            // SAFETY: not null; the program says with `size` how many bytes there are, and leaves them alone meanwhile.
+            // SAFETY: not null; `size` is the number of bytes, which the program does not change during the call.
             place(at).map(|at| unsafe { std::slice::from_raw_parts(at.cast_const().cast::<u8>(), size) })
         };
         if said(logical_true)? == &yes[..size] && said(logical_false)? == &no[..size] {

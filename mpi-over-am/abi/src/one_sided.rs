@@ -1,12 +1,11 @@
 //! One-sided communication: transfers between tasks and windows, and their synchronization (MPI 5.0 chapter 12).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{c_int, c_void};
@@ -59,7 +58,7 @@ unsafe fn word_at(at: *const c_void, len: u64) -> Option<u64> {
     })
 }
 
-/// Stores the lowest `len` bytes of a word, as many as [`word_at`] has read.
+/// Stores the lowest `len` bytes of a word, the number that [`word_at`] has read.
 ///
 /// # Safety
 /// `len` bytes at `at` are writable, as the program has promised.
@@ -86,10 +85,10 @@ unsafe fn update_now(
     (kind, op): (Predefined, MPI_Op),
     win: MPI_Win,
 ) -> Option<u64> {
-    // SAFETY: an update makes and frees no window.
+    // SAFETY: an update creates and frees no window.
     let window = unsafe { mpi.window_for_a_moment(win) }?;
     let value = if op == MPI_NO_OP { 0 } else { unsafe { word_at(value, kind.size()) }? };
-    // A negative rank is no rank of the window.
+    // A negative rank is not a rank of the window.
     window.try_update(value, (at.0.cast_unsigned(), at.1), kind, predefined(op)?)
 }
 
@@ -114,7 +113,7 @@ pub(crate) unsafe fn mpi_put_c(
     win: MPI_Win,
 ) -> c_int {
     let mpi = enter!("MPI_Put");
-    // SAFETY: a put makes and frees no window. A rank below 0 is none.
+    // SAFETY: a put creates and frees no window. A negative rank is not a rank of the window.
     if let Some(window) = unsafe { mpi.window_for_a_moment(win) }
         && let Some(bytes) = unsafe { raw_to_send(&mpi, origin_addr, origin_count, origin_datatype) }
         && ((target_datatype, target_count) == (origin_datatype, origin_count)
@@ -492,10 +491,10 @@ pub(crate) unsafe fn mpi_win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
     })
 }
 
-/// The assertion of a program's number.
+/// The assertion with a number from the program.
 ///
 /// # Errors
-/// An invalid number.
+/// If the number is invalid.
 fn assertion_of(assert: c_int) -> Outcome<Assertion> {
     let known = [
         (MPI_MODE_NOCHECK, Assertion::NO_CHECK),

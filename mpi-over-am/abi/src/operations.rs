@@ -166,14 +166,13 @@ pub(crate) unsafe fn mpi_reduce_local_c(
 ) -> c_int {
     on_process("MPI_Reduce_local", |mpi| {
         if inbuf.addr() == MPI_IN_PLACE || inoutbuf.addr() == MPI_IN_PLACE {
-            let what =
-                "MPI_IN_PLACE means nothing here: the second buffer is the one that is changed in place";
+            let what = "MPI_IN_PLACE is not allowed here: the second buffer is always updated in place";
             return Err(Failure::new(ErrorClass::Buffer, what));
         }
         let op = op_of(mpi, op)?;
         op.check(&datatype_of(mpi, datatype)?)?;
         let (earlier, later) =
-            // SAFETY: the program lends both vectors for the length of the call.
+            // SAFETY: the program lends both vectors for the duration of the call.
             unsafe { (to_send(mpi, inbuf, count, datatype)?, to_receive(mpi, inoutbuf, count, datatype)?) };
         Ok(op.reduce(&earlier, &later)?)
     })

@@ -1,12 +1,12 @@
 //! Performance variables of the tool information interface (MPI 5.0 section 15.3.7): counts of what a task has done, and lengths of its
 //! queues. Counters run while a handle is started, from 0 or from the value written; levels always have their current value.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for; each may be null where the standard says so.
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies; they may be null only where the standard allows it.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ struct Handle {
     variable: usize,
     /// Number of values that are read.
     count: usize,
-    /// What was counted while it was started earlier, or the value written.
+    /// The value counted before the last start, or the value written.
     kept: Vec<u64>,
     /// The counts when it was started; `None` while it is stopped.
     since: Option<Vec<u64>>,

@@ -1,12 +1,11 @@
 //! Sending, receiving and probing (MPI 5.0 chapter 3; partitioned: chapter 4).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{c_int, c_void};
@@ -71,11 +70,11 @@ unsafe fn send_now(
     (dest, tag): (c_int, c_int),
     comm: MPI_Comm,
 ) -> bool {
-    // SAFETY: a send makes and frees no communicator.
+    // SAFETY: a send creates and frees no communicator.
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
     // SAFETY: the program lends the buffer for the length of the call.
     let Some(bytes) = (unsafe { bytes_to_send(mpi, at, count, datatype) }) else { return false };
-    // A negative rank is no rank of the communicator.
+    // A negative rank is not a rank of the communicator.
     communicator.try_send(bytes, dest.cast_unsigned(), tag)
 }
 
@@ -235,7 +234,7 @@ unsafe fn receive_now(
     (source, tag): (c_int, c_int),
     comm: MPI_Comm,
 ) -> Option<Result<Status, Box<Error>>> {
-    // SAFETY: a receive makes and frees no communicator.
+    // SAFETY: a receive creates and frees no communicator.
     let communicator = unsafe { mpi.communicator_for_a_moment(comm) }?;
     let buffer = unsafe { raw_to_receive(mpi, at, count, datatype) }?;
     let (source, tag) = from_of(source, tag)?;
@@ -298,7 +297,7 @@ unsafe fn start_receive_now(
     (source, tag): (c_int, c_int),
     comm: MPI_Comm,
 ) -> Option<RequestId> {
-    // SAFETY: a receive makes and frees no communicator.
+    // SAFETY: a receive creates and frees no communicator.
     let communicator = unsafe { mpi.communicator_for_a_moment(comm) }?;
     let buffer = unsafe { raw_to_receive(mpi, at, count, datatype) }?;
     let (source, tag) = from_of(source, tag)?;

@@ -1,12 +1,11 @@
 //! Requests: waiting for them, testing and freeing them (MPI 5.0 sections 3.7 to 3.9 and 4.2).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::c_int;
@@ -27,22 +26,22 @@ pub(crate) fn handle_of(id: RequestId) -> MPI_Request {
     MPI_Request(id.handle())
 }
 
-/// The handle of a request that belongs to a communicator, whose error handler hears of its failure. Messages belong to theirs by
-/// themselves.
+/// The handle of a request that belongs to a communicator, whose error handler is called if it fails. For messages this is known without
+/// this call.
 pub(crate) fn keep_request(communicator: &Communicator, id: RequestId) -> MPI_Request {
     communicator.own_request(id);
     handle_of(id)
 }
 
-/// Whose error handler hears of a failure.
+/// The object whose error handler is called for a failure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owner {
     Communicator(MPI_Comm),
-    /// The communicator with this context id; `None`: that of the task alone.
+    /// The communicator with this context id; `None`: `MPI_COMM_SELF`.
     Context(Option<u32>),
 }
 
-/// A request of C's.
+/// The request that a handle of C names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) id: RequestId,
@@ -54,7 +53,7 @@ pub(crate) struct Found {
 /// The request of a handle.
 ///
 /// # Errors
-/// A handle of none.
+/// If the handle is invalid.
 pub(crate) fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<Found> {
     let id = RequestId::from_handle(handle.0);
     let facts = mpi.world.communicator.request_facts(id).map_err(|_| no_request(handle))?;
@@ -72,7 +71,7 @@ fn no_request(handle: MPI_Request) -> Failure {
     Failure::new(ErrorClass::Request, what)
 }
 
-/// Stores how an operation has ended, and takes its handle back; the code for it.
+/// Stores the status of a completed operation, and sets its handle to null. Returns the failure of the operation, if it failed.
 #[inline]
 unsafe fn ended(
     mpi: &Mpi,
@@ -90,7 +89,7 @@ unsafe fn ended(
         if !object.is_persistent {
             *request = MPI_REQUEST_NULL;
             if result.is_err() {
-                // If the wait itself has failed the operation goes on, and no handle names it any more.
+                // If the wait itself has failed, the operation continues without a handle.
                 let _ = mpi.world.communicator.free(object.id);
             }
         }
@@ -108,7 +107,7 @@ unsafe fn ended(
     }
 }
 
-/// Stores what is known of an operation that has failed.
+/// Stores the status of a failed operation.
 #[cold]
 unsafe fn ended_badly(error: Error, status: *mut MPI_Status) -> Failure {
     let known = match error {
@@ -119,7 +118,8 @@ unsafe fn ended_badly(error: Error, status: *mut MPI_Status) -> Failure {
     error.into()
 }
 
-/// Like [`ended`], for a call that ends several operations: the error's code goes into the status. Whether it ended well.
+/// Like [`ended`], for a call that completes several operations: the error's code is stored in the status. Returns whether the operation
+/// succeeded.
 unsafe fn ended_among_several(
     mpi: &Mpi,
     request: *mut MPI_Request,
@@ -135,7 +135,7 @@ unsafe fn ended_among_several(
     code == MPI_SUCCESS
 }
 
-/// What a call reports whose operations have not all ended well; the first of those that failed belonged to `first_failure`.
+/// The outcome of a call for several operations, of which the first failed one belonged to `first_failure`.
 fn outcome_of_several(first_failure: Option<Owner>, of: &mut Owner) -> Outcome<()> {
     match first_failure {
         None => Ok(()),
@@ -209,7 +209,7 @@ impl WaitList for InOrder {
     }
 }
 
-/// One request, whose wait leaves the status's error field as it is.
+/// One request, whose wait does not change the error field of the status.
 struct Single(InOrder);
 
 impl WaitList for Single {
@@ -227,11 +227,11 @@ impl WaitList for Single {
     }
 }
 
-/// Waits for requests in their order. Those that leave nothing but a status are ended in one look at the table of requests; `otherwise`
-/// gets the others.
+/// Waits for requests in their order. Those whose only result is a status are completed with one lookup in the table of requests;
+/// `otherwise` gets the others.
 ///
 /// # Errors
-/// A handle of none: those before it have ended.
+/// If a handle is invalid. The requests before it have completed.
 unsafe fn wait_in_order(
     mpi: &Mpi,
     count: usize,
@@ -295,7 +295,7 @@ fn count_of_requests(count: c_int) -> Outcome<usize> {
         .map_err(|_| Failure::new(ErrorClass::Count, format!("the count of requests is {count}, below zero")))
 }
 
-/// The requests of a call: each that is not null, with its place in the program's array.
+/// The requests of a call that are not null, with their indices in the program's array.
 struct Several {
     objects: SmallVec<[Found; 16]>,
     ids: SmallVec<[RequestId; 16]>,
@@ -342,7 +342,7 @@ impl Several {
         if self.statuses.is_null() { std::ptr::null_mut() } else { unsafe { self.statuses.add(place) } }
     }
 
-    /// An operation has ended: `index` is its place among those that are not null, `place` that of its status.
+    /// Records the end of an operation: `index` is its index among those that are not null, `place` that of its status.
     fn ended(&mut self, mpi: &Mpi, index: usize, place: usize, result: Result<Status, Error>) {
         let object = &self.objects[index];
         let status = self.status_at(place);
@@ -352,7 +352,7 @@ impl Several {
         }
     }
 
-    /// Empty statuses for the null requests.
+    /// Stores empty statuses for the null requests.
     fn clear_statuses(&self, count: c_int) {
         for place in 0..count as usize {
             let status = self.status_at(place);
@@ -408,7 +408,7 @@ pub(crate) unsafe fn mpi_testall(
     })
 }
 
-/// One of several: waits, or only looks.
+/// Completes one of several requests: waits for it, or only tests.
 unsafe fn any(
     function: &str,
     count: c_int,
@@ -467,7 +467,7 @@ pub(crate) unsafe fn mpi_testany(
     unsafe { any("MPI_Testany", count, requests, index, Some(flag), status) }
 }
 
-/// All that are over: waits for one at least, or only looks.
+/// Completes all requests that can be: waits for at least one, or only tests.
 unsafe fn some(
     function: &str,
     count: c_int,
@@ -523,7 +523,7 @@ pub(crate) unsafe fn mpi_testsome(
     unsafe { some("MPI_Testsome", count, requests, outcount, indices, statuses, false) }
 }
 
-/// What a wait would tell of an operation that is over.
+/// Stores the status that a wait for a completed operation would return.
 unsafe fn tell(mpi: &Mpi, request: MPI_Request, object: &Found, status: *mut MPI_Status) -> Outcome<()> {
     let communicator = &mpi.world.communicator;
     if object.is_generalized {
@@ -550,7 +550,7 @@ pub(crate) unsafe fn mpi_request_get_status(
     unsafe { status_of_all("MPI_Request_get_status", 1, &raw const request, flag, status) }
 }
 
-/// A status in an array of the program's, which may be null.
+/// A status in the program's array, which may be null.
 fn status_of(statuses: *mut MPI_Status, place: usize) -> *mut MPI_Status {
     if statuses.is_null() { statuses } else { statuses.wrapping_add(place) }
 }
@@ -677,7 +677,7 @@ pub(crate) unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
         if object.is_generalized {
             return crate::generalized::cancel(mpi, *request, object.id);
         }
-        // Whether it was withdrawn, the status tells.
+        // The status says whether the operation was cancelled.
         mpi.world.communicator.cancel(object.id)?;
         Ok(())
     })

@@ -40,14 +40,14 @@ pub(crate) unsafe fn mpi_win_shared_query_c(
         let (size, disp_unit, baseptr) = (place(size)?, place(disp_unit)?, place(baseptr)?);
         let window = &object.window;
         let found = if rank == MPI_PROC_NULL {
-            // No rank's part is the first one that has a byte, where all can be reached.
+            // For MPI_PROC_NULL: the first part that is not empty, if all are mapped.
             let parts = (0..window.group().size()).map(|rank| window.mapped_part(rank));
             let parts: Option<Vec<_>> = parts.collect::<Result<_, _>>()?;
             parts.and_then(|parts| parts.into_iter().find(|&(_, size, _)| size > 0))
         } else {
             window.mapped_part(dest_of(rank)?)?
         };
-        // Parts that this task has not mapped have no byte, at no address.
+        // Parts that this task has not mapped are reported as empty, with a null address.
         let (base, bytes, unit) = found.unwrap_or((std::ptr::null_mut(), 0, 1));
         // SAFETY: the export has refused null; the program gave the three for these results.
         unsafe {

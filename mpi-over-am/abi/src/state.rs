@@ -336,7 +336,7 @@ static PROCESS: Process = Process {
     main_thread: AtomicUsize::new(0),
 };
 
-/// A number for the calling thread: the address of a thread-local variable.
+/// An identifier of the calling thread: the address of a thread-local variable.
 fn this_thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
     HERE.with(|here| std::ptr::from_ref(here).addr())

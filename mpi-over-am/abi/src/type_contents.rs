@@ -1,13 +1,12 @@
 //! How a datatype was made (MPI 5.0 section 5.1.13), and the datatypes that are selected by what they can hold (sections 6.9.4,
 //! 19.1.5 and 19.1.6).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::c_int;
@@ -51,7 +50,7 @@ fn number_of(combiner: Combiner) -> c_int {
     }
 }
 
-/// The contents of a type, as they are reported.
+/// The contents of a type, in the form in which they are reported.
 struct Told<'a> {
     combiner: Combiner,
     integers: Vec<i64>,
@@ -79,7 +78,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Whether a type was made with large counts, and its constructor has counts.
+/// Whether a type was made with large counts, by a constructor that has counts.
 fn tells_large(contents: &Contents) -> bool {
     contents.is_large && !contents.large().counts.is_empty()
 }
@@ -302,7 +301,7 @@ fn give_unnamed(function: &str, at: *mut MPI_Datatype, make: impl FnOnce() -> Ou
     })
 }
 
-/// A number of digits; `MPI_UNDEFINED` is none.
+/// A number of digits; `None` for `MPI_UNDEFINED`.
 fn digits_of(digits: c_int) -> Outcome<Option<u32>> {
     if digits == MPI_UNDEFINED {
         return Ok(None);

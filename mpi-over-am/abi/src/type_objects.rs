@@ -127,7 +127,7 @@ pub(crate) unsafe fn mpi_type_get_attr(
 ) -> c_int {
     on_type("MPI_Type_get_attr", datatype, |mpi, properties| {
         let found = properties.attribute(&keyval_of(mpi, keyval)?)?;
-        // SAFETY: the program gave the places for this result.
+        // SAFETY: the program gave the addresses for this result.
         unsafe { give_attribute(found.map(|found| found as usize), value, flag) }
     })
 }

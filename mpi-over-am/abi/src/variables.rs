@@ -3,12 +3,12 @@
 //! Numbers are `MPI_COUNT`, -1 for `auto`; words are `MPI_INT` with an enumeration. MPI's own settings can be written
 //! until it starts; all others belong to the job.
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for; each may be null where the standard says so.
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies; they may be null only where the standard allows it.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::collections::BTreeMap;

@@ -1,12 +1,11 @@
 //! Windows: one-sided communication (MPI 5.0 chapter 12).
 //!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
+//! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::cell::Cell;
@@ -35,7 +34,7 @@ use crate::state::{Mpi, enter};
 use crate::text::{give_string, string_at};
 use crate::types::{Callback, MPI_Comm, MPI_Group, MPI_Info, MPI_Win};
 
-/// What a failure about a window does: its error handler runs.
+/// Runs the error handler of a window for a failure.
 #[cold]
 fn raise(object: &WindowObject, function: &str, failure: &Failure) -> c_int {
     let of = || {
@@ -56,7 +55,7 @@ fn window_of(mpi: &Mpi, handle: MPI_Win) -> Outcome<Rc<WindowObject>> {
     })
 }
 
-/// Runs a call about a window.
+/// Runs a call on a window.
 pub(crate) fn on_window(
     function: &str,
     handle: MPI_Win,
@@ -68,7 +67,8 @@ pub(crate) fn on_window(
     }
 }
 
-/// Like [`on_window`], where MPI was entered before. Apart, so that what was tried before has the registers for itself.
+/// [`on_window`] in a call that has entered MPI already. A separate function, so that a call that completes on the fast path has all
+/// registers for itself.
 #[inline(never)]
 pub(crate) fn on_window_in(
     mpi: &Mpi,
@@ -88,7 +88,7 @@ pub(crate) fn on_window_in(
 /// A handle for a window.
 ///
 /// # Errors
-/// There are a million.
+/// There are a million windows already.
 pub(crate) fn keep(mpi: &Mpi, window: Window, base: usize, at: *mut MPI_Win) -> Outcome<()> {
     let flavor = match window.flavor() {
         Flavor::Created => MPI_WIN_FLAVOR_CREATE,
@@ -148,7 +148,7 @@ pub(crate) unsafe fn mpi_win_create_c(
         }
         let memory = unsafe { WindowMemory::from_raw(base.cast(), size) };
         place(win)?;
-        // The program's own address, also of no byte.
+        // The program's own address, even for a size of 0.
         keep(mpi, object.communicator.create_window(memory, unit, &info)?, base.expose_provenance(), win)
     })
 }
@@ -174,7 +174,7 @@ pub(crate) unsafe fn mpi_win_allocate_c(
 pub(crate) unsafe fn mpi_win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> c_int {
     on_communicator("MPI_Win_create_dynamic", comm, |mpi, object| {
         place(win)?;
-        // MPI_BOTTOM, from which its addresses count.
+        // MPI_BOTTOM, the base of the addresses in a dynamic window.
         keep(mpi, object.communicator.create_dynamic_window(&info_of(info)?)?, 0, win)
     })
 }
@@ -203,7 +203,7 @@ pub(crate) unsafe fn mpi_win_free(win: *mut MPI_Win) -> c_int {
         Err(failure) => return on_process(CALL, |_| Err(failure)),
     };
     let handle = unsafe { *at };
-    // Delete functions of attributes still find the window, and one that fails keeps it.
+    // Delete functions of attributes can still use the window, and if one fails the window stays.
     let begun = on_window(CALL, handle, |_, object| Ok(object.window.begin_free()?));
     if begun != MPI_SUCCESS {
         return begun;

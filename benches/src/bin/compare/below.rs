@@ -1,4 +1,5 @@
-//! am-core's put and amsend beside UCX's, which UCX's own `ucx_perftest` measures where it is installed (Debian's package ucx-utils).
+//! am-core's put and amsend compared with UCX's, which UCX's own `ucx_perftest` measures where it is installed (Debian's package
+//! ucx-utils).
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +15,7 @@ use crate::table::Row;
 pub(crate) const UCX: &str = "ucx";
 const PERFTEST: &str = "ucx_perftest";
 const BYTES: u64 = 8;
-/// A row, and UCX's test for it. All say how long 8 bytes take one way.
+/// A row, and UCX's test for it. All are one-way times of 8 bytes.
 const ROWS: [(&str, &str); 2] = [("put", "ucp_put_lat"), ("amsend", "ucp_am_lat")];
 /// How often the client tries to find its server, and the time between two tries.
 const TRIES: u32 = 50;
@@ -27,7 +28,7 @@ pub(crate) fn has_ucx() -> bool {
     command.status().is_ok()
 }
 
-/// The rows of a build of this library, by its `counter_latency`: half a round trip, seen by target counters.
+/// The rows of a build of this library, measured by its `counter_latency`: half a round trip, with target counters.
 pub(crate) fn ours(library: &Library) -> Result<Vec<(Row, f64)>, Failure> {
     let program = library.beside("counter_latency");
     let text = said(library.command(2, Placement::Cores, &program), "counter_latency")?;
@@ -66,7 +67,7 @@ fn one_test(test: &str) -> Result<f64, Failure> {
         let mut client = perftest("0");
         client.args(["127.0.0.1", "-t", test, "-s", &BYTES.to_string(), "-n", "100000", "-f", "-v"]);
         result = said(client, PERFTEST);
-        // A server that has ended will not be found later.
+        // A server that has ended can't be found later.
         if result.is_ok() || !matches!(server.0.try_wait(), Ok(None)) {
             break;
         }
@@ -88,7 +89,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended by itself, or nothing more can be done.
+        // It has ended by itself, or can't be killed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,27 +1,27 @@
-//! MPI libraries: how each one builds and starts a program, at its best settings for one machine.
+//! MPI libraries: how each one builds and starts a program, with its best settings for one machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use am_examples::Failure;
 
-/// The name of this library's rows: the one that the others are compared with.
+/// The name of this library's rows, with which the others are compared.
 pub(crate) const OURS: &str = "am-via";
 /// The name of the rows of an older build of this library.
 pub(crate) const BEFORE: &str = "before";
-/// The peers that the marks of MPI rows are judged by.
+/// The peers with which the marks of MPI rows are compared.
 pub(crate) const PEERS: [&str; 4] = ["mpich", "openmpi", "openmpi-ucx", "impi"];
-/// A run that takes longer is taken for hanging.
+/// A longer run counts as hanging.
 const SECONDS_MAX: &str = "600";
 
-/// Where the tasks of a run may run.
+/// Placement of a run's tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placement {
-    /// Each on a core of its own.
+    /// Each task on its own core.
     Cores,
-    /// All on the first core.
+    /// All tasks on the first core.
     OneCore,
-    /// Anywhere.
+    /// No placement.
     Free,
 }
 

@@ -1,4 +1,4 @@
-//! This library beside other MPI libraries: the same C program, built by each one's compiler wrapper and run by each one's
+//! Compares this library with other MPI libraries: the same C program, built by each one's compiler wrapper and run by each one's
 //! launcher, in turn on the same cores.
 //!
 //! ```text
@@ -45,7 +45,7 @@ const SOURCE: &str = include_str!("../../../c/compare.c");
 /// Number of timed starts of the launcher in a round.
 const STARTS: usize = 3;
 
-/// This library beside other MPI libraries, by one C program.
+/// Compares this library with other MPI libraries, by one C program.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
@@ -55,16 +55,16 @@ struct Arguments {
     /// Another library: a name, its compiler wrapper, its launcher with arguments (`NAME=MPICC,MPIEXEC ARGS`).
     #[arg(long, value_name = "NAME=MPICC,MPIEXEC ARGS", value_parser = libraries::other)]
     with: Vec<Library>,
-    /// An older build of this library: the folder of its mpicc and mpiexec. Shown beside ours, and not judged as a peer.
+    /// An older build of this library: the folder of its mpicc and mpiexec. Shown in its own column, and not judged as a peer.
     #[arg(long, value_name = "FOLDER")]
     before: Option<PathBuf>,
     /// Only these groups of measurements.
     #[arg(long, value_enum, value_delimiter = ',')]
     group: Vec<Group>,
-    /// Only this measurement: latency_new, stream_same, barrier, put_flush and so on, as the rows are named.
+    /// Only this measurement: latency_new, stream_same, barrier, put_flush etc., as the rows are named.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// How often each library runs.
+    /// Number of runs of each library.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Two tasks on two cores only, one round, fewer batches: less than a minute with all peers, if the machine does nothing else.
@@ -78,20 +78,20 @@ struct Arguments {
     page: Option<PathBuf>,
 }
 
-/// What is measured in one run of the program.
+/// The measurements of one run of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Group {
-    /// Two tasks, each on a core of its own: latency, streams, collectives, one-sided.
+    /// Two tasks, each on its own core: latency, streams, collectives, one-sided.
     Pair,
     /// The same at MPI_THREAD_MULTIPLE: one and two pairs of threads.
     Threads,
     /// Two tasks on one core.
     OneCore,
-    /// Two tasks below MPI: am-core's put and amsend, beside UCX's where `ucx_perftest` is installed.
+    /// Two tasks without MPI: am-core's put and amsend, compared with UCX's where `ucx_perftest` is installed.
     Below,
-    /// 16 tasks on the cores that there are: collectives.
+    /// 16 tasks on all available cores: collectives.
     Crowd,
-    /// Bytes of a task, in jobs of 2, 16 and 128.
+    /// Bytes per task, in jobs of 2, 16 and 128.
     Memory,
     /// Start and end of a job of 2 and of 16.
     Start,
@@ -118,7 +118,7 @@ impl Group {
         }
     }
 
-    /// The name that the C program knows.
+    /// The name by which the C program selects it.
     fn name(self) -> &'static str {
         match self {
             Self::Pair => "pair",
@@ -150,7 +150,7 @@ fn compare(arguments: &Arguments) -> Result<(), Failure> {
     std::fs::create_dir_all(&folder)
         .map_err(|error| Failure::Input(format!("cannot write to {}: {error}", folder.display())))?;
     let measured = measure(&libraries, &folder, arguments);
-    // What is left of a temporary folder does no harm.
+    // Remaining temporary files are harmless.
     let _ = std::fs::remove_dir_all(&folder);
     let table = measured?;
     if table.is_empty() {

@@ -1,4 +1,4 @@
-//! The measured values by row and library, and how ours compare.
+//! The measured values by row and library, and the comparison with ours.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use am_examples::statistics::median;
 use crate::libraries::{BEFORE, OURS};
 use crate::marks::{self, Kind, Mark};
 
-/// What is measured, and with how many bytes (memory and start: tasks).
+/// The name of a measurement, and its number of bytes (for memory and start: of tasks).
 pub(crate) type Row = (String, u64);
 
 /// A line of the C program: NAME BYTES NANOSECONDS.

@@ -1,12 +1,12 @@
-//! The counts kept in the repository, and the comparison with new ones.
+//! The counts stored in the repository, and the comparison with new ones.
 
 use std::fmt;
 
 use am_examples::Failure;
 
-/// The file of the kept counts.
+/// The file of the stored counts.
 pub(crate) const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instruction_counts.txt");
-/// How much a count may differ from the kept one.
+/// Maximum difference between a count and the stored one.
 pub(crate) const TOLERANCE_PERCENT: u32 = 3;
 
 /// Counts, with the version of their compiler.
@@ -16,7 +16,7 @@ pub(crate) struct Kept {
     rows: Vec<(String, usize, f64)>,
 }
 
-/// A count compared with the kept one.
+/// A count compared with the stored one.
 pub(crate) enum Comparison {
     Same { kept: f64 },
     Differs { kept: f64 },
@@ -38,7 +38,7 @@ impl Kept {
         }
     }
 
-    /// The kept counts.
+    /// The stored counts.
     pub(crate) fn read() -> Result<Self, Failure> {
         let text = std::fs::read_to_string(FILE)
             .map_err(|error| Failure::Input(format!("cannot read {FILE}: {error}")))?;

@@ -34,7 +34,7 @@ use crate::kept::{Comparison, Kept};
 use crate::paths::Path;
 use crate::turns::Pipes;
 
-/// Instructions that a message takes, sending and receiving apart.
+/// Instructions per message, for sending and receiving separately.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
@@ -44,10 +44,10 @@ struct Arguments {
     /// Only the rows whose name begins with this.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Fail when a count differs from the one that is kept by more than the tolerance.
+    /// Fail when a count differs from the stored one by more than the tolerance.
     #[arg(long, conflicts_with = "write")]
     check: bool,
-    /// Keep these counts.
+    /// Store these counts.
     #[arg(long, conflicts_with = "only")]
     write: bool,
     /// Also write callgrind's profile of each row to a file in this folder, which exists.
@@ -56,7 +56,7 @@ struct Arguments {
     /// Number of counted messages.
     #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     messages: u32,
-    /// Only runs this path, as a task of a job: what the program calls itself with.
+    /// Only runs this path, as a task of a job. The program calls itself with it.
     #[arg(long, value_enum, hide = true, requires = "turns")]
     path: Option<Path>,
     /// Bytes of a message of that path.
@@ -70,14 +70,14 @@ struct Arguments {
 const PROGRAM: &str = "instruction_count";
 const SOURCE: &str = include_str!("../../../c/count.c");
 
-/// The program that a row runs, with the name of its path there.
+/// The program that a row runs, with the name of its path in it.
 #[derive(Clone, Copy)]
 enum Counted {
     C(&'static str),
     Rust(Path),
 }
 
-/// What is counted: a name for the reader, and a path. 64 requests wait together in a window.
+/// The counted paths, with their names for the reader. 64 requests are pending at once in a window.
 const ROWS: [(&str, Counted, &[usize]); 31] = [
     ("MPI_Send", Counted::C("send"), &[8, 64, 1024]),
     ("MPI_Recv", Counted::C("receive"), &[8, 64, 1024]),
@@ -86,8 +86,8 @@ const ROWS: [(&str, Counted, &[usize]); 31] = [
     // A send in synchronous mode, and its receive.
     ("MPI_Issend+Wait", Counted::C("issend"), &[8]),
     ("MPI_Recv_synchronous", Counted::C("receive_synchronous"), &[8]),
-    // A message with 10 000 receives posted, or messages queued, that do not match it, beside the same message without them: with the
-    // source named, and from any source.
+    // A message with 10 000 posted receives, or queued messages, that do not match it, and the same message without them: from a named
+    // source, and from any source.
     ("posted/0", Counted::C("posted:0"), &[8]),
     ("posted/10000", Counted::C("posted:10000"), &[8]),
     ("posted_any/0", Counted::C("posted_any:0"), &[8]),
@@ -96,8 +96,8 @@ const ROWS: [(&str, Counted, &[usize]); 31] = [
     ("early/10000", Counted::C("early:10000"), &[8]),
     ("early_any/0", Counted::C("early_any:0"), &[8]),
     ("early_any/10000", Counted::C("early_any:10000"), &[8]),
-    // On a window whose memory both tasks have mapped, with a flush after each call: contiguous bytes, words 16 bytes apart, and updates of
-    // words.
+    // On a window whose memory both tasks have mapped, with a flush after each call: contiguous bytes, words at a distance of 16 bytes, and
+    // updates of words.
     ("MPI_Put+flush", Counted::C("put"), &[8]),
     ("MPI_Get+flush", Counted::C("get"), &[8]),
     ("MPI_Put_strided", Counted::C("put_strided"), &[8000]),
@@ -213,7 +213,7 @@ impl Programs {
         Ok(Self { own, launcher, c, pipes })
     }
 
-    /// Instructions that a message takes in the counted task.
+    /// Instructions per message in the counted task.
     fn count(
         &self,
         counted: Counted,

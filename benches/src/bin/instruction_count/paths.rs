@@ -1,4 +1,4 @@
-//! The paths in Rust: what the two tasks of a count do. Those of C are in `benches/c/count.c`.
+//! The paths in Rust: the actions of the two tasks of a count. Those in C are in `benches/c/count.c`.
 
 use std::path::Path as FilePath;
 
@@ -50,7 +50,7 @@ fn each(messages: u32, mut step: impl FnMut(bool) -> Result<(), Failure>) -> Res
     Ok(())
 }
 
-/// The state for am-core messages between the two.
+/// The state for am-core messages between the two tasks.
 struct Core {
     context: Context<ShmFabric>,
     data: Vec<u8>,
@@ -67,7 +67,7 @@ fn core(path: Path, bytes: usize, messages: u32, turns: &FilePath) -> Result<(),
     let arrived = context.counter()?;
     let handler = context.register_handler(move |_| Answer::consumed(Completion::Bump(arrived)))?;
     let memory = context.alloc(bytes)?;
-    // Never taken back: it is needed until the end.
+    // Never unexposed: it is needed until the end.
     let memory = context.expose(memory, Access::WRITE)?.address(0);
     let addresses = context.address_init(memory)?;
     let peer = TaskId(1 - rank);

@@ -1,5 +1,5 @@
 //! Lets the two tasks of a count alternate through two pipes, outside the library, so that a message is in the ring before the call that
-//! takes it begins, and that call polls once.
+//! receives it starts, and that call polls once.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -41,7 +41,7 @@ impl Pipes {
 
 impl Drop for Pipes {
     fn drop(&mut self) {
-        // What is left of a temporary folder does no harm.
+        // Remaining temporary files are harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -40,7 +40,7 @@ impl Curve {
         self.points[self.points.len() - 1]
     }
 
-    /// The point that is nearest to `x` by ratio: a quick page has fewer.
+    /// The point with the smallest ratio to `x`: a quick page has fewer points.
     pub(crate) fn near(&self, x: f64) -> Point {
         let far = |point: &Point| (point.x.max(0.5).ln() - x.max(0.5).ln()).abs();
         self.points.iter().copied().min_by(|a, b| far(a).total_cmp(&far(b))).unwrap_or_else(|| self.first())
@@ -54,7 +54,7 @@ impl Curve {
     }
 }
 
-/// The length from which on `curve` stays below `other`.
+/// The length from which `curve` is always below `other`.
 pub(crate) fn below_from(curve: &Curve, other: &Curve) -> Option<f64> {
     let pairs: Vec<_> = curve.beside(other).collect();
     let below = pairs.iter().rev().take_while(|(point, other)| point.y < other.y);
@@ -95,12 +95,12 @@ pub(crate) fn less_or_more(before: f64, after: f64) -> String {
     format!("{:.0} % {}", percent.abs(), if percent < 0.0 { "more" } else { "less" })
 }
 
-/// By how many per cent of `before` `after` is less; negative where it is more.
+/// The reduction from `before` to `after` in per cent; negative if `after` is larger.
 pub(crate) fn saved_percent(before: f64, after: f64) -> f64 {
     100.0 * (before - after) / before
 }
 
-/// A time of so many nanoseconds, in the unit that fits.
+/// A time in nanoseconds, in a suitable unit.
 pub(crate) fn time(nanoseconds: f64) -> String {
     match nanoseconds.abs() {
         size if size < 1e3 => format!("{nanoseconds:.0} ns"),
@@ -109,7 +109,7 @@ pub(crate) fn time(nanoseconds: f64) -> String {
     }
 }
 
-/// A length, in the unit that fits.
+/// A length, in a suitable unit.
 pub(crate) fn bytes(length: f64) -> String {
     const KIB: f64 = 1024.0;
     match length {
@@ -119,7 +119,7 @@ pub(crate) fn bytes(length: f64) -> String {
     }
 }
 
-/// MB/s of messages that take so many nanoseconds each.
+/// The rate in MB/s of messages that take this number of nanoseconds each.
 pub(crate) fn rate(point: Point) -> f64 {
     point.x * 1e3 / point.y
 }

@@ -1,9 +1,9 @@
-//! A figure of a paper: what it shows, which jobs measure it here, and how its sentence is made.
+//! A figure of a paper: its contents, the jobs that measure it here, and the sentence about it.
 
 use crate::curve::{Curve, Point, bytes, rate};
 use crate::job::{Effort, Job, Results};
 
-/// What lies along the x axis.
+/// The quantity on the x axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Along {
     /// The length of a message.
@@ -39,14 +39,14 @@ impl Along {
     }
 }
 
-/// What is shown of a measured value.
+/// How a measured value is shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shown {
     /// Nanoseconds, as microseconds.
     Time,
     /// Nanoseconds of a message, as MB/s.
     Rate,
-    /// The value as it is: what it is, and its unit.
+    /// The value itself, with its name and unit.
     Plain(&'static str),
 }
 
@@ -68,7 +68,7 @@ impl Shown {
     }
 }
 
-/// How a figure looks.
+/// The form of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Curves over logarithmic axes, and the numbers below them.
@@ -77,7 +77,7 @@ pub(crate) enum Form {
     Table,
 }
 
-/// A curve of a figure: its points come from these jobs.
+/// A curve of a figure, with the jobs that supply its points.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) label: &'static str,
@@ -94,12 +94,12 @@ pub(crate) struct Figure {
     pub(crate) form: Form,
     pub(crate) along: Along,
     pub(crate) shown: Shown,
-    /// Only points up to here: several figures show parts of the same curves.
+    /// Only points up to this x: several figures show parts of the same curves.
     pub(crate) x_max: f64,
     pub(crate) series: Vec<Series>,
-    /// What the paper saw, in our words.
+    /// The paper's result, in our words.
     pub(crate) paper: &'static str,
-    /// What we see, from the curves of this run.
+    /// The result here, from the curves of this run.
     pub(crate) here: fn(&[Curve]) -> String,
 }
 
@@ -127,7 +127,7 @@ impl Figure {
         Drawn { figure: self, curves, here }
     }
 
-    /// What repeats this figure.
+    /// The command that repeats this figure.
     pub(crate) fn command(&self) -> String {
         format!("cargo run --release -p am-benches --bin paper -- --only {}", self.name)
     }

@@ -1,4 +1,4 @@
-//! The jobs behind the curves: what each runs, with which settings, and what came of it in every round.
+//! The jobs behind the curves: their programs, settings, and results in every round.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use crate::curve::Point;
 use crate::figure::Figure;
 use crate::measure::Measure;
 
-/// No job takes so long, unless it hangs.
+/// Limit for a job, which only a hanging one reaches.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often a kernel runs: its best run counts.
+/// Number of runs of a kernel, of which the best counts.
 const KERNEL_ROUNDS_MAX: u32 = 5;
 
-/// How much is measured.
+/// The extent of the measurements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
-    /// How often each job runs.
+    /// Number of runs of each job.
     pub(crate) rounds: u32,
-    /// How long a task measures one length.
+    /// Measuring time of a task per length.
     pub(crate) milliseconds: u32,
     /// Fewer lengths, the smallest kernels.
     pub(crate) is_quick: bool,
@@ -33,7 +33,7 @@ impl Effort {
     pub(crate) const FULL: Self = Self { rounds: 7, milliseconds: 15, is_quick: false };
 }
 
-/// What the tasks run.
+/// The program of the tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Program {
     /// This program, at these lengths.
@@ -51,7 +51,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// What a person types to run it alone.
+    /// The shell command that runs it alone.
     pub(crate) fn command(&self, effort: &Effort) -> String {
         let settings: String = self.settings.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         let program = match self.program {
@@ -123,12 +123,12 @@ fn pair(line: &str) -> Option<(f64, f64)> {
     Some((x.parse().ok()?, value.parse().ok()?))
 }
 
-/// The line of a kernel that tells millions of operations a second.
+/// The line of a kernel that gives millions of operations per second.
 fn speed(line: &str) -> Option<f64> {
     line.strip_prefix("Mop/s total")?.trim_start().strip_prefix('=')?.trim().parse().ok()
 }
 
-/// All lengths, or for a quick page every third one and the longest.
+/// All lengths; for a quick page, every third and the longest.
 fn some_of(lengths: &'static [usize], effort: &Effort) -> impl Iterator<Item = usize> {
     let (step, last) = (if effort.is_quick { 3 } else { 1 }, lengths.len().saturating_sub(1));
     lengths
@@ -149,7 +149,7 @@ pub(crate) fn of_figures(figures: &[Figure]) -> Vec<Job> {
     jobs
 }
 
-/// Every variable that a job sets is a setting: one that was renamed would leave two curves the same.
+/// Checks that every variable set by a job is a setting: with a renamed one, two curves would be the same.
 pub(crate) fn check_settings(jobs: &[Job]) -> Result<(), Failure> {
     let mut names = jobs.iter().flat_map(|job| job.settings).map(|(name, _)| *name);
     match names.find(|name| !JobSettings::knows(name) && !Settings::knows(name)) {
@@ -163,11 +163,11 @@ pub(crate) fn check_settings(jobs: &[Job]) -> Result<(), Failure> {
 /// What task 0 printed in one run: each x with its value.
 type Run = Vec<(f64, f64)>;
 
-/// What all rounds of all jobs have found.
+/// The results of all rounds of all jobs.
 pub(crate) struct Results(Vec<(Job, Vec<Run>)>);
 
 impl Results {
-    /// The points of a job: medians, for a kernel the best.
+    /// The points of a job: medians, and for a kernel the best.
     pub(crate) fn points(&self, job: &Job) -> Vec<Point> {
         let Some((_, rounds)) = self.0.iter().find(|(known, _)| known == job) else { return Vec::new() };
         let Some(first) = rounds.first() else { return Vec::new() };
@@ -182,14 +182,14 @@ impl Results {
     }
 }
 
-/// Runs every job once a round.
+/// Runs every job once per round.
 pub(crate) fn run_all(jobs: &[Job], effort: &Effort) -> Result<Results, Failure> {
     let programs = programs(jobs)?;
     let folder = std::env::temp_dir().join(format!("am-paper-{}", std::process::id()));
     std::fs::create_dir_all(&folder)
         .map_err(|error| Failure::Input(format!("cannot write to {}: {error}", folder.display())))?;
     let results = run_rounds(jobs, &programs, &folder, effort);
-    // What is left of a temporary folder does no harm.
+    // Remaining temporary files are harmless.
     let _ = std::fs::remove_dir_all(&folder);
     results
 }
@@ -215,7 +215,7 @@ fn run_rounds(
     Ok(Results(results))
 }
 
-/// The file that the tasks of each job run. A kernel is built first, where it is not up to date.
+/// The file that the tasks of each job run. A kernel is built first if it is not up to date.
 fn programs(jobs: &[Job]) -> Result<Vec<PathBuf>, Failure> {
     let own = std::env::current_exe().map_err(|error| {
         Failure::Input(format!("cannot find this program, to start it as tasks: {error}"))

@@ -1,4 +1,4 @@
-//! The figures of the papers that this library stands on, from runs of its own: one page for a browser.
+//! The figures of the papers that this library is based on, measured with this library: one page for a browser.
 //!
 //! ```text
 //! cargo run --release -p am-benches --bin paper                        # every figure, in about five minutes
@@ -7,9 +7,10 @@
 //! cargo run --release -p am-benches --bin paper -- --list              # the figures, and the jobs behind each
 //! ```
 //!
-//! Each curve is a job of the launcher: this program again, as the tasks that measure, or a NAS kernel of the examples. Figures share
-//! the jobs that they have in common. Each round runs every job once, so that what else the machine does meets all curves. A point is
-//! the median of the rounds of each one's best batch (for the kernels the best round, as in the paper). The sentence "here" below a figure is made of these numbers.
+//! Each curve is a job of the launcher: this program again, as the tasks that measure, or a NAS kernel of the examples. Figures share the
+//! jobs that they have in common. Each round runs every job once, so that other load of the machine affects all curves. A point is the
+//! median of the rounds of each one's best batch (for the kernels the best round, as in the paper). The sentence "here" below a figure is
+//! computed from these numbers.
 
 mod curve;
 mod figure;
@@ -44,7 +45,7 @@ struct Arguments {
     /// Only these figures, by the names that --list prints.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// How often each job runs. Default: 7; 3 with --quick.
+    /// Number of runs of each job. Default: 7; 3 with --quick.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
     /// Three rounds of fewer lengths, shorter batches and the smallest kernels: half a minute.
@@ -84,7 +85,7 @@ fn make(arguments: &Arguments) -> Result<(), Failure> {
         Some(file) => file.clone(),
         None => beside_this_program("paper.html")?,
     };
-    // A file that cannot be written is better known before the measurements.
+    // A file that can't be written is reported before the measurements.
     write(&page, "")?;
     let results = job::run_all(&jobs, &effort)?;
     let drawn: Vec<Drawn<'_>> = figures.iter().map(|figure| figure.draw(&results)).collect();

@@ -1,4 +1,4 @@
-//! The page: each figure with its curves or its table, what the paper saw, what we see, and the commands.
+//! The page: each figure with its curves or its table, the paper's result, ours, and the commands.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:60em;margin:2em aut
                      th:first-child,td:first-child{text-align:left}code{font-size:13px}pre{overflow-x:auto}\
                      svg{max-width:100%;height:auto}section{margin-top:3em}.source{color:#59636e}";
 
-/// A page for a browser, complete in itself.
+/// A self-contained page for a browser.
 pub(crate) fn page(figures: &[Drawn<'_>], effort: &Effort) -> Result<String, Failure> {
     let mut text = String::new();
     let mut contents = String::new();
@@ -95,7 +95,7 @@ fn table(text: &mut String, drawn: &Drawn<'_>) -> std::fmt::Result {
     writeln!(text, "</table>")
 }
 
-/// Three digits that say something.
+/// A number with three significant digits.
 fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -161,14 +161,14 @@ fn chart(drawn: &Drawn<'_>) -> Result<String, Box<dyn Error>> {
     Ok(svg)
 }
 
-/// From the least to the most of `values`, and by the factor `beyond` more on both sides.
+/// The range from the smallest to the largest of `values`, extended by the factor `beyond` on both sides.
 fn range(values: impl Iterator<Item = f64>, beyond: f64) -> Range<f64> {
     let (low, high) =
         values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
     low / beyond..(high * beyond).max(low * 1.01)
 }
 
-/// What the system calls its processors.
+/// The system's name of its processors.
 fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));

@@ -14,8 +14,8 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-// SAFETY: the C library's own functions, by the names that it has for libraries like this one, with the types of the functions that
-// they are in C.
+// SAFETY: the C library's own functions, under the names that it exports for replacements like this library, with the types of C's
+// functions.
 unsafe extern "C" {
     fn __libc_malloc(size: usize) -> *mut c_void;
     fn __libc_calloc(count: usize, size: usize) -> *mut c_void;
@@ -38,7 +38,7 @@ type Take = extern "C" fn(len: usize, is_zero: &mut bool) -> *mut u8;
 /// Frees a block of [`Take`] with this length.
 type GiveBack = extern "C" fn(at: *mut u8, len: usize);
 
-/// Address of job memory: 0, then from `MPI_Init` on constant until the process ends.
+/// Start address of job memory: 0 at first, constant from `MPI_Init` until the process ends.
 static FROM: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 /// A [`Take`] while blocks can be taken, or 0.
@@ -48,7 +48,7 @@ static GIVE_BACK: AtomicUsize = AtomicUsize::new(0);
 /// The C library's `malloc_usable_size`, once it was looked up.
 static USABLE_SIZE: AtomicUsize = AtomicUsize::new(0);
 
-/// Stands right before a block of job memory.
+/// Stored immediately before a block of job memory.
 #[repr(C)]
 struct Header {
     /// Start and length of the range that was taken.
@@ -56,7 +56,7 @@ struct Header {
     taken_bytes: usize,
 }
 
-/// Takes large blocks from job memory at `from` from now on; without `take` it takes no more. Only the MPI library calls this, when MPI
+/// From now on takes large blocks from job memory at `from`; if `take` is `None`, stops doing so. Only the MPI library calls this, when MPI
 /// starts and ends.
 ///
 /// Returns whether the program's blocks will come from there: `false` if the program, or a library preloaded earlier, has its own `malloc`.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn mpi_malloc_serve(
     take: Option<Take>,
     give_back: GiveBack,
 ) -> c_int {
-    // SAFETY: the addresses are looked at, nothing is called.
+    // SAFETY: only the addresses are compared; nothing is called.
     let is_ours = unsafe {
         is_in_use(c"malloc", malloc as *const c_void)
             && is_in_use(c"free", free as *const c_void)
@@ -112,7 +112,7 @@ fn large(alignment: usize, size: usize) -> Option<(*mut c_void, bool)> {
     if take == 0 {
         return None;
     }
-    // SAFETY: what is not 0 is a `Take` (`mpi_malloc_serve`).
+    // SAFETY: a value other than 0 is a `Take` (`mpi_malloc_serve`).
     let take: Take = unsafe { std::mem::transmute::<usize, Take>(take) };
     let front = alignment.max(FRONT_BYTES);
     // For an alignment beyond a page, the range must be larger to contain an aligned address.
@@ -124,8 +124,8 @@ fn large(alignment: usize, size: usize) -> Option<(*mut c_void, bool)> {
         return None;
     }
     let skipped = (taken.addr() + FRONT_BYTES).next_multiple_of(front) - taken.addr();
-    // SAFETY: `skipped` is at least `FRONT_BYTES` and at most `front + more`, so that the block and its header lie inside what was
-    // taken, which is ours; header and block start at multiples of 64, a header's size being less than that.
+    // SAFETY: `skipped` is at least `FRONT_BYTES` and at most `front + more`, so the block and its header lie inside the range taken, which
+    // is ours. Header and block start at multiples of 64, and a header is shorter than that.
     unsafe {
         let at = taken.add(skipped);
         at.sub(FRONT_BYTES).cast::<Header>().write(Header { taken, taken_bytes });
@@ -138,7 +138,7 @@ fn large(alignment: usize, size: usize) -> Option<(*mut c_void, bool)> {
 /// # Safety
 /// `at` is a block that [`large`] made and that was not freed.
 unsafe fn header(at: *mut c_void) -> Header {
-    // SAFETY: `large` has written it there.
+    // SAFETY: `large` has written the header there.
     unsafe { at.cast::<u8>().sub(FRONT_BYTES).cast::<Header>().read() }
 }
 
@@ -159,7 +159,7 @@ unsafe fn capacity(at: *mut c_void) -> usize {
 unsafe fn free_large(at: *mut c_void) {
     // SAFETY: the caller's.
     let Header { taken, taken_bytes } = unsafe { header(at) };
-    // SAFETY: there is a block, so `mpi_malloc_serve` has stored a `GiveBack`. errno is this thread's, and stays as it was.
+    // SAFETY: a block exists, so `mpi_malloc_serve` has stored a `GiveBack`. errno is this thread's, and is unchanged.
     unsafe {
         let give_back = std::mem::transmute::<usize, GiveBack>(GIVE_BACK.load(Ordering::Relaxed));
         let errno = libc::__errno_location();
@@ -172,7 +172,7 @@ unsafe fn free_large(at: *mut c_void) {
 /// C's `malloc`.
 ///
 /// # Safety
-/// As C says.
+/// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     if size >= LARGE_BYTES
@@ -180,14 +180,14 @@ pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     {
         return at;
     }
-    // SAFETY: as here.
+    // SAFETY: the caller's conditions are those of the function called.
     unsafe { __libc_malloc(size) }
 }
 
 /// C's `calloc`.
 ///
 /// # Safety
-/// As C says.
+/// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     if let Some(bytes) = count.checked_mul(size)
@@ -195,26 +195,26 @@ pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
         && let Some((at, is_zero)) = large(1, bytes)
     {
         if !is_zero {
-            // SAFETY: as many bytes are the caller's.
+            // SAFETY: `malloc` has returned this number of bytes.
             unsafe { at.cast::<u8>().write_bytes(0, bytes) };
         }
         return at;
     }
-    // SAFETY: as here.
+    // SAFETY: the caller's conditions are those of the function called.
     unsafe { __libc_calloc(count, size) }
 }
 
 /// C's `free`.
 ///
 /// # Safety
-/// As C says.
+/// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(at: *mut c_void) {
     if is_large(at) {
         // SAFETY: an address in job memory that C may free is a block of `large`.
         unsafe { free_large(at) }
     } else {
-        // SAFETY: as here; the block is the C library's.
+        // SAFETY: the caller's condition, and the block is the C library's.
         unsafe { __libc_free(at) }
     }
 }
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn free(at: *mut c_void) {
 /// C's `realloc`.
 ///
 /// # Safety
-/// As C says.
+/// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(at: *mut c_void, size: usize) -> *mut c_void {
     if is_large(at) {
@@ -233,14 +233,14 @@ pub unsafe extern "C" fn realloc(at: *mut c_void, size: usize) -> *mut c_void {
         && !at.is_null()
         && let Some((new, _)) = large(1, size)
     {
-        // SAFETY: both blocks are live and hold what is copied; the old one is the C library's, and the caller gives it up.
+        // SAFETY: both blocks are live and contain the copied bytes; the old one is the C library's, and the caller no longer uses it.
         unsafe {
             ptr::copy_nonoverlapping(at.cast::<u8>(), new.cast::<u8>(), size.min(libc_usable_size(at)));
             __libc_free(at);
         }
         return new;
     }
-    // SAFETY: as here. A null pointer makes it `malloc`.
+    // SAFETY: the caller's conditions are those of the function called. With a null pointer it is `malloc`.
     if at.is_null() { unsafe { malloc(size) } } else { unsafe { __libc_realloc(at, size) } }
 }
 
@@ -252,22 +252,21 @@ unsafe fn realloc_large(at: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: the block is live.
     let capacity = unsafe { capacity(at) };
     if size == 0 {
-        // As the C library does.
-        // SAFETY: the caller gives it up.
+        // Like the C library. SAFETY: the caller no longer uses the block.
         unsafe { free_large(at) };
         return ptr::null_mut();
     }
     if size >= LARGE_BYTES && size <= capacity && size >= capacity / 4 {
         return at;
     }
-    // A block that grows often grows again; untouched pages use no memory.
+    // A block that grows is likely to grow again; unused pages need no memory.
     let more = if size > capacity { size / 2 } else { 0 };
     let larger =
         size.checked_add(more).filter(|&larger| larger >= LARGE_BYTES).and_then(|larger| large(1, larger));
-    // SAFETY: as C says.
+    // SAFETY: the caller's conditions are those of the function called.
     let new = larger.map_or_else(|| unsafe { malloc(size) }, |(new, _)| new);
     if !new.is_null() {
-        // SAFETY: both blocks are live and hold what is copied; the caller gives the old one up.
+        // SAFETY: both blocks are live and contain the copied bytes; the caller no longer uses the old one.
         unsafe {
             ptr::copy_nonoverlapping(at.cast::<u8>(), new.cast::<u8>(), size.min(capacity));
             free_large(at);
@@ -279,11 +278,11 @@ unsafe fn realloc_large(at: *mut c_void, size: usize) -> *mut c_void {
 /// C's `reallocarray`.
 ///
 /// # Safety
-/// As C says.
+/// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reallocarray(at: *mut c_void, count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
-        // SAFETY: as here.
+        // SAFETY: the caller's conditions are those of the function called.
         Some(bytes) => unsafe { realloc(at, bytes) },
         None => {
             // SAFETY: errno is this thread's.
@@ -296,17 +295,17 @@ pub unsafe extern "C" fn reallocarray(at: *mut c_void, count: usize, size: usize
 /// C's `aligned_alloc`.
 ///
 /// # Safety
-/// As C says.
+/// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
-    // SAFETY: as here.
+    // SAFETY: the caller's conditions are those of the function called.
     unsafe { memalign(alignment, size) }
 }
 
 /// C's `memalign`.
 ///
 /// # Safety
-/// As C says.
+/// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void {
     if size >= LARGE_BYTES
@@ -315,20 +314,20 @@ pub unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void 
     {
         return at;
     }
-    // SAFETY: as here.
+    // SAFETY: the caller's conditions are those of the function called.
     unsafe { __libc_memalign(alignment, size) }
 }
 
 /// C's `posix_memalign`.
 ///
 /// # Safety
-/// As C says.
+/// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, alignment: usize, size: usize) -> c_int {
     if !alignment.is_power_of_two() || alignment < size_of::<usize>() {
         return libc::EINVAL;
     }
-    // SAFETY: as here; errno stays as it was, as POSIX says.
+    // SAFETY: the caller's conditions; errno is unchanged, as POSIX requires.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -345,35 +344,35 @@ pub unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, alignment: usize, 
 /// C's `valloc`.
 ///
 /// # Safety
-/// As C says.
+/// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
-    // SAFETY: as here.
+    // SAFETY: the caller's conditions are those of the function called.
     unsafe { memalign(PAGE_BYTES, size) }
 }
 
 /// C's `pvalloc`.
 ///
 /// # Safety
-/// As C says.
+/// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
     let whole = size.checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX);
-    // SAFETY: as here.
+    // SAFETY: the caller's conditions are those of the function called.
     unsafe { memalign(PAGE_BYTES, whole) }
 }
 
 /// C's `malloc_usable_size`.
 ///
 /// # Safety
-/// As C says.
+/// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_usable_size(at: *mut c_void) -> usize {
     if is_large(at) {
         // SAFETY: as for `free`.
         unsafe { capacity(at) }
     } else {
-        // SAFETY: as here.
+        // SAFETY: the caller's conditions are those of the function called.
         unsafe { libc_usable_size(at) }
     }
 }
@@ -395,6 +394,6 @@ fn usable_size_function() -> usize {
 /// The block is the C library's, and live, or null.
 unsafe fn libc_usable_size(at: *mut c_void) -> usize {
     let function = usable_size_function();
-    // SAFETY: the C library has this function, with this type, since long before the names at the top.
+    // SAFETY: the C library has had this function, with this type, for longer than the names declared at the top.
     unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> usize>(function)(at) }
 }

@@ -157,7 +157,7 @@ macro_rules! predefined {
             flag: *mut c_int,
             ierror: *mut c_int,
         ) {
-            // SAFETY: the caller gives places for these results.
+            // SAFETY: the caller gives the addresses of these results.
             unsafe { (*flag, *ierror) = (0, MPI_SUCCESS) };
         }
 
@@ -171,7 +171,7 @@ macro_rules! predefined {
             flag: *mut c_int,
             ierror: *mut c_int,
         ) {
-            // SAFETY: the caller gives the value, and places for these results.
+            // SAFETY: the caller gives the value, and the addresses of these results.
             unsafe { (*to, *flag, *ierror) = (*value, 1, MPI_SUCCESS) };
         }
 
@@ -183,7 +183,7 @@ macro_rules! predefined {
             _state: *const $kind,
             ierror: *mut c_int,
         ) {
-            // SAFETY: the caller gives a place for this result.
+            // SAFETY: the caller gives the address of this result.
             unsafe { *ierror = MPI_SUCCESS };
         }
     )* };
@@ -222,7 +222,7 @@ fn value_of(in_c: usize) -> i64 {
     all.values.get(&in_c).copied().unwrap_or(in_c as i64)
 }
 
-/// The value of an attribute in Fortran. For predefined attributes, C has its address (include/mpi.h).
+/// The value of an attribute in Fortran. For predefined attributes, C returns the value's address (include/mpi.h).
 pub(crate) unsafe fn attribute(keyval: c_int, value: usize) -> i64 {
     let at = std::ptr::with_exposed_provenance::<c_int>(value);
     match keyval {
@@ -308,7 +308,7 @@ unsafe extern "C-unwind" fn mpi_conversion_fn_null_(
     _state: *const i64,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the caller gives a place for this result.
+    // SAFETY: the caller gives the address of this result.
     unsafe { *ierror = MPI_SUCCESS };
 }
 

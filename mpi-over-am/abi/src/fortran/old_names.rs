@@ -1,11 +1,11 @@
 //! Routines of MPI-1 that the standard has removed and old programs still call, and routines that only Fortran has.
 //!
-//! SAFETY: every function here is called by Fortran, under the contract that the standard gave it: arguments are good for what
-//! the standard says they are for.
+//! SAFETY: every function here is called by Fortran, under the contract that the standard gave it: arguments are valid for the accesses
+//! that the standard specifies.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{c_int, c_void};

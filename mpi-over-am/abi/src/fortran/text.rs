@@ -1,11 +1,11 @@
 //! Strings: Fortran's have their declared length, padded with blanks; C's end with a zero.
 //!
-//! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are good for what
-//! the standard says they are for.
+//! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are valid for the accesses
+//! that the standard specifies.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{CString, c_char, c_int};

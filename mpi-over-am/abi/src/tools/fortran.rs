@@ -71,7 +71,7 @@ impl Compiler {
             Err(error) if !folder.join("mpi.mod").exists() => Err(error),
             _ => Ok(()),
         });
-        // If it was renamed, nothing is left to remove.
+        // If it was renamed, there is nothing to remove.
         let _ = fs::remove_dir_all(&own);
         made
     }
@@ -108,14 +108,15 @@ fn caches() -> io::Result<PathBuf> {
 
 /// A folder that only this user can write to, at a path that every user can predict.
 fn private_folder() -> io::Result<PathBuf> {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: it has no arguments and cannot fail.
     let user = unsafe { libc::geteuid() };
     let folder = env::temp_dir().join(format!("mpi-over-am-{user}"));
     match fs::DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    // Looks at the name itself, not at the target of a link. What is found now stays: other users cannot rename this user's folder there.
+    // Inspects the name itself, not the target of a link. Other users can't replace the folder afterwards, since they can't rename this
+    // user's folder there.
     let found = fs::symlink_metadata(&folder)?;
     if found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0 {
         return Ok(folder);

@@ -131,7 +131,7 @@ impl Section {
     }
 }
 
-/// Which hosts a job runs on.
+/// The hosts of a job.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Hosts {
     #[default]
@@ -197,7 +197,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Says how many tasks there are, and on which hosts.
+    /// Determines the number of tasks, and their hosts.
     fn place(&mut self) -> Result<(), String> {
         if let Some(tasks) = self.tasks_a_host {
             match &mut self.hosts {
@@ -344,7 +344,7 @@ impl Plan {
     fn launcher_arguments(&self, own: &Path) -> Vec<OsString> {
         let tasks: u32 = self.sections.iter().map(Section::tasks).sum();
         let mut arguments = Vec::new();
-        // Without a number, the hosts say how many.
+        // Without a number, the list of hosts determines it.
         if self.hosts == Hosts::NotSaid
             || self.sections.len() > 1
             || self.sections.iter().any(|section| section.tasks.is_some())

@@ -1,12 +1,12 @@
 //! Connections to tasks of other hosts.
 //!
-//! Such a connection has, like any other, a slot of this task and one of the peer. The peer's slot is a stand-in in private memory. The NIC
-//! keeps both ends: the program's posts go to the stand-in,
-//! from where its *far end* sends them; what arrives is posted by the far end into this task's slot, as the peer would. So the message
-//! path is the same for all peers, and what differs is behind the branch that tells a peer which does not look by itself.
+//! Such a connection has a slot of this task and one of the peer, like all connections. The peer's slot is a stand-in in private memory,
+//! and the NIC holds both ends: the program posts into the stand-in, from which its *far end* sends over the network, and the far end posts
+//! arriving lines into this task's slot, as a local peer would. The message path is therefore the same for all peers; the differences are
+//! behind the branch for peers that must be woken.
 //!
-//! A line's number orders what arrives, since the network may let a short message pass a long one. Lines are given back when the
-//! peer's program has given them back (`Ack`), so that a ring bounds what is under way from end to end.
+//! Lines are numbered, since the network may let a short message overtake a long one. A line is returned when the peer's program has
+//! returned it (`Ack`), so that the ring limits the lines in transit from end to end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,32 +21,33 @@ use am_via_shm::{CheckedRange, Connection, Outlet, TELL_AFTER, Written};
 use super::files::system;
 use crate::device::{Completion, DeviceError, Entry, INLINE_BYTES_MAX, NodeAddress, Payload, ViNumber};
 
-/// Bytes of a message before the payload, and before the bytes of the area, which stand last.
+/// Bytes of a message before the payload, and before the bytes of the area, which are last.
 const HEAD_BYTES: usize = 24;
 const BEFORE_AREA_BYTES: usize = HEAD_BYTES + INLINE_BYTES_MAX;
-/// Bytes of the area in a line's own message, and in each of those before it that carry what does not fit.
+/// Maximum bytes of the area in a line's own message, and in each message before it that carries the remaining bytes.
 const AREA_BYTES_MAX: usize = MESSAGE_BYTES_MAX - BEFORE_AREA_BYTES;
 const PART_BYTES: usize = MESSAGE_BYTES_MAX - 4;
-/// Longest wait at the end of a context for its peers to have everything.
+/// How long a context that ends waits at most until its peers have received everything.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long the failure of a task may take to be known after the network has lost it: longer than the launchers listen to a silent host.
+/// How long the failure of a task may remain unreported after the network has lost the task. Longer than the time after which launchers
+/// give up a silent host.
 const REPORTED_WITHIN: Duration = Duration::from_secs(15);
 
-/// What a message is: the low 4 bits of its word. Then 4 bits of the sender's context, and 24 of its task.
+/// The kind of a message: the low 4 bits of its word. The next 4 bits are the sender's context, and 24 bits are its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 enum Kind {
-    /// A line of the ring, and the bytes of the area if it has any, or the last of them.
+    /// A line of the ring, with the bytes of its area, or the last of them.
     Line = 0,
-    /// How many lines the program has given back.
+    /// The number of lines that the program has returned.
     Ack = 1,
-    /// Numbered as a line: the sender posts nothing more.
+    /// Numbered like a line: the sender posts nothing more.
     Close = 2,
-    /// The answer to that.
+    /// The answer to `Close`.
     Closed = 3,
-    /// Numbered as a line: bytes of the area that belong to the next line.
+    /// Numbered like a line: bytes of the area of the next line.
     Part = 4,
 }
 
@@ -65,8 +66,8 @@ fn sender(word: u32) -> NodeAddress {
     NodeAddress { task: word >> 8, context: word >> 4 & 0xf }
 }
 
-/// The network end of a NIC. Clones are the same one. Its lock is taken by the thread that uses the NIC only: it is there because a
-/// connection calls its outlet from within a post.
+/// The network end of a NIC. Clones share one state. Only the thread that uses the NIC takes its lock, which exists because a connection
+/// calls its outlet within a post.
 #[derive(Clone, Debug)]
 pub(super) struct Far(Arc<Mutex<State>>);
 
@@ -83,7 +84,7 @@ struct Links {
     slot_bytes: usize,
     all: Vec<Link>,
     by_peer: HashMap<NodeAddress, usize>,
-    /// What came from peers without a connection, until there is one.
+    /// Messages of peers without a connection, kept until there is one.
     strangers: Vec<(u32, Vec<u8>)>,
 }
 
@@ -93,42 +94,42 @@ struct Link {
     peer: NodeAddress,
     address: PeerAddress,
     end: Connection,
-    /// The line that is to be sent next, taken from the stand-in's ring.
+    /// The next line to send, taken from the stand-in's ring.
     next: Option<(Entry, Payload, u32)>,
     /// Bytes of its area that have been sent.
     cut: usize,
-    /// Messages with a number that were sent, and that were expected.
+    /// Number of the next message to send, and of the next one expected.
     sent: u32,
     expected: u32,
-    /// Messages that came before their turn.
+    /// Messages that arrived out of order.
     early: BTreeMap<u32, (Kind, Vec<u8>)>,
-    /// Bytes of the area of the line that comes next.
+    /// Bytes of the area of the next line.
     parts: Vec<u8>,
-    /// Lines of this task's that the peer has given back.
+    /// Lines of this task that the peer has returned.
     acked: u32,
-    /// Lines of the peer's that were posted here, and that it knows to be given back.
+    /// Lines of the peer that were posted here and that the peer knows to be returned.
     posted: u32,
     told: u32,
     closing: Closing,
     owes_closed: bool,
-    /// Its task has failed, or the network has lost it.
+    /// The peer's task has failed, or the network has lost it.
     is_lost: bool,
     /// When the network lost it, until its failure is known.
     lost_at: Option<Instant>,
-    /// The peer has closed: it reads nothing more.
+    /// The peer has closed, and reads no more lines.
     has_closed: bool,
-    /// That is to be reported.
+    /// The close has to be reported.
     closed_due: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Closing {
     No,
-    /// `Close` is to be sent.
+    /// `Close` has to be sent.
     Due,
-    /// It was sent.
+    /// `Close` was sent.
     Sent,
-    /// The peer has everything.
+    /// The peer has received everything.
     Done,
 }
 
@@ -150,17 +151,17 @@ impl Outlet for LinkOutlet {
     }
 }
 
-/// What progress brought.
+/// The events that progress found.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Peers that sent, and to which there is no connection here yet.
+    /// Peers that sent messages, and to which there is no connection yet.
     pub(super) strangers: Vec<NodeAddress>,
     /// Peers that have closed.
     pub(super) closed: Vec<NodeAddress>,
 }
 
 impl Far {
-    /// Opens the network for a context, if the job has tasks that are reached by it, and tells the job the address.
+    /// Opens the network for a context, if the job has tasks on other hosts, and publishes the address in the job.
     pub(super) fn open(job: &Job, own: NodeAddress, slot_bytes: usize) -> Result<Option<Self>, DeviceError> {
         if !(0..job.num_tasks()).any(|task| job.is_far(task)) {
             return Ok(None);
@@ -179,7 +180,7 @@ impl Far {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins a new connection to the network: `end` is the stand-in's end of it, and `address` where the peer is reached.
+    /// Adds a connection to the network: `end` is the stand-in's end of it, and `address` the peer's network address.
     pub(super) fn join(
         &self,
         peer: NodeAddress,
@@ -190,7 +191,7 @@ impl Far {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
         let address = endpoint.add_peer(address).map_err(|error| system("naming a peer", error))?;
-        // For ever: each post comes by the outlet.
+        // Never cleared: each post goes through the outlet.
         end.set_parked(true);
         let link = links.all.len();
         near.set_outlet(Arc::new(LinkOutlet { far: self.clone(), link }));
@@ -221,10 +222,10 @@ impl Far {
         Ok(())
     }
 
-    /// Sends and receives what can be.
+    /// Sends and receives as much as possible.
     ///
     /// # Errors
-    /// The network does not work any more, or it has lost a task that lives.
+    /// If the network has failed, or has lost a task that is alive.
     pub(super) fn progress(&self) -> Result<Progress, String> {
         let mut state = self.lock();
         let State { endpoint, links, broken } = &mut *state;
@@ -247,7 +248,7 @@ impl Far {
         Ok(progress)
     }
 
-    /// Sends nothing more to the tasks that have failed.
+    /// Stops sending to the tasks that have failed.
     pub(super) fn lose_task(&self, task: u32) {
         for link in self.lock().links.all.iter_mut().filter(|link| link.peer.task == task) {
             link.lose();
@@ -255,10 +256,10 @@ impl Far {
         }
     }
 
-    /// Sleeps until something arrives, at most `limit`, if the provider can; whether it slept to the end.
+    /// Sleeps until a message arrives, at most `limit`, if the provider can. Returns whether it slept for all of `limit`.
     pub(super) fn sleep(&self, limit: Duration) -> bool {
         let mut state = self.lock();
-        // What waits to be sent moves on by progress only.
+        // Messages that wait to be sent need progress.
         if state.links.all.iter().any(Link::has_unsent) {
             drop(state);
             am_via_os::sched::yield_now();
@@ -268,12 +269,12 @@ impl Far {
         poll::poll(&[file], Some(limit)).is_ok_and(|ready| !ready.contains(&true))
     }
 
-    /// Whether the provider has a file to sleep on.
+    /// Whether the provider has a file descriptor to wait on.
     pub(super) fn can_sleep(&self) -> bool {
         self.lock().endpoint.can_sleep()
     }
 
-    /// Tells the peers that nothing comes any more, and waits until they have everything, or `is_over` says that the job is.
+    /// Tells the peers that no line follows, and waits until they have received everything, or until `is_over` reports the end of the job.
     pub(super) fn leave(&self, is_over: impl Fn() -> bool) {
         self.lock()
             .links
@@ -295,14 +296,14 @@ impl Far {
 }
 
 impl Links {
-    /// A message has arrived: all of it is a claim.
+    /// Handles an arrived message. None of its contents is trusted.
     fn receive(&mut self, word: u32, bytes: &[u8]) {
         let (Some(kind), from) = (Kind::of(word), sender(word)) else {
-            tracing::warn!(word, "a message of no kind");
+            tracing::warn!(word, "a message of an unknown kind");
             return;
         };
         let Some(link) = self.by_peer.get(&from).and_then(|&at| self.all.get_mut(at)) else {
-            // Peers keep to their credits, also before there is a connection here.
+            // Peers respect their credits even before there is a connection here.
             if from.context < CONTEXTS_MAX && self.strangers.len() < RING_LINES as usize * 64 {
                 self.strangers.push((word, bytes.to_vec()));
             }
@@ -329,11 +330,11 @@ impl Links {
 }
 
 impl Link {
-    /// Takes what is next in the order.
+    /// Takes the next message in order.
     fn take(&mut self, kind: Kind, bytes: &[u8], slot_bytes: usize) {
         self.expected = self.expected.wrapping_add(1);
         if kind == Kind::Close {
-            // A `Close` that this end has sent is an answer as good.
+            // A `Close` that this end has sent also serves as the answer.
             self.owes_closed = self.closing != Closing::Sent;
             self.closing = Closing::Done;
             (self.has_closed, self.closed_due) = (true, true);
@@ -377,24 +378,24 @@ impl Link {
         match written {
             Written::Done => self.posted = self.posted.wrapping_add(1),
             Written::Full | Written::Closed | Written::Nothing => {
-                tracing::warn!(peer = ?self.peer, "a peer of another host has sent more than there are lines for");
+                tracing::warn!(peer = ?self.peer, "a peer of another host has sent more lines than the ring has");
             }
         }
     }
 
-    /// The peer's program has given back so many lines: a claim.
+    /// Handles the peer's count of returned lines, which is not trusted.
     fn acknowledge(&mut self, count: u32) {
         let taken = self.end.consumed().wrapping_sub(u32::from(self.next.is_some()));
         let new = count.wrapping_sub(self.acked);
         if new > taken.wrapping_sub(self.acked) {
-            tracing::warn!(peer = ?self.peer, "a peer of another host gives back lines that it was not sent");
+            tracing::warn!(peer = ?self.peer, "a peer of another host has returned lines that were never sent to it");
             return;
         }
         self.acked = count;
         (0..new).for_each(|_| self.end.release());
     }
 
-    /// Sends what waits, as far as the network takes it.
+    /// Sends waiting messages, as far as the network accepts them.
     fn send(&mut self, endpoint: &mut Endpoint, own: NodeAddress) {
         if self.owes_closed && self.send_number(endpoint, Kind::Closed, own, 0) {
             self.owes_closed = false;
@@ -420,7 +421,7 @@ impl Link {
         }
     }
 
-    /// Sends the next line, or a part of its area, if there is one; whether it was taken.
+    /// Sends the next line, or a part of its area. Returns whether the network accepted it.
     fn send_line(&mut self, endpoint: &mut Endpoint, own: NodeAddress) -> bool {
         if self.next.is_none() {
             let mut payload = Payload::default();
@@ -483,7 +484,8 @@ impl Link {
         })
     }
 
-    /// The network has lost the peer: what is posted goes nowhere until the failure of its task is known. One that has closed owes none.
+    /// Marks the peer as lost by the network: posted lines are dropped until the failure of its task is known. A peer that has closed need
+    /// not be reported as failed.
     fn lose(&mut self) {
         if !self.is_lost && !self.has_closed {
             self.lost_at = Some(Instant::now());
@@ -503,7 +505,7 @@ impl Link {
     }
 }
 
-/// Whether the bytes of an entry lie in the receive area.
+/// Whether the bytes of an entry are in the receive area.
 fn keeps_slot(entry: Entry) -> bool {
     Completion { vi: ViNumber(0), slot: 0, entry }.keeps_slot()
 }

@@ -7,7 +7,7 @@ use crate::figure::{Along, Figure, Form, Series, Shown};
 use crate::job::{Job, Program};
 use crate::measure::Measure;
 
-/// The paper's eager limit, in all its experiments.
+/// The paper's eager limit in all its experiments.
 const EAGER_LIMIT: f64 = 4096.0;
 const LENGTHS: &[usize] = &[4, 16, 64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
 const STREAM: &[usize] = &[64, 256, 1024, 4096, 16384, 65536, 262_144, 1 << 20];

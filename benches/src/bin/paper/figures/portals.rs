@@ -1,5 +1,5 @@
-//! MPICH over Portals: "MPICH 1.2.0 over Portals 3.1", the short and the long protocol. It has no measurements: these show what its two
-//! protocols are for.
+//! MPICH over Portals: "MPICH 1.2.0 over Portals 3.1", the short and the long protocol. The paper has no measurements; these show the
+//! purpose of its two protocols.
 
 use super::{Settings, pair};
 use crate::curve::{Curve, below_from, bytes, ratio, time, times_of};

@@ -1,4 +1,4 @@
-//! Interrupt mode: a progress thread takes messages while the program sleeps or computes.
+//! Interrupt mode: a progress thread receives messages while the program sleeps or computes.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -15,15 +15,15 @@ use mpi_over_am::{Communicator, Environment, Settings, Threads};
 
 use super::{Control, Way};
 
-/// How long the computation is timed alone, before each batch.
+/// How long the computation is timed alone before each batch.
 const ALONE: Duration = Duration::from_millis(5);
-/// A computation that goes on so long has missed its end.
+/// Limit for a computation that is never told to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 const DATA: i32 = 1;
-/// Memory of receives that are posted at a time.
+/// Memory of receives posted at a time.
 const POSTED_BYTES_MAX: usize = 32 << 20;
 
-/// What the target does while messages come.
+/// The target's activity while messages arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Polls,
@@ -39,7 +39,7 @@ pub(super) struct Interrupts {
     take: HandlerId,
     acknowledged: Counter,
     from: JobBuffer,
-    /// Where the messages land.
+    /// The destination of messages.
     _place: Exposed,
 }
 
@@ -75,7 +75,7 @@ impl Interrupts {
         Ok(start.elapsed().as_nanos() as f64 / f64::from(times))
     }
 
-    /// Per cent of the speed that the computation has alone; 100 where nothing is computed.
+    /// The speed in per cent of the computation's speed alone; 100 if there is no computation.
     fn serve(&self, control: &Control, alone: f64) -> Result<f64, Failure> {
         let mut left = 100.0;
         self.shared.set_interrupts(self.target != Target::Polls)?;
@@ -172,7 +172,7 @@ impl Way for SsendComputing {
     }
 }
 
-/// Steps of a computation a second, until it is over.
+/// Steps of the computation per second, until it is over.
 fn computed_until(is_over: impl Fn(Instant) -> bool) -> f64 {
     let (start, mut steps, mut value) = (Instant::now(), 0u64, 1u64);
     while !is_over(start) {

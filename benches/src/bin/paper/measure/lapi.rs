@@ -1,4 +1,4 @@
-//! LAPI itself, as the paper's "raw LAPI": put, and a wait for its target counter.
+//! LAPI itself, the paper's "raw LAPI": a put, and a wait for its target counter.
 
 use std::time::Instant;
 

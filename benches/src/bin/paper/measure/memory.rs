@@ -1,4 +1,4 @@
-//! What a message costs before it moves: a copy, or the registration of its buffer.
+//! The cost of preparing a message: a copy, or the registration of its buffer.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ impl Way for Copy {
     }
 }
 
-/// Where the memory lies that is registered.
+/// The kind of the registered memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Private,

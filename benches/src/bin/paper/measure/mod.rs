@@ -1,4 +1,4 @@
-//! A task of a job that measures: each length for so long, and task 0 prints what one operation took.
+//! A measuring task of a job: measures each length for a given time, and task 0 prints the time of one operation.
 
 mod interrupts;
 mod lapi;
@@ -16,7 +16,7 @@ use am_examples::statistics::{best, median};
 use am_via::{ShmFabric, Task};
 use clap::{Args, ValueEnum};
 
-/// What a task does.
+/// The arguments of a task.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Arguments {
     measure: Measure,
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     milliseconds: u32,
 }
 
-/// What is measured. A time is that of one way between two tasks, in nanoseconds, unless said otherwise.
+/// The measurement. A time is that of one way between two tasks, in nanoseconds, unless noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Measure {
     /// LAPI itself: a put, whose target waits for its counter.
@@ -37,7 +37,7 @@ pub(crate) enum Measure {
     Mpi,
     /// Each of many MPI_Isend, one way, up to the answer to the last one.
     MpiStream,
-    /// An MPI_Recv of a message that has come before it.
+    /// An MPI_Recv of a message that has arrived before it.
     MpiUnexpected,
     /// An MPI_Bcast; the root changes from one to the next.
     MpiBroadcast,
@@ -49,7 +49,7 @@ pub(crate) enum Measure {
     AmsendInterrupted,
     /// The same; the target computes, and is interrupted.
     AmsendComputing,
-    /// What is left of the speed of that computation, in per cent.
+    /// The speed of that computation that remains, in per cent.
     ComputationLeft,
     /// An MPI_Ssend to a task that computes, and has a progress thread.
     SsendComputing,
@@ -115,10 +115,10 @@ impl Measure {
 
 /// A method to move bytes, or another operation to time.
 trait Way {
-    /// Time of one of `times` operations, or another value. All tasks call it at once.
+    /// The time of one of `times` operations, or another value. All tasks call it at the same time.
     fn batch(&mut self, control: &mut Control, bytes: usize, times: u32) -> Result<f64, Failure>;
 
-    /// The longest batch.
+    /// The maximum number of operations in a batch.
     fn times_max(&self, _bytes: usize) -> u32 {
         100_000
     }
@@ -128,18 +128,18 @@ trait Way {
         true
     }
 
-    /// The task whose value counts.
+    /// The task whose value is used.
     fn teller(&self) -> usize {
         0
     }
 
-    /// Ends what the way has opened.
+    /// Closes what the method has opened.
     fn end(self: Box<Self>) -> Result<(), Failure> {
         Ok(())
     }
 }
 
-/// Batches that are measured of each length.
+/// Batches measured per length.
 const BATCHES: u32 = 5;
 
 /// Measures as one task of a job.
@@ -159,8 +159,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     control.meet()
 }
 
-/// The best of several batches, each with as many operations as fit into the time: other load of the machine lengthens the others. For
-/// values that are not times, the median.
+/// The best of several batches, each with as many operations as fit into the time; the other batches are longer because of other load of
+/// the machine. For values that are not times, the median.
 fn measure(
     way: &mut dyn Way,
     control: &mut Control,
@@ -168,7 +168,7 @@ fn measure(
     milliseconds: u32,
 ) -> Result<f64, Failure> {
     let teller = way.teller();
-    // First operations cost more (untouched pages, missing connections) and are not counted.
+    // First operations take longer (untouched pages, missing connections) and are not counted.
     way.batch(control, bytes, 4)?;
     let start = Instant::now();
     way.batch(control, bytes, 4)?;
@@ -185,7 +185,7 @@ fn measure(
     Ok(if way.tells_times() { best(&values) } else { median(&values) })
 }
 
-/// A context beside the measured one, through which the tasks agree on the next step.
+/// A second context, through which the tasks agree on the next step.
 struct Control {
     context: Context<ShmFabric>,
     flag: Exposed,
@@ -220,33 +220,33 @@ impl Control {
         Ok(self.context.exchange(own)?)
     }
 
-    /// The value of one task, for all.
+    /// One task's value, in all tasks.
     fn agree(&mut self, own: f64, task: usize) -> Result<f64, Failure> {
         let all = self.swap(&own.to_le_bytes())?;
         let bytes = all.get(task).and_then(|bytes| bytes.as_slice().try_into().ok());
         bytes.map(f64::from_le_bytes).ok_or_else(|| Failure::Wrong("a task has said nothing".to_owned()))
     }
 
-    /// Raises the flag of another task, which need not make progress to see it. Both call this or [`lower`](Self::lower) equally often.
+    /// Sets the flag of another task, which need not make progress to see it. Both tasks call this or [`lower`](Self::lower) equally often.
     fn raise(&mut self, task: usize) -> Result<(), Failure> {
         self.raised += 1;
         let bytes = self.raised.to_le_bytes();
         Ok(self.context.put(self.flags[task], &bytes, PutOptions::default())?)
     }
 
-    /// Whether the flag was raised since [`lower`](Self::lower).
+    /// Whether the flag was set since [`lower`](Self::lower).
     fn is_raised(&self) -> bool {
         let mut bytes = [0; 8];
         self.flag.read(0, &mut bytes).is_ok() && u64::from_le_bytes(bytes) > self.raised
     }
 
-    /// Expects the next raising.
+    /// Clears the flag.
     fn lower(&mut self) {
         self.raised += 1;
     }
 }
 
-/// What the system or a layer below MPI reports.
+/// An error of the system or of a layer below MPI.
 fn of_system(error: impl std::error::Error + 'static) -> Failure {
     Failure::Library { fault: "the operating system", error: Box::new(error) }
 }

@@ -8,7 +8,7 @@ use mpi_over_am::{Communicator, Environment, Settings};
 
 use super::{Control, Way, wrong_byte};
 
-/// Messages that are under way at a time in a stream.
+/// Messages pending at a time in a stream.
 const WINDOW: usize = 16;
 const DATA: i32 = 1;
 const ANSWER: i32 = 2;
@@ -27,7 +27,7 @@ pub(super) struct Mpi {
     world: Communicator<ShmFabric>,
     kind: Kind,
     from: Vec<u8>,
-    /// One buffer; where several messages are under way, one for each.
+    /// One buffer; for several pending messages, one for each.
     to: Vec<u8>,
 }
 
@@ -83,7 +83,7 @@ impl Mpi {
         Ok(start.elapsed().as_nanos() as f64 / (windows * WINDOW) as f64)
     }
 
-    /// The second task says that it has got everything.
+    /// The second task reports that it has received everything.
     fn answer(&mut self) -> Result<(), Failure> {
         if self.world.rank() == 0 {
             self.world.recv(&mut [0u8], 1, ANSWER)?;
@@ -93,7 +93,7 @@ impl Mpi {
         Ok(())
     }
 
-    /// Messages, and behind them a note: when the second task has the note, the messages have come before their receives.
+    /// Sends messages, and a note after them: when the second task has the note, the messages have arrived before their receives.
     fn unexpected(&mut self, bytes: usize, times: u32) -> Result<f64, Failure> {
         let windows = (times as usize).div_ceil(WINDOW);
         let mut nanoseconds = 0;

@@ -1,4 +1,4 @@
-//! TCP connections of std::net between the tasks: what MPI was carried over before there was VIA.
+//! TCP connections of std::net between the tasks, which carried MPI before VIA.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -86,7 +86,7 @@ impl Tcp {
         (0..self.streams.len()).try_for_each(|peer| self.send(peer, bytes))
     }
 
-    /// Each round, a byte to the task that is twice as far away as in the one before.
+    /// Dissemination: in each round, a byte to the task at twice the distance of the round before.
     fn barrier(&mut self) -> Result<(), Failure> {
         let tasks = self.streams.len();
         let mut distance = 1;

@@ -1,4 +1,4 @@
-//! VIA itself, by descriptors: send and receive, RDMA, and a rendezvous in the three ways of the MPICH2 paper.
+//! VIA itself, by descriptors: send and receive, RDMA, and a rendezvous in the three variants of the MPICH2 paper.
 
 use std::error::Error;
 use std::rc::Rc;
@@ -14,12 +14,12 @@ use am_via::vipl::{
 
 use super::{Control, Way, wrong_byte};
 
-/// Receives that are always posted: more than a rendezvous and the next message need.
+/// Number of receives that are always posted: more than a rendezvous and the next message need.
 const RECEIVES: usize = 16;
-/// Nothing here takes so long, unless the other task has died.
+/// Limit for a wait, reached only if the other task has died.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const RIGHTS: MemAttributes = MemAttributes { ptag: 0, rdma_write: true, rdma_read: true };
-/// A memory handle on its way.
+/// Bytes of a memory handle in a message.
 const HANDLE_BYTES: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +28,15 @@ pub(super) enum Operation {
     Send,
     /// From registered memory into the peer's, with immediate data.
     Write,
-    /// As `Send`, copied from and to the program's buffers.
+    /// Like `Send`, copied from and to the program's buffers.
     Copied,
-    /// Announced, then written from buffer to buffer; registered before, deregistered after.
+    /// Announced, then written from buffer to buffer, with a registration before and a deregistration after.
     Registered,
-    /// The same, registered for good.
+    /// The same, with permanent registrations.
     Kept,
 }
 
-/// Memory, and its registration where there is one now.
+/// Memory, and its registration if it has one.
 struct Region {
     memory: Rc<Memory>,
     handle: Option<MemHandle>,
@@ -48,15 +48,15 @@ pub(super) struct Via {
     vi: ViHandle,
     tag: PTag,
     begins: bool,
-    /// What is sent from, and received into.
+    /// The buffers for sending and receiving.
     outbox: Region,
     inbox: Region,
     /// The peer's inbox.
     theirs: MemHandle,
-    /// The program's buffers, which the NIC does not know from the start.
+    /// The program's buffers, which are not registered at first.
     from: Region,
     to: Region,
-    /// The same, where the program copies.
+    /// The same, for the variant that copies.
     user: Vec<u8>,
 }
 
@@ -212,7 +212,7 @@ impl Via {
         }
     }
 
-    /// Ends a registration, where none is kept.
+    /// Ends a registration that is not kept.
     fn deregister(&mut self, region: fn(&mut Self) -> &mut Region) -> Result<()> {
         if self.operation == Operation::Kept {
             return Ok(());
@@ -223,7 +223,7 @@ impl Via {
     }
 }
 
-/// The registration of `region`, made now where there is none: all of it, as a cache would.
+/// The registration of `region`, made now if there is none. It covers the whole region, like a cache would.
 fn register(nic: &mut UserAgent<Shm>, tag: PTag, region: &mut Region) -> Result<MemHandle> {
     if let Some(handle) = region.handle {
         return Ok(handle);
