@@ -1,4 +1,4 @@
-//! What a job is to the layers that carry messages.
+//! The calls of a job for the layers that carry messages.
 
 use std::os::fd::BorrowedFd;
 
@@ -15,16 +15,16 @@ pub trait Carrier {
     /// may have held any lock.
     fn call_in_copies(&self, hook: fork::Hook);
 
-    /// Notes that NICs are opened (the caller defines the bits), unless one of `others` was noted before. Returns whether it did.
+    /// Records that NICs are opened (the caller defines the bits), unless one of `others` was recorded before. Returns whether it did.
     fn note_nics(&self, bits: u32, others: u32) -> bool;
 
-    /// How tasks order a store before a load of what a peer stores; the same in all tasks of the job.
+    /// The method by which tasks order a store before a load of a peer's store. The same in all tasks of the job.
     fn barrier(&self) -> SleepBarrier;
 
     /// The control file of a task.
     ///
     /// # Errors
-    /// There is no such task, or the file is neither inherited nor reachable through the launcher.
+    /// [`JobError::UnknownTask`] or [`JobError::Unreachable`].
     fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
 
     /// The heap file of a task.
@@ -36,13 +36,13 @@ pub trait Carrier {
     /// The number of the host that a task runs on. Tasks of one host share memory; with the setting `device` at `ofi`, no two tasks do.
     fn host(&self, task: u32) -> u32;
 
-    /// Whether a task is reached by the network. Its files here are stand-ins, which only this host's tasks write.
+    /// Whether a task is reached by the network. Its files on this host are stand-ins, to which only this host's tasks write.
     fn is_far(&self, task: u32) -> bool;
 
-    /// Where a context of a task is reached by the network, once that is known. A claim.
+    /// The network address of a context of a task, once it is known. Written by that task, so not to be trusted.
     fn network_address(&self, task: u32, context: u32) -> Option<Vec<u8>>;
 
-    /// Says where a context of this task is reached by the network; whether the address fits.
+    /// Publishes the network address of a context of this task. Returns whether the address fits.
     fn set_network_address(&self, context: u32, address: &[u8]) -> bool;
 }
 

@@ -1,17 +1,17 @@
-//! Why a job cannot be made or attached to.
+//! Errors of creating a job or attaching to it.
 
 use std::io;
 
 use crate::settings::SettingError;
 use am_via_os::limits::Resource;
 
-/// Why a job cannot be made or attached to.
+/// An error of creating a job or attaching to it.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// The caller asked for no tasks, or for more than the layout supports.
     #[error("a job has 1 to {max} tasks, not {asked}")]
     NumTasks {
-        /// What was asked for.
+        /// The number asked for.
         asked: u32,
         /// The maximum.
         max: u32,
@@ -19,14 +19,14 @@ pub enum JobError {
     /// A setting has an invalid value: the fault of the user who set it.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// A resource limit of this process is too small.
+    /// A resource limit of this process is too low.
     #[error("{limit} is {value}, but {what} needs {needed}; {remedy}")]
     LimitTooSmall {
         /// The resource.
         limit: Resource,
         /// Its value, in bytes or files.
         value: u64,
-        /// What it is too small for.
+        /// The use that needs more.
         what: &'static str,
         /// How much is needed, in the same unit.
         needed: u64,
@@ -45,7 +45,7 @@ pub enum JobError {
     },
     /// A file of the job is neither inherited nor reachable through the launcher.
     #[error(
-        "the {what} file of task {task} is not open here as file {number}, and not to be had from the launcher (process \
+        "the {what} file of task {task} is not open here as file {number}, and cannot be opened through the launcher (process \
          {launcher_pid}): {source}; the launcher has ended, or a wrapper closed the file and /proc may not be read here"
     )]
     Unreachable {
@@ -73,7 +73,7 @@ pub enum JobError {
         /// The version of this library.
         own: u64,
     },
-    /// A job file holds what no launcher writes: a task damaged it, or it comes from another version.
+    /// A job file has contents that no launcher writes: a task has damaged it, or it is from another version.
     #[error("the job file is damaged or of another version: {what}")]
     Damaged {
         /// What is wrong.
@@ -98,13 +98,13 @@ pub enum JobError {
         /// The process.
         pid: u32,
     },
-    /// The launcher of another project, which has started this process, and the tasks that it has started do not make a job.
+    /// The tasks that another project's launcher has started can't be made a job.
     #[error(
         "making a job of the tasks that another project's launcher has started: {source}; start the program by amrun or this library's \
          mpiexec, or unset PMI_FD and PMIX_NAMESPACE for a job of one"
     )]
     OtherLauncher {
-        /// What went wrong.
+        /// The cause.
         source: io::Error,
     },
     /// The job relies on `membarrier`, which the system refuses this task.
@@ -121,7 +121,7 @@ pub enum JobError {
     /// A system call failed.
     #[error("{doing}: {source}")]
     System {
-        /// What the call was for.
+        /// The purpose of the call.
         doing: &'static str,
         /// The system's error.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! How a task failed.
+//! Failures of tasks.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum Cause {
     Vanished,
     /// It still ran when the time limit of the job was reached.
     TimedOut,
-    /// It reported itself that it cannot go on.
+    /// It reported itself that it cannot continue.
     GaveUp,
     /// Its program could not be started.
     NotStarted,
@@ -27,7 +27,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// A kind and a value, as the job file has them.
+    /// A kind and a value, as the job file stores them.
     #[must_use]
     pub fn encode(self) -> (u32, i32) {
         match self {
@@ -42,7 +42,7 @@ impl Cause {
         }
     }
 
-    /// An unknown kind reads as the least certain one.
+    /// Decodes a cause. An unknown kind is read as the least certain one.
     #[must_use]
     pub fn decode(kind: u32, value: i32) -> Self {
         match kind {
@@ -101,9 +101,9 @@ impl fmt::Display for Cause {
 pub struct Failure {
     /// The task that failed.
     pub task: u32,
-    /// How.
+    /// The cause.
     pub cause: Cause,
-    /// What it said last; empty if nothing.
+    /// Its last words; empty if there are none.
     pub last_words: String,
 }
 

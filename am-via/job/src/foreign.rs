@@ -1,7 +1,7 @@
-//! A job that a launcher of another project has started: its tasks make it of what that launcher tells them.
+//! A job started by a launcher of another project, created by its tasks from that launcher's information.
 //!
-//! Each task tells its host and process; the first task of each host starts a watcher ([`watcher`](crate::watcher)), which makes the host's
-//! files, and tells where they are. All this happens when a task attaches for the first time, and all tasks of the job must do so.
+//! Each task publishes its host and process. The first task of each host starts a watcher ([`watcher`](crate::watcher)), which creates the
+//! host's files and publishes their location. This happens when a task attaches for the first time, and all tasks of the job must do so.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::invitation::Invitation;
 use crate::watcher::{self, Part};
 use crate::{JobError, pid_namespace};
 
-/// The names of the values that tasks give each other.
+/// The names of the values that tasks publish.
 const HOST: &str = "host";
 const JOB: &str = "job";
 const HUB: &str = "hub";
@@ -28,7 +28,8 @@ struct Launched {
     is_whole: bool,
 }
 
-/// The launcher of this process, once it has joined. It stays until the process ends: a program may let its job go and attach again.
+/// The connection to the launcher, once this process has joined. It stays until the process ends, since a program may drop its job and
+/// attach again.
 static LAUNCHED: Mutex<Option<Launched>> = Mutex::new(None);
 
 /// The invitation to the job that another project's launcher has started this process in; `None` if it has not.
@@ -43,7 +44,7 @@ pub(super) fn join() -> Result<Option<Invitation>, JobError> {
     Ok(launched.as_ref().map(|launched| launched.invitation.clone()))
 }
 
-/// The same, if this process has joined.
+/// The invitation, if this process has joined.
 pub(super) fn known() -> Option<Invitation> {
     let launched = LAUNCHED.lock().unwrap_or_else(PoisonError::into_inner);
     launched.as_ref().map(|launched| launched.invitation.clone())
@@ -74,14 +75,14 @@ pub(super) fn leave() {
 
 /// Asks a launcher of another project, if one has started this process, to end the job with this exit code. The caller then ends this process.
 pub fn abort(code: i32) {
-    // The caller may hold the lock: then the end of the process must do.
+    // If the caller holds the lock, the launcher notices the end of the process instead.
     let Ok(mut launched) = LAUNCHED.try_lock() else { return };
     if let Some(launched) = launched.as_mut().filter(|launched| launched.pid == std::process::id()) {
         launched.launcher.abort(code);
     }
 }
 
-/// Makes the job, with the other tasks.
+/// Creates the job together with the other tasks.
 fn meet(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     let own = launcher.task();
     let host = this_host();
@@ -102,7 +103,7 @@ fn meet(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     Ok(Invitation { task: own, ..Invitation::parse(&job).map_err(io::Error::other)? })
 }
 
-/// What the first task of a host does: it starts the watcher.
+/// The part of the first task of a host: it starts the watcher.
 fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     let mut numbers = BTreeMap::new();
     let (mut hosts, mut processes) = (Vec::new(), Vec::new());
@@ -138,8 +139,8 @@ fn at(launcher: &mut dyn Launcher, task: u32) -> io::Result<(u32, String)> {
     parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("task {task} is at {told:?}")))
 }
 
-/// What tasks that share memory have in common: the host's name and its running system, as processes find each other by their numbers
-/// (`/proc`), the namespace of these.
+/// Identifies tasks that share memory: the host's name, its running system, and the process namespace, since processes find each other by
+/// number (`/proc`).
 fn this_host() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default().trim().replace([' ', '\t'], "_");
     let (name, boot) = (read("/proc/sys/kernel/hostname"), read("/proc/sys/kernel/random/boot_id"));

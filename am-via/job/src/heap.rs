@@ -1,4 +1,4 @@
-//! How much of the heap files a task maps.
+//! The part of the heap files that a task maps.
 
 use crate::settings::HEAP_BYTES_MIN;
 use am_via_os::memory::PAGE_BYTES;

@@ -1,4 +1,4 @@
-//! What the environment tells a task about its job, and how the task finds the job's files from it.
+//! The environment variable that tells a task about its job, and the search for the job's files.
 
 use std::fs::{File, OpenOptions};
 use std::io;

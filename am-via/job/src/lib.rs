@@ -1,16 +1,17 @@
-//! A job: the tasks that work together, the memory files they share, and what they must know of each other's life.
+//! A job: its tasks, the memory files that they share, and their states.
 //!
-//! The launcher makes all files before the first task starts ([`JobOwner`]); a task attaches to them ([`Job::attach`]). They
-//! have no name in any file system: tasks inherit them as open files, and find them in `/proc` under the launcher's number
-//! where a wrapper closed them. A program that was started without a launcher is a job of one. Tasks that a launcher of another project has
-//! started make their job themselves (`foreign`), of what that launcher tells them.
+//! The launcher creates all files before the first task starts ([`JobOwner`]); a task attaches to them ([`Job::attach`]). They have no name
+//! in any file system: tasks inherit them as open files, or find them in `/proc` under the launcher's number if a wrapper closed them. A
+//! program that was started without a launcher is a job of one task. Tasks started by a launcher of another project create their job
+//! themselves (`foreign`), from that launcher's information.
 //!
-//! Programs that a task starts do not inherit the files: they are closed on exec from the attachment on. One that takes the task's place
-//! by exec may attach again, and finds them in `/proc`. It opens contexts that the one before has not opened. What that one has
-//! exposed is closed when it attaches; until then peers may still write to private memory that was exposed, at addresses that are
-//! the new program's. So a program closes its contexts, or at least takes back its private memory, before it calls exec.
+//! Programs that a task starts do not inherit the files: from the attachment on they are closed on exec. A program that takes the task's
+//! place by exec may attach again, and finds the files in `/proc`. It opens contexts that the program before it has not opened. The
+//! exposures of that program end when the new one attaches; until then peers may still write to private memory that was exposed, at
+//! addresses that now belong to the new program. So a program must close its contexts, or at least end the exposure of its private memory,
+//! before it calls exec.
 //!
-//! What a task reads in the job file is a claim of whoever wrote it last; nothing here trusts it with memory.
+//! The contents of the job file are those of the last task that wrote to it. Nothing here trusts them for the safety of memory.
 
 mod carrier;
 mod error;
@@ -67,7 +68,7 @@ pub use wait::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};
 /// The environment variable that makes a process a task: `<job file>:<task>:<launcher>:<job id>`.
 pub const JOB_VARIABLE: &str = "AM_JOB";
 
-/// Longest wait of a task behind a wrapper for the launcher to watch it. The launcher looks for such tasks every 20 milliseconds.
+/// How long a task behind a wrapper waits at most until the launcher watches it. The launcher looks for such tasks every 20 milliseconds.
 const WATCHED_WITHIN: Duration = Duration::from_millis(500);
 const WATCHED_LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -84,13 +85,13 @@ pub enum TaskState {
     Dead,
 }
 
-/// This process as a task of its job. One a process; clones of the `Arc` share it.
+/// This process as a task of its job. There is one per process; clones of the `Arc` share it.
 #[derive(Debug)]
 pub struct Job {
     task: u32,
     num_tasks: u32,
     own_pid: u32,
-    /// The job file, in which the locks of living tasks are looked up.
+    /// The job file, whose locks tell which tasks live.
     file: File,
     header: Shared<JobHeader>,
     entries: Vec<Shared<TaskEntry>>,
@@ -98,16 +99,16 @@ pub struct Job {
     settings: Settings,
     variables: Variables,
     barrier: SleepBarrier,
-    /// Contexts that are open in this process: a bit each.
+    /// Contexts that are open in this process, one bit each.
     open_contexts: AtomicU32,
     /// NICs that were opened: one bit for each NIC opened by name, and above these one bit for each context.
     nics: AtomicU32,
     /// The process that all tasks of this host descend from, and a handle of the one that owns the files: both the launcher, but for a job of
     /// another project's launcher. `None` for a job of one, or if the process cannot be seen from here.
     launcher: Option<(u32, PidFd)>,
-    /// Bytes of each heap file that this task maps, once they are known.
+    /// Number of bytes of each heap file that this task maps, once it is known.
     heap_bytes_mapped: OnceLock<u64>,
-    /// Records what this task does, if the launcher asked for it.
+    /// Records the task's activity, if the launcher asked for it.
     recorder: OnceLock<Arc<Recorder>>,
 }
 
@@ -278,7 +279,7 @@ impl Job {
         Ok(job)
     }
 
-    /// Programs that this one starts do not inherit the job's files.
+    /// Ensures that programs started by this one do not inherit the job's files.
     fn keep_files_from_programs(&self, invitation: &Invitation) {
         let of_tasks = self.entries.iter().flat_map(|entry| [control_of(entry), heap_of(entry)]);
         let files = of_tasks.chain([self.record_file()]);
@@ -313,7 +314,7 @@ impl Job {
         }
     }
 
-    /// The recorder of this task; `None` if nobody asked for one.
+    /// The recorder of this task; `None` if none was requested.
     #[must_use]
     pub fn recorder(&self) -> Option<&Arc<Recorder>> {
         self.recorder.get()
@@ -324,7 +325,7 @@ impl Job {
         self.recorder.get_or_init(|| Arc::new(Recorder::new(self.task, None, false)))
     }
 
-    /// Becomes the process of the task, unless another one is or was.
+    /// Makes this process the process of the task, unless another one is or was.
     fn take_place(&self) -> Result<(), JobError> {
         let entry = self.own_entry();
         let life = life::begin(self.file.as_fd(), self.header.job_id.load(Ordering::Relaxed), self.task);
@@ -354,7 +355,7 @@ impl Job {
         Ok(())
     }
 
-    /// Behind a wrapper: waits until the launcher watches this process. If it ended before that, nobody could tell how.
+    /// Behind a wrapper: waits until the launcher watches this process. If it ended before, the cause would not be known.
     fn wait_until_watched(&self) {
         let Some(launcher) = self.launcher_pid() else { return };
         let is_behind = || std::os::unix::process::parent_id() != launcher;
@@ -434,7 +435,7 @@ impl Job {
         Ok(slot.get_or_init(|| file).as_fd())
     }
 
-    /// Bytes of each heap file, as this task's own has them: what the job file says can be written by every task.
+    /// Number of bytes of each heap file, taken from this task's own file, since every task can write to the job file.
     ///
     /// # Errors
     /// Those of [`heap_file`](Self::heap_file).
@@ -442,8 +443,8 @@ impl Job {
         memory::len(self.heap_file(self.task)?).map_err(JobError::system("looking at a heap file"))
     }
 
-    /// Bytes of each heap file that this task maps. If the address space does not hold the heaps of all tasks (as under valgrind), only the
-    /// first part of each is mapped.
+    /// Number of bytes of each heap file that this task maps. If the heaps of all tasks do not fit into the address space (as under
+    /// valgrind), only the first part of each is mapped.
     ///
     /// # Errors
     /// Those of [`heap_file`](Self::heap_file).
@@ -463,8 +464,8 @@ impl Job {
         }))
     }
 
-    /// The process of a task; 0 before it has attached, or if it is in another process namespace. This is a claim of that task, and after
-    /// its end the number may belong to another process.
+    /// The process of a task; 0 before it has attached, or if it is in another process namespace. The task writes it itself, so it is not
+    /// to be trusted, and after the task's end the number may belong to another process.
     #[must_use]
     pub fn pid(&self, task: u32) -> i32 {
         self.entries
@@ -487,7 +488,7 @@ impl Job {
         is_known && life::has_ended(self.file.as_fd(), task)
     }
 
-    /// State of a task. A claim.
+    /// State of a task. Written by the task, so not to be trusted.
     #[must_use]
     pub fn state(&self, task: u32) -> TaskState {
         self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
@@ -507,7 +508,7 @@ impl Job {
         self.header.is_failed(task)
     }
 
-    /// How a task failed, and after whom if it was not the first; `None` if it did not.
+    /// The cause of a task's failure, and the task that failed before it, if any; `None` if it did not fail.
     #[must_use]
     pub fn failure_of(&self, task: u32) -> Option<String> {
         let entry = self.entries.get(task as usize).filter(|_| self.header.is_failed(task))?;
@@ -564,7 +565,7 @@ impl Job {
             if let Ok(file) = self.control_file(task).and_then(|file| {
                 file.try_clone_to_owned().map(File::from).map_err(JobError::system("opening a control file"))
             }) {
-                // Best effort, like the launcher's ring: a sleeper looks again when its wait ends.
+                // Best effort, like the launcher's ring: a sleeper checks again when its wait ends.
                 let _ = ring(&file);
             }
         }
@@ -609,14 +610,14 @@ impl Job {
         self.launcher.as_ref().is_none_or(|(_, launcher)| !launcher.has_ended())
     }
 
-    /// The process that started this host's tasks: they descend from it. `None` for a job of one, and where it cannot be seen.
+    /// The process that this host's tasks descend from. `None` for a job of one, or if the process is not visible.
     #[must_use]
     pub fn launcher_pid(&self) -> Option<u32> {
         self.launcher.as_ref().map(|&(pid, _)| pid)
     }
 
-    /// Processors that the tasks of this host may use together: the union of their affinity masks, cut by the cgroup's quota. It changes
-    /// while tasks attach.
+    /// Number of processors that the tasks of this host may use together: the union of their affinity masks, limited by the cgroup's quota.
+    /// It changes while tasks attach.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         let union = layout_job::count_cpus(self.entries_here());
@@ -645,7 +646,7 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // A task that drops its job while it panics does not leave in order.
+        // A task that drops its job during a panic has not left in order.
         if !std::thread::panicking() {
             self.mark_finalized();
         }
@@ -678,7 +679,7 @@ fn join_barrier(task: u32, header: &JobHeader) -> Result<SleepBarrier, JobError>
     Ok(barrier)
 }
 
-/// Runs in a forked copy of this process, which has a private copy of the job file: waits there see that the task has failed.
+/// Runs in a forked copy of this process, which has a private copy of the job file, so that waits there find that the task has failed.
 fn tell_copy() {
     // Another thread may have held the lock at the fork.
     let Ok(current) = CURRENT.try_lock() else { return };
@@ -696,7 +697,7 @@ fn variables_of_this_process() -> Variables {
     Variables::of_other_tables(std::env::vars_os().filter_map(text))
 }
 
-/// The file number under which tasks inherit a task's control file, and its inode: claims.
+/// The file number under which tasks inherit a task's control file, and its inode. Neither is to be trusted.
 fn control_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
     (entry.control_fd.load(Ordering::Relaxed), entry.control_inode.load(Ordering::Relaxed))
 }

@@ -1,6 +1,6 @@
-//! How a task's death is known for certain: by a lock that the system takes off when the task's memory is gone.
+//! Reliable detection of a task's death, by a lock that the system releases when the task's memory is gone.
 //!
-//! A process number does not do. It names another process once its own has been reaped, which a shell between the launcher and the
+//! A process number is not sufficient. It may name another process after its own was reaped, which a shell between the launcher and the
 //! task does at once, and in another process namespace it names nothing. A pidfd can be opened only by such a number.
 //!
 //! So a task that attaches locks a byte of the job file, by an open file description of its own. It closes the file number and keeps a
@@ -51,7 +51,7 @@ pub(super) fn begin(file: BorrowedFd<'_>, job: u64, task: u32) -> io::Result<boo
     Ok(true)
 }
 
-/// Whether the process that locked `task` is gone. Call it only after the lock was taken once.
+/// Whether the process that locked `task` has ended. Must be called only after the lock was taken once.
 pub(super) fn has_ended(file: BorrowedFd<'_>, task: u32) -> bool {
     lock::is_locked(file, task).is_ok_and(|locked| !locked)
 }

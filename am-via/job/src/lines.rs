@@ -1,14 +1,14 @@
-//! Words over a stream: a line of JSON each.
+//! Messages over a stream, each a line of JSON.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A longer line is cut, and is then no word: the part of a job of 10 000 tasks needs a fifth of it.
+/// A longer line is cut, and then not a message. The description of a job of 10 000 tasks needs a fifth of it.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// Words over a stream: a line of JSON each.
+/// Messages over a stream, each a line of JSON.
 #[derive(Debug)]
 pub(super) struct Lines<S: Read>(BufReader<S>);
 
@@ -19,7 +19,7 @@ impl<S: Read> Lines<S> {
 
     pub(super) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let mut line = String::new();
-        // A peer that has not said who it is must not use up this process's memory.
+        // A peer that is not yet identified must not use up this process's memory.
         if (&mut self.0).take(LINE_BYTES_MAX).read_line(&mut line)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -31,7 +31,7 @@ impl<S: Read> Lines<S> {
     }
 }
 
-/// Writes a word.
+/// Writes a message.
 pub(super) fn say<T: Serialize>(to: &mut impl Write, word: &T) -> io::Result<()> {
     to.write_all(format!("{}\n", serde_json::to_string(word)?).as_bytes())
 }

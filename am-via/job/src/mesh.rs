@@ -1,6 +1,6 @@
-//! The watchers of a job's hosts, each connected to that of the first host, which passes on what the others say.
+//! The watchers of a job's hosts, each connected to that of the first host, which forwards their messages.
 //!
-//! A word is a line of JSON over TCP. Both ends say once a second that they live; a host that says nothing for [`SILENCE_MAX`], or whose
+//! A message is a line of JSON over TCP. Both ends send one at least once a second; a host that is silent for [`SILENCE_MAX`], or whose
 //! connection ends before it has left, is lost.
 
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ use crate::news::News;
 
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// How long one address of the first host is tried.
+/// Time limit for a connection to one address of the first host.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// What watchers say.
+/// A message between watchers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Word {
-    /// The first word of a connection: the number of the host, and what only watchers of this job know.
+    /// The first message of a connection: the number of the host, and a secret that only watchers of this job know.
     Hello {
         host: u32,
         secret: u64,
@@ -35,7 +35,7 @@ enum Word {
     Over,
 }
 
-/// What was heard of a host.
+/// An event of another host.
 #[derive(Debug)]
 pub(super) enum Heard {
     News(News),
@@ -48,7 +48,7 @@ enum Event {
     Gone(io::Error),
 }
 
-/// This host's watcher among the others.
+/// The connections of this host's watcher.
 pub(super) struct Mesh {
     is_first: bool,
     secret: u64,
@@ -58,7 +58,7 @@ pub(super) struct Mesh {
 }
 
 impl Mesh {
-    /// Opens the first host's end; also where the other hosts reach it.
+    /// Opens the first host's end. Returns also its address for the other hosts.
     pub(super) fn open(secret: u64) -> io::Result<(Self, String)> {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         let port = listener.local_addr()?.port();
@@ -70,7 +70,7 @@ impl Mesh {
         Ok((new, format!("{secret:x},{}", addresses.join(","))))
     }
 
-    /// Joins the first host's watcher, which is reached there.
+    /// Joins the first host's watcher at this address.
     pub(super) fn join(at: &str, host: u32) -> io::Result<Self> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("{at} is no address of a watcher"));
         let (secret, addresses) = at.split_once(',').ok_or_else(wrong)?;
@@ -91,7 +91,7 @@ impl Mesh {
         Err(io::Error::new(io::ErrorKind::NotConnected, format!("none of its addresses answers:{tried}")))
     }
 
-    /// Tells the other hosts.
+    /// Sends news to the other hosts.
     pub(super) fn say(&mut self, news: &News) {
         self.send(&Word::News(news.clone()), None);
     }
@@ -99,12 +99,12 @@ impl Mesh {
     fn send(&mut self, word: &Word, except: Option<u32>) {
         self.said_at = Instant::now();
         for (_, link) in self.peers.iter_mut().filter(|(host, _)| Some(**host) != except) {
-            // A host that cannot be told is gone, which its reader sees.
+            // A host that can't be reached is lost, which its reader notices.
             let _ = say(link, word);
         }
     }
 
-    /// What was heard since the last call. The first host passes it on to the others.
+    /// The events since the last call. The first host forwards them to the others.
     pub(super) fn hear(&mut self) -> Vec<(u32, Heard)> {
         let mut heard = Vec::new();
         while let Ok((host, event)) = self.events.try_recv() {
@@ -136,12 +136,12 @@ impl Mesh {
         heard
     }
 
-    /// Whether other hosts need this one to pass on what they say, though its own tasks have ended.
+    /// Whether other hosts need this one to forward their messages, although its own tasks have ended.
     pub(super) fn is_needed(&self) -> bool {
         self.is_first && !self.peers.is_empty()
     }
 
-    /// Tells that all tasks of this host have ended.
+    /// Announces that all tasks of this host have ended.
     pub(super) fn leave(mut self) {
         self.send(&Word::Over, None);
     }
@@ -154,7 +154,7 @@ fn prepared(link: TcpStream) -> io::Result<TcpStream> {
     Ok(link)
 }
 
-/// Says who this is, and waits for the answer: something else may listen at an address that two hosts have.
+/// Identifies this host, and waits for the answer, since another program may listen at an address that two hosts have.
 fn greet(link: TcpStream, host: u32, secret: u64) -> io::Result<(TcpStream, Lines<TcpStream>)> {
     let mut link = prepared(link)?;
     say(&mut link, &Word::Hello { host, secret })?;
@@ -181,7 +181,7 @@ fn accept(listener: &TcpListener, secret: u64, tell: &Sender<(u32, Event)>) {
     }
 }
 
-/// Passes on what a host says until its connection ends.
+/// Forwards a host's messages until its connection ends.
 fn listen(lines: &mut Lines<TcpStream>, host: u32, tell: &Sender<(u32, Event)>) {
     loop {
         let event = lines.hear().map_or_else(Event::Gone, Event::Said);
@@ -192,7 +192,7 @@ fn listen(lines: &mut Lines<TcpStream>, host: u32, tell: &Sender<(u32, Event)>) 
     }
 }
 
-/// The addresses of this host's interfaces, those that other hosts may know first.
+/// The addresses of this host's interfaces, with those first that other hosts are likely to reach.
 fn own_addresses() -> Vec<IpAddr> {
     let text = fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
     let mut found: Vec<IpAddr> = local_in(&text).into_iter().map(IpAddr::V4).collect();

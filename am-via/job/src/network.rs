@@ -1,7 +1,7 @@
-//! Which tasks of a job run on which host, and where they are reached by the network.
+//! The hosts of a job's tasks, and their network addresses.
 //!
-//! Each host of a job has all its memory files, those of the tasks of other hosts too: what a task writes there goes over the network. Such
-//! files are sparse, so they cost what is written to them. The hosts' launchers tell each other the addresses and the deaths.
+//! Each host of a job has all memory files, including those for the tasks of other hosts, since a task's stores into them are sent over the
+//! network. The files are sparse, so only pages in use need memory. The hosts' launchers exchange addresses and deaths.
 
 use am_via_os::atomics::Ordering;
 use am_via_shm::Shared;
@@ -10,8 +10,8 @@ use am_via_shm::layout_job::TaskEntry;
 use crate::settings::Device;
 use crate::{Cause, JobOwner};
 
-/// The host of a task, as far as shared memory goes: by the setting `device` each task is one of its own. That of a task that there is
-/// not is nobody's.
+/// The number of the group of tasks with which a task shares memory: its host, or with the setting `device` at `ofi` the task itself. A
+/// task outside the job is in no group.
 pub(super) fn host(entries: &[Shared<TaskEntry>], device: Device, task: u32) -> u32 {
     match device {
         Device::Shm => {
@@ -22,13 +22,13 @@ pub(super) fn host(entries: &[Shared<TaskEntry>], device: Device, task: u32) -> 
 }
 
 impl JobOwner {
-    /// Where a context of a task is reached by the network, once that is known. A claim of the task.
+    /// The network address of a context of a task, once it is known. Written by the task, so not to be trusted.
     #[must_use]
     pub fn network_address(&self, task: u32, context: u32) -> Option<Vec<u8>> {
         self.entries.get(task as usize)?.network.get(context as usize)?.read()
     }
 
-    /// How a task has failed, if it has, and what it said last. A claim.
+    /// The cause of a task's failure, and its last words; `None` if it has not failed. Written by the task, so not to be trusted.
     #[must_use]
     pub fn failure_of(&self, task: u32) -> Option<(Cause, String)> {
         let entry = self.entries.get(task as usize).filter(|_| self.header.is_failed(task))?;
@@ -36,12 +36,12 @@ impl JobOwner {
         Some((cause, entry.last_words.read()))
     }
 
-    /// Says for the program, which has said so on another host, that the job goes on when a task fails.
+    /// Sets whether the job continues when a task fails, as the program has requested on another host.
     pub fn set_continue_on_failure(&self, goes_on: bool) {
         self.header.continue_on_failure.store(u32::from(goes_on), Ordering::Relaxed);
     }
 
-    /// Says where a context of a task of another host is reached.
+    /// Stores the network address of a context of a task of another host.
     pub fn set_network_address(&self, task: u32, context: u32, address: &[u8]) {
         let place = self.entries.get(task as usize).and_then(|entry| entry.network.get(context as usize));
         if !place.is_some_and(|place| place.write(address)) {

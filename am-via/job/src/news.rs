@@ -1,5 +1,5 @@
-//! What hosts of one job tell each other of their tasks: where contexts are reached by the network, which tasks have failed, and whether the
-//! program goes on after a failure.
+//! The messages between the hosts of a job about their tasks: network addresses of contexts, failures, and whether the program continues
+//! after a failure.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use am_via_shm::layout::CONTEXTS_MAX;
 
 use crate::{Cause, JobOwner};
 
-/// What the tasks of all hosts must know.
+/// A fact that the tasks of all hosts must know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum News {
-    /// Where a context of a task is reached by the network.
+    /// The network address of a context of a task.
     Address {
         /// The task.
         task: u32,
@@ -29,15 +29,15 @@ pub enum News {
         kind: u32,
         /// The cause's value.
         value: i32,
-        /// What the task said last.
+        /// The task's last words.
         words: String,
     },
-    /// The program wants the job to go on when a task fails, or no longer.
+    /// Whether the program wants the job to continue when a task fails.
     GoesOn(bool),
 }
 
 impl News {
-    /// A task has failed for this cause.
+    /// The failure of a task, with its cause.
     #[must_use]
     pub fn failed(task: u32, cause: Cause, words: String) -> Self {
         let (kind, value) = cause.encode();
@@ -46,7 +46,7 @@ impl News {
 }
 
 impl JobOwner {
-    /// Writes news of another host into the files of this one.
+    /// Writes a message of another host into the files of this one.
     pub fn hear(&self, news: &News) {
         match news {
             News::Address { task, context, address } => self.set_network_address(*task, *context, address),
@@ -58,7 +58,7 @@ impl JobOwner {
     }
 }
 
-/// Finds what is new of one host's tasks.
+/// Finds the news about one host's tasks.
 #[derive(Debug)]
 pub struct OwnNews {
     job: Arc<JobOwner>,
@@ -69,7 +69,7 @@ pub struct OwnNews {
 }
 
 impl OwnNews {
-    /// Of the tasks of `job` that run on host number `host`, where `hosts` gives the host of each task.
+    /// For the tasks of `job` on host number `host`; `hosts` has the host of each task.
     #[must_use]
     pub fn new(job: &Arc<JobOwner>, hosts: &[u32], host: u32) -> Self {
         let tasks: Vec<u32> = (0..).zip(hosts).filter(|&(_, &at)| at == host).map(|(task, _)| task).collect();
@@ -82,7 +82,7 @@ impl OwnNews {
         }
     }
 
-    /// What is new since the last call.
+    /// The news since the last call.
     pub fn take(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         let goes_on = self.job.continues_on_failure();

@@ -1,4 +1,4 @@
-//! The launcher's side of a job: makes its files before any task starts, records deaths, rings all doorbells.
+//! The launcher's side of a job: creates its files before any task starts, records deaths, rings all doorbells.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -28,16 +28,16 @@ const INHERITED_NUMBER_MIN: i32 = 200;
 /// Generous estimate of the files that a task opens besides those of the job.
 const FILES_OF_A_PROGRAM: u64 = 64;
 
-/// Describes a job to be made.
+/// The description of a job to be created.
 #[derive(Clone, Debug)]
 pub struct JobPlan {
     /// Number of tasks, at least 1.
     pub num_tasks: u32,
     /// Its settings.
     pub settings: Settings,
-    /// What the environment says about settings of other layers.
+    /// The settings of other layers in the environment.
     pub others: Variables,
-    /// What its tasks record.
+    /// The extent of the record of its tasks.
     pub record: Record,
     /// The processor that each task will be bound to; empty if tasks are not bound.
     pub cpus: Vec<usize>,
@@ -45,7 +45,7 @@ pub struct JobPlan {
     pub hosts: Vec<u32>,
 }
 
-/// What the tasks of a job record.
+/// The extent of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Record {
     /// Nothing, at no cost.
@@ -57,7 +57,7 @@ pub enum Record {
     Events,
 }
 
-/// A job as its launcher holds it. The job's memory lives as long as this value or a task of the job.
+/// A job in its launcher. The job's memory lives as long as this value or a task of the job.
 #[derive(Debug)]
 pub struct JobOwner {
     file: File,
@@ -114,7 +114,7 @@ impl JobOwner {
         Ok(owner)
     }
 
-    /// The job of a living process, which is a task or has the files for other tasks, to look at it: the tasks' own files are not opened.
+    /// The job of a living process, which is a task or holds the files for tasks. For inspection only: the tasks' own files are not opened.
     ///
     /// # Errors
     /// The process is in no job, may not be looked at, or is of another version of this library.
@@ -189,7 +189,7 @@ impl JobOwner {
         Ok(())
     }
 
-    /// What `task` has recorded so far; `None` if the tasks record nothing, there is no such task, or the record can't be mapped.
+    /// The record of `task` so far; `None` if the tasks record nothing, there is no such task, or the record can't be mapped.
     #[must_use]
     pub fn recorded(&self, task: u32) -> Option<Recorded> {
         let record = self.record.as_ref().filter(|_| task < self.num_tasks)?;
@@ -248,7 +248,7 @@ impl JobOwner {
     /// Wakes every sleeping task, so that it sees changes of the job file.
     fn ring_all(&self) {
         for files in &self.files {
-            // Best effort: if a doorbell cannot be mapped (no memory left), its sleeper looks again when its wait ends.
+            // Best effort: if a doorbell can't be mapped (no memory left), its sleeper checks again when its wait ends.
             let _ = ring(&files.control);
         }
     }
@@ -265,7 +265,7 @@ impl JobOwner {
         self.header.continue_on_failure.load(Ordering::Relaxed) != 0
     }
 
-    /// State of `task`, which tasks write themselves: a claim.
+    /// State of `task`, which the task writes itself and is not to be trusted.
     #[must_use]
     pub fn state(&self, task: u32) -> TaskState {
         self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
@@ -285,7 +285,7 @@ impl JobOwner {
         }
     }
 
-    /// Whether a process has attached as `task`, wherever it runs and whether or not it still runs. A claim.
+    /// Whether a process has attached as `task`, on any host, running or not. Not to be trusted.
     #[must_use]
     pub fn has_joined(&self, task: u32) -> bool {
         // Acquire: "pid published".
@@ -335,7 +335,7 @@ fn write_control_header(file: &File, layout: &ControlLayout) -> Result<(), JobEr
     Ok(())
 }
 
-/// A number that no other job has, as far as chance allows.
+/// A number that is unlikely to be that of another job.
 fn random() -> u64 {
     // The standard library seeds this hasher from the system's random numbers.
     let mut hasher = RandomState::new().build_hasher();
@@ -362,7 +362,7 @@ impl Limits {
     }
 
     fn check_open_files(&self, num_tasks: u32) -> Result<(), JobError> {
-        // A task inherits two files of each task and may open them once more.
+        // A task inherits two files per task and may open them once more.
         let needed = 4 * u64::from(num_tasks) + FILES_OF_A_PROGRAM;
         match self.open_files {
             Some(value) if value < needed => Err(JobError::LimitTooSmall {

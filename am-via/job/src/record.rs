@@ -1,4 +1,4 @@
-//! What a task does, recorded in memory that outlives it, for `amrun --stats` and `--trace`; or printed as text for debugging.
+//! The activity of a task, recorded in memory that outlives it, for `amrun --stats` and `--trace`; or printed as text for debugging.
 //!
 //! Recording is off unless the launcher was asked for it. If it is on, the layers above call the recorder at each call, message and sleep;
 //! it takes a lock and reads the clock. If it is off, there is no recorder, and no layer looks for one on its message path.
@@ -20,7 +20,7 @@ use am_via_shm::{Mapping, Shared};
 /// An event as the launcher reads it from the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedEvent {
-    /// When, in nanoseconds of the system's monotonic clock.
+    /// The time, in nanoseconds of the system's monotonic clock.
     pub nanoseconds: u64,
     /// The kind of event.
     pub kind: EventKind,
@@ -59,7 +59,7 @@ pub struct RecordedTally {
     pub largest: u64,
 }
 
-/// What a task has recorded: claims of that task.
+/// The record of a task, which the task writes itself and is not to be trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Names of events and tallies.
@@ -70,7 +70,7 @@ pub struct Recorded {
     pub not_counted: u64,
     /// The last events, in order.
     pub events: Vec<RecordedEvent>,
-    /// Number of earlier events that are not kept.
+    /// Number of earlier events that are no longer stored.
     pub events_dropped: u64,
 }
 
@@ -87,7 +87,7 @@ pub const IN_CALLS: &str = "in calls";
 /// The name of spans in which a task sleeps because nothing arrives.
 pub const SLEEP: &str = "sleep";
 
-/// Records what this task does.
+/// Records the activity of this task.
 #[derive(Debug)]
 pub struct Recorder {
     task: u32,
@@ -250,7 +250,7 @@ impl Recorder {
         if let Some(&number) = book.names.get(name) {
             return number;
         }
-        // The last one stands for all names for which there is no slot.
+        // The last name stands for all further ones.
         let number = book.names.len().min(NAMES_MAX - 1);
         if let Some(shared) = &self.shared {
             shared.names[number].write(if number == NAMES_MAX - 1 { "other" } else { name });

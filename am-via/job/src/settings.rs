@@ -7,7 +7,7 @@ pub use am_via_settings::{
     Older, Setting, SettingError, Shown, Table, Value, Wanted, choose, in_binary_units,
 };
 
-/// Declares [`Settings`], its defaults and its table from one line for each setting.
+/// Declares [`Settings`], its defaults and its table from one line per setting.
 macro_rules! settings {
     ($($(#[doc = $meaning:literal])+ $name:ident: $type:ty = $default:expr, $env:literal $(, $range:expr)?;)+) => {
         /// The settings of am-via.
@@ -51,17 +51,17 @@ settings! {
     membarrier: bool = true, "AM_MEMBARRIER";
 }
 
-/// A heap smaller than this is refused: nothing useful fits.
+/// A smaller heap is refused, since it would be of no use.
 pub(crate) const HEAP_BYTES_MIN: u64 = 1 << 20;
-/// A smaller limit of registered memory is refused: a quarter of it is to hold a buffer of the library.
+/// A smaller limit of registered memory is refused: a quarter of it has to hold a buffer of the library.
 pub(crate) const REGISTERED_BYTES_MIN: u64 = 2 << 20;
-/// The heap of a task where neither a setting nor a limit says otherwise.
+/// The size of a task's heap if neither a setting nor a limit determines it.
 pub(crate) const HEAP_BYTES_DEFAULT: u64 = 64 << 30;
 
-/// The way to a peer's buffer.
+/// The method of access to a peer's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// The best that each buffer and this machine allow.
+    /// The best method that each buffer and this machine allow.
     Auto,
     /// Only buffers in job memory are reached directly; all others are staged.
     Job,

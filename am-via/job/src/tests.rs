@@ -37,13 +37,13 @@ fn owner_on_hosts(hosts: &[u32]) -> JobOwner {
     .unwrap()
 }
 
-/// A task spins where those of its own host have a core each, however many there are on others.
+/// A task spins if each task of its own host has a core, however many tasks run on other hosts.
 #[test]
 fn the_tasks_of_a_host_share_its_processors() {
     let owner = owner_on_hosts(&[0, 1, 0, 1, 1]);
     let here = |task| attach_to(&owner, task).unwrap().tasks_here();
     assert_eq!((here(0), here(1)), (2, 3));
-    // What this host's job file says of tasks of another one is no processor of this one.
+    // The job file's processors of a task on another host do not count on this one.
     owner.entries[1].set_cpus(&[1000]);
     let job = attach_to(&owner, 2).unwrap();
     let own = u32::try_from(sched::allowed_cpus().len()).unwrap();

@@ -1,4 +1,4 @@
-//! Environment variables in a job file: what the launcher's environment says about settings.
+//! Environment variables in a job file: the settings in the launcher's environment.
 
 use crate::settings::{Settings, Table};
 

@@ -1,4 +1,4 @@
-//! What a task notes about a wait in which nothing arrives, for hang reports.
+//! A task's notes about a wait without arrivals, for hang reports.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub const NOTED_AFTER: Duration = Duration::from_secs(1);
 /// A note that is older belongs to an earlier wait: a waiting task renews its note twice a second.
 const FRESH_FOR: Duration = Duration::from_millis(2500);
 
-/// What a task waits for.
+/// The purpose of a wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitFacts {
     /// Operations of the task that are under way.
@@ -23,13 +23,13 @@ pub struct WaitFacts {
     pub operations_left_out: u32,
     /// Number of messages that have arrived and wait for a receive.
     pub early_messages: u32,
-    /// The first of them, in words.
+    /// A description of the first of them.
     pub first_early: Vec<String>,
     /// Whether something other than a message may end the wait: a time limit, or another thread of the task.
     pub may_end_alone: bool,
 }
 
-/// An operation under way.
+/// A pending operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnderWay {
     /// "receive", "send", "get".
@@ -58,14 +58,14 @@ impl fmt::Display for UnderWay {
     }
 }
 
-/// A task's note about its wait.
+/// A task's note about its wait, not to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotedWait {
-    /// What the task waits for; `None` if the text cannot be parsed.
+    /// The purpose of the wait; `None` if the text cannot be parsed.
     pub facts: Option<WaitFacts>,
-    /// How long nothing has arrived.
+    /// Time without arrivals.
     pub quiet: Duration,
-    /// How long ago the note was renewed.
+    /// Time since the note was renewed.
     pub age: Duration,
     /// The stack of the waiting call, innermost first.
     pub return_addresses: Vec<u64>,
@@ -80,7 +80,7 @@ impl NotedWait {
 }
 
 impl WaitFacts {
-    /// As text of at most `bytes_max` bytes; what does not fit is left out and counted.
+    /// The note as text of at most `bytes_max` bytes; operations that do not fit are left out and counted.
     #[must_use]
     pub(crate) fn into_text(mut self, bytes_max: usize) -> String {
         loop {
@@ -98,7 +98,7 @@ impl WaitFacts {
         }
     }
 
-    /// Parses what a task has written: a claim.
+    /// Parses a task's note, which is not to be trusted.
     #[must_use]
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
@@ -121,7 +121,7 @@ pub(super) fn write(note: &WaitNote, quiet: Duration, facts: WaitFacts) {
     note.written_ns.store(nanos(clock::monotonic()).max(1), Ordering::Release);
 }
 
-/// Reads a task's note, which is a claim.
+/// Reads a task's note, which is not to be trusted.
 pub(super) fn read(note: &WaitNote) -> Option<NotedWait> {
     // Acquire: "wait noted".
     let written = note.written_ns.load(Ordering::Acquire);

@@ -1,8 +1,8 @@
-//! The watcher: the process that owns the files of one host's part of a job which a launcher of another project has started, and watches the
-//! tasks there. It does for them what our launcher does for its own tasks: it records deaths, and has the files for tasks that look for them.
+//! The watcher: a process that owns the files of one host's part of a job started by a launcher of another project, and watches the tasks
+//! there. It does for them what our launcher does for its tasks: it records deaths, and holds the files that tasks look for.
 //!
-//! The first task of the host starts it ([`start`]) as a process apart, so that it outlives that task. It ends with the last task of the host,
-//! and the first host's with the last task of all.
+//! The first task of the host starts it ([`start`]) as a detached process, so that it outlives that task. It ends with the last task of the
+//! host; that of the first host ends with the last task of all.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,11 +22,11 @@ use crate::news::{News, OwnNews};
 use crate::settings::{Settings, Table};
 use crate::{Cause, JobOwner, JobPlan, Record, TaskState, variables_of_this_process};
 
-/// How long a task waits for the watcher's answers. Making the files of a job takes milliseconds.
+/// How long a task waits for the watcher's answers. The files of a job are created in milliseconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// How often the watcher looks for news where the job has other hosts.
+/// Interval at which the watcher looks for news if the job has other hosts.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long the cause of a death is waited for, which the system tells once the launcher has reaped the process.
+/// How long to wait for the cause of a death, which the system reports after the launcher has reaped the process.
 const REAPED_WITHIN: Duration = Duration::from_millis(200);
 
 /// The part of a job that a watcher owns.
@@ -34,7 +34,7 @@ const REAPED_WITHIN: Duration = Duration::from_millis(200);
 pub(super) struct Part {
     /// The host of each task of the job.
     pub(super) hosts: Vec<u32>,
-    /// Which one this is.
+    /// The number of this host.
     pub(super) host: u32,
     /// Its tasks, with their processes.
     pub(super) processes: BTreeMap<u32, u32>,
@@ -46,19 +46,19 @@ impl Part {
     }
 }
 
-/// What a watcher has made.
+/// The watcher's results.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Made {
     /// `AM_JOB` of its first task.
     pub(super) job: String,
-    /// Where the watchers of other hosts reach this one, if they need to.
+    /// The address for the watchers of other hosts, if they need it.
     pub(super) hub: Option<String>,
 }
 
-/// The watcher as the task that has started it sees it.
+/// The watcher, for the task that has started it.
 pub(super) struct Watcher(Lines<UnixStream>);
 
-/// Starts the watcher of this host, which makes the files.
+/// Starts the watcher of this host, which creates the files.
 pub(super) fn start(part: &Part) -> io::Result<(Watcher, Made)> {
     let link = apart::start(watch)?;
     link.set_read_timeout(Some(ANSWER_WITHIN))?;
@@ -69,19 +69,19 @@ pub(super) fn start(part: &Part) -> io::Result<(Watcher, Made)> {
 }
 
 impl Watcher {
-    /// Has the watcher join that of the first host.
+    /// Makes the watcher join that of the first host.
     pub(super) fn join(mut self, hub: &str) -> io::Result<()> {
         say(self.0.stream(), &hub)?;
         self.0.hear::<Result<(), String>>()?.map_err(io::Error::other)
     }
 }
 
-/// What the watcher's process does.
+/// The main function of the watcher's process.
 fn watch(link: UnixStream) {
-    // A name for a person who looks at the processes.
+    // The name in the list of processes.
     let _ = std::fs::write("/proc/self/comm", "am-watcher");
     let mut link = Lines::new(link);
-    // When the task that has started it is gone, the job has not begun, and nothing is to be watched.
+    // If the task that has started it ends before, the job has not begun, and there is nothing to watch.
     let Ok(part) = link.hear::<Part>() else { return };
     let begun = Watch::begin(&part).map_err(|error| error.to_string());
     let (begun, answer) = match begun {
@@ -103,11 +103,11 @@ fn watch(link: UnixStream) {
     watch.run();
 }
 
-/// A task of this host whose process runs, or has ended and was not judged yet.
+/// A task of this host whose process runs, or has ended and has not been judged.
 struct Watched {
     task: u32,
     process: PidFd,
-    /// When its end was seen.
+    /// The time at which its end was noticed.
     ended_at: Option<Instant>,
 }
 
@@ -144,7 +144,7 @@ impl Watch {
 
     fn run(mut self) {
         while !self.running.is_empty() || self.mesh.as_ref().is_some_and(Mesh::is_needed) {
-            // Interrupted by nothing: signals are blocked. Without memory for the call the next round looks again.
+            // No signal interrupts it: all are blocked. If the call fails for lack of memory, the next round checks again.
             let _ = self.wait();
             self.look_for_deaths();
             self.exchange();
@@ -178,7 +178,7 @@ impl Watch {
         });
     }
 
-    /// Tells the other hosts what is new here, and writes what they say into the files.
+    /// Sends this host's news to the other hosts, and writes theirs into the files.
     fn exchange(&mut self) {
         let Some(mesh) = &mut self.mesh else { return };
         for news in self.own.take() {
@@ -203,7 +203,7 @@ impl Watch {
     }
 }
 
-/// Records the end of a task's process, unless the task has left the job in order or has said itself that it failed.
+/// Records the end of a task's process, unless the task has left the job in order or has reported its failure itself.
 fn note_end(job: &JobOwner, task: u32, ended: Option<Ended>) {
     let cause = match (job.state(task), ended) {
         (TaskState::Dead, _) | (TaskState::Finalized, None | Some(Ended::Exited(0))) => return,

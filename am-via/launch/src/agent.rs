@@ -1,7 +1,7 @@
 //! The agent: the launcher of one host's part of a job, which another launcher has started there.
 //!
-//! It speaks frames with that launcher over its standard input and output, and says all of its host's tasks that other hosts must know.
-//! When the launcher is gone, so is the part of the job: the input has ended, or said nothing for [`SILENCE_MAX`].
+//! It exchanges frames with that launcher over its standard input and output, and sends what other hosts must know of its tasks. When that
+//! launcher is gone, the agent ends its part of the job: when the input ends, or is silent for [`SILENCE_MAX`].
 
 use std::io::{self, Write as _};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -13,16 +13,16 @@ use super::uplink::{self, Down, Frame, Part, Up, Uplink};
 use super::{Bind, Launch, LaunchError, Running, bindings};
 use am_via_job::OwnNews;
 
-/// How often the job's file is looked at for news, and the launcher is told that this agent lives.
+/// Interval at which the agent looks for news in the job's file, and reports to the launcher that it is alive.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
-/// A launcher that says nothing for so long is gone.
+/// A launcher that is silent for this long is gone.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// Runs the part of a job that the launcher at the other end of the standard input names.
+/// Runs the part of a job that the launcher at the other end of the standard input requests.
 ///
 /// # Errors
-/// The launcher says nothing that an agent understands.
+/// If the launcher sends no valid request.
 pub fn run_agent() -> Result<(), LaunchError> {
     let uplink = Uplink::default();
     let part = match uplink::read::<Down>(&mut io::stdin().lock()) {
@@ -61,7 +61,7 @@ fn start(part: Part, uplink: &Uplink) -> Result<Running, LaunchError> {
     }
     let running = launch.start()?;
     if part.says_bindings {
-        // The launcher may be gone, which is seen later.
+        // If the launcher is gone, this is noticed later.
         let _ = uplink.sinks().stderr.write_all(bindings(&running).as_bytes());
     }
     Ok(running)
@@ -78,7 +78,7 @@ fn ended(report: &Result<Report, LaunchError>) -> Up {
     }
 }
 
-/// Hears what the launcher says; the end of the channel is that of the launcher.
+/// Receives the launcher's messages; the channel ends when the launcher is gone.
 fn listen(tell: &Sender<Down>) {
     let mut from = io::stdin().lock();
     while let Ok(Some(frame)) = uplink::read::<Down>(&mut from) {
@@ -92,7 +92,7 @@ fn listen(tell: &Sender<Down>) {
 /// Watches the part of the job to its end.
 fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<Report, LaunchError> {
     let (tell, heard) = mpsc::channel();
-    // It ends with this process: nothing ends a read of the standard input.
+    // The thread ends with this process, since a read of the standard input can't be interrupted.
     thread::spawn(move || listen(&tell));
     let mut own = OwnNews::new(&running.job, hosts, host);
     let (mut said_at, mut heard_at) = (Instant::now(), Instant::now());
@@ -113,7 +113,7 @@ fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<
             }
         }
     }
-    // What the end itself has brought.
+    // News from the end of the job.
     for news in own.take() {
         let _ = uplink.say(&Up::News(news));
     }
@@ -126,12 +126,12 @@ enum Heard {
     End,
 }
 
-/// Does what the launcher says next, if it says something soon.
+/// Handles the launcher's next message, if it arrives soon.
 fn hear(heard: &Receiver<Down>, running: &Running) -> Heard {
     match heard.recv_timeout(LOOK_EVERY) {
         Err(RecvTimeoutError::Timeout) => return Heard::Nothing,
         Err(RecvTimeoutError::Disconnected) => {
-            // The answer comes at once from now on.
+            // From now on the answer is immediate.
             thread::sleep(LOOK_EVERY);
             return Heard::End;
         }

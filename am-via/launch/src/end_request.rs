@@ -5,11 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use super::report::EndedBy;
 
-/// The signals that a launcher with a process of its own takes over.
+/// The signals that a launcher with its own process handles.
 pub(super) const SIGNALS: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
-/// A handle by which any thread asks that the job be ended.
+/// A handle by which any thread can request the end of the job.
 #[derive(Debug)]
 pub(super) struct EndRequest {
     reason: Mutex<Option<EndedBy>>,
@@ -22,12 +22,12 @@ impl EndRequest {
         Ok((Self { reason: Mutex::new(None), bell }, heard))
     }
 
-    /// Asks for the end of the job. The first reason counts.
+    /// Requests the end of the job. The first reason counts.
     pub(super) fn ask(&self, reason: EndedBy) {
         let mut slot = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_none() {
             *slot = Some(reason);
-            // If the job is already over, nothing reads it.
+            // If the job is already over, no thread reads it.
             let _ = (&self.bell).write_all(b"x");
         }
     }

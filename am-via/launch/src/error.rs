@@ -1,11 +1,11 @@
-//! Why a job cannot be started.
+//! Errors of starting a job.
 
 use std::io;
 use std::path::PathBuf;
 
 use am_via_job::JobError;
 
-/// Why a job cannot be started, or not be watched to its end.
+/// An error of starting a job, or of watching it to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// There is no such program: the caller's fault.
@@ -14,7 +14,7 @@ pub enum LaunchError {
          --example NAME for an example"
     )]
     ProgramNotFound {
-        /// As the caller named it.
+        /// The name given by the caller.
         program: PathBuf,
     },
     /// The program is a file that cannot be executed: the caller's fault.
@@ -24,7 +24,7 @@ pub enum LaunchError {
     NotExecutable {
         /// The file.
         program: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
     /// The tasks' working directory cannot be entered: the caller's fault.
@@ -64,7 +64,7 @@ pub enum LaunchError {
     NoSuchTarget {
         /// `example` or `bin`.
         kind: &'static str,
-        /// As the caller named it.
+        /// The name given by the caller.
         name: String,
         /// The names that exist.
         known: String,
@@ -74,7 +74,7 @@ pub enum LaunchError {
     WhichPackage {
         /// `example` or `bin`.
         kind: &'static str,
-        /// As the caller named it.
+        /// The name given by the caller.
         name: String,
         /// The packages that have one.
         packages: String,
@@ -92,7 +92,7 @@ pub enum LaunchError {
         "there is no cargo workspace to build from in this directory: {why}; go into one, or name a program's file"
     )]
     NoWorkspace {
-        /// What cargo said.
+        /// Cargo's message.
         why: String,
     },
     /// `/proc` is not mounted, so that processes cannot be found: the machine or container is set up wrongly.
@@ -104,7 +104,7 @@ pub enum LaunchError {
     /// Another system call failed.
     #[error("{doing}: {source}")]
     System {
-        /// What the call was for.
+        /// The purpose of the call.
         doing: &'static str,
         /// The system's error.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! The process that a user sees as `amrun`: it starts the launcher proper as its child and guards it.
+//! The process that a user sees as `amrun`: it starts the actual launcher as its child and guards it.
 //!
 //! There are two processes, and each cleans up when the other one is killed. The launcher is the parent of the tasks and inherits their
 //! orphans; if the guard vanishes, the launcher kills them all. If the launcher is killed, the guard inherits everything below it, and
@@ -15,7 +15,7 @@ use am_via_os::poll;
 use am_via_os::process::{self, BeforeExec, Ended, PidFd, before_exec};
 use am_via_os::signal::SignalFd;
 
-/// Starts this program again as a launcher, with `args` after `--guarded-by PID`, and returns how that ended, once nothing of its job is
+/// Starts this program again as a launcher, with `args` after `--guarded-by PID`, and returns how it ended, once no process of its job is
 /// left. The calling process must have only one thread.
 ///
 /// # Errors
@@ -25,18 +25,18 @@ pub fn run_guarded(args: impl IntoIterator<Item = OsString>) -> Result<Ended, La
     process::become_subreaper().map_err(LaunchError::system("becoming the parent of orphans"))?;
     let signals = SignalFd::block(&SIGNALS).map_err(LaunchError::system("taking over signals"))?;
     let own = std::process::id();
-    // Not by its path: the file may have been replaced since this process was started.
+    // Not by its path, since the file may have been replaced after this process was started.
     let mut command = Command::new("/proc/self/exe");
     command.arg("--guarded-by").arg(own.to_string()).args(args);
     before_exec(&mut command, BeforeExec { unblock: SIGNALS.to_vec(), ..BeforeExec::default() });
     let mut child = command.spawn().map_err(LaunchError::system("starting the launcher"))?;
     let launcher = PidFd::open(child.id()).map_err(|error| {
-        // Unwatched it would survive this process.
+        // If it can't be watched it must not survive this process.
         let _ = child.kill().and_then(|()| child.wait());
         LaunchError::system("watching the launcher")(error)
     })?;
     let ended = watch(&launcher, &signals).map_err(LaunchError::system("watching the launcher"));
-    // If the launcher ended by itself, nothing is left to kill.
+    // If the launcher ended by itself, there is no process to kill.
     Members { roots: vec![own], others: Vec::new(), mark: None }.kill_all();
     members::reap_orphans(&[]);
     ended

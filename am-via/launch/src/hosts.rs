@@ -1,21 +1,21 @@
-//! Which hosts a job runs on, as its caller names them.
+//! The hosts of a job, as its caller names them.
 
-/// A host, and how many tasks it takes.
+/// A host, and the number of its tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// As the launch agent is given it.
+    /// The name for the launch agent.
     pub name: String,
-    /// `None`: as many as its share is.
+    /// `None`: an even share.
     pub slots: Option<u32>,
 }
 
-/// What is wrong with a list of hosts.
+/// An error in a list of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostsError {
     /// A line or an element that names no host, or no number of tasks.
     #[error("{text:?} names no host: write NAME, NAME:TASKS, or in a file NAME slots=TASKS")]
     NoHost {
-        /// As it was written.
+        /// The text.
         text: String,
     },
     /// No hosts.
@@ -44,15 +44,15 @@ fn host(text: &str) -> Result<Host, HostsError> {
 /// Reads `a,b:4`.
 ///
 /// # Errors
-/// An element that names no host.
+/// [`HostsError::NoHost`].
 pub fn parse_hosts(text: &str) -> Result<Vec<Host>, HostsError> {
     text.split(',').map(|element| host(element.trim())).collect()
 }
 
-/// Reads a file of hosts: one a line, as `NAME`, `NAME:TASKS` or `NAME slots=TASKS`; what follows a # is not read.
+/// Reads a file of hosts, one per line, as `NAME`, `NAME:TASKS` or `NAME slots=TASKS`; a # begins a comment.
 ///
 /// # Errors
-/// A line that names no host.
+/// [`HostsError::NoHost`].
 pub fn parse_hostfile(text: &str) -> Result<Vec<Host>, HostsError> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or("").trim());
     let hosts = lines.filter(|line| !line.is_empty()).map(|line| {
@@ -68,7 +68,7 @@ pub fn parse_hostfile(text: &str) -> Result<Vec<Host>, HostsError> {
     hosts.collect()
 }
 
-/// Whether all of these hosts are this machine, by one of its usual names: no agent and no network are needed.
+/// Whether all of these hosts are this machine, under one of its usual names, so that no agent and no network are needed.
 #[must_use]
 pub fn only_this_machine(hosts: &[Host]) -> bool {
     let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -76,7 +76,7 @@ pub fn only_this_machine(hosts: &[Host]) -> bool {
     !hosts.is_empty() && hosts.iter().all(is_here)
 }
 
-/// The host of each task: the first tasks on the first host. Hosts without a number share what those with one leave, evenly.
+/// The host of each task: the first tasks on the first host. Hosts without a number share the remaining tasks evenly.
 pub(super) fn place(hosts: &[Host], tasks: u32) -> Result<Vec<u32>, HostsError> {
     if hosts.is_empty() {
         return Err(HostsError::Empty);

@@ -1,5 +1,5 @@
-//! The launcher of a job of several hosts: starts an agent on each, passes on what the tasks must know of each other, and ends the job
-//! when a part of it fails.
+//! The launcher of a job of several hosts: starts an agent on each, forwards between them what their tasks must know, and ends the job when
+//! a part of it fails.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -19,10 +19,10 @@ use super::{LaunchError, program};
 use am_via_job::{Cause, Failure, News};
 use am_via_os::signal::{self, SignalFd};
 
-/// How often the agents are told that the launcher lives, and the clock is looked at.
+/// Interval at which the launcher reports to the agents that it is alive, and checks the time.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long the tasks may go on after a failure, and after a signal, before the job is ended.
+/// How long the tasks may continue after a failure, and after a signal, before the job is ended.
 const GRACE: Duration = Duration::from_secs(1);
 const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(3);
 /// How long the agents may take to end their parts.
@@ -33,7 +33,7 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 pub struct Hosts {
     /// The hosts, in the order in which they take tasks.
     pub hosts: Vec<Host>,
-    /// The command that runs another one on a host, which it is given first: by default `ssh`. Words are separated by spaces.
+    /// The command that runs another command on a host; its first argument is the host. By default `ssh`. Words are separated by spaces.
     pub launch_agent: String,
     /// Tasks of the job.
     pub tasks: u32,
@@ -43,39 +43,39 @@ pub struct Hosts {
     pub args: Vec<OsString>,
     /// Variables for the tasks.
     pub env: Vec<(OsString, OsString)>,
-    /// The directory of the tasks; without one, this process's.
+    /// The directory of the tasks; `None`: that of this process.
     pub wdir: Option<PathBuf>,
-    /// How the output is forwarded.
+    /// The format of the output.
     pub output: OutputFormat,
-    /// Whether each task has a processor of its own.
+    /// Whether each task is bound to its own processor.
     pub bind_core: bool,
-    /// Whether a line for each task says on which processors it may run.
+    /// Whether to print a line for each task with the processors that it may run on.
     pub says_bindings: bool,
-    /// Ends the job when it is not over by then.
+    /// Time limit of the job.
     pub timeout: Option<Duration>,
     /// The process that guards this one: the job ends when it does.
     pub guard: u32,
 }
 
-/// How such a job ended.
+/// The end of such a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// As of a job on one host.
+    /// The same as for a job on one host.
     pub exit_code: u8,
     /// A line for a person; empty if all went well.
     pub line: String,
 }
 
-/// Variables that go to all hosts: those of settings, of the network, and where programs and libraries are found.
+/// Variables that are passed to all hosts: those of settings, of the network, and search paths of programs and libraries.
 fn is_for_all_hosts(name: &str) -> bool {
     const BEGINNINGS: [&str; 7] = ["AM_", "MPI_", "LAM_MPI_", "FI_", "OMP_", "RUST_", "LD_LIBRARY_"];
     name == "PATH" || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// What an agent's reader passes on.
+/// An event from an agent's reader.
 enum Event {
     Said(usize, Up),
-    /// Its output has ended, or is no agent's.
+    /// Its output has ended, or is not that of an agent.
     Gone(usize, String),
 }
 
@@ -89,7 +89,7 @@ struct Agent {
 
 impl Agent {
     fn say(&mut self, word: &Down) {
-        // An agent that cannot be told is gone, which its reader sees.
+        // An agent that can't be reached is gone, which its reader notices.
         if let Some(input) = &mut self.input
             && uplink::say(input, word).is_err()
         {
@@ -102,7 +102,7 @@ impl Hosts {
     /// Runs the job and cleans up after it.
     ///
     /// # Errors
-    /// The hosts do not take so many tasks, there is no such program, or no agent can be started.
+    /// If the hosts have too few slots for the tasks, the program does not exist, or no agent can be started.
     pub fn run(&self) -> Result<Outcome, LaunchError> {
         let placed = hosts::place(&self.hosts, self.tasks)
             .map_err(|error| LaunchError::system("placing the tasks")(io::Error::other(error)))?;
@@ -162,7 +162,7 @@ impl Hosts {
         let mut words = self.launch_agent.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or("ssh"));
         command.args(words).arg(&host.name).arg(own).arg("--agent");
-        // A terminal's Ctrl-C is for the launcher, which passes it on.
+        // A terminal's Ctrl-C is for the launcher, which forwards it.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let failed = |source: io::Error| {
             let what = format!("{} for host {}: {source}", self.launch_agent, host.name);
@@ -183,13 +183,13 @@ impl Hosts {
     }
 }
 
-/// Passes on what an agent says, and writes the output of its tasks; why it ended.
+/// Forwards an agent's messages, and writes the output of its tasks. Returns why it ended.
 fn listen(mut output: ChildStdout, index: usize, tell: &Sender<Event>) -> String {
     loop {
         let written = match uplink::read::<Up>(&mut output) {
             Ok(None) => return "its agent has ended".to_owned(),
             Err(error) => {
-                // What is left tells a person more than that it is no frame.
+                // The remaining text is more helpful to people than the error that it is not a frame.
                 let mut rest = String::new();
                 let _ = output.by_ref().take(4096).read_to_string(&mut rest);
                 return format!("its agent cannot be understood: {error} {}", rest.trim());
@@ -209,12 +209,12 @@ fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.flush()
 }
 
-/// Why the job ends, and when.
+/// The reason for which the job ends, and the time.
 #[derive(Debug, Default)]
 struct Ends {
-    /// The first reason: the exit code and the line that it gives the job.
+    /// The first reason: the exit code of the job and the line about it.
     outcome: Option<Outcome>,
-    /// The agent of the task that failed first, whose own word is better.
+    /// The agent of the task that failed first, whose own report is more precise.
     first_failed: Option<usize>,
     end_at: Option<Instant>,
     kill_at: Option<Instant>,
@@ -270,14 +270,14 @@ impl Hub {
             if self.ends.kill_at.is_some_and(|kill| now >= kill) {
                 self.ends.kill_at = None;
                 for agent in self.agents.iter_mut().filter(|agent| !agent.ended) {
-                    // Its reader sees the end. It may have ended by itself.
+                    // Its reader notices the end. It may have ended by itself.
                     let _ = agent.child.kill();
                 }
             }
         }
         for agent in &mut self.agents {
             agent.input = None;
-            // By now it has said its last word; what keeps it from ending is not waited for.
+            // Its last message has arrived by now; it need not end by itself.
             let _ = agent.child.kill();
             let _ = agent.child.wait();
         }
@@ -324,7 +324,7 @@ impl Hub {
         }
     }
 
-    /// The first failure gives the job its outcome, and ends it in a moment, unless the program goes on.
+    /// Records a failure. The first one determines the outcome of the job, and ends it after a moment unless the program continues.
     fn note_failure(&mut self, from: usize, task: u32, cause: Cause, words: &str) {
         if self.ends.goes_on || self.ends.outcome.is_some() {
             return;
@@ -340,7 +340,7 @@ impl Hub {
         self.ends.end_at = Some(self.ends.end_at.map_or(end, |before| before.min(end)));
     }
 
-    /// An agent is gone, and its tasks with it.
+    /// Handles the loss of an agent, and with it of its tasks.
     fn lose(&mut self, from: usize, why: &str) {
         if std::mem::replace(&mut self.agents[from].ended, true) {
             return;
@@ -358,7 +358,7 @@ impl Hub {
         }
     }
 
-    /// The number of the host of an agent: agents are started for hosts that have tasks, in order.
+    /// The number of the host of an agent. Agents are started in order for the hosts that have tasks.
     fn host_of(&self, agent: usize) -> Option<u32> {
         let mut hosts = self.placed.clone();
         hosts.dedup();
@@ -374,7 +374,7 @@ impl Hub {
         }
     }
 
-    /// A signal for the launcher is one for the tasks; one that ends a job ends it, the second at once.
+    /// Forwards a signal to the tasks. One that ends a job ends it, the second such signal immediately.
     fn pass_on(&mut self, number: i32) {
         if matches!(number, libc::SIGUSR1 | libc::SIGUSR2) {
             return self.say_all(&Down::Signal(number));

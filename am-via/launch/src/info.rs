@@ -32,7 +32,7 @@ pub fn info(wanted: &Wanted) -> Result<String, InfoError> {
     }
 }
 
-/// Why `amrun info` has nothing to show.
+/// An error of `amrun info`.
 #[derive(Debug, thiserror::Error)]
 pub enum InfoError {
     /// A setting in the environment has an invalid value.
@@ -43,7 +43,7 @@ pub enum InfoError {
         "there is no setting {name}; `amrun info --all` lists those of the job, `mpiexec --info --all` also those of MPI"
     )]
     NoSuchSetting {
-        /// The name that was asked for.
+        /// The name given.
         name: String,
     },
 }
@@ -76,7 +76,7 @@ fn machine() -> Vec<(String, String)> {
     .into()
 }
 
-/// What carries messages between hosts, or why nothing does.
+/// The network provider for messages between hosts, or why there is none.
 fn network() -> String {
     match am_via_ofi::providers() {
         Ok((Provider { name, domain }, all)) => {

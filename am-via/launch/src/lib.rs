@@ -73,10 +73,10 @@ pub use program::find as find_program;
 pub use record::{Call, Messages, Queue, Statistics, TaskStatistics, Trace};
 pub use report::{EndedBy, Report, TaskReport};
 
-/// How long the other tasks may go on after one failed, before they are killed.
+/// How long the other tasks may continue after one failed, before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Where tasks run.
+/// Placement of tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
     /// The system places them.
@@ -87,14 +87,14 @@ pub enum Bind {
     Core,
 }
 
-/// Where the tasks' output goes.
+/// Destination of the tasks' output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Output {
     Forward(OutputFormat),
     Capture { dir: PathBuf },
 }
 
-/// Describes a job to be started.
+/// The description of a job to be started.
 #[derive(Clone, Debug)]
 pub struct Launch {
     program: OsString,
@@ -111,11 +111,11 @@ pub struct Launch {
     record: Record,
     grace: Duration,
     own_process: Option<u32>,
-    /// The first task that this host runs, of a job with more hosts.
+    /// The first task on this host, for a job of several hosts.
     first: u32,
     /// The host of each task of such a job.
     hosts: Vec<u32>,
-    /// Where the output goes on such a host.
+    /// Destination of the output on such a host.
     uplink: Option<Uplink>,
 }
 
@@ -351,7 +351,7 @@ impl Launch {
     }
 }
 
-/// How many there are.
+/// The number of tasks.
 fn number_of<T>(tasks: &[T]) -> u32 {
     u32::try_from(tasks.len()).unwrap_or(u32::MAX)
 }
@@ -382,7 +382,7 @@ fn join(thread: JoinHandle<Result<Report, LaunchError>>) -> Result<Report, Launc
 #[derive(Debug)]
 pub struct Running {
     job: Arc<JobOwner>,
-    /// The first task of this host.
+    /// The first task on this host.
     first: u32,
     tasks: Arc<[TaskProcess]>,
     end: Arc<EndRequest>,
@@ -407,7 +407,7 @@ impl Running {
     pub fn signal(&self, task: u32, signal: i32) {
         let Some(direct) = self.tasks.get(task as usize) else { return };
         match self.job.pid(task).filter(|&pid| pid != direct.pid) {
-            // The process number is the task's own claim: only a process below the one that was started is accepted.
+            // The task writes its process number itself, so it is accepted only if it is a descendant of the process that was started.
             Some(pid) => spawn::members_below(direct.pid).signal_one(pid, signal),
             None => direct.process.signal(signal),
         }
@@ -478,7 +478,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.end();
-            // The result is dropped: nothing reads it any more.
+            // No code needs the result any more.
             let _ = thread.join();
         }
     }

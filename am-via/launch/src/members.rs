@@ -1,8 +1,8 @@
-//! The processes of a job beyond those that the launcher started: how they are recognised, and how they are ended.
+//! The processes of a job beyond those that the launcher started: how they are identified and ended.
 //!
-//! A process belongs to the job if its chain of parents leads to a task, or if its environment carries the job's number: a process whose
-//! parents have ended keeps its environment. If the launcher has a process of its own, it becomes the parent of such orphans; then all its
-//! descendants belong to the job, whatever they do to their environment.
+//! A process belongs to the job if its chain of parents leads to a task, or if its environment contains the job's number, since a process
+//! whose parents have ended still has its environment. If the launcher has its own process, it becomes the parent of such orphans; then all
+//! its descendants belong to the job, whatever they do to their environment.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -14,10 +14,10 @@ use super::LaunchError;
 use am_via_os::poll;
 use am_via_os::process::{self, PidFd};
 
-/// How long killed processes may take to vanish before the launcher gives up on them (they may be in an uninterruptible sleep).
+/// How long killed processes may take to end before the launcher gives up (they may be in an uninterruptible sleep).
 const VANISH_WITHIN: Duration = Duration::from_secs(5);
 
-/// How the processes of one job are recognised.
+/// The criteria by which the processes of one job are identified.
 #[derive(Clone, Debug)]
 pub(super) struct Members {
     /// Processes whose descendants belong to the job.
@@ -42,10 +42,10 @@ impl Members {
         found.into_iter().map(|(_, pid)| pid).collect()
     }
 
-    /// How far a process of the job is below its root; `None` for others.
+    /// The distance of a process of the job from its root; `None` for other processes.
     fn depth(&self, pid: u32, processes: &HashMap<u32, Process>) -> Option<usize> {
         let mut at = pid;
-        // No chain is longer than the number of processes: an inconsistent reading of /proc must not loop for ever.
+        // No chain is longer than the number of processes; the limit prevents an endless loop if /proc was read inconsistently.
         for depth in 0..=processes.len() {
             if self.others.contains(&at) {
                 return None;
@@ -112,7 +112,7 @@ impl Members {
             }
             for process in &processes {
                 let left = deadline.saturating_duration_since(Instant::now());
-                // If the wait fails it ends early, and the next round looks again.
+                // If the wait fails it ends early, and the next round checks again.
                 let _ = poll::poll(&[process.as_fd()], Some(left));
             }
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use am_via_job::JOB_VARIABLE;
 
-/// Names of the libraries that offer MPI to C programs, up to their version.
+/// Names of the libraries that offer MPI to C programs, without their versions.
 const NAMES: [&str; 3] = ["libmpi.so", "libmpich.so", "libmpi_abi.so"];
 /// How many levels below a task's first process its program is looked for.
 const DEPTH_MAX: u32 = 8;

@@ -27,14 +27,14 @@ const CHUNK_BYTES: usize = 64 << 10;
 pub struct OutputFormat {
     /// Each line begins with `[task] `.
     pub tag: bool,
-    /// Each line begins, after that, with the time (UTC) at which the launcher got its end.
+    /// Each line then has the time (UTC) at which the launcher received its end.
     pub time: bool,
     /// The tasks' standard error is written to the standard output.
     pub merged: bool,
 }
 
 impl OutputFormat {
-    /// What stands before a line of `task`. All such texts of a task are of the same length.
+    /// The prefix of a line of `task`. All prefixes of a task have the same length.
     fn prefix(self, task: u32) -> String {
         let tag = if self.tag { format!("[{task}] ") } else { String::new() };
         match self.time {
@@ -67,7 +67,7 @@ pub(super) enum Source {
     Stderr(ChildStderr),
 }
 
-/// Where all output goes.
+/// The destinations of all output.
 pub(super) struct Sinks {
     pub(super) stdout: Box<dyn Write + Send>,
     pub(super) stderr: Box<dyn Write + Send>,
@@ -135,7 +135,7 @@ impl Forwarder {
         if self.finished.recv_timeout(patience).is_err() {
             // If this fails, the thread has ended already.
             let _ = self.stop.write_all(b"x");
-            // If the reader of our own output does not read, the thread may block for ever: then it is left behind.
+            // If the reader of our own output does not read, the thread may block for ever; then it is abandoned.
             let _ = self.finished.recv_timeout(patience);
         }
         self.last_lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -170,7 +170,7 @@ impl Work {
         for mut stream in std::mem::take(&mut self.streams) {
             self.end_stream(&mut stream);
         }
-        // If the launcher has stopped waiting, nothing receives it.
+        // If the launcher has stopped waiting, there is no receiver.
         let _ = done.send(());
     }
 
@@ -222,7 +222,7 @@ impl Work {
             self.keep_last_line(stream, bytes);
         }
         if is_error && !self.merged {
-            // If the standard error is closed, no way is left to report it.
+            // If the standard error is closed, there is no way to report it.
             let _ = self.stderr.write(bytes);
         } else if let Err(error) = self.stdout.write(bytes) {
             self.end.ask(EndedBy::OutputClosed(error.raw_os_error().unwrap_or(libc::EIO)));
@@ -249,7 +249,7 @@ pub(super) fn last_telling_line(text: &str) -> Option<&str> {
         .rfind(|line| !line.trim().is_empty() && !line.starts_with("note: ") && !is_of_a_checker(line))
 }
 
-/// Whether a line begins as `==4711==` does, the mark of valgrind and the sanitizers with the process's number.
+/// Whether a line begins like `==4711==`, the mark of valgrind and the sanitizers with the process's number.
 fn is_of_a_checker(line: &str) -> bool {
     ["==", "--", "**"].iter().any(|mark| {
         line.strip_prefix(mark).is_some_and(|rest| {
@@ -286,7 +286,7 @@ impl Stream {
     }
 }
 
-/// Holds a line back until it is whole.
+/// Stores a line until it is complete.
 #[derive(Debug)]
 struct LineBuffer {
     begun: Vec<u8>,
@@ -299,7 +299,7 @@ impl LineBuffer {
         self.format.prefix(self.task)
     }
 
-    /// Adds a chunk, and writes the lines that are now whole to `out`.
+    /// Adds a chunk, and writes the lines that are now complete to `out`.
     fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         let Some(end) = chunk.iter().rposition(|&byte| byte == b'\n') else {
             self.begun.extend_from_slice(chunk);

@@ -1,4 +1,4 @@
-//! How a job ended.
+//! The result of a job.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use am_via_job::{Cause, Failure, Recorded};
 use am_via_os::process::Ended;
 use am_via_os::signal;
 
-/// How a job ended.
+/// The result of a job.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// One entry for each task.
@@ -16,17 +16,17 @@ pub struct Report {
     pub failure: Option<Failure>,
     /// Why the launcher ended the job, if the reason is not a task's failure.
     pub ended_by: Option<EndedBy>,
-    /// Whether the program asked that the job go on when a task fails.
+    /// Whether the program requested that the job continue when a task fails.
     pub went_on: bool,
     /// Number of the job's processes that could not be killed.
     pub left_behind: usize,
     /// The MPI library of another project that a task had mapped, if no task has joined: each task was a job of its own.
     pub other_mpi: Option<PathBuf>,
-    /// The record of each task, task 0 first; empty if it was not asked for ([`Launch::record`](crate::Launch::record)).
+    /// The record of each task, task 0 first; empty if it was not requested ([`Launch::record`](crate::Launch::record)).
     pub recorded: Vec<Recorded>,
 }
 
-/// How one task ended.
+/// The end of one task.
 #[derive(Clone, Debug)]
 pub struct TaskReport {
     /// The process that the launcher started, perhaps a wrapper.
@@ -41,16 +41,16 @@ pub struct TaskReport {
     pub stderr: Option<PathBuf>,
 }
 
-/// A reason to end a job other than a task's failure.
+/// A reason other than a task's failure to end a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedBy {
     /// The time limit was reached.
     Timeout,
     /// The launcher got this signal.
     Signal(i32),
-    /// The caller asked for it through the handle.
+    /// The caller requested it through the handle.
     Caller,
-    /// The output can no longer be written; holds the system's error number. Often its reader has ended, as in `amrun ... | head`.
+    /// The output can no longer be written; contains the system's error number. Often its reader has ended, as in `amrun ... | head`.
     OutputClosed(i32),
     /// The process that guards the launcher is gone.
     GuardGone,
@@ -88,7 +88,7 @@ impl Report {
         ended.map_or(0, of_ended)
     }
 
-    /// Whether the job fails although the first failed task has no failing exit code: it exited with 0, or its end is unknown.
+    /// Whether the job fails although the first failed task has no exit code that says so: it exited with 0, or its end is unknown.
     fn has_code_of_nobody(&self) -> bool {
         let is_so = |cause| matches!(cause, Cause::Exited(0) | Cause::NeverJoined | Cause::Vanished);
         self.ended_by.is_none()

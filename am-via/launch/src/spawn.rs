@@ -15,7 +15,7 @@ use am_via_job::JobOwner;
 use am_via_os::process::{BeforeExec, PidFd, before_exec};
 use am_via_os::sched;
 
-/// A task's process as the launcher started it.
+/// The process that the launcher started for a task.
 #[derive(Debug)]
 pub(super) struct TaskProcess {
     pub(super) pid: u32,
@@ -112,7 +112,7 @@ fn spawn_one(
         let enough = launch.tasks as usize <= sched::allowed_cpus().len();
         command.env("AM_PINNED", if enough { "1" } else { "0" });
     }
-    // The tasks write into pipes; this variable tells them that a person reads the output.
+    // The tasks write into pipes; this variable tells them that the output goes to a terminal.
     if matches!(launch.output, Output::Forward(_)) && io::stderr().is_terminal() {
         command.env("AM_TERMINAL", "1");
     }
@@ -137,9 +137,9 @@ fn spawn_one(
     let outputs =
         child.stdout.take().map(Source::Stdout).into_iter().chain(child.stderr.take().map(Source::Stderr));
     let outputs = outputs.collect();
-    // The child is unreaped: its number is still its own.
+    // The child is unreaped, so the number is still its own.
     let process = PidFd::open(child.id()).map_err(|source| {
-        // Without a handle the task could not be watched; it has hardly begun.
+        // Without a handle the task could not be watched. It has just started.
         let _ = child.kill().and_then(|()| child.wait());
         LaunchError::Spawn { task, program: program.to_owned(), source }
     })?;

@@ -1,6 +1,6 @@
-//! Watches a job to its end: deaths, signals, the clock, and the guard.
+//! Watches a job to its end: deaths, signals, the time, and the guard.
 //!
-//! One loop: it waits until a process ends, a signal arrives, a request comes, or a time is reached; then it checks everything.
+//! A loop waits until a process ends, a signal or a request arrives, or a time is reached, and then checks everything.
 
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,15 +23,15 @@ use am_via_os::poll;
 use am_via_os::process::{Ended, PidFd};
 use am_via_os::signal::SignalFd;
 
-/// How long tasks may go on after a signal that ends the job: time to write a checkpoint.
+/// How long tasks may continue after a signal that ends the job, for example to write a checkpoint.
 const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(3);
-/// A second signal within this time is the same one: a signal sent to a whole group arrives by several ways.
+/// A second signal within this time counts as the same one, since a signal to a process group may arrive several times.
 const ECHO: Duration = Duration::from_millis(250);
-/// How often the launcher looks for tasks that attached behind a wrapper while a job is young; and later.
+/// Interval at which the launcher looks for tasks that attached behind a wrapper, while a job is new; and later.
 const LOOK_EVERY_YOUNG: Duration = Duration::from_millis(20);
 const LOOK_EVERY_OLD: Duration = Duration::from_millis(250);
 const YOUNG: Duration = Duration::from_secs(2);
-/// How long the launcher waits for the cause of a death behind a wrapper, which the system tells once the wrapper has reaped its child.
+/// How long the launcher waits for the cause of a death behind a wrapper, which the system reports after the wrapper has reaped its child.
 const REAPED_WITHIN: Duration = Duration::from_millis(200);
 const LOOK_EVERY_LEAVING: Duration = Duration::from_millis(1);
 /// How often orphans that became children of this process are reaped.
@@ -39,15 +39,15 @@ const REAP_EVERY: Duration = Duration::from_secs(5);
 /// How long the launcher waits for the rest of the output when all processes are gone.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the loop waits for besides the tasks.
+/// The events besides the tasks' ends that the loop waits for.
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) bell: PipeReader,
-    /// The guard and the signals, where the launcher has a process of its own.
+    /// The guard and the signals, if the launcher has its own process.
     pub(super) own_process: Option<(PidFd, SignalFd)>,
 }
 
-/// What is known of the process that attached as a task.
+/// The process that attached as a task, as far as known.
 #[derive(Debug)]
 enum Attached {
     NotYet,
@@ -87,7 +87,7 @@ impl Watch {
         matches!(self.attached, Attached::Gone)
     }
 
-    /// The cause of the task's end, from how its wrapper ended. A shell whose program was killed exits with 128 plus the signal's number.
+    /// The cause of the task's end, derived from its wrapper's. A shell whose program was killed exits with 128 plus the signal's number.
     fn cause_by_wrapper(&self, ended: Ended) -> Cause {
         let is_behind = !matches!(self.attached, Attached::NotYet | Attached::Direct);
         match ended {
@@ -107,7 +107,7 @@ impl Watch {
 #[derive(Debug)]
 pub(super) struct Supervisor {
     job: Arc<JobOwner>,
-    /// The first task of this host.
+    /// The first task on this host.
     first: u32,
     tasks: Arc<[TaskProcess]>,
     watches: Vec<Watch>,
@@ -128,7 +128,7 @@ pub(super) struct Supervisor {
     memory_kills: Option<u64>,
     /// An MPI library that a task had mapped before it joined. It matters only if no task joins.
     mpi_library: Option<PathBuf>,
-    /// Number of looks for such a library so far; each looks at another task.
+    /// Number of searches for such a library so far; each inspects another task.
     library_looks: usize,
     /// Hang reports, if wanted.
     hangs: Option<HangWatch>,
@@ -274,7 +274,7 @@ impl Supervisor {
             None => {
                 self.signalled_at = Some(now);
                 self.ended_by.get_or_insert(EndedBy::Signal(number));
-                // A terminal has sent it to the tasks already.
+                // A terminal has already sent it to the tasks.
                 if !from_terminal {
                     self.members.signal(number);
                 }
@@ -319,8 +319,8 @@ impl Supervisor {
         }
     }
 
-    /// Looks at one task that has not joined: which MPI library has it mapped? At its end it would be too late, since a process's mappings
-    /// are gone before its parent learns of its end.
+    /// Inspects one task that has not joined, to find which MPI library it has mapped. At its end it would be too late, since a process's
+    /// mappings are gone before its parent is notified.
     fn look_for_mpi_library(&mut self) {
         if self.mpi_library.is_some() {
             return;
@@ -345,8 +345,8 @@ impl Supervisor {
             && self.job.state(self.number(index)) == TaskState::NotStarted
     }
 
-    /// A task that exits with 0 without joining is a failure once another task has joined, which would wait for it for ever. If no task
-    /// joins, as in `amrun -n 3 hostname`, nothing is wrong.
+    /// Finds tasks that exited with 0 without joining. That is a failure if another task has joined, since it would wait for ever. If no
+    /// task joins, as in `amrun -n 3 hostname`, it is none.
     fn look_for_never_joined(&mut self) {
         let missing: Vec<usize> =
             (0..self.watches.len()).filter(|&index| self.has_ended_well_without_joining(index)).collect();
@@ -381,7 +381,7 @@ impl Supervisor {
                 died.push((index, ended));
             }
         }
-        // If several died at once, a signal is more likely the cause, and an exit code its consequence.
+        // If several died at the same time, a signal is more likely the cause, and an exit code its consequence.
         died.sort_by_key(|(_, ended)| matches!(ended, Ended::Exited(_)));
         // The exit code of a wrapper is a consequence.
         for index in 0..self.watches.len() {
@@ -398,7 +398,7 @@ impl Supervisor {
         let was_running = self.job.state(task) == TaskState::Running;
         if ended == Ended::Exited(0) {
             if was_running && matches!(self.watches[index].attached, Attached::Direct) {
-                // The others must not wait for it; they know whether this is a failure.
+                // The others must not wait for it; they decide whether this is a failure.
                 self.job.mark_dead(task, Cause::Exited(0), "");
             }
             return;
@@ -412,7 +412,7 @@ impl Supervisor {
         }
     }
 
-    /// Records how a task's own process behind its wrapper ended. The wrapper may still run.
+    /// Records the end of a task's own process behind its wrapper. The wrapper may still run.
     fn look_behind_wrapper(&mut self, index: usize) {
         let now = Instant::now();
         if !self.watches[index].look_behind(now) || self.watches[index].killed {
@@ -438,7 +438,7 @@ impl Supervisor {
         self.job.mark_dead(self.number(index), cause, &words);
     }
 
-    /// What to report of a task that was killed and left no words: whether memory was used up.
+    /// The text about a task that was killed and left no words: whether memory was used up.
     fn words_for_a_kill(&self) -> String {
         memory_words(self.memory_kills, limits::cgroup_memory_kills(), limits::cgroup_memory_bytes())
     }
@@ -496,7 +496,7 @@ impl Supervisor {
         members::reap_orphans(&kept);
     }
 
-    /// All tasks have ended: kills what they left behind, and makes the report.
+    /// After all tasks have ended: kills their remaining processes, and makes the report.
     fn finish(mut self) -> Report {
         let left_behind = self.members.kill_all();
         let last_lines =
@@ -534,7 +534,7 @@ impl Supervisor {
     fn failure(&self, last_lines: &[String]) -> Option<Failure> {
         let mut failure = self.job.first_failure()?;
         let index = failure.task.wrapping_sub(self.first) as usize;
-        // A task that exits without finalizing MPI has done no harm if all tasks ended well.
+        // A task that exits without finalizing MPI is no failure if all tasks ended well.
         let all_well = self.watches.iter().all(Watch::ended_well);
         if all_well && matches!(failure.cause, Cause::Exited(0) | Cause::Vanished) {
             return None;
@@ -561,13 +561,13 @@ impl Supervisor {
     }
 }
 
-/// Whether the last line of a task's standard error is likely to say why it failed: yes if it ended by itself. A signal interrupts whatever
-/// the task was writing.
+/// Whether the last line of a task's standard error is likely to give the cause of its failure: yes if it ended by itself. A signal
+/// interrupts whatever the task was writing.
 fn may_have_said_why(cause: Cause) -> bool {
     matches!(cause, Cause::Exited(_) | Cause::Signalled(libc::SIGABRT))
 }
 
-/// The words about a task that never joined while the tasks `waiting` have; `None` if none has.
+/// The text about a task that never joined although the tasks `waiting` have; `None` if none has.
 fn words_for_missing(waiting: &[u32]) -> Option<String> {
     let others = match waiting {
         [] => return None,
@@ -579,7 +579,7 @@ fn words_for_missing(waiting: &[u32]) -> Option<String> {
     ))
 }
 
-/// Words about memory, if the system has killed for want of memory since the count was `before`; otherwise none.
+/// The text about memory, if the system has killed for lack of memory since the count was `before`; otherwise empty.
 fn memory_words(before: Option<u64>, now: Option<u64>, limit_bytes: Option<u64>) -> String {
     match (before, now) {
         (Some(before), Some(now)) if now > before => {}
@@ -609,7 +609,7 @@ fn report_of((task, watch): (&TaskProcess, &Watch)) -> TaskReport {
     }
 }
 
-/// The task that stands at `index` of this host's, of which `first` is the first.
+/// The task at `index` among those of this host, of which `first` is the first.
 fn number(first: u32, index: usize) -> u32 {
     first + u32::try_from(index).expect("a job has fewer tasks than a 32-bit number can name")
 }

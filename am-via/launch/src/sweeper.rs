@@ -1,4 +1,4 @@
-//! The sweeper: a shell that outlives a launcher which was killed, and kills what is left of its job.
+//! The sweeper: a shell that outlives a killed launcher, and kills the remaining processes of its job.
 //!
 //! The kernel kills the tasks when their launcher dies (`PR_SET_PDEATHSIG`), but not the processes that they started. The sweeper waits
 //! at a pipe whose other end only the launcher holds. When that end closes without a message, the launcher was killed, and the
@@ -8,8 +8,8 @@
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
-/// Ignores the signals of a terminal, because it has to outlive the launcher. Repeats until nothing is found: processes start others while
-/// it kills.
+/// Ignores the signals of a terminal, because it has to outlive the launcher. Repeats until no process is found, since processes may start
+/// others meanwhile.
 const SCRIPT: &str = r#"
 trap '' INT QUIT TERM HUP PIPE TSTP
 read -r word && exit 0
@@ -50,11 +50,11 @@ impl Sweeper {
         self.child.id()
     }
 
-    /// Dismisses it: the job is over and nothing of it is left.
+    /// Ends it: the job is over and no process of it is left.
     pub(super) fn dismiss(mut self) {
         let said = self.child.stdin.take().is_some_and(|mut pipe| pipe.write_all(b"done\n").is_ok());
         if !said {
-            // It is gone already: something killed it.
+            // It has already been killed.
             tracing::debug!("the sweeper was gone before its time");
         }
         // It is reaped; how it ended does not matter.

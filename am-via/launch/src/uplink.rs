@@ -1,6 +1,7 @@
-//! What goes between the launcher of a job and the agents of its hosts: frames over each agent's standard input and output.
+//! The messages between the launcher of a job and the agents of its hosts: frames over each agent's standard input and output.
 //!
-//! A frame is its length (32 bits, little-endian), a byte that says what it is, and its bytes: output of tasks as it is, all else as JSON.
+//! A frame is its length (32 bits, little-endian), a byte with its kind, and its bytes: output of tasks is sent unchanged, all other
+//! messages as JSON.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::output::{OutputFormat, Sinks};
 use am_via_job::News;
 
-/// A longer frame is refused: whatever wrote it is no launcher of ours.
+/// A longer frame is refused: its sender is not a launcher of this library.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// What a frame is.
+/// The kinds of frames.
 const OUTPUT: u8 = b'o';
 const ERRORS: u8 = b'e';
 const WORD: u8 = b'w';
@@ -22,7 +23,7 @@ const WORD: u8 = b'w';
 /// The part of a job that one agent runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Part {
-    /// The version of the launcher: both ends must be of one build.
+    /// The version of the launcher: both ends must be from the same build.
     pub(super) version: String,
     /// The program, its arguments, its directory.
     pub(super) program: String,
@@ -30,7 +31,7 @@ pub(super) struct Part {
     pub(super) wdir: Option<String>,
     /// Variables of the tasks' environment.
     pub(super) env: Vec<(String, String)>,
-    /// The host of each task of the job, and which one this is.
+    /// The host of each task of the job, and the number of this one.
     pub(super) hosts: Vec<u32>,
     pub(super) host: u32,
     pub(super) output: OutputFormat,
@@ -38,7 +39,7 @@ pub(super) struct Part {
     pub(super) says_bindings: bool,
 }
 
-/// What the launcher says to an agent.
+/// A message of the launcher to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Down {
     Start(Box<Part>),
@@ -48,22 +49,22 @@ pub(super) enum Down {
     Signal(i32),
     /// The job is over.
     End,
-    /// Nothing: the launcher is there.
+    /// An empty message, sent to show that the launcher is alive.
     Alive,
 }
 
-/// What an agent says.
+/// A message of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Up {
     /// News of its tasks.
     News(News),
-    /// How its part of the job ended.
+    /// The end of its part of the job.
     Ended {
         exit_code: u8,
         line: String,
         ended_by_caller: bool,
     },
-    /// Why it could not be started.
+    /// The reason why it could not be started.
     NotStarted {
         exit_code: u8,
         why: String,
@@ -71,7 +72,7 @@ pub(super) enum Up {
     Alive,
 }
 
-/// What a reader finds.
+/// A frame as a reader returns it.
 #[derive(Debug)]
 pub(super) enum Frame<T> {
     Output(Vec<u8>),
@@ -111,12 +112,12 @@ fn write(to: &mut dyn Write, kind: u8, bytes: &[u8]) -> io::Result<()> {
     to.flush()
 }
 
-/// Writes a word as a frame.
+/// Writes a message as a frame.
 pub(super) fn say<T: Serialize>(to: &mut dyn Write, word: &T) -> io::Result<()> {
     write(to, WORD, &serde_json::to_vec(word)?)
 }
 
-/// An agent's way to the launcher: its standard output. Clones are the same one.
+/// An agent's connection to the launcher: its standard output. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Uplink(Arc<Mutex<()>>);
 
@@ -126,7 +127,7 @@ impl Uplink {
         write(&mut io::stdout().lock(), kind, bytes)
     }
 
-    /// Says a word to the launcher.
+    /// Sends a message to the launcher.
     pub(super) fn say(&self, word: &Up) -> io::Result<()> {
         self.write(WORD, &serde_json::to_vec(word)?)
     }
@@ -138,7 +139,7 @@ impl Uplink {
     }
 }
 
-/// One of the two outputs, by frames.
+/// One of the two outputs, sent as frames.
 struct Sink {
     uplink: Uplink,
     kind: u8,
@@ -146,7 +147,7 @@ struct Sink {
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A frame is read as a whole.
+        // A frame is received as a whole, so its length is limited.
         let len = bytes.len().min(FRAME_BYTES_MAX);
         self.uplink.write(self.kind, &bytes[..len])?;
         Ok(len)

@@ -1,4 +1,4 @@
-//! A process apart from the one that starts it: it outlives that one, and shares neither files nor signals with it.
+//! Detached processes: they outlive the process that starts them, and share neither files nor signals with it.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 /// The number of the only file that the new process keeps.
 const LINK: RawFd = 3;
 
-/// Starts a copy of this process that runs `body` and ends. It is no child of this process, so that a wait for any child does not find it. It
-/// has a session of its own, blocks all signals, and keeps one file: a socket to the stream that this call returns.
+/// Starts a copy of this process that runs `body` and ends. It is not a child of this process, so that a wait for any child does not find
+/// it. It has its own session, blocks all signals, and keeps one file: a socket connected to the stream that this call returns.
 ///
 /// `body` may allocate, as the C library's allocator is usable after a fork. It must not wait for anything that another thread of this process
 /// does, since the copy has no other thread; and it uses no file that was opened before.
@@ -25,7 +25,7 @@ pub fn start(body: fn(UnixStream)) -> io::Result<UnixStream> {
     }
 }
 
-/// Ends this process, the first copy, when it has started the second, whose parent is then the system's first process.
+/// Ends this process, the first copy, after it has started the second, whose parent is then the system's first process.
 fn start_again(link: &UnixStream, body: fn(UnixStream)) -> ! {
     // SAFETY: setsid and fork take nothing, _exit takes an integer. The second copy runs `run` only, which never returns.
     unsafe {
@@ -38,8 +38,8 @@ fn start_again(link: &UnixStream, body: fn(UnixStream)) -> ! {
 }
 
 fn run(link: RawFd, body: fn(UnixStream)) -> ! {
-    // SAFETY: the set is plain bits, which sigfillset makes a valid one; the other calls take integers and texts that are constants. What
-    // closes the files ends no handle that is used again: nothing of this copy runs but `body`, which uses none (`start`).
+    // SAFETY: the set is plain bits, which sigfillset makes valid; the other calls take integers and constant texts. No handle of a closed
+    // file is used again, since only `body` runs in this copy, and it uses none (`start`).
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
@@ -52,7 +52,7 @@ fn run(link: RawFd, body: fn(UnixStream)) -> ! {
         libc::syscall(libc::SYS_close_range, LINK + 1, u32::MAX, 0);
         libc::chdir(c"/".as_ptr());
     }
-    // SAFETY: the number was made just now, and nothing else of this copy uses it.
+    // SAFETY: the number was just created, and no other code of this copy uses it.
     let link = unsafe { UnixStream::from_raw_fd(LINK) };
     let ended = std::panic::catch_unwind(|| body(link));
     // SAFETY: _exit takes an integer. It runs no exit handler of the process that this one is a copy of.

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[must_use]
 pub fn monotonic() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the result.
+    // SAFETY: `time` is valid for the result.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     // The clock exists on every Linux and the pointer is valid, so there is no other error.
     debug_assert_eq!(result, 0);

@@ -1,10 +1,10 @@
-//! What a child made by `fork` gets of a task's shared mappings: private copies, or nothing.
+//! The contents of a task's shared mappings in a child made by `fork`: private copies, or nothing.
 //!
-//! A child that goes on without `exec` has all mappings of its parent. If they stayed shared it would act in the task's name with
-//! everything it writes. So handlers that the C library runs at a fork replace every shared mapping by private memory, in the child only.
-//! They use the same addresses, because code that drops a mapping unmaps them. `MADV_DONTFORK` would leave gaps instead, in which the
-//! child's next mappings would land, and then crash without a message; `MADV_WIPEONFORK` is for private memory. Children made by `vfork`,
-//! `posix_spawn` or a bare `clone` do not run these handlers: they start a program at once.
+//! A child that continues without `exec` has all mappings of its parent. If they stayed shared, its stores would appear as the task's. So
+//! handlers that the C library runs at a fork replace every shared mapping by private memory, in the child only. They use the same
+//! addresses, because code that drops a mapping unmaps them. `MADV_DONTFORK` would leave gaps instead, in which the child's next mappings
+//! would land, and then crash without a message; `MADV_WIPEONFORK` is for private memory. Children made by `vfork`, `posix_spawn` or a bare
+//! `clone` do not run these handlers: they start a program at once.
 
 use std::cell::UnsafeCell;
 use std::fs::File;
@@ -15,7 +15,7 @@ use std::sync::Once;
 
 use crate::atomics::{AtomicBool, Ordering};
 
-/// What replaces a mapping in a child.
+/// The replacement of a mapping in a child.
 #[derive(Debug)]
 pub enum Keeps {
     /// Zeroes.
@@ -86,7 +86,7 @@ struct Noted {
 struct Table {
     mappings: Vec<Noted>,
     hooks: Vec<Hook>,
-    /// During a fork that copies contents: the child writes to it when it has copied.
+    /// During a fork that copies contents: the child writes to it after copying.
     pipe: Option<(RawFd, RawFd)>,
 }
 
@@ -97,7 +97,7 @@ struct Locked {
     table: UnsafeCell<Table>,
 }
 
-// SAFETY: the table is reached under the lock only (`with_table`, and the handlers between `prepare` and their ends).
+// SAFETY: the table is accessed only under the lock (`with_table`, and the handlers between `prepare` and their ends).
 unsafe impl Sync for Locked {}
 
 impl Locked {
@@ -122,13 +122,13 @@ fn with_table<R>(look: impl FnOnce(&mut Table) -> R) -> R {
     }
     TABLE.lock();
     let _unlock = Unlock;
-    // SAFETY: the lock was taken just now and is let go after the last use.
+    // SAFETY: the lock was just taken and is released after the last use.
     look(unsafe { &mut *TABLE.table.get() })
 }
 
 extern "C" fn prepare() {
     TABLE.lock();
-    // SAFETY: the lock was taken just now; `in_parent` or `in_child` lets it go.
+    // SAFETY: the lock was just taken; `in_parent` or `in_child` releases it.
     let table = unsafe { &mut *TABLE.table.get() };
     if HOLDS_CONTENTS.load(Ordering::Relaxed) {
         let mut ends = [0; 2];
@@ -168,7 +168,7 @@ extern "C" fn in_child() {
         }
     }
     if let Some((read, write)) = table.pipe.take() {
-        // SAFETY: plain system calls on two numbers that `prepare` got; the byte is a constant.
+        // SAFETY: plain system calls on two numbers from `prepare`; the byte is a constant.
         unsafe {
             libc::write(write, c"k".as_ptr().cast(), 1);
             libc::close(write);
@@ -176,7 +176,7 @@ extern "C" fn in_child() {
         }
     }
     for hook in &table.hooks {
-        // SAFETY: a fork has just made this process, and this is its only thread, which is all that a hook may ask for (`install`).
+        // SAFETY: a fork has just made this process, and this is its only thread, which is all that a hook may rely on (`install`).
         unsafe { hook() };
     }
     TABLE.unlock();
@@ -191,11 +191,11 @@ unsafe fn separate(mapping: &Noted, holds: bool) -> io::Result<()> {
     let place: *mut libc::c_void = at.as_ptr().cast();
     match keeps {
         Keeps::Nothing => {
-            // SAFETY: replaces the mapping (this function's contract), at whose bytes no reference points.
+            // SAFETY: replaces the mapping (this function's contract), into which no reference points.
             unsafe { map_private(place, len, libc::MAP_FIXED | libc::MAP_ANONYMOUS, -1) }.map(|_| ())
         }
         Keeps::Contents => {
-            // SAFETY: a new mapping at a place that the system chooses.
+            // SAFETY: a new mapping at an address that the system chooses.
             let copy = unsafe { map_private(std::ptr::null_mut(), len, libc::MAP_ANONYMOUS, -1) }?;
             // SAFETY: two ranges of `len` bytes that do not overlap; then the copy moves to the place of the mapping, whose
             // bytes are atomics or raw memory that nobody uses during the call.
@@ -206,7 +206,7 @@ unsafe fn separate(mapping: &Noted, holds: bool) -> io::Result<()> {
             if moved == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
         }
         Keeps::File(file) => {
-            // SAFETY: as for `Nothing`; the file is at least as long as the mapping was, and cannot shrink.
+            // SAFETY: as for `Nothing`. The file is at least as long as the mapping was, and cannot shrink.
             unsafe { map_private(place, len, libc::MAP_FIXED, file.as_raw_fd()) }?;
             if holds {
                 // SAFETY: `len` bytes at `at` are mapped for reading and writing since the call before.
@@ -249,7 +249,7 @@ unsafe fn copy_pages(at: NonNull<u8>, len: usize, fd: RawFd) {
         };
         let (Ok(data), Ok(hole)) = (usize::try_from(data), usize::try_from(hole)) else { return };
         for offset in (data..hole.min(len)).step_by(page) {
-            // SAFETY: `offset` is below `len`. Volatile: the write of what was read is the point.
+            // SAFETY: `offset` is below `len`. Volatile, so that the write of the same byte is not removed.
             unsafe {
                 let byte = at.as_ptr().add(offset);
                 byte.write_volatile(byte.read_volatile());

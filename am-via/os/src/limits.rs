@@ -1,4 +1,4 @@
-//! What the system lets this process have: its resource limits, and what its cgroup grants.
+//! The limits of this process: its resource limits, and those of its cgroup.
 
 use std::fmt;
 use std::fs;
@@ -72,7 +72,7 @@ pub struct Limit {
     pub hard: Option<u64>,
 }
 
-/// The limit on `resource`; unlimited if the system does not tell.
+/// The limit on `resource`; unlimited if the system does not report one.
 #[must_use]
 pub fn limit(resource: Resource) -> Limit {
     let mut raw = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
@@ -94,7 +94,7 @@ pub fn raise(resource: Resource) -> Limit {
     limit(resource)
 }
 
-/// Memory in bytes that the cgroups of this process grant to all of their members together; `None`: no limit.
+/// Memory limit in bytes of this process's cgroups, for all of their members together; `None`: no limit.
 #[must_use]
 pub fn cgroup_memory_bytes() -> Option<u64> {
     let v2 = smallest(&v2_folders(), "memory.max");
@@ -117,7 +117,7 @@ fn kills(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
-/// Processors that the cgroups of this process grant it (`cpu.max`), in thousandths; `None`: no limit.
+/// Processors that this process's cgroups allow (`cpu.max`), in thousandths; `None`: no limit.
 #[must_use]
 pub fn cgroup_milli_cpus() -> Option<u64> {
     let v2 = v2_folders()

@@ -1,7 +1,7 @@
 //! A barrier on all running threads of the processes that asked for it (`membarrier(2)`, global expedited).
 //!
-//! It moves the full fence of a Dekker handshake from the side that runs often (a sender that checks whether its peer sleeps)
-//! to the side that runs seldom (the one about to sleep).
+//! It moves the full fence of a Dekker handshake from the side that runs often (a sender that checks whether its peer sleeps) to the side
+//! that runs rarely (the one about to sleep).
 
 use std::io;
 
@@ -27,7 +27,7 @@ pub fn register() -> io::Result<()> {
 /// A full memory barrier on every running thread of every registered process. Call it only after [`register`] succeeded: if the system
 /// refuses the barrier, the process ends, because peers' memory is not safe without it.
 pub fn barrier() {
-    // A model has no processors: each side runs a fence (`SleepBarrier`).
+    // Loom models have no processors: each side runs a fence (`SleepBarrier`).
     if cfg!(not(loom)) && membarrier(CMD_GLOBAL_EXPEDITED).is_err() {
         refused();
     }

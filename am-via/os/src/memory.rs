@@ -47,7 +47,7 @@ pub fn move_up(file: File, number_min: i32) -> File {
     }
 }
 
-/// A handle of our own for the file that this process inherited as number `number`, whatever file that is; the caller must check it.
+/// A new handle for the file that this process inherited as number `number`. It may be any file, so the caller must check it.
 ///
 /// # Errors
 /// `EBADF` if there is no such file, or no number is left.
@@ -71,7 +71,7 @@ fn duplicate(number: i32, number_min: i32) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Bytes of a file.
+/// Length of a file in bytes.
 ///
 /// # Errors
 /// The system's error.
@@ -85,8 +85,8 @@ pub fn len(file: BorrowedFd<'_>) -> io::Result<u64> {
     u64::try_from(found.st_size).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Checks that a file holds a range, now and always. File numbers and sizes come from memory that other tasks write, and touching a mapping
-/// beyond the end of its file ends the process (SIGBUS).
+/// Checks that a file contains a range, and always will. File numbers and sizes come from memory that other tasks write, and an access to a
+/// mapping beyond the end of its file ends the process (SIGBUS).
 fn check_holds(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<()> {
     // SAFETY: F_GET_SEALS takes a descriptor, which is open as long as it is borrowed.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
@@ -128,7 +128,7 @@ pub fn fits(bytes: u64) -> bool {
     if at == libc::MAP_FAILED {
         return false;
     }
-    // SAFETY: the mapping was just made, of this length, and nobody else knows of it.
+    // SAFETY: the mapping was just made with this length, and no other code knows of it.
     unsafe { libc::munmap(at, bytes) };
     true
 }
@@ -162,7 +162,7 @@ pub fn punch_hole(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<(
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: fallocate takes integers and an open descriptor. What the range holds is given up by the caller's contract.
+    // SAFETY: fallocate takes integers and an open descriptor. The caller's contract gives up the contents of the range.
     if unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) } < 0 {
         return Err(io::Error::last_os_error());
     }

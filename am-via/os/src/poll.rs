@@ -1,4 +1,4 @@
-//! Waiting until one of several files has something to read (`poll(2)`).
+//! Waiting until one of several files can be read (`poll(2)`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -16,7 +16,7 @@ pub fn poll(files: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<V
         .collect();
     let count =
         libc::nfds_t::try_from(entries.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // Rounded up: a wait that ends a moment early would turn into a spin.
+    // Rounded up: a wait that ends slightly too early would become a spin.
     let timeout_ms =
         timeout.map_or(-1, |timeout| i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
     // SAFETY: poll reads and writes `count` entries, all in `entries`, whose files are borrowed for the whole call.

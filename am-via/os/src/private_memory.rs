@@ -1,7 +1,7 @@
 //! Copies between this process and another one's private memory, through the kernel (`process_vm_readv`/`writev`).
 //!
-//! The kernel's ptrace rules decide whether that is allowed; [`allow_descendants_of`] gives the consent of this side. A refusal is an
-//! ordinary outcome, after which the caller uses another way.
+//! The kernel's ptrace rules decide whether that is allowed; [`allow_descendants_of`] gives this side's consent. A refusal is an ordinary
+//! outcome, after which the caller uses another method.
 
 use std::io;
 
@@ -24,8 +24,8 @@ pub fn allow_descendants_of(pid: u32) {
 pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, bytes: usize) -> io::Result<()> {
     transfer(bytes, |done| {
         let (mine, theirs) = vectors(local, remote, bytes, done);
-        // SAFETY: the kernel writes at most `mine.iov_len` bytes at `mine.iov_base`, both inside the range that the caller
-        // vouches for; the remote range is only a claim, checked by the kernel.
+        // SAFETY: the kernel writes at most `mine.iov_len` bytes at `mine.iov_base`, both inside the range of the caller's promise; the
+        // remote range is not trusted, since the kernel checks it.
         unsafe { libc::process_vm_readv(pid, &raw const mine, 1, &raw const theirs, 1, 0) }
     })
 }
@@ -41,8 +41,8 @@ pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, bytes: usize) -> io::R
 pub unsafe fn write(pid: i32, remote: u64, local: *const u8, bytes: usize) -> io::Result<()> {
     transfer(bytes, |done| {
         let (mine, theirs) = vectors(local.cast_mut(), remote, bytes, done);
-        // SAFETY: the kernel reads at most `mine.iov_len` bytes at `mine.iov_base`, both inside the range that the caller
-        // vouches for; the remote range is checked by the kernel and granted by its owner (the caller's contract).
+        // SAFETY: the kernel reads at most `mine.iov_len` bytes at `mine.iov_base`, both inside the range of the caller's promise; the
+        // remote range is checked by the kernel and granted by its owner (the caller's contract).
         unsafe { libc::process_vm_writev(pid, &raw const mine, 1, &raw const theirs, 1, 0) }
     })
 }
@@ -53,7 +53,7 @@ pub unsafe fn write(pid: i32, remote: u64, local: *const u8, bytes: usize) -> io
 /// Those of [`read`].
 pub fn read_word(pid: i32, remote: u64) -> io::Result<u64> {
     let mut word = 0u64;
-    // SAFETY: `word` is a live local of eight bytes that nobody else knows of.
+    // SAFETY: `word` is a live local of eight bytes that no other code uses.
     unsafe { read(pid, remote, (&raw mut word).cast(), size_of::<u64>())? };
     Ok(word)
 }

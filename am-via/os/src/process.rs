@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{poll, signal};
 
-/// A handle of one process. Unlike its number it is never reused.
+/// A handle of one process. Unlike a process number it is never reused.
 #[derive(Debug)]
 pub struct PidFd {
     fd: OwnedFd,
@@ -103,7 +103,7 @@ impl PidFd {
 
     /// Reaps this child if it has ended. After that another process may get its number.
     pub fn reap(&self) {
-        // An error means that it is no child of ours any more: nothing is left to reap.
+        // An error means that it is no longer a child of this process, so there is nothing to reap.
         let _ = self.wait(0);
     }
 

@@ -1,6 +1,6 @@
-//! The scheduler: which processors this task may use, and giving one up.
+//! The scheduler: the processors that this task may use, and yielding one.
 
-/// Gives the processor to another runnable thread.
+/// Yields the processor to another runnable thread.
 pub fn yield_now() {
     std::thread::yield_now();
 }

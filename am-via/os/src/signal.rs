@@ -27,7 +27,7 @@ impl SignalFd {
     pub fn block(signals: &[i32]) -> io::Result<Self> {
         let signals: Vec<i32> = signals.iter().copied().filter(|&signal| !is_ignored(signal)).collect();
         let set = set_of(&signals);
-        // SAFETY: pthread_sigmask reads the live local set; the old mask is not asked for.
+        // SAFETY: pthread_sigmask reads the live local set; the old mask is not requested.
         let status = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
         if status != 0 {
             return Err(io::Error::from_raw_os_error(status));

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Runs `test` in a thread of its own; fails if the test has not ended after a time that no working machine needs.
+/// Runs `test` in its own thread; fails if the test has not ended after a time that no working machine needs.
 pub fn guarded(test: impl FnOnce() + Send + 'static) {
     let (done, wait) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -40,7 +40,7 @@ impl Random {
         self.next() % bound
     }
 
-    /// A number that is often small or at an edge, which finds more errors than a uniform one.
+    /// A number that is often small or at a limit, which finds more errors than a uniform one.
     pub fn edgy(&mut self) -> u64 {
         match self.below(6) {
             0 => self.below(4),

@@ -1,6 +1,6 @@
 //! The call that a task waits in and the function that made it, from the return addresses that the task has noted.
 //!
-//! The names are looked up here and not in the task: a task that waits does not load debug information for a report that may never be
+//! The names are looked up here and not in the task, so that a waiting task does not load debug information for a report that may never be
 //! printed.
 
 use std::collections::HashMap;
@@ -100,7 +100,7 @@ const CRATES_BELOW: [&str; 11] =
     ["engine", "os", "shm", "job", "vipl", "launch", "conform", "matching", "datatype", "abi", "malloc"];
 
 impl Frame {
-    /// Whether it belongs to this library: its C or Fortran interface, or its crates.
+    /// Whether it belongs to this library: to its C or Fortran interface, or its crates.
     fn is_ours(&self) -> bool {
         let of_mpi = ["MPI_", "PMPI_", "mpi_", "pmpi_"];
         let of_crate = ["am_core", "am_via", "mpi_over_am", "mpi_datatype", "mpi_matching"];
@@ -112,7 +112,7 @@ impl Frame {
             || self.file.as_deref().is_some_and(is_our_source)
     }
 
-    /// Whether it is part of Rust's standard library, which stands between this library's frames and the program's.
+    /// Whether it is part of Rust's standard library, which may be between this library's frames and the program's.
     fn is_between(&self) -> bool {
         let path = self.function.trim_start_matches('<');
         ["core::", "std::", "alloc::", "__rust_try"].iter().any(|prefix| path.starts_with(prefix))
@@ -137,7 +137,7 @@ fn is_our_source(file: &str) -> bool {
     })
 }
 
-/// The outermost function of the innermost run of this library's frames, and its caller.
+/// The outermost function of the innermost sequence of this library's frames, and its caller.
 fn call_of(frames: &[Frame]) -> Call {
     let ours = frames.iter().position(Frame::is_ours);
     let Some(begin) = ours else { return Call::default() };
@@ -163,7 +163,7 @@ fn short(function: &str) -> String {
     let mut depth = 0_u32;
     for (at, character) in function.char_indices() {
         match character {
-            // The type in a trait's method is also in brackets: `<Type as Trait>::method`.
+            // The type in the name of a trait's method is in brackets too: `<Type as Trait>::method`.
             '<' if at == 0 => {}
             '<' => depth += 1,
             '>' => depth = depth.saturating_sub(1),

@@ -1,7 +1,7 @@
 //! Which task waits for which, and which tasks no message can reach any more.
 //!
-//! A waiting task goes on when one of its operations completes. The call may need all of them, but the analysis assumes that one is enough;
-//! so it calls a task stuck only if it is stuck whatever the call is.
+//! A waiting task continues when one of its operations completes. The call may need all of them, but the analysis assumes that one is
+//! sufficient; so a task that it reports as stuck is stuck whatever the call is.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,7 +22,7 @@ pub enum Verdict {
     },
     /// All tasks wait, and none has an operation under way: only a message from outside the job could end this.
     Idle,
-    /// All waiting tasks may be helped by these, which don't wait for a message.
+    /// Each waiting task may receive a message from one of these, which do not wait for a message.
     Others(Vec<u32>),
     /// No task waits.
     NobodyWaits,
@@ -69,7 +69,7 @@ fn is_alive(tasks: &[Doing], task: u32) -> bool {
     !matches!(doing(tasks, task), None | Some(Doing::Ended))
 }
 
-/// Whether the task may do something without a message from another one.
+/// Whether the task may act without a message from another one.
 fn can_act(tasks: &[Doing], task: u32) -> bool {
     match doing(tasks, task) {
         None | Some(Doing::Ended) => false,
@@ -109,14 +109,14 @@ fn stuck(tasks: &[Doing], all: &[u32]) -> BTreeSet<u32> {
     }
 }
 
-/// Follows the waits from `first` on, until a task that has ended or one that was seen before.
+/// Follows the waits from `first`, up to a task that has ended or that was seen before.
 fn chain(tasks: &[Doing], all: &[u32], stuck: &BTreeSet<u32>, first: u32) -> Verdict {
     let mut seen = vec![first];
     let mut at = first;
     loop {
         let next = operations_of(tasks, at).and_then(|wait| {
             let mut helpers = helpers(wait, at, all);
-            // Prefers a partner that waits as well: it says more than one that has ended.
+            // Prefers a partner that waits too, which is more informative than one that has ended.
             let found = helpers.find(|helper| stuck.contains(helper));
             found.or_else(|| wait.operations().find_map(|operation| operation.partner))
         });

@@ -1,7 +1,7 @@
-//! Why a job does not go on: what each task does, for how long, and which task waits for which.
+//! Why a job does not continue: the state of each task, its duration, and which task waits for which.
 //!
-//! A task notes its wait in the job file once nothing has arrived for a second (`Job::note_wait`), so that it can be read even if the task
-//! is stopped. The note is a claim.
+//! A task notes its wait in the job file when nothing has arrived for a second (`Job::note_wait`), so that it can be read even if the task
+//! is stopped. The note is not trusted.
 
 mod callers;
 mod graph;
@@ -24,7 +24,7 @@ pub use watch::{HangFormat, HangReports};
 /// Maximum number of a task's operations in the text.
 const OPERATIONS_SHOWN_MAX: usize = 8;
 
-/// What a task does.
+/// The activity of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doing {
@@ -51,9 +51,9 @@ pub enum Doing {
 /// The wait of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Wait {
-    /// What it waits for; `None` if its note can't be read.
+    /// The operations it waits for; `None` if its note can't be read.
     pub facts: Option<WaitFacts>,
-    /// How long nothing has arrived.
+    /// Time without arrivals.
     pub quiet: Duration,
     /// The waiting call: `MPI_Recv`, `Context::wait_counter`; `None` if the program has no symbols.
     pub call: Option<String>,
@@ -66,7 +66,7 @@ impl Wait {
         self.facts.iter().flat_map(|facts| &facts.operations)
     }
 
-    /// No operation is under way: the task waits for messages that others begin.
+    /// Whether no operation is pending: the task waits for messages that other tasks start.
     fn is_idle(&self) -> bool {
         self.facts.as_ref().is_some_and(|facts| facts.operations.is_empty())
     }
@@ -77,10 +77,10 @@ impl Wait {
     }
 }
 
-/// What all tasks of a job do at one moment.
+/// The activities of all tasks of a job at one moment.
 #[derive(Clone, Debug, Serialize)]
 pub struct HangReport {
-    /// What each task does, task 0 first.
+    /// The activity of each task, task 0 first.
     pub tasks: Vec<Doing>,
     /// The verdict, as text.
     pub verdict: String,
@@ -89,7 +89,7 @@ pub struct HangReport {
 }
 
 impl HangReport {
-    /// Looks at the tasks. `with_callers`: also reads the files of their programs, for the names of functions.
+    /// Inspects the tasks. `with_callers`: also reads the files of their programs, for the names of functions.
     pub(super) fn of(job: &JobOwner, with_callers: bool) -> Self {
         let mut symbols = callers::Symbols::default();
         let tasks: Vec<Doing> = (0..job.num_tasks())
@@ -99,7 +99,7 @@ impl HangReport {
         Self { verdict: of.to_string(), tasks, of }
     }
 
-    /// Looks at the job of a living process: one of its tasks, its launcher, or the watcher of a job that another project's launcher has
+    /// Inspects the job of a living process: one of its tasks, its launcher, or the watcher of a job that another project's launcher has
     /// started. Tasks may be stopped, as by a debugger.
     ///
     /// # Errors
@@ -114,7 +114,7 @@ impl HangReport {
         &self.of
     }
 
-    /// How long nothing has arrived at any task, if all living tasks wait and only a message can end each wait.
+    /// Time without arrivals at any task, if all living tasks wait and only a message can end each wait.
     #[must_use]
     pub fn all_quiet(&self) -> Option<Duration> {
         let mut least = None;
@@ -131,7 +131,7 @@ impl HangReport {
     }
 }
 
-/// Looks at one task.
+/// Inspects one task.
 fn look_at(job: &JobOwner, task: u32, symbols: Option<&mut callers::Symbols>) -> Doing {
     match job.state(task) {
         TaskState::NotStarted => return Doing::HasNotJoined,
@@ -206,7 +206,7 @@ impl fmt::Display for Wait {
         if let Some(caller) = &self.caller {
             write!(f, ", called by {caller}")?;
         }
-        // In whole seconds, so that tasks that began within one second of each other share a line.
+        // In whole seconds, so that tasks that started to wait within the same second share a line.
         write!(f, ", for {} s", self.quiet.as_secs())?;
         let Some(facts) = &self.facts else { return f.write_str("; what it waits for can't be read") };
         let mut separator = ": ";

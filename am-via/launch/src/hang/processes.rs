@@ -1,10 +1,10 @@
-//! What the system tells about a task's process.
+//! Information about a task's process from the system.
 
 use std::time::Duration;
 
 use crate::members::fields_of_stat;
 
-/// A process at one moment.
+/// The state of a process at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process {
     /// A signal or a debugger has stopped it.
@@ -15,7 +15,7 @@ pub(super) struct Process {
     pub(super) processor_time: Duration,
 }
 
-/// Looks at a process; `None` if there is none, or `/proc` may not be read.
+/// Inspects a process; `None` if there is none, or `/proc` may not be read.
 pub(super) fn look_at(pid: u32) -> Option<Process> {
     parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }

@@ -1,19 +1,19 @@
-//! When a hang report is printed, and where.
+//! The times at which hang reports are printed, and their destination.
 
 use std::time::{Duration, Instant};
 
 use super::HangReport;
 use am_via_job::{JobOwner, TaskState};
 
-/// If nothing has reached any task for this long, a report is printed once without being asked for.
+/// If nothing has reached any task for this long, a report is printed once even if none was requested.
 const QUIET_MAX: Duration = Duration::from_secs(5);
-/// How often the tasks' notes are looked at.
+/// Interval at which the tasks' notes are read.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How a report is written.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HangFormat {
-    /// For a person.
+    /// Text for people.
     #[default]
     Text,
     /// One line of JSON.
@@ -51,7 +51,7 @@ impl HangWatch {
         self.looked_at + LOOK_EVERY
     }
 
-    /// Looks at the tasks if it is time, and prints a report if one is due.
+    /// Inspects the tasks if it is time, and prints a report if one is due.
     pub(crate) fn look(&mut self, job: &JobOwner) {
         let now = Instant::now();
         if now < self.next_look() {
@@ -75,7 +75,7 @@ impl HangWatch {
         }
     }
 
-    /// Prints what the tasks do on the standard error.
+    /// Prints the activity of the tasks on the standard error.
     pub(crate) fn report(&mut self, job: &JobOwner) {
         self.printed_at = Some(Instant::now());
         self.has_told = true;

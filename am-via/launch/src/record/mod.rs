@@ -1,6 +1,6 @@
-//! Statistics and a trace of a job, from what its tasks have recorded: [`Statistics`] and [`Trace`].
+//! Statistics and a trace of a job, from the records of its tasks: [`Statistics`] and [`Trace`].
 //!
-//! Both are made when all tasks have ended, from memory that outlives them. What a task has written there is a claim.
+//! Both are made when all tasks have ended, from memory that outlives them. The records are not trusted.
 
 mod picture;
 mod statistics;

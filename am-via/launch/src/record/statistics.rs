@@ -1,18 +1,18 @@
-//! Figures of what each task did.
+//! Figures about the activity of each task.
 
 use std::fmt;
 
 use am_via_job::{EventKind, IN_CALLS, Recorded, RecordedTally, SLEEP};
 use serde::Serialize;
 
-/// What the tasks of a job did, in figures.
+/// The activity of a job's tasks, in figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Statistics {
     /// Task 0 first.
     pub tasks: Vec<TaskStatistics>,
 }
 
-/// What a task did.
+/// The activity of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TaskStatistics {
     /// Time in calls of the library; nested calls are counted once.
@@ -27,11 +27,11 @@ pub struct TaskStatistics {
     pub sent: Vec<Messages>,
     /// Messages received, by sender.
     pub received: Vec<Messages>,
-    /// Bytes that this task moved by itself, by operation and peer: puts, gets, copies.
+    /// Bytes that this task transferred by itself, by operation and peer: puts, gets, copies.
     pub moved: Vec<Messages>,
     /// Other events: early arrivals, stalls for want of credits.
     pub events: Vec<Messages>,
-    /// How long its queues have been.
+    /// Maximum lengths of its queues.
     pub queues: Vec<Queue>,
     /// Number of events for which the record had no slot.
     pub not_counted: u64,
@@ -66,9 +66,9 @@ pub struct Messages {
 /// A queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Queue {
-    /// What waits in it.
+    /// The entries of the queue.
     pub name: String,
-    /// The largest number that has waited.
+    /// The maximum number of entries.
     pub longest: u64,
 }
 

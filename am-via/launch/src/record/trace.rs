@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use am_via_job::{EventKind, Recorded, RecordedEvent};
 use serde_json::{Value, json};
 
-/// What the tasks of a job did, in order.
+/// The activity of a job's tasks, in order.
 #[derive(Debug)]
 pub struct Trace {
     pub(super) tasks: Vec<Vec<Step>>,
@@ -18,7 +18,7 @@ pub struct Trace {
     pub(super) dropped: Vec<u64>,
 }
 
-/// What a thread of a task did. Spans are nested, and each of them ends.
+/// A step of a thread of a task. Spans are nested, and each of them ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) thread: u32,
@@ -86,7 +86,7 @@ impl Trace {
                 continue;
             };
             arrows.insert(*key, messages.len());
-            // A message that is sent at once is recorded after it has been sent, perhaps after it was received.
+            // A message that is sent at once is recorded after it was sent, possibly after it was received.
             let at = at.min(event.nanoseconds.saturating_sub(1));
             messages.push(Arrow {
                 from: (key.0, thread, at.saturating_sub(begin)),
@@ -103,7 +103,7 @@ impl Trace {
         Self { tasks, messages, dropped: recorded.iter().map(|of| of.events_dropped).collect() }
     }
 
-    /// What is missing, as text; empty if nothing is.
+    /// The missing events, as text; empty if there are none.
     #[must_use]
     pub fn missing(&self) -> String {
         let lost: Vec<String> = (0..)

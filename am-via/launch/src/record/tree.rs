@@ -11,7 +11,7 @@ use super::trace::{Step, Trace, What};
 pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     for (task, steps) in trace.tasks.iter().enumerate() {
         writeln!(out, "task {task}")?;
-        // A call's time stands in its first line, but is known only at its end.
+        // A call's time is shown in its first line, but known only at its end.
         let took = times(steps);
         let mut depths: HashMap<u32, usize> = HashMap::new();
         for (place, step) in steps.iter().enumerate() {
