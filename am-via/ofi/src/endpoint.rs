@@ -70,6 +70,8 @@ pub struct Endpoint {
     /// For each send under way, where it goes.
     going_to: Vec<PeerAddress>,
     free_sends: Vec<usize>,
+    /// Receives that the provider has not taken yet: each poll offers them again.
+    unposted: Vec<usize>,
     /// Messages up to this length leave in the call.
     inject_bytes: usize,
     address: Vec<u8>,
@@ -151,14 +153,13 @@ impl Endpoint {
             sends,
             going_to: vec![PeerAddress(FI_ADDR_UNSPEC); num_sends],
             free_sends: (0..num_sends).collect(),
+            unposted: (0..num_receives).collect(),
             inject_bytes,
             address,
             provider: name.name,
             wait_fd,
         };
-        for index in 0..num_receives {
-            endpoint.post_receive(index)?;
-        }
+        endpoint.post_receives()?;
         Ok(endpoint)
     }
 
@@ -197,7 +198,7 @@ impl Endpoint {
         }
     }
 
-    /// Sends `len` bytes, which `fill` writes, with `word`; `false`, without a call of `fill`: there is no room now, poll and try again.
+    /// Sends `len` bytes, which `fill` writes, with `word`. Returns `false` if the network has no room now: poll and try again.
     ///
     /// # Errors
     /// The network refuses for another reason than room. Panics if `len` is above [`MESSAGE_BYTES_MAX`].
@@ -206,6 +207,32 @@ impl Endpoint {
         to: PeerAddress,
         word: u32,
         len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<bool, OfiError> {
+        self.send_by(to, word, len, len <= self.inject_bytes, fill)
+    }
+
+    /// Sends as [`send`](Self::send) does. The endpoint is not [idle](Self::is_idle) until the message has left the provider: an endpoint
+    /// that closes takes back what the provider has only accepted, which is all it does with a short message of `send`.
+    ///
+    /// # Errors
+    /// Those of [`send`](Self::send).
+    pub fn send_to_the_end(
+        &mut self,
+        to: PeerAddress,
+        word: u32,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<bool, OfiError> {
+        self.send_by(to, word, len, false, fill)
+    }
+
+    fn send_by(
+        &mut self,
+        to: PeerAddress,
+        word: u32,
+        len: usize,
+        injects: bool,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<bool, OfiError> {
         assert!(len <= MESSAGE_BYTES_MAX, "a message of {len} bytes, above {MESSAGE_BYTES_MAX}");
@@ -220,7 +247,7 @@ impl Endpoint {
         // that of the buffer's registration, and `context` is this buffer's own.
         let code = unsafe {
             let msg = &*(*ep).msg;
-            if len <= self.inject_bytes {
+            if injects {
                 (msg.injectdata)(ep, at.cast(), len, data, to.0)
             } else {
                 let context = self.sends.context(index);
@@ -229,7 +256,7 @@ impl Endpoint {
         };
         match code {
             0 => {
-                if len > self.inject_bytes {
+                if !injects {
                     self.free_sends.pop();
                     self.going_to[index] = to;
                 }
@@ -250,6 +277,7 @@ impl Endpoint {
         broken: &mut Vec<PeerAddress>,
         mut take: impl FnMut(u32, &[u8]),
     ) -> Result<usize, OfiError> {
+        self.post_receives()?;
         let none = CqEntry { op_context: ptr::null_mut(), flags: 0, len: 0, buf: ptr::null_mut(), data: 0 };
         let mut entries = [none; READ_AT_ONCE];
         // SAFETY: a queue of this format, and room for as many entries.
@@ -278,9 +306,10 @@ impl Endpoint {
                     std::slice::from_raw_parts(self.receives.at(index), len)
                 });
                 arrived += 1;
-                self.post_receive(index)?;
+                self.unposted.push(index);
             }
         }
+        self.post_receives()?;
         Ok(arrived)
     }
 
@@ -301,30 +330,31 @@ impl Endpoint {
             self.free_sends.push(index);
         } else if let Some(index) = self.receives.index_of(error.op_context) {
             tracing::warn!(%why, "a receive failed");
-            self.post_receive(index)?;
+            self.unposted.push(index);
         } else {
             tracing::warn!(%why, "an operation failed");
         }
         Ok(())
     }
 
-    fn post_receive(&mut self, index: usize) -> Result<(), OfiError> {
-        let (ep, at) = (self.ep.as_ptr(), self.receives.at(index));
-        loop {
+    /// Posts the receives that have a free buffer, as far as the provider takes them.
+    fn post_receives(&mut self) -> Result<(), OfiError> {
+        while let Some(&index) = self.unposted.last() {
+            let (ep, at) = (self.ep.as_ptr(), self.receives.at(index));
             // SAFETY: the endpoint is enabled; the buffer has that length, is registered by this descriptor, and is left to the network
-            // until the completion that names its context.
+            // until the completion that names its context: it is in `unposted` until this call has taken it.
             let code = unsafe {
                 let context = self.receives.context(index);
                 let bytes = self.receives.bytes();
                 ((*(*ep).msg).recv)(ep, at.cast(), bytes, self.receive_memory, FI_ADDR_UNSPEC, context)
             };
             match code {
-                0 => return Ok(()),
-                // There are no more receives than the queue takes, so that one that has ended leaves its place in a moment.
-                AGAIN => std::hint::spin_loop(),
+                0 => self.unposted.pop(),
+                AGAIN => return Ok(()),
                 code => return Err(self.library.failed("posting a receive", positive(code))),
-            }
+            };
         }
+        Ok(())
     }
 
     /// Whether every message has left its buffer.
@@ -336,7 +366,7 @@ impl Endpoint {
     /// The file that becomes readable when there is something to poll, if the caller may sleep on it now. `None`: there is something to
     /// poll, or the provider has no such file.
     pub fn file_to_sleep_on(&mut self) -> Option<BorrowedFd<'_>> {
-        let fd = self.wait_fd?;
+        let fd = self.wait_fd.filter(|_| self.unposted.is_empty())?;
         let mut fids = [self.cq.as_ptr().cast::<Fid>()];
         // SAFETY: a live fabric, and one live queue of it.
         let code =
@@ -540,6 +570,46 @@ mod tests {
         }
         while b.poll(&mut broken, |_, _| {}).unwrap() > 0 {}
         assert_eq!(receive(&mut a, 1), [(7, b"abc".to_vec())]);
+    }
+
+    #[test]
+    fn what_was_sent_to_the_end_arrives_though_its_endpoint_closes() {
+        if !crate::is_there_for_tests() {
+            return;
+        }
+        let mut a = Endpoint::open().unwrap();
+        let mut b = Endpoint::open().unwrap();
+        let to_b = a.add_peer(b.address()).unwrap();
+        let (mut broken, end) = (Vec::new(), Instant::now() + Duration::from_secs(60));
+        let mut got = 0_u32;
+        let take = |got: &mut u32, word, bytes: &[u8]| {
+            assert_eq!((word, bytes), (*got, &[7; 64][..]));
+            *got += 1;
+        };
+        // The receiver takes part until the two are connected.
+        while got == 0 {
+            a.send(to_b, 0, 64, |room| room.fill(7)).unwrap();
+            a.poll(&mut broken, |_, _| {}).unwrap();
+            b.poll(&mut broken, |_, bytes| got += u32::from(bytes == [7; 64])).unwrap();
+            assert!(broken.is_empty() && Instant::now() < end);
+        }
+        while b.poll(&mut broken, |_, _| {}).unwrap() > 0 {}
+        // More than the sockets of a connection hold.
+        let sent = (0..80_000).find(|&word| !a.send(to_b, word, 64, |room| room.fill(7)).unwrap());
+        let sent = sent.unwrap_or(80_000);
+        got = 0;
+        let mut is_taken = false;
+        while !is_taken || !a.is_idle() {
+            is_taken = is_taken || a.send_to_the_end(to_b, sent, 64, |room| room.fill(7)).unwrap();
+            a.poll(&mut broken, |_, _| {}).unwrap();
+            b.poll(&mut broken, |word, bytes| take(&mut got, word, bytes)).unwrap();
+            assert!(broken.is_empty() && Instant::now() < end);
+        }
+        drop(a);
+        while got <= sent {
+            b.poll(&mut broken, |word, bytes| take(&mut got, word, bytes)).unwrap();
+            assert!(broken.is_empty() && Instant::now() < end, "{got} of {} arrived", sent + 1);
+        }
     }
 
     #[test]

@@ -471,8 +471,13 @@ impl Link {
     }
 
     fn send_number(&mut self, endpoint: &mut Endpoint, kind: Kind, own: NodeAddress, number: u32) -> bool {
-        let sent = endpoint
-            .send(self.address, kind.word(own), 4, |room| room.copy_from_slice(&number.to_le_bytes()));
+        let fill = |room: &mut [u8]| room.copy_from_slice(&number.to_le_bytes());
+        let (address, word) = (self.address, kind.word(own));
+        let sent = match kind {
+            // What a context says last must leave before its endpoint closes.
+            Kind::Close | Kind::Closed => endpoint.send_to_the_end(address, word, 4, fill),
+            _ => endpoint.send(address, word, 4, fill),
+        };
         self.was_sent(sent)
     }
 
