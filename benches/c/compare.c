@@ -349,6 +349,16 @@ static void pair(void)
     packing();
 }
 
+/* Two tasks on two hosts. */
+static void hosts(void)
+{
+    static const int sizes[] = { 8, 1024, 65536, 1 << 20 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        measure("hosts_latency", latency_new, sizes[i], times_for(sizes[i]));
+        measure("stream_hosts", stream_new, sizes[i], window_times(sizes[i]));
+    }
+}
+
 static void crowd(void)
 {
     measure("crowd_barrier", barrier, 0, 64);
@@ -402,6 +412,7 @@ int main(int argc, char **argv)
     }
     if (!strcmp(group, "one_core")) measure("one_core", latency_new, 8, 1024);
     if (!strcmp(group, "pair") && size == 2) pair();
+    if (!strcmp(group, "hosts") && size == 2) hosts();
     if (!strcmp(group, "crowd")) crowd();
     if (!strcmp(group, "memory")) memory();
     free(fresh);

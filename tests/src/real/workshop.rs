@@ -78,11 +78,18 @@ impl Workshop {
         self.tools.join(name)
     }
 
-    /// A launch of so many tasks; the program and its arguments are still to be named.
+    /// A launch of so many tasks, on the hosts that `REAL_PROGRAMS_HOSTS` names, or else here; the program and its arguments are still
+    /// to be named.
     #[must_use]
     pub fn launch(&self, tasks: u32) -> Command {
         let mut command = Command::new(self.tool("mpiexec"));
         command.args(["-n", &tasks.to_string()]);
+        if let Some(hosts) = env::var_os("REAL_PROGRAMS_HOSTS") {
+            command.arg("--hosts").arg(hosts);
+        }
+        if let Some(agent) = env::var_os("REAL_PROGRAMS_LAUNCH_AGENT") {
+            command.arg("--launch-agent").arg(agent);
+        }
         command
     }
 

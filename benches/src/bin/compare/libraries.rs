@@ -23,6 +23,8 @@ pub(crate) enum Placement {
     OneCore,
     /// No placement.
     Free,
+    /// Each on a host of its own.
+    Hosts,
 }
 
 /// An MPI library.
@@ -33,10 +35,15 @@ pub(crate) struct Library {
     launcher: PathBuf,
     /// Launcher arguments: for all cases; if each task has a core; if not.
     arguments: [Vec<String>; 3],
+    /// Launcher arguments for tasks on the hosts of [`hosts::named`](crate::hosts::named), instead of those.
+    on_hosts: String,
     /// Environment variables for all cases; and the one that binds to cores, with its values for yes and no.
     variables: Vec<(String, String)>,
     bind_variable: Option<&'static str>,
 }
+
+/// Launcher arguments of Hydra and its kin for tasks on two hosts.
+const HYDRA: &str = "-launcher ssh -launcher-exec AGENT -iface eth0 -hosts HOSTS -ppn 1";
 
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
@@ -46,7 +53,8 @@ impl Library {
     fn new(name: &str, compiler: PathBuf, launcher: PathBuf, arguments: [&str; 3]) -> Self {
         let arguments = arguments.map(words);
         let name = name.to_owned();
-        Self { name, compiler, launcher, arguments, variables: Vec::new(), bind_variable: None }
+        let on_hosts = String::new();
+        Self { name, compiler, launcher, arguments, on_hosts, variables: Vec::new(), bind_variable: None }
     }
 
     /// This library: in `folder`, or beside this program.
@@ -61,7 +69,9 @@ impl Library {
                 folder.display()
             )));
         }
-        Ok(Self::new(name, compiler, launcher, ["", "--bind-to core", "--bind-to none"]))
+        let mut ours = Self::new(name, compiler, launcher, ["", "--bind-to core", "--bind-to none"]);
+        ours.on_hosts = "--hosts HOSTS --launch-agent AGENT".to_owned();
+        Ok(ours)
     }
 
     /// A program in the folder of the launcher.
@@ -72,6 +82,11 @@ impl Library {
     /// Whether it is a build of this library.
     pub(crate) fn is_ours(&self) -> bool {
         self.name == OURS || self.name == BEFORE
+    }
+
+    /// Whether it is known how it is started on several hosts.
+    pub(crate) fn runs_on_hosts(&self) -> bool {
+        !self.on_hosts.is_empty()
     }
 
     /// The command that compiles `source` to `program`.
@@ -95,8 +110,13 @@ impl Library {
         if placement == Placement::OneCore {
             command.args(["taskset", "-c", "0"]);
         }
-        let [always, bound, free] = &self.arguments;
-        command.arg(&self.launcher).args(always).args(if cores { bound } else { free });
+        command.arg(&self.launcher);
+        if placement == Placement::Hosts {
+            command.args(crate::hosts::named(&self.on_hosts));
+        } else {
+            let [always, bound, free] = &self.arguments;
+            command.args(always).args(if cores { bound } else { free });
+        }
         command.envs(self.variables.iter().cloned());
         if let Some(variable) = self.bind_variable {
             command.env(variable, if cores { "1" } else { "0" });
@@ -123,13 +143,22 @@ pub(crate) fn peers(folder: &Path) -> Vec<Library> {
         let library =
             |name: &str, arguments| Library::new(name, compiler.clone(), launcher.clone(), arguments);
         match name {
-            "mpich" => peers.push(library(name, ["", "-bind-to core", "-bind-to none"])),
+            "mpich" => {
+                let mut mpich = library(name, ["", "-bind-to core", "-bind-to none"]);
+                mpich.on_hosts = format!("{HYDRA} -genv MPIR_CVAR_CH4_NETMOD ofi -genv FI_PROVIDER tcp");
+                peers.push(mpich);
+            }
             "openmpi" => {
                 let bind = ["--bind-to core", "--bind-to none --mca mpi_yield_when_idle 1"];
                 let sm = "--allow-run-as-root --oversubscribe --mca pml ob1 --mca btl self,sm";
                 let ucx = "--allow-run-as-root --oversubscribe --mca pml ucx --mca osc ucx --mca opal_common_ucx_tls any \
                            --mca opal_common_ucx_devices any -x UCX_TLS=self,sm";
-                peers.push(library("openmpi", [sm, bind[0], bind[1]]));
+                let mut openmpi = library("openmpi", [sm, bind[0], bind[1]]);
+                openmpi.on_hosts =
+                    "--allow-run-as-root --prtemca plm_ssh_agent AGENT --host HOST1:1,HOST2:1 --map-by node \
+                                    --bind-to none --mca pml ob1 --mca btl self,tcp"
+                        .to_owned();
+                peers.push(openmpi);
                 peers.push(library("openmpi-ucx", [ucx, bind[0], bind[1]]));
             }
             _ => {
@@ -138,6 +167,7 @@ pub(crate) fn peers(folder: &Path) -> Vec<Library> {
                 impi.variables =
                     vec![("I_MPI_ROOT".to_owned(), root), ("I_MPI_FABRICS".to_owned(), "shm".to_owned())];
                 impi.bind_variable = Some("I_MPI_PIN");
+                impi.on_hosts = format!("{HYDRA} -genv I_MPI_FABRICS ofi -genv FI_PROVIDER tcp");
                 peers.push(impi);
             }
         }

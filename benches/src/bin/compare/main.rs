@@ -10,6 +10,12 @@
 //! cargo run --release -p am-benches --bin compare -- --with "mine=/opt/mpi/bin/mpicc,/opt/mpi/bin/mpiexec --bind-to core"
 //! ```
 //!
+//! Two hosts, as network namespaces on one machine (root):
+//!
+//! ```text
+//! tests/hosts/with 2 target/release/compare --peers FOLDER --group hosts
+//! ```
+//!
 //! FOLDER holds a virtual environment of Python for each peer, since the wheels carry the newest releases:
 //!
 //! ```text
@@ -23,6 +29,7 @@
 //! peer is missing, the mark is not judged.
 
 mod below;
+mod hosts;
 mod libraries;
 mod marks;
 mod page;
@@ -89,6 +96,8 @@ enum Group {
     OneCore,
     /// Two tasks without MPI: am-core's put and amsend, compared with UCX's where `ucx_perftest` is installed.
     Below,
+    /// Two tasks on two hosts, which `tests/hosts/with 2` makes; compared with libfabric's own `fi_pingpong` where it is installed.
+    Hosts,
     /// 16 tasks on all available cores: collectives.
     Crowd,
     /// Bytes per task, in jobs of 2, 16 and 128.
@@ -98,12 +107,13 @@ enum Group {
 }
 
 impl Group {
+    /// All that one machine is enough for.
     const ALL: [Self; 7] =
         [Self::Pair, Self::Threads, Self::OneCore, Self::Below, Self::Crowd, Self::Memory, Self::Start];
 
     fn tasks(self) -> &'static [u32] {
         match self {
-            Self::Pair | Self::Threads | Self::OneCore | Self::Below => &[2],
+            Self::Pair | Self::Threads | Self::OneCore | Self::Below | Self::Hosts => &[2],
             Self::Crowd => &[16],
             Self::Memory => &[2, 16, 128],
             Self::Start => &[2, 16],
@@ -114,6 +124,7 @@ impl Group {
         match self {
             Self::Pair | Self::Threads | Self::Below => Placement::Cores,
             Self::OneCore => Placement::OneCore,
+            Self::Hosts => Placement::Hosts,
             Self::Crowd | Self::Memory | Self::Start => Placement::Free,
         }
     }
@@ -125,6 +136,7 @@ impl Group {
             Self::Threads => "threads",
             Self::OneCore => "one_core",
             Self::Below => "below",
+            Self::Hosts => "hosts",
             Self::Crowd => "crowd",
             Self::Memory => "memory",
             Self::Start => "start",
@@ -189,11 +201,17 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
     };
     let (rounds, batches) = if arguments.quick { (1, 5) } else { (arguments.rounds, 11) };
     let has_ucx = groups.contains(&Group::Below) && below::has_ucx();
+    let provider = if groups.contains(&Group::Hosts) { hosts::bare_provider()? } else { None };
     let names = programs.iter().map(|(library, _)| library.name.clone());
-    let mut table = Table::new(names.chain(has_ucx.then(|| below::UCX.to_owned())));
+    let names = names.chain(has_ucx.then(|| below::UCX.to_owned()));
+    let mut table = Table::new(names.chain(provider.as_ref().map(|_| hosts::BARE.to_owned())));
     let count = |group: &Group| match group {
         Group::Below => {
             programs.iter().filter(|(library, _)| library.is_ours()).count() + usize::from(has_ucx)
+        }
+        Group::Hosts => {
+            let known = programs.iter().filter(|(library, _)| library.runs_on_hosts()).count();
+            known + usize::from(provider.is_some())
         }
         _ => group.tasks().len() * programs.len(),
     };
@@ -210,7 +228,12 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
         for &tasks in group.tasks() {
             for round in 1..=rounds {
                 for (library, program) in &programs {
-                    if group == Group::Below && !library.is_ours() {
+                    let is_left_out = match group {
+                        Group::Below => !library.is_ours(),
+                        Group::Hosts => !library.runs_on_hosts(),
+                        _ => false,
+                    };
+                    if is_left_out {
                         continue;
                     }
                     tell(group, tasks, round, &library.name);
@@ -226,12 +249,21 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
                             .arg(batches.to_string());
                         command
                     };
-                    let rows = run(group, tasks, arguments.only.as_deref(), command);
+                    let mut rows = run(group, tasks, arguments.only.as_deref(), command);
+                    if let (Group::Hosts, Ok(rows)) = (group, &mut rows)
+                        && library.is_ours()
+                    {
+                        hosts::set_beside_the_provider(rows);
+                    }
                     add(&mut table, &library.name, rows, arguments)?;
                 }
                 if group == Group::Below && has_ucx {
                     tell(group, tasks, round, below::UCX);
                     add(&mut table, below::UCX, below::ucx(), arguments)?;
+                }
+                if let (Group::Hosts, Some(provider)) = (group, &provider) {
+                    tell(group, tasks, round, hosts::BARE);
+                    add(&mut table, hosts::BARE, provider.rows(), arguments)?;
                 }
             }
         }

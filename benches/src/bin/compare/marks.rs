@@ -1,6 +1,7 @@
 //! The project's marks, as ratios to the best peer: *reach* is required, *aim* is the goal.
 
 use crate::below::UCX;
+use crate::hosts::{BARE, BARE_ROW};
 use crate::libraries::PEERS;
 
 /// The meaning of a measurement's ratio.
@@ -26,7 +27,13 @@ pub(crate) fn kind(name: &str) -> Kind {
 
 /// The libraries that a row's mark is judged by.
 pub(crate) fn peers(name: &str) -> &'static [&'static str] {
-    if matches!(name, "put" | "amsend") { &[UCX] } else { &PEERS }
+    match name {
+        "put" | "amsend" => &[UCX],
+        // Open MPI's wheel has no libfabric: its own TCP is shown.
+        BARE_ROW => &[BARE],
+        "hosts_latency" | "stream_hosts" => &["mpich", "impi"],
+        _ => &PEERS,
+    }
 }
 
 /// The mark of a row, if it has one.
@@ -43,6 +50,8 @@ pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
         ("stream_new" | "stream_same", 8 | 64) => (1.5, 2.5),
         ("stream_new" | "stream_same", 16384) => (1.4, 2.0),
         ("stream_new" | "stream_same", KIB..) => (1.2, 2.0),
+        ("hosts_latency" | "stream_hosts", _) => (1.0, 1.0),
+        (BARE_ROW, 8) => (1.15, 1.0),
         ("put", _) => (1.0, 0.8),
         ("amsend", _) => (0.5, 0.4),
         ("one_core", _) => (0.8, 0.6),
