@@ -28,8 +28,13 @@ impl BareLink {
     /// Maps the ends of both tasks' heap files, which are never allocated.
     ///
     /// # Errors
-    /// The system's error.
+    /// The peer runs on another host; or the system's error.
     pub(crate) fn open(job: &Job, peer: u32) -> io::Result<Self> {
+        if job.is_far(peer) {
+            return Err(io::Error::other(format!(
+                "task {peer} runs on another host, with which no memory is shared"
+            )));
+        }
         let map = |task: u32| -> io::Result<Arc<Mapping>> {
             let file = job.heap_file(task).map_err(io::Error::other)?;
             let offset =

@@ -6,10 +6,11 @@ use std::ptr::{self, NonNull};
 
 use crate::buffers::Buffers;
 use crate::library::{Infos, Library, provider};
+use crate::reads::{self, READS_MAX, Reads};
 use crate::sys::{
     AGAIN, Av, AvAttr, Cq, CqAttr, CqEntry, CqError, Domain, ERROR_AVAILABLE, Ep, FI_ADDR_UNSPEC,
-    FI_AV_TABLE, FI_CQ_FORMAT_DATA, FI_ENABLE, FI_GETWAIT, FI_MR_ENDPOINT, FI_RECV, FI_SEND, FI_TRANSMIT,
-    FI_WAIT_FD, FI_WAIT_NONE, Fabric, Fid, Info, Mr,
+    FI_AV_TABLE, FI_CQ_FORMAT_DATA, FI_ENABLE, FI_GETWAIT, FI_MR_ENDPOINT, FI_RECV, FI_RMA, FI_SEND,
+    FI_TRANSMIT, FI_WAIT_FD, FI_WAIT_NONE, Fabric, Fid, Info, Mr,
 };
 use crate::{ADDRESS_BYTES_MAX, MESSAGE_BYTES_MAX, OfiError};
 
@@ -22,18 +23,28 @@ const READ_AT_ONCE: usize = 16;
 
 /// The address of a peer, as an endpoint knows it after [`Endpoint::add_peer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PeerAddress(u64);
+pub struct PeerAddress(pub(crate) u64);
 
 /// The library's objects, closed in the opposite order of their making.
 #[derive(Debug)]
-struct Objects {
+pub(crate) struct Objects {
     /// The last made stands last.
     made: Vec<NonNull<Fid>>,
 }
 
+/// Closes an object of the library.
+pub(crate) fn close(fid: NonNull<Fid>) {
+    // SAFETY: every object begins with its `fid` (`sys`), was made by the library, and is closed once: `Objects` and `Endpoint::lent` forget
+    // what they close.
+    let code = unsafe { ((*(*fid.as_ptr()).ops).close)(fid.as_ptr()) };
+    if code != 0 {
+        tracing::debug!(code, "an object of libfabric was not closed");
+    }
+}
+
 impl Objects {
     /// Keeps an object that the library has made; the object.
-    fn keep<T>(&mut self, object: *mut T) -> NonNull<T> {
+    pub(crate) fn keep<T>(&mut self, object: *mut T) -> NonNull<T> {
         let object = NonNull::new(object).expect("libfabric returned success without an object");
         self.made.push(object.cast());
         object
@@ -42,29 +53,26 @@ impl Objects {
 
 impl Drop for Objects {
     fn drop(&mut self) {
-        for fid in self.made.drain(..).rev() {
-            // SAFETY: every object begins with its `fid` (`sys`), was made by the library, and is closed once, after all that was
-            // made of it.
-            let code = unsafe { ((*(*fid.as_ptr()).ops).close)(fid.as_ptr()) };
-            if code != 0 {
-                tracing::debug!(code, "an object of libfabric was not closed");
-            }
-        }
+        self.made.drain(..).rev().for_each(close);
     }
 }
 
 /// A reliable-datagram endpoint, used by one thread at a time.
 #[derive(Debug)]
 pub struct Endpoint {
-    library: Library,
+    pub(crate) library: Library,
     fabric: NonNull<Fabric>,
     ep: NonNull<Ep>,
     cq: NonNull<Cq>,
     av: NonNull<Av>,
     send_memory: *mut c_void,
     receive_memory: *mut c_void,
+    /// Registrations of memory that peers read, closed before the other objects.
+    pub(crate) lent: Vec<NonNull<Mr>>,
     /// Dropped before the buffers: then the network uses none of them.
-    _objects: Objects,
+    pub(crate) objects: Objects,
+    /// If the provider has reads.
+    pub(crate) reads: Option<Reads>,
     receives: Buffers,
     sends: Buffers,
     /// For each send under way, where it goes.
@@ -94,6 +102,8 @@ impl Endpoint {
         let info = infos.best().ok_or_else(|| OfiError::NoProvider { wanted: String::new() })?;
         let name = provider(info);
         let (tx_size, rx_size, inject_bytes, mr_mode) = sizes(info);
+        // SAFETY: an element of the live list.
+        let can_read = unsafe { info.as_ref() }.caps & FI_RMA != 0;
         let (num_receives, num_sends) = (RECEIVES.min(rx_size.max(1)), SENDS.min(tx_size.max(1)));
         let receives = Buffers::new(num_receives, MESSAGE_BYTES_MAX)?;
         let sends = Buffers::new(num_sends, MESSAGE_BYTES_MAX)?;
@@ -116,7 +126,8 @@ impl Endpoint {
         // Before the endpoint, so that it is closed after it.
         let receive_mr = register(library, domain, &mut objects, &receives, FI_RECV)?;
         let send_mr = register(library, domain, &mut objects, &sends, FI_SEND)?;
-        let (cq, wait_fd) = open_cq(library, domain, &mut objects, num_receives + num_sends + READ_AT_ONCE)?;
+        let (cq, wait_fd) =
+            open_cq(library, domain, &mut objects, num_receives + num_sends + READS_MAX + READ_AT_ONCE)?;
         let av = open_av(library, domain, &mut objects)?;
 
         let mut ep: *mut Ep = ptr::null_mut();
@@ -148,7 +159,9 @@ impl Endpoint {
             av,
             send_memory: descriptor(send_mr),
             receive_memory: descriptor(receive_mr),
-            _objects: objects,
+            lent: Vec::new(),
+            objects,
+            reads: can_read.then(|| Reads::new(library, domain, ep, mr_mode)),
             receives,
             sends,
             going_to: vec![PeerAddress(FI_ADDR_UNSPEC); num_sends],
@@ -307,6 +320,8 @@ impl Endpoint {
                 });
                 arrived += 1;
                 self.unposted.push(index);
+            } else if let Some(reads) = &mut self.reads {
+                reads.note_end(entry.op_context, true);
             }
         }
         self.post_receives()?;
@@ -331,6 +346,10 @@ impl Endpoint {
         } else if let Some(index) = self.receives.index_of(error.op_context) {
             tracing::warn!(%why, "a receive failed");
             self.unposted.push(index);
+        } else if let Some(reads) = &mut self.reads {
+            tracing::warn!(%why, "a read failed");
+            broken.extend(reads.peer_of(error.op_context));
+            reads.note_end(error.op_context, false);
         } else {
             tracing::warn!(%why, "an operation failed");
         }
@@ -379,6 +398,12 @@ impl Endpoint {
     #[must_use]
     pub fn can_sleep(&self) -> bool {
         self.wait_fd.is_some()
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.lent.drain(..).for_each(|mr| close(mr.cast()));
     }
 }
 
@@ -442,7 +467,8 @@ fn open_av(
     Ok(objects.keep(av))
 }
 
-/// Registers buffers for `access`, also where the provider would not ask for it, so that there is one way.
+/// Registers buffers for `access`, also where the provider would not ask for it, so that there is one way. The key, which no peer is given, is the kind
+/// of access: another one for each of the two.
 fn register(
     library: Library,
     domain: NonNull<Domain>,
@@ -450,20 +476,13 @@ fn register(
     buffers: &Buffers,
     access: u64,
 ) -> Result<NonNull<Mr>, OfiError> {
-    let (at, len) = buffers.whole();
-    let mut mr: *mut Mr = ptr::null_mut();
-    // SAFETY: a live domain; memory that outlives the registration, which is closed before the buffers are freed. The key, which no peer
-    // is given, is the kind of access: another one for each of the two.
-    let code = unsafe {
-        let reg = (*domain.as_ref().mr).reg;
-        reg(domain.as_ptr().cast(), at, len, access, 0, access, 0, &mut mr, ptr::null_mut())
-    };
-    library.check("registering buffers", code)?;
-    Ok(objects.keep(mr))
+    let whole = buffers.whole();
+    let mr = reads::register(library, domain, (whole.0.cast_const(), whole.1), access, access)?;
+    Ok(objects.keep(mr.as_ptr()))
 }
 
 /// Binds a registration to the endpoint, where the provider asks for that.
-fn bind_memory(library: Library, mr: NonNull<Mr>, ep: NonNull<Ep>) -> Result<(), OfiError> {
+pub(crate) fn bind_memory(library: Library, mr: NonNull<Mr>, ep: NonNull<Ep>) -> Result<(), OfiError> {
     // SAFETY: a live registration, and a live, enabled endpoint of its domain; the second command takes no argument.
     let code = unsafe {
         let ops = &*mr.as_ref().fid.ops;
@@ -476,7 +495,7 @@ fn bind_memory(library: Library, mr: NonNull<Mr>, ep: NonNull<Ep>) -> Result<(),
 }
 
 /// What the library wants to see with each use of registered memory.
-fn descriptor(mr: NonNull<Mr>) -> *mut c_void {
+pub(crate) fn descriptor(mr: NonNull<Mr>) -> *mut c_void {
     // SAFETY: a live registration.
     unsafe { mr.as_ref() }.mem_desc
 }
@@ -501,7 +520,7 @@ fn sizes(info: NonNull<Info>) -> (usize, usize, usize, c_int) {
     }
 }
 
-fn positive(code: isize) -> c_int {
+pub(crate) fn positive(code: isize) -> c_int {
     c_int::try_from(-code).unwrap_or(libc::EIO)
 }
 
@@ -512,9 +531,13 @@ fn low_half(data: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
     use std::time::{Duration, Instant};
 
+    use am_via_shm::{HeldRange, PrivateBytes};
+
     use super::*;
+    use crate::READ_BYTES_MAX;
 
     /// Polls until `count` messages are there.
     fn receive(endpoint: &mut Endpoint, count: usize) -> Vec<(u32, Vec<u8>)> {
@@ -610,6 +633,52 @@ mod tests {
             b.poll(&mut broken, |word, bytes| take(&mut got, word, bytes)).unwrap();
             assert!(broken.is_empty() && Instant::now() < end, "{got} of {} arrived", sent + 1);
         }
+    }
+
+    /// Reads of all lengths, more than may be under way at once, with another peer's abandoned.
+    #[test]
+    fn lent_memory_is_read_and_abandoned_reads_give_their_buffers_back() {
+        if !crate::is_there_for_tests() {
+            return;
+        }
+        let (mut a, mut b) = (Endpoint::open().unwrap(), Endpoint::open().unwrap());
+        if !a.can_read() {
+            assert!(!a.provider().starts_with("tcp"), "tcp reads");
+            return;
+        }
+        let from_b = a.add_peer(b.address()).unwrap();
+        let memory = PrivateBytes::new(4 * READ_BYTES_MAX).unwrap();
+        let pattern: Vec<u8> = (0..4 * READ_BYTES_MAX).map(|at| (at % 251) as u8).collect();
+        memory.range().copy_from_slice(&pattern);
+        let lent = b.lend(HeldRange::hold(memory.range())).unwrap();
+        let (mut broken, end) = (Vec::new(), Instant::now() + Duration::from_secs(60));
+        let parts = [(0, 1), (3, 64), (5, READ_BYTES_MAX), (READ_BYTES_MAX, READ_BYTES_MAX)];
+        let mut due: Vec<(u64, usize)> =
+            (0..40).map(|at| parts[at % 4]).map(|(offset, len)| (offset as u64, len)).collect();
+        let (mut under_way, mut ended) = (HashMap::new(), 0);
+        while ended < 40 {
+            if let Some(&(offset, len)) = due.last()
+                && let Some(id) = a.read(from_b, lent.remote, offset, len).unwrap()
+            {
+                due.pop();
+                under_way.insert(id, (offset as usize, len));
+            }
+            if ended == 20 && under_way.len() > 2 {
+                ended += under_way.len();
+                under_way.clear();
+                a.abandon_reads(from_b);
+            }
+            a.poll(&mut broken, |_, _| {}).unwrap();
+            b.poll(&mut broken, |_, _| {}).unwrap();
+            while a.ended_read(|id, bytes| {
+                let (offset, len) = under_way.remove(&id).expect("it was begun, and not abandoned");
+                assert!(bytes == Some(&pattern[offset..][..len]), "{len} bytes from {offset}");
+            }) {
+                ended += 1;
+            }
+            assert!(broken.is_empty() && Instant::now() < end, "{ended} ended");
+        }
+        b.end_lend(&lent);
     }
 
     #[test]

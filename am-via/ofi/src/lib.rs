@@ -4,10 +4,14 @@
 //! job on one host needs no library. Its objects are tables of functions: `sys` declares the few that are called here, and
 //! [`Endpoint`] is the only caller.
 //!
+//! Memory that is [lent](Endpoint::lend) can be [read](Endpoint::read) by peers, where the provider has such reads
+//! ([`can_read`](Endpoint::can_read)). There are no writes by the network: a caller asks its peer to read. So a peer that is lost, or wrong, has
+//! no operation under way that would change memory here.
+//!
 //! An endpoint sends and receives messages of up to [`MESSAGE_BYTES_MAX`] bytes, each with a word of 32 bits beside its bytes. Each
 //! arrives once, or its peer is reported as broken. Some providers let a short message arrive before a long one that was sent earlier: a
-//! caller that needs an order numbers its messages. Memory that the network touches belongs to the endpoint: received bytes are lent for
-//! a call, and nothing of a peer's reaches other memory of this process.
+//! caller that needs an order numbers its messages. Memory that the network writes belongs to the endpoint: bytes that were received or read are
+//! lent for a call, and nothing of a peer's reaches other memory of this process.
 //!
 //! ```no_run
 //! let mut endpoint = am_via_ofi::Endpoint::open()?;
@@ -26,10 +30,12 @@
 mod buffers;
 mod endpoint;
 mod library;
+mod reads;
 mod sys;
 
 pub use endpoint::{Endpoint, PeerAddress};
 pub use library::{OfiError, Provider, providers};
+pub use reads::{LentMemory, ReadId, RemoteKey};
 
 /// For tests: whether libfabric is there. Prints why a test is left out; fails where none may be (`TESTS_NEED_TOOLS`, as in `.ci/run`).
 ///
@@ -51,6 +57,9 @@ pub fn is_there_for_tests() -> bool {
 /// Longest message, in bytes. ofi_rxm carries that much whole. It cuts longer ones, and version 1.17 loses a part when two tasks send many
 /// of them to a third.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
+
+/// Longest read, in bytes: long enough for the network's full speed, short enough for the bytes to be in a cache when they are copied.
+pub const READ_BYTES_MAX: usize = 256 << 10;
 
 /// Longest address of an endpoint, in bytes.
 pub const ADDRESS_BYTES_MAX: usize = 64;

@@ -7,8 +7,9 @@ use std::sync::OnceLock;
 use crate::MESSAGE_BYTES_MAX;
 use crate::sys::{
     DomainAttr, EpAttr, FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_MR_ALLOCATED, FI_MR_ENDPOINT, FI_MR_LOCAL,
-    FI_MSG, FI_ORDER_SAS, FI_RECV, FI_RM_ENABLED, FI_SEND, FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_THREAD_DOMAIN,
-    Fabric, FabricAttr, Info, RxAttr, TxAttr, VERSION,
+    FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG, FI_ORDER_SAS, FI_READ, FI_RECV, FI_REMOTE_READ, FI_RM_ENABLED,
+    FI_RMA, FI_SEND, FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_THREAD_DOMAIN, Fabric, FabricAttr, Info, RxAttr,
+    TxAttr, VERSION,
 };
 
 /// Why the network cannot be used.
@@ -158,8 +159,14 @@ impl Drop for Infos {
 }
 
 impl Infos {
-    /// What can carry messages between hosts, the library's best first.
+    /// What can carry messages between hosts, and read memory of peers, if there is such a provider; the library's best first.
     pub(crate) fn find(library: Library) -> Result<Self, OfiError> {
+        const MESSAGES: u64 = FI_MSG | FI_SEND | FI_RECV;
+        Self::with(library, MESSAGES | FI_RMA | FI_READ | FI_REMOTE_READ)
+            .or_else(|_| Self::with(library, MESSAGES))
+    }
+
+    fn with(library: Library, caps: u64) -> Result<Self, OfiError> {
         // SAFETY: a null argument makes an empty structure, all its parts included.
         let hints = unsafe { (library.dupinfo)(ptr::null()) };
         let hints = NonNull::new(hints).ok_or(OfiError::NoMemory { bytes: size_of::<Info>() })?;
@@ -167,14 +174,15 @@ impl Infos {
         // SAFETY: just made, nobody else's, and whole (fi_allocinfo(3)): the five parts are there until the list is given back.
         unsafe {
             let info = hints.first.as_ptr();
-            (*info).caps = FI_MSG | FI_SEND | FI_RECV;
+            (*info).caps = caps;
             (*info).mode = FI_CONTEXT | FI_CONTEXT2;
             let (tx, rx): (&mut TxAttr, &mut RxAttr) = (&mut *(*info).tx_attr, &mut *(*info).rx_attr);
             (tx.msg_order, rx.msg_order) = (FI_ORDER_SAS, FI_ORDER_SAS);
             let ep: &mut EpAttr = &mut *(*info).ep_attr;
             (ep.kind, ep.max_msg_size) = (FI_EP_RDM, MESSAGE_BYTES_MAX);
             let domain: &mut DomainAttr = &mut *(*info).domain_attr;
-            domain.mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_ENDPOINT;
+            domain.mr_mode =
+                FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_ENDPOINT | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
             domain.threading = FI_THREAD_DOMAIN;
             domain.resource_mgmt = FI_RM_ENABLED;
             domain.cq_data_size = 4;

@@ -7,8 +7,11 @@ use std::ffi::{c_char, c_int, c_void};
 pub(crate) const VERSION: u32 = 1 << 16 | 17;
 
 pub(crate) const FI_MSG: u64 = 1 << 1;
+pub(crate) const FI_RMA: u64 = 1 << 2;
+pub(crate) const FI_READ: u64 = 1 << 8;
 pub(crate) const FI_RECV: u64 = 1 << 10;
 pub(crate) const FI_SEND: u64 = 1 << 11;
+pub(crate) const FI_REMOTE_READ: u64 = 1 << 12;
 pub(crate) const FI_TRANSMIT: u64 = FI_SEND;
 pub(crate) const FI_CONTEXT: u64 = 1 << 59;
 pub(crate) const FI_CONTEXT2: u64 = 1 << 52;
@@ -18,7 +21,9 @@ pub(crate) const FI_AV_TABLE: c_int = 2;
 pub(crate) const FI_THREAD_DOMAIN: c_int = 3;
 pub(crate) const FI_RM_ENABLED: c_int = 2;
 pub(crate) const FI_MR_LOCAL: c_int = 1 << 2;
+pub(crate) const FI_MR_VIRT_ADDR: c_int = 1 << 4;
 pub(crate) const FI_MR_ALLOCATED: c_int = 1 << 5;
+pub(crate) const FI_MR_PROV_KEY: c_int = 1 << 6;
 pub(crate) const FI_MR_ENDPOINT: c_int = 1 << 9;
 pub(crate) const FI_CQ_FORMAT_DATA: c_int = 3;
 pub(crate) const FI_WAIT_NONE: c_int = 0;
@@ -253,6 +258,7 @@ pub(crate) struct MrOps {
 pub(crate) struct Mr {
     pub(crate) fid: Fid,
     pub(crate) mem_desc: *mut c_void,
+    pub(crate) key: u64,
 }
 
 /// `struct fid_av`.
@@ -293,6 +299,15 @@ pub(crate) struct Ep {
     ops: *const c_void,
     pub(crate) cm: *const CmOps,
     pub(crate) msg: *const MsgOps,
+    pub(crate) rma: *const RmaOps,
+}
+
+/// `struct fi_ops_rma`.
+#[repr(C)]
+pub(crate) struct RmaOps {
+    size: usize,
+    pub(crate) read:
+        unsafe extern "C" fn(*mut Ep, *mut c_void, usize, *mut c_void, u64, u64, u64, *mut c_void) -> isize,
 }
 
 /// `struct fi_ops_cm`.
@@ -333,5 +348,6 @@ const _: () = {
     assert!(size_of::<CqEntry>() == 40 && size_of::<CqError>() == 80);
     assert!(std::mem::offset_of!(DomainOps, endpoint) == 24 && std::mem::offset_of!(CmOps, getname) == 16);
     assert!(std::mem::offset_of!(MsgOps, injectdata) == 72 && std::mem::offset_of!(FabricOps, trywait) == 40);
+    assert!(std::mem::offset_of!(Ep, rma) == 48 && std::mem::offset_of!(Mr, key) == 32);
     assert!(std::mem::offset_of!(Ep, msg) == 40 && std::mem::offset_of!(Domain, mr) == 32);
 };

@@ -5,6 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use am_core::GetOptions;
+use am_core::buffer::Access;
+use am_core::error::{Error, RangeFault};
 use am_core::testing::conformance;
 use am_tests::programs::{self, Scratch, run};
 use am_via::Task;
@@ -52,6 +55,45 @@ fn the_suite_is_right_within_and_between_hosts() {
         for (name, check) in conformance::checks() {
             conformance::run(name, check, &mut context);
         }
+    });
+}
+
+/// Gets are reads by the network: no byte of them comes as a packet. Nothing is read by a registration that has ended.
+#[test]
+fn the_network_reads_memory_of_other_hosts_until_its_registration_ends() {
+    let test = "the_network_reads_memory_of_other_hosts_until_its_registration_ends";
+    on_hosts(test, (3, "a:2,b"), || {
+        const LEN: usize = (3 << 20) + 5;
+        let task = Task::join().expect("an agent made a job");
+        let mut context = task.context().expect("libfabric is there (Debian: libfabric1)");
+        let own = task.number();
+        let mut block = context.alloc(LEN).expect("3 MiB of job memory");
+        block.copy_from_slice(&am_core::testing::pattern(own.into(), LEN));
+        let exposed = context.expose(block, Access::READ_WRITE).expect("a registration is free");
+        let addresses = context.address_init(exposed.address(0)).expect("all tasks are there");
+        for (peer, address) in (0_u64..).zip(&addresses) {
+            let whole = am_core::testing::pattern(peer, LEN);
+            for (offset, len) in [(0, 1), (7, 4096), (0, LEN), (LEN - 1, 1)] {
+                let mut got = vec![0; len];
+                context
+                    .get(address.plus(offset as u64), &mut got, GetOptions::default())
+                    .expect("it is there");
+                assert!(got == whole[offset..][..len], "{len} bytes from {offset} of task {peer}");
+            }
+            let beyond = context.get(address.plus(1), &mut vec![0; LEN], GetOptions::default());
+            let is_told = |why: &RangeFault| matches!(why, RangeFault::Bounds { region_len } if *region_len == LEN as u64);
+            assert!(matches!(&beyond, Err(Error::RemoteRange { why, .. }) if is_told(why)), "{beyond:?}");
+        }
+        assert_eq!(context.statistics().pieces_received, 0);
+        context.gfence().expect("all tasks are there");
+        let block = context.unexpose(exposed).expect("nobody reads it any more");
+        context.gfence().expect("all tasks are there");
+        drop(block);
+        for address in &addresses {
+            let stale = context.get(*address, &mut [0; 64], GetOptions::default());
+            assert!(matches!(stale, Err(Error::RemoteRange { why: RangeFault::Stale, .. })), "{stale:?}");
+        }
+        context.gfence().expect("all tasks are there");
     });
 }
 

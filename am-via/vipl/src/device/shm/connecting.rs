@@ -1,8 +1,12 @@
 //! How a NIC connects to a peer: through memory files, or over the network.
 
-use super::far::Far;
+use am_via_shm::CheckedRange;
+use am_via_shm::layout::{ACCESS_READ, CONTEXTS_MAX, REGIONS_PER_CONTEXT};
+use am_via_shm::regions::{Claim, ClaimFault};
+
+use super::far::{Far, Question};
 use super::{Shm, Vi};
-use crate::device::{DeviceError, NodeAddress};
+use crate::device::{DeviceError, MemHandle, NodeAddress, RemoteMemory, Transfer};
 
 impl Shm {
     /// Makes progress of the network, and handles its events.
@@ -19,7 +23,40 @@ impl Shm {
                 tracing::warn!(?peer, %error, "a connection that a task of another host made cannot be opened");
             }
         }
+        for question in progress.questions {
+            let Question { handle: MemHandle { region, generation }, ptag, .. } = question;
+            // A length that no memory has: what the refusal says is the true one.
+            let claim = |len| Claim { region, generation, offset: 0, len, ptag };
+            let memory = match self.regions.memory(claim(u64::MAX), ACCESS_READ) {
+                Err(ClaimFault::Bounds { len }) => self.regions.memory(claim(len), ACCESS_READ),
+                other => other,
+            };
+            far.answer(question, memory);
+        }
+        self.reads_ended.extend(progress.reads_ended);
         progress.closed.into_iter().for_each(|peer| self.note_closing(peer));
+    }
+
+    /// Reads memory of a task of another host.
+    pub(super) fn read_far(
+        &mut self,
+        from: RemoteMemory,
+        to: CheckedRange<'_>,
+        id: u64,
+    ) -> Result<Transfer, DeviceError> {
+        let Some(far) = self.far.clone().filter(Far::can_read) else { return Ok(Transfer::NoWay) };
+        let peer = NodeAddress { task: from.task, context: from.handle.region / REGIONS_PER_CONTEXT };
+        if peer.context >= CONTEXTS_MAX {
+            return Err(ClaimFault::Stale.into());
+        }
+        if !far.has_link(peer) {
+            self.accept_far(peer)?;
+            if !far.has_link(peer) {
+                return Ok(Transfer::Retry);
+            }
+        }
+        far.read(peer, from, to, id)?;
+        Ok(Transfer::Posted)
     }
 
     /// Accepts a connection: a task of another host has sent, and is not connected yet.

@@ -8,6 +8,8 @@
 //! Lines are numbered, since the network may let a short message overtake a long one. A line is returned when the peer's program has
 //! returned it (`Ack`), so that the ring limits the lines in transit from end to end.
 
+mod reads;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,10 +18,16 @@ use am_via_job::{Carrier, Job};
 use am_via_ofi::{Endpoint, MESSAGE_BYTES_MAX, OfiError, PeerAddress};
 use am_via_os::poll;
 use am_via_shm::layout::{CONTEXTS_MAX, RING_LINES};
+use am_via_shm::regions::ClaimFault;
 use am_via_shm::{CheckedRange, Connection, Outlet, TELL_AFTER, Written};
 
+pub(super) use reads::Question;
+use reads::{Reads, SAYING_BYTES, Saying};
+
 use super::files::system;
-use crate::device::{Completion, DeviceError, Entry, INLINE_BYTES_MAX, NodeAddress, Payload, ViNumber};
+use crate::device::{
+    Completion, DeviceError, Entry, INLINE_BYTES_MAX, MemHandle, NodeAddress, Payload, RemoteMemory, ViNumber,
+};
 
 /// Bytes of a message before the payload, and before the bytes of the area, which are last.
 const HEAD_BYTES: usize = 24;
@@ -49,12 +57,27 @@ enum Kind {
     Closed = 3,
     /// Numbered like a line: bytes of the area of the next line.
     Part = 4,
+    /// About reads of memory ([`reads`]).
+    AskKey = 5,
+    Key = 6,
+    EndKey = 7,
+    EndedKey = 8,
 }
 
 impl Kind {
     fn of(word: u32) -> Option<Self> {
-        let all = [Self::Line, Self::Ack, Self::Close, Self::Closed, Self::Part];
-        all.into_iter().find(|&kind| kind as u32 == word & 0xf)
+        const LINES: [Kind; 5] = [Kind::Line, Kind::Ack, Kind::Close, Kind::Closed, Kind::Part];
+        const READS: [Kind; 4] = [Kind::AskKey, Kind::Key, Kind::EndKey, Kind::EndedKey];
+        LINES.into_iter().chain(READS).find(|&kind| kind as u32 == word & 0xf)
+    }
+
+    fn of_saying(saying: Saying) -> Self {
+        match saying {
+            Saying::Ask => Self::AskKey,
+            Saying::Key => Self::Key,
+            Saying::End => Self::EndKey,
+            Saying::Ended => Self::EndedKey,
+        }
     }
 
     fn word(self, from: NodeAddress) -> u32 {
@@ -86,6 +109,7 @@ struct Links {
     by_peer: HashMap<NodeAddress, usize>,
     /// Messages of peers without a connection, kept until there is one.
     strangers: Vec<(u32, Vec<u8>)>,
+    reads: Reads,
 }
 
 /// The far end of a connection.
@@ -158,6 +182,10 @@ pub(super) struct Progress {
     pub(super) strangers: Vec<NodeAddress>,
     /// Peers that have closed.
     pub(super) closed: Vec<NodeAddress>,
+    /// Questions of peers about memory of this task: [`Far::answer`].
+    pub(super) questions: Vec<Question>,
+    /// Reads that have ended.
+    pub(super) reads_ended: Vec<(u64, Result<u64, ClaimFault>)>,
 }
 
 impl Far {
@@ -171,8 +199,14 @@ impl Far {
         if !job.set_network_address(own.context, endpoint.address()) {
             return Err(system(opening, "the address of the endpoint is too long"));
         }
-        let links =
-            Links { own, slot_bytes, all: Vec::new(), by_peer: HashMap::new(), strangers: Vec::new() };
+        let links = Links {
+            own,
+            slot_bytes,
+            all: Vec::new(),
+            by_peer: HashMap::new(),
+            strangers: Vec::new(),
+            reads: Reads::default(),
+        };
         Ok(Some(Self(Arc::new(Mutex::new(State { endpoint, links, broken: Vec::new() })))))
     }
 
@@ -231,10 +265,15 @@ impl Far {
         let State { endpoint, links, broken } = &mut *state;
         endpoint.poll(broken, |word, bytes| links.receive(word, bytes)).map_err(|error| error.to_string())?;
         for address in broken.drain(..) {
-            links.all.iter_mut().filter(|link| link.address == address).for_each(Link::lose);
+            links.lose(endpoint, |link| link.address == address);
         }
+        links.move_reads(endpoint);
         let own = links.own;
-        let mut progress = Progress::default();
+        let mut progress = Progress {
+            questions: std::mem::take(&mut links.reads.questions),
+            reads_ended: std::mem::take(&mut links.reads.ended),
+            ..Progress::default()
+        };
         for link in &mut links.all {
             link.send(endpoint, own);
             if std::mem::take(&mut link.closed_due) {
@@ -250,17 +289,66 @@ impl Far {
 
     /// Stops sending to the tasks that have failed.
     pub(super) fn lose_task(&self, task: u32) {
-        for link in self.lock().links.all.iter_mut().filter(|link| link.peer.task == task) {
-            link.lose();
-            link.lost_at = None;
+        let mut state = self.lock();
+        let State { endpoint, links, .. } = &mut *state;
+        links.lose(endpoint, |link| link.peer.task == task);
+        links.all.iter_mut().filter(|link| link.peer.task == task).for_each(|link| link.lost_at = None);
+    }
+
+    /// Whether there is a connection to a peer.
+    pub(super) fn has_link(&self, peer: NodeAddress) -> bool {
+        self.lock().links.by_peer.contains_key(&peer)
+    }
+
+    /// Whether the network reads memory of peers.
+    pub(super) fn can_read(&self) -> bool {
+        self.lock().endpoint.can_read()
+    }
+
+    /// Begins to read memory of a peer, to which there is a connection.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub(super) fn read(
+        &self,
+        peer: NodeAddress,
+        from: RemoteMemory,
+        to: CheckedRange<'_>,
+        id: u64,
+    ) -> Result<(), ClaimFault> {
+        let mut state = self.lock();
+        let State { endpoint, links, .. } = &mut *state;
+        let link = links.by_peer.get(&peer).copied().ok_or(ClaimFault::PeerDead)?;
+        if links.all[link].is_lost || links.all[link].has_closed {
+            return Err(ClaimFault::PeerDead);
         }
+        links.reads.begin(link, from, to, id);
+        links.move_reads(endpoint);
+        Ok(())
+    }
+
+    /// Answers a peer's question about memory of this task.
+    pub(super) fn answer(&self, question: Question, memory: Result<CheckedRange<'_>, ClaimFault>) {
+        let mut state = self.lock();
+        let State { endpoint, links, .. } = &mut *state;
+        links.reads.answer(endpoint, question, memory);
+        links.move_reads(endpoint);
+    }
+
+    /// Lets no peer begin to read a registration any more; whether none reads it. `finished`: the caller knows that none does.
+    pub(super) fn end_lent(&self, handle: MemHandle, finished: bool) -> bool {
+        let mut state = self.lock();
+        let State { endpoint, links, .. } = &mut *state;
+        let is_over = links.reads.end_lent(endpoint, handle, finished);
+        links.move_reads(endpoint);
+        is_over
     }
 
     /// Sleeps until a message arrives, at most `limit`, if the provider can. Returns whether it slept for all of `limit`.
     pub(super) fn sleep(&self, limit: Duration) -> bool {
         let mut state = self.lock();
         // Messages that wait to be sent need progress.
-        if state.links.all.iter().any(Link::has_unsent) {
+        if state.links.reads.has_unsent() || state.links.all.iter().any(Link::has_unsent) {
             drop(state);
             am_via_os::sched::yield_now();
             return false;
@@ -296,13 +384,29 @@ impl Far {
 }
 
 impl Links {
+    /// The network has lost the links that `is_it` names, or their tasks have failed.
+    fn lose(&mut self, endpoint: &mut Endpoint, is_it: impl Fn(&Link) -> bool) {
+        for (number, link) in self.all.iter_mut().enumerate().filter(|(_, link)| is_it(link)) {
+            link.lose();
+            self.reads.lose(endpoint, number, link.address);
+        }
+    }
+
+    /// Moves the reads on, and sends what they have to say.
+    fn move_reads(&mut self, endpoint: &mut Endpoint) {
+        let Self { own, all, reads, .. } = self;
+        reads.progress(endpoint, |link| all[link].address);
+        reads.send(|link, saying, bytes| all[link].send_saying(endpoint, *own, saying, bytes));
+    }
+
     /// Handles an arrived message. None of its contents is trusted.
     fn receive(&mut self, word: u32, bytes: &[u8]) {
         let (Some(kind), from) = (Kind::of(word), sender(word)) else {
             tracing::warn!(word, "a message of an unknown kind");
             return;
         };
-        let Some(link) = self.by_peer.get(&from).and_then(|&at| self.all.get_mut(at)) else {
+        let at = self.by_peer.get(&from).copied();
+        let Some((at, link)) = at.and_then(|at| Some((at, self.all.get_mut(at)?))) else {
             // Peers respect their credits even before there is a connection here.
             if from.context < CONTEXTS_MAX && self.strangers.len() < RING_LINES as usize * 64 {
                 self.strangers.push((word, bytes.to_vec()));
@@ -313,6 +417,10 @@ impl Links {
         match kind {
             Kind::Ack => link.acknowledge(number),
             Kind::Closed => link.closing = Closing::Done,
+            Kind::AskKey => self.reads.hear(at, Saying::Ask, bytes),
+            Kind::Key => self.reads.hear(at, Saying::Key, bytes),
+            Kind::EndKey => self.reads.hear(at, Saying::End, bytes),
+            Kind::EndedKey => self.reads.hear(at, Saying::Ended, bytes),
             Kind::Line | Kind::Part | Kind::Close if number == link.expected => {
                 link.take(kind, bytes, self.slot_bytes);
                 while let Some((kind, bytes)) = link.early.remove(&link.expected) {
@@ -478,6 +586,22 @@ impl Link {
             Kind::Close | Kind::Closed => endpoint.send_to_the_end(address, word, 4, fill),
             _ => endpoint.send(address, word, 4, fill),
         };
+        self.was_sent(sent)
+    }
+
+    /// Whether it was sent, or is not wanted any more.
+    fn send_saying(
+        &mut self,
+        endpoint: &mut Endpoint,
+        own: NodeAddress,
+        saying: Saying,
+        bytes: &[u8; SAYING_BYTES],
+    ) -> bool {
+        if self.is_lost || self.has_closed {
+            return true;
+        }
+        let word = Kind::of_saying(saying).word(own);
+        let sent = endpoint.send(self.address, word, bytes.len(), |room| room.copy_from_slice(bytes));
         self.was_sent(sent)
     }
 

@@ -106,6 +106,8 @@ pub struct Shm {
     closing: Vec<(NodeAddress, Instant)>,
     /// The connections to tasks on other hosts, if the job has such tasks.
     far: Option<Far>,
+    /// Reads of memory on other hosts that have ended.
+    reads_ended: Vec<(u64, Result<u64, ClaimFault>)>,
     /// Whether a poll with empty rings has more to check: a list of rare events that is not empty, or the network.
     looks_further: bool,
     regions: OwnRegions,
@@ -182,6 +184,7 @@ impl Shm {
             closing: Vec::new(),
             looks_further: far.is_some(),
             far,
+            reads_ended: Vec::new(),
             regions: OwnRegions::new(own, Arc::clone(heap.mapping()), options.context, options.ways),
             shared: SharedFiles::default(),
             mapped: MappedRegions::default(),
@@ -571,6 +574,10 @@ impl Device for Shm {
         attributes: MemAttributes,
     ) -> Result<(), DeviceError> {
         if self.regions.set_registration(handle.region, handle.generation, attributes.registration()) {
+            if let Some(far) = &self.far {
+                // Peers ask for the key again.
+                far.end_lent(handle, false);
+            }
             Ok(())
         } else {
             Err(ClaimFault::Stale.into())
@@ -599,6 +606,11 @@ impl Device for Shm {
                 }
                 regions::clear(hazard);
             }
+        }
+        if let Some(far) = &self.far
+            && !far.end_lent(handle, finished)
+        {
+            return Ok(Posted::Retry);
         }
         self.pipes.end(handle, &mut self.regions);
         self.regions.recycle(handle.region);
@@ -635,10 +647,10 @@ impl Device for Shm {
         &mut self,
         from: RemoteMemory,
         to: CheckedRange<'_>,
-        _id: u64,
+        id: u64,
     ) -> Result<Transfer, DeviceError> {
         if !self.files.open_peer(&mut self.peers, from.task)? {
-            return Ok(Transfer::NoWay);
+            return self.read_far(from, to, id);
         }
         let Self { address, ref hazard, barrier, ways, ref shared, ref mut pipes, ref regions, .. } = *self;
         let claimer = Claimer { task: address.task, hazard, barrier, ways, shared };

@@ -59,7 +59,8 @@ impl Shm {
         if let Some(far) = self.far.clone() {
             self.look_at_network(&far);
         }
-        let news = self.connected.pop().map(News::Connected);
+        let ended = self.reads_ended.pop().map(|(id, result)| News::Ended { id, result });
+        let news = ended.or_else(|| self.connected.pop().map(News::Connected));
         let news = news.or_else(|| self.failures_due.pop().map(News::TaskFailed)).map(Box::new);
         let news = news.or_else(|| self.next_closed());
         self.looks_further = self.far.is_some()
