@@ -648,17 +648,16 @@ mod tests {
         }
         let from_b = a.add_peer(b.address()).unwrap();
         let memory = PrivateBytes::new(4 * READ_BYTES_MAX).unwrap();
-        let pattern: Vec<u8> = (0..4 * READ_BYTES_MAX).map(|at| (at % 251) as u8).collect();
+        let pattern: Vec<u8> = (0..=250).cycle().take(4 * READ_BYTES_MAX).collect();
         memory.range().copy_from_slice(&pattern);
         let lent = b.lend(HeldRange::hold(memory.range())).unwrap();
         let (mut broken, end) = (Vec::new(), Instant::now() + Duration::from_secs(60));
-        let parts = [(0, 1), (3, 64), (5, READ_BYTES_MAX), (READ_BYTES_MAX, READ_BYTES_MAX)];
-        let mut due: Vec<(u64, usize)> =
-            (0..40).map(|at| parts[at % 4]).map(|(offset, len)| (offset as u64, len)).collect();
+        let parts: [(u32, usize); 4] = [(0, 1), (3, 64), (5, READ_BYTES_MAX), (1 << 18, READ_BYTES_MAX)];
+        let mut due: Vec<(u32, usize)> = (0..40).map(|at| parts[at % 4]).collect();
         let (mut under_way, mut ended) = (HashMap::new(), 0);
         while ended < 40 {
             if let Some(&(offset, len)) = due.last()
-                && let Some(id) = a.read(from_b, lent.remote, offset, len).unwrap()
+                && let Some(id) = a.read(from_b, lent.remote, offset.into(), len).unwrap()
             {
                 due.pop();
                 under_way.insert(id, (offset as usize, len));
