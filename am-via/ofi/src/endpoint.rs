@@ -6,7 +6,8 @@ use std::ptr::{self, NonNull};
 
 use crate::buffers::Buffers;
 use crate::library::{Infos, Library, provider};
-use crate::reads::{self, READS_MAX, Reads};
+use crate::objects::{self, Objects, PeerAddress, bind_memory, close, descriptor, positive};
+use crate::reads::{READS_MAX, Reads};
 use crate::sys::{
     AGAIN, Av, AvAttr, Cq, CqAttr, CqEntry, CqError, Domain, ERROR_AVAILABLE, Ep, FI_ADDR_UNSPEC,
     FI_AV_TABLE, FI_CQ_FORMAT_DATA, FI_ENABLE, FI_GETWAIT, FI_MR_ENDPOINT, FI_RECV, FI_RMA, FI_SEND,
@@ -20,42 +21,6 @@ const RECEIVES: usize = 64;
 const SENDS: usize = 64;
 /// Entries of the completion queue that one call reads.
 const READ_AT_ONCE: usize = 16;
-
-/// The address of a peer, as an endpoint knows it after [`Endpoint::add_peer`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PeerAddress(pub(crate) u64);
-
-/// The library's objects, closed in the opposite order of their making.
-#[derive(Debug)]
-pub(crate) struct Objects {
-    /// The last made stands last.
-    made: Vec<NonNull<Fid>>,
-}
-
-/// Closes an object of the library.
-pub(crate) fn close(fid: NonNull<Fid>) {
-    // SAFETY: every object begins with its `fid` (`sys`), was made by the library, and is closed once: `Objects` and `Endpoint::lent` forget
-    // what they close.
-    let code = unsafe { ((*(*fid.as_ptr()).ops).close)(fid.as_ptr()) };
-    if code != 0 {
-        tracing::debug!(code, "an object of libfabric was not closed");
-    }
-}
-
-impl Objects {
-    /// Keeps an object that the library has made; the object.
-    pub(crate) fn keep<T>(&mut self, object: *mut T) -> NonNull<T> {
-        let object = NonNull::new(object).expect("libfabric returned success without an object");
-        self.made.push(object.cast());
-        object
-    }
-}
-
-impl Drop for Objects {
-    fn drop(&mut self) {
-        self.made.drain(..).rev().for_each(close);
-    }
-}
 
 /// A reliable-datagram endpoint, used by one thread at a time.
 #[derive(Debug)]
@@ -108,7 +73,7 @@ impl Endpoint {
         let receives = Buffers::new(num_receives, MESSAGE_BYTES_MAX)?;
         let sends = Buffers::new(num_sends, MESSAGE_BYTES_MAX)?;
 
-        let mut objects = Objects { made: Vec::new() };
+        let mut objects = Objects::default();
         let info = info.as_ptr();
         let mut fabric: *mut Fabric = ptr::null_mut();
         // SAFETY: the attributes belong to the live list `infos`; the place for the object is alive.
@@ -477,27 +442,8 @@ fn register(
     access: u64,
 ) -> Result<NonNull<Mr>, OfiError> {
     let whole = buffers.whole();
-    let mr = reads::register(library, domain, (whole.0.cast_const(), whole.1), access, access)?;
+    let mr = objects::register(library, domain, (whole.0.cast_const(), whole.1), access, access)?;
     Ok(objects.keep(mr.as_ptr()))
-}
-
-/// Binds a registration to the endpoint, where the provider asks for that.
-pub(crate) fn bind_memory(library: Library, mr: NonNull<Mr>, ep: NonNull<Ep>) -> Result<(), OfiError> {
-    // SAFETY: a live registration, and a live, enabled endpoint of its domain; the second command takes no argument.
-    let code = unsafe {
-        let ops = &*mr.as_ref().fid.ops;
-        match (ops.bind)(mr.as_ptr().cast(), ep.as_ptr().cast(), 0) {
-            0 => (ops.control)(mr.as_ptr().cast(), FI_ENABLE, ptr::null_mut()),
-            code => code,
-        }
-    };
-    library.check("binding buffers", code)
-}
-
-/// What the library wants to see with each use of registered memory.
-pub(crate) fn descriptor(mr: NonNull<Mr>) -> *mut c_void {
-    // SAFETY: a live registration.
-    unsafe { mr.as_ref() }.mem_desc
 }
 
 fn name_of(library: Library, ep: NonNull<Ep>) -> Result<Vec<u8>, OfiError> {
@@ -518,10 +464,6 @@ fn sizes(info: NonNull<Info>) -> (usize, usize, usize, c_int) {
         let (tx, rx) = (&*info.tx_attr, &*info.rx_attr);
         (tx.size, rx.size, tx.inject_size, (*info.domain_attr).mr_mode)
     }
-}
-
-pub(crate) fn positive(code: isize) -> c_int {
-    c_int::try_from(-code).unwrap_or(libc::EIO)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a word of 32 bits was sent; the upper half is zero")]

@@ -30,11 +30,14 @@
 mod buffers;
 mod endpoint;
 mod library;
+mod objects;
+mod reading;
 mod reads;
 mod sys;
 
-pub use endpoint::{Endpoint, PeerAddress};
+pub use endpoint::Endpoint;
 pub use library::{OfiError, Provider, providers};
+pub use objects::PeerAddress;
 pub use reads::{LentMemory, ReadId, RemoteKey};
 
 /// For tests: whether libfabric is there. Prints why a test is left out; fails where none may be (`TESTS_NEED_TOOLS`, as in `.ci/run`).
