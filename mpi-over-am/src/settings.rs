@@ -22,7 +22,7 @@ pub enum CompletionVariant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Maximum bytes of a standard-mode message that is sent eagerly; longer ones are announced. Also bounded by the capacity of a packet.
-    /// `AM_EAGER_LIMIT_BYTES`.
+    /// All tasks of a job need the same, since blocking collectives divide long data by it. `AM_EAGER_LIMIT_BYTES`.
     pub eager_limit_bytes: usize,
     /// Synchronous-mode messages up to the eager limit are sent with their data, and the receiver acknowledges the match; otherwise they
     /// are announced, as in the seed paper. Only with [`CompletionVariant::InContext`]. `AM_EAGER_SYNCHRONOUS`.
@@ -109,7 +109,7 @@ impl Default for Selection {
             broadcast_tree_bytes_max: 64 << 10,
             broadcast_piece_bytes: 128 << 10,
             reduce_tree_bytes_max: 16 << 10,
-            reduce_piece_bytes: 1 << 20,
+            reduce_piece_bytes: 256 << 10,
             allreduce_doubling_bytes_max: 16 << 10,
             allgather_linear_tasks_max: 4,
             allgather_rounds_bytes_max: 16 << 10,
@@ -198,7 +198,7 @@ table! { Settings, older OLDER;
         broadcast_tree_bytes_max: u64 = collectives.broadcast_tree_bytes_max, "AM_BROADCAST_TREE_BYTES_MAX";
     "Length of a piece in the chain of a long MPI_Bcast, in bytes.",
         broadcast_piece_bytes: u64 = collectives.broadcast_piece_bytes, "AM_BROADCAST_PIECE_BYTES", 1..=1 << 40;
-    "Largest MPI_Reduce, in bytes, that uses a tree. In longer ones each task reduces a part of the vector. Two tasks use the tree up to 1 MiB in any case.",
+    "Largest MPI_Reduce, in bytes, that uses a tree. In longer ones each task reduces a part of the vector. Two tasks always use the tree.",
         reduce_tree_bytes_max: u64 = collectives.reduce_tree_bytes_max, "AM_REDUCE_TREE_BYTES_MAX";
     "Length of the pieces in which a long vector is reduced, in bytes: small enough that a piece from each task stays in the cache.",
         reduce_piece_bytes: u64 = collectives.reduce_piece_bytes, "AM_REDUCE_PIECE_BYTES", 1..=1 << 40;

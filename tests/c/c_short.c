@@ -1,10 +1,10 @@
-/* Short rooted collectives: all roots, lengths around where the shortest way ends, and tasks that cannot take that way beside others that do:
+/* Short collectives: all roots, lengths around where the shortest way ends, and tasks that cannot take that way beside others that do:
  * those that have a type of their own, or a collective under way that has to go on meanwhile. */
 #include "check.h"
 
-enum { LONGS_MAX = 100, TASKS_MAX = 8 };
+enum { LONGS_MAX = 600, TASKS_MAX = 8 };
 
-static const int lengths[] = {0, 1, 2, 15, 16, 17, LONGS_MAX};
+static const int lengths[] = {0, 1, 2, 15, 16, 17, 100, 512, 513, LONGS_MAX};
 static MPI_Datatype own_type;
 
 static long value(int of, int round, int i) { return 1000003L * (of + 1) + 101 * round + i; }
@@ -61,6 +61,34 @@ static void reduces(int root, int count, int round) {
     CHECK(holds(data, count, rank, round));
 }
 
+/* Those whose result all tasks get. Each task decides by itself whether it passes MPI_IN_PLACE, where the call allows that. */
+static void alls(int count, int round) {
+    static long out[TASKS_MAX * LONGS_MAX], in[TASKS_MAX * LONGS_MAX];
+    MPI_Datatype type = type_of(round);
+    int n = count_of(count, type), in_place = (rank + round) % 4 == 3;
+
+    memset(in, 0xFF, sizeof in);
+    fill(in_place ? in + rank * count : out, count, rank, round);
+    CHECK(MPI_Allgather(in_place ? MPI_IN_PLACE : out, n, type, in, n, type, MPI_COMM_WORLD) == MPI_SUCCESS);
+    for (int of = 0; of < size; of++) CHECK(holds(in + of * count, count, of, round));
+
+    memset(in, 0xFF, sizeof in);
+    for (int to = 0; to < size; to++) fill(out + to * count, count, 10 * rank + to, round);
+    CHECK(MPI_Alltoall(out, n, type, in, n, type, MPI_COMM_WORLD) == MPI_SUCCESS);
+    for (int of = 0; of < size; of++) CHECK(holds(in + of * count, count, 10 * of + rank, round));
+
+    fill(out, count, rank, round);
+    memset(in, 0xFF, sizeof in);
+    if (in_place) memcpy(in, out, sizeof in);
+    CHECK(MPI_Allreduce(in_place ? MPI_IN_PLACE : out, in, count, MPI_LONG, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
+    for (int i = 0; i < count; i++) {
+        long sum = 0;
+        for (int of = 0; of < size; of++) sum += value(of, round, i);
+        CHECK(in[i] == sum);
+    }
+    CHECK(MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     if (size > TASKS_MAX) MPI_Abort(MPI_COMM_WORLD, 1);
@@ -75,6 +103,7 @@ int main(int argc, char **argv) {
                 if (!is_pending) MPI_Wait(&pending, MPI_STATUS_IGNORE);
                 moves(root, lengths[at], round);
                 reduces(root, lengths[at], round);
+                alls(lengths[at], round);
                 if (is_pending) MPI_Wait(&pending, MPI_STATUS_IGNORE);
             }
     /* What no reduction is defined for stays an error of the call. */

@@ -12,9 +12,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_over_am::datatype::op::{PredefinedOp, combine_of};
+use mpi_over_am::datatype::op::{Combine, PredefinedOp, combine_of};
 use mpi_over_am::topology::Topology;
-use mpi_over_am::{Collective, Error, ErrorClass, Neighbours, Parts, RecvData, SendData};
+use mpi_over_am::{Collective, Error, ErrorClass, Neighbours, Parts, RawBytes, RecvData, SendData};
 
 use crate::constants::{MPI_DATATYPE_NULL, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT};
 use crate::data::{count_of, datatype_for, raw_to_receive, raw_to_send, to_receive, to_send};
@@ -115,11 +115,10 @@ impl Call<'_> {
     ) -> Outcome<Parts<SendData>> {
         check_arrays(parts, counts.is_null() || displacements.is_null())?;
         let extent = self.extent_of(datatype)?;
-        let part = |index: usize| unsafe {
+        listed(parts, |index| unsafe {
             let by = displacements.at(index).wrapping_mul(extent) as isize;
             to_send(self.mpi, at.wrapping_byte_offset(by), counts.at(index), datatype)
-        };
-        (0..parts as usize).map(part).collect::<Outcome<_>>().map(Parts::Listed)
+        })
     }
 
     unsafe fn listed_recv(
@@ -131,11 +130,10 @@ impl Call<'_> {
     ) -> Outcome<Parts<RecvData>> {
         check_arrays(parts, counts.is_null() || displacements.is_null())?;
         let extent = self.extent_of(datatype)?;
-        let part = |index: usize| unsafe {
+        listed(parts, |index| unsafe {
             let by = displacements.at(index).wrapping_mul(extent) as isize;
             to_receive(self.mpi, at.wrapping_byte_offset(by), counts.at(index), datatype)
-        };
-        (0..parts as usize).map(part).collect::<Outcome<_>>().map(Parts::Listed)
+        })
     }
 
     /// Parts that each have their own type, at displacements in bytes.
@@ -147,11 +145,10 @@ impl Call<'_> {
         parts: u64,
     ) -> Outcome<Parts<SendData>> {
         check_arrays(parts, counts.is_null() || displacements.is_null() || datatypes.is_null())?;
-        let part = |index: usize| unsafe {
+        listed(parts, |index| unsafe {
             let from = at.wrapping_byte_offset(displacements.at(index) as isize);
             to_send(self.mpi, from, counts.at(index), *datatypes.add(index))
-        };
-        (0..parts as usize).map(part).collect::<Outcome<_>>().map(Parts::Listed)
+        })
     }
 
     unsafe fn typed_recv(
@@ -162,11 +159,10 @@ impl Call<'_> {
         parts: u64,
     ) -> Outcome<Parts<RecvData>> {
         check_arrays(parts, counts.is_null() || displacements.is_null() || datatypes.is_null())?;
-        let part = |index: usize| unsafe {
+        listed(parts, |index| unsafe {
             let to = at.wrapping_byte_offset(displacements.at(index) as isize);
             to_receive(self.mpi, to, counts.at(index), *datatypes.add(index))
-        };
-        (0..parts as usize).map(part).collect::<Outcome<_>>().map(Parts::Listed)
+        })
     }
 
     fn neighbours(&self) -> Outcome<Neighbours> {
@@ -207,17 +203,31 @@ impl Call<'_> {
         op: MPI_Op,
         root: c_int,
     ) -> Option<Result<(), Error>> {
-        let op = predefined(op).filter(|op| !matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp))?;
-        let combine = combine_of(op, self.mpi.predefined_kind(datatype)?)?;
+        let combine = self.combine(op, datatype)?;
         let own = match sendbuf.addr() {
             MPI_IN_PLACE => None,
             _ => Some(unsafe { raw_to_send(self.mpi, sendbuf, count, datatype) }?),
         };
-        let into = match self.rank() == root.cast_unsigned() {
-            true => Some(unsafe { raw_to_receive(self.mpi, recvbuf, count, datatype) }?),
-            false => None,
-        };
+        let into = self.at_root(root, |_| unsafe { raw_to_receive(self.mpi, recvbuf, count, datatype) })?;
         self.object.communicator.try_reduce_bytes(own, into, combine, root.cast_unsigned())
+    }
+
+    #[inline(always)]
+    unsafe fn short_allreduce(
+        &self,
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: i64,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+    ) -> Option<Result<(), Error>> {
+        let combine = self.combine(op, datatype)?;
+        let into = unsafe { raw_to_receive(self.mpi, recvbuf, count, datatype) }?;
+        let own = match sendbuf.addr() {
+            MPI_IN_PLACE => into.as_bytes(),
+            _ => unsafe { raw_to_send(self.mpi, sendbuf, count, datatype) }?,
+        };
+        self.object.communicator.try_allreduce_of_two(own, into, combine)
     }
 
     #[inline(always)]
@@ -231,17 +241,10 @@ impl Call<'_> {
         recvtype: MPI_Datatype,
         root: c_int,
     ) -> Option<Result<(), Error>> {
-        if sendbuf.addr() == MPI_IN_PLACE {
-            return None;
-        }
-        let own = unsafe { raw_to_send(self.mpi, sendbuf, sendcount, sendtype) }?;
-        let into = match self.rank() == root.cast_unsigned() {
-            true => {
-                let all = recvcount.checked_mul(self.object.communicator.size().into())?;
-                Some(unsafe { raw_to_receive(self.mpi, recvbuf, all, recvtype) }?)
-            }
-            false => None,
-        };
+        let own = unsafe { self.not_in_place(sendbuf, sendcount, sendtype) }?;
+        let into = self.at_root(root, |size| unsafe {
+            raw_to_receive(self.mpi, recvbuf, recvcount.checked_mul(size)?, recvtype)
+        })?;
         self.object.communicator.try_gather_bytes(own, into, root.cast_unsigned())
     }
 
@@ -260,14 +263,62 @@ impl Call<'_> {
             return None;
         }
         let into = unsafe { raw_to_receive(self.mpi, recvbuf, recvcount, recvtype) }?;
-        let from = match self.rank() == root.cast_unsigned() {
-            true => {
-                let all = sendcount.checked_mul(self.object.communicator.size().into())?;
-                Some(unsafe { raw_to_send(self.mpi, sendbuf, all, sendtype) }?)
-            }
-            false => None,
-        };
+        let from = self.at_root(root, |size| unsafe {
+            raw_to_send(self.mpi, sendbuf, sendcount.checked_mul(size)?, sendtype)
+        })?;
         self.object.communicator.try_scatter_bytes(from, into, root.cast_unsigned())
+    }
+
+    #[inline(always)]
+    unsafe fn short_allgather(
+        &self,
+        sendbuf: *const c_void,
+        sendcount: i64,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: i64,
+        recvtype: MPI_Datatype,
+    ) -> Option<Result<(), Error>> {
+        let own = unsafe { self.not_in_place(sendbuf, sendcount, sendtype) }?;
+        let into = unsafe { raw_to_receive(self.mpi, recvbuf, recvcount.checked_mul(2)?, recvtype) }?;
+        self.object.communicator.try_allgather_of_two(own, into)
+    }
+
+    #[inline(always)]
+    unsafe fn short_alltoall(
+        &self,
+        sendbuf: *const c_void,
+        sendcount: i64,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: i64,
+        recvtype: MPI_Datatype,
+    ) -> Option<Result<(), Error>> {
+        let from = unsafe { self.not_in_place(sendbuf, sendcount.checked_mul(2)?, sendtype) }?;
+        let into = unsafe { raw_to_receive(self.mpi, recvbuf, recvcount.checked_mul(2)?, recvtype) }?;
+        self.object.communicator.try_alltoall_of_two(from, into)
+    }
+
+    /// The predefined operation of a short reduction.
+    #[inline(always)]
+    fn combine(&self, op: MPI_Op, datatype: MPI_Datatype) -> Option<Combine> {
+        let op = predefined(op).filter(|op| !matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp))?;
+        combine_of(op, self.mpi.predefined_kind(datatype)?)
+    }
+
+    /// What the root alone has, made from the number of tasks.
+    #[inline(always)]
+    fn at_root<T>(&self, root: c_int, make: impl FnOnce(i64) -> Option<T>) -> Option<Option<T>> {
+        if self.rank() != root.cast_unsigned() {
+            return Some(None);
+        }
+        make(self.object.communicator.size().into()).map(Some)
+    }
+
+    /// Elements to send in one piece, if they are not in place.
+    #[inline(always)]
+    unsafe fn not_in_place(&self, at: *const c_void, count: i64, datatype: MPI_Datatype) -> Option<RawBytes> {
+        if at.addr() == MPI_IN_PLACE { None } else { unsafe { raw_to_send(self.mpi, at, count, datatype) } }
     }
 }
 
@@ -278,6 +329,10 @@ fn check_arrays(parts: u64, are_null: bool) -> Outcome<()> {
         return Err(Failure::new(ErrorClass::Argument, what));
     }
     Ok(())
+}
+
+fn listed<D>(parts: u64, part: impl FnMut(usize) -> Outcome<D>) -> Outcome<Parts<D>> {
+    (0..parts as usize).map(part).collect::<Outcome<_>>().map(Parts::Listed)
 }
 
 fn all_of(count: i64, parts: u64) -> Outcome<i64> {
@@ -417,6 +472,7 @@ collectives! {
     mpi_allgather_c mpi_iallgather_c mpi_allgather_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
      recvtype: MPI_Datatype)
+    short { call.short_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype) }
     |call| Collective::Allgather {
         send: call.send(sendbuf, sendcount, sendtype)?,
         recv: call.equal_recv(recvbuf, recvcount, recvtype, call.ranks())?,
@@ -435,6 +491,7 @@ collectives! {
     mpi_alltoall_c mpi_ialltoall_c mpi_alltoall_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
      recvtype: MPI_Datatype)
+    short { call.short_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype) }
     |call| Collective::Alltoall {
         send: if sendbuf.addr() == MPI_IN_PLACE {
             None
@@ -487,6 +544,7 @@ collectives! {
     "Allreduce" "Iallreduce"
     mpi_allreduce_c mpi_iallreduce_c mpi_allreduce_init_c
     (sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op)
+    short { call.short_allreduce(sendbuf, recvbuf, count, datatype, op) }
     |call| Collective::Allreduce {
         send: call.send(sendbuf, count, datatype)?,
         recv: call.recv(recvbuf, count, datatype)?,

@@ -1,10 +1,12 @@
 //! The gather with its result at every task.
 //!
 //! Each block is sent directly to each task: in shared memory all tasks are equally near, so a ring would only add waits. Many tasks with
-//! short blocks of the same length use rounds, in each of which a task doubles its number of blocks (Bruck et al. 1997).
+//! blocks of the same length use rounds, in each of which a task doubles its number of blocks (Bruck et al. 1997). If the result is very
+//! short, rank 0 collects it and broadcasts it along a flat tree: a task then waits once instead of once in each round.
 
-use super::Plan;
 use super::call::Parts;
+use super::tree::FLAT_BYTES_MAX;
+use super::{Plan, broadcast, gather};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
@@ -22,7 +24,11 @@ pub(super) fn allgather(plan: &mut impl Plan, own: Option<&SendData>, into: &Par
             if plan.size() > selection.allgather_linear_tasks_max
                 && all.packed_len() <= selection.allgather_rounds_bytes_max =>
         {
-            in_rounds(plan, &own, into)
+            if all.packed_len() > FLAT_BYTES_MAX {
+                return in_rounds(plan, &own, into);
+            }
+            gather::gather(plan, Some(&own).filter(|_| rank != 0), Some(into), 0)?;
+            broadcast::by_tree(plan, all, 0)
         }
         _ => super::exchange(plan, |_| own.clone(), |from| into.of(from)),
     }

@@ -10,7 +10,7 @@
 //!
 //! In all cases the order of combination does not depend on the order of arrival, and all tasks get the same bits.
 
-use super::chunks::{Chunks, Pieces};
+use super::chunks::{Chunks, elements_of_piece, pieces};
 use super::{Plan, broadcast, reduce, reduce_scatter};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
@@ -77,19 +77,15 @@ fn by_doubling(plan: &mut impl Plan, into: &RecvData) -> Result<()> {
 /// Works piece by piece, so that the pieces from the other tasks stay in the cache.
 fn by_chunks(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
-    let pieces = Pieces::of(plan, into.count(), into.datatype());
-    let slots = reduce_scatter::slots(plan, into, pieces.longest_chunk(size))?;
-    for (at, count) in pieces {
+    let of_piece = elements_of_piece(plan, into.datatype()).min(into.count());
+    let slots = reduce_scatter::slots(plan, into, of_piece.div_ceil(size.into()))?;
+    for (at, count) in pieces(into.count(), of_piece) {
         let chunks = Chunks::Even { count, size };
         let piece = into.part(at, count);
-        let own = own.map(|own| own.part(at, count));
+        let whole = own.map_or_else(|| piece.as_send(), |own| own.part(at, count));
         let (first, count) = chunks.of(rank);
         let chunk = piece.part(first, count);
-        if let Some(own) = &own {
-            plan.copy(&own.part(first, count), &chunk)?;
-        }
-        let own = own.unwrap_or_else(|| piece.as_send());
-        reduce_scatter::exchange(plan, &own, &chunks, (&chunk, &slots))?;
+        reduce_scatter::exchange(plan, (&whole, own.is_none()), &chunks, (&chunk, &slots))?;
         let chunk_of = |rank| {
             let (first, count) = chunks.of(rank);
             piece.part(first, count)

@@ -43,41 +43,31 @@ impl Chunks {
     }
 }
 
-/// A long vector in pieces, in order: the start and the length of each.
-#[derive(Clone, Debug)]
-pub(super) struct Pieces {
-    at: u64,
-    count: u64,
-    piece: u64,
+/// Divides `count` elements into pieces of at most `piece`: the first element and the length of each. No elements are one empty piece.
+pub(super) fn pieces(count: u64, piece: u64) -> impl Iterator<Item = (i64, u64)> {
+    let piece = piece.max(1);
+    (0..count.div_ceil(piece).max(1)).map(move |number| {
+        let at = number * piece;
+        (at.cast_signed(), piece.min(count - at))
+    })
 }
 
-impl Pieces {
-    /// Pieces as long as the selection says. In each piece, except possibly the last, every task's chunk has at least one element.
-    pub(super) fn of(plan: &impl Plan, count: u64, datatype: &Datatype) -> Self {
-        let piece = plan.selection().reduce_piece_bytes / datatype.size().max(1);
-        Self { at: 0, count, piece: piece.max(u64::from(plan.size())) }
-    }
-
-    /// Maximum number of elements of a chunk of a piece.
-    pub(super) fn longest_chunk(&self, tasks: u32) -> u64 {
-        self.piece.min(self.count).div_ceil(u64::from(tasks))
-    }
-}
-
-impl Iterator for Pieces {
-    type Item = (i64, u64);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let count = self.piece.min(self.count - self.at);
-        let at = self.at.cast_signed();
-        self.at += count;
-        (count > 0).then_some((at, count))
-    }
+/// Number of elements of a piece of a long vector: the length that the selection says, and at least one element for each task.
+pub(super) fn elements_of_piece(plan: &impl Plan, datatype: &Datatype) -> u64 {
+    (plan.selection().reduce_piece_bytes / datatype.size().max(1)).max(plan.size().into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_cover_the_vector_in_order() {
+        assert_eq!(pieces(10, 4).collect::<Vec<_>>(), [(0, 4), (4, 4), (8, 2)]);
+        assert_eq!(pieces(8, 4).collect::<Vec<_>>(), [(0, 4), (4, 4)]);
+        assert_eq!(pieces(3, 4).collect::<Vec<_>>(), [(0, 3)]);
+        assert_eq!(pieces(0, 4).collect::<Vec<_>>(), [(0, 0)], "a message without elements too");
+    }
 
     #[test]
     fn chunks_cover_the_vector_in_order() {

@@ -2,17 +2,16 @@
 //!
 //! Short vectors are combined along a binomial tree whose root is the task that gets the result. If the operation does not commute, the
 //! tree's root is rank 0, which sends the result on. For long vectors each task reduces a chunk, and the root collects the chunks. Two
-//! tasks use the tree, which is one message, for longer vectors than more tasks do.
+//! tasks use the tree for vectors of any length, piece by piece: each byte is sent once, and combined while it is in the cache.
 
-use super::chunks::{Chunks, Pieces};
+use super::chunks::{Chunks, elements_of_piece, pieces};
 use super::tree::Tree;
 use super::{Plan, reduce_scatter};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Maximum bytes of a vector that two tasks reduce by one message, whatever the setting `reduce_tree_bytes_max`, if the operation commutes.
-/// With chunks, 64 KiB took 1.9 times as long, and 1 MiB 1.3 times.
-const TREE_OF_TWO_BYTES_MAX: u64 = 1 << 20;
+/// Maximum bytes of a piece along the tree.
+const TREE_PIECE_BYTES: u64 = 16 << 10;
 
 /// Combines the `own` of all tasks into `into` at rank `root`. At the root, `own` is `None` if `into` holds it.
 pub(super) fn reduce(
@@ -23,10 +22,9 @@ pub(super) fn reduce(
 ) -> Result<()> {
     let is_in_place = own.is_none();
     let Some(own) = own.cloned().or_else(|| into.map(RecvData::as_send)) else { return Ok(()) };
-    let of_two = if plan.size() == 2 && plan.is_commutative() { TREE_OF_TWO_BYTES_MAX } else { 0 };
-    let is_long = own.packed_len() > plan.selection().reduce_tree_bytes_max.max(of_two)
+    let is_long = own.packed_len() > plan.selection().reduce_tree_bytes_max
         && own.count() >= u64::from(plan.size())
-        && plan.size() > 1;
+        && plan.size() > if plan.is_commutative() { 2 } else { 1 };
     if is_long {
         by_chunks(plan, &own, into, (root, is_in_place))
     } else {
@@ -45,30 +43,39 @@ pub(super) fn by_tree(
     let top = if plan.is_commutative() { root } else { 0 };
     let place = Tree::new(&plan.selection(), (rank, size), top, own.packed_len());
     let place = if plan.is_commutative() { place } else { place.in_order() };
-    let (mut reduced, mut is_own) = (own.clone(), true);
+    let piece = (TREE_PIECE_BYTES / own.datatype().size().max(1)).max(1);
     let mut buffers: [Option<RecvData>; 2] = [None, None];
-    for child in place.children() {
-        // The result of a round is in the buffer of the later half; the next half is received into the other buffer.
-        buffers.swap(0, 1);
-        let buffer = match &buffers[0] {
-            Some(buffer) => buffer.clone(),
-            None => plan.scratch(own.count(), own.datatype())?,
-        };
-        buffers[0] = Some(buffer.clone());
-        plan.pull(&buffer, child)?;
-        plan.combine(&reduced, &buffer)?;
-        (reduced, is_own) = (buffer.as_send(), false);
+    for (at, count) in pieces(own.count(), piece) {
+        let into = into.filter(|_| rank == root).map(|into| into.part(at, count));
+        // The first child's elements are received in the memory of the result, unless this task's own are there.
+        let result = into.as_ref().filter(|_| top == root && !is_in_place);
+        let (mut reduced, mut is_in_result) = (own.part(at, count), is_in_place && top == root);
+        for (number, child) in place.children().enumerate() {
+            is_in_result = result.is_some() && number.is_multiple_of(2);
+            let buffer = match (result, &buffers[number % 2]) {
+                (Some(result), _) if is_in_result => result.clone(),
+                (_, Some(buffer)) => buffer.part(0, count),
+                (_, None) => {
+                    let buffer = plan.scratch(piece.min(own.count()), own.datatype())?;
+                    buffers[number % 2].insert(buffer).part(0, count)
+                }
+            };
+            plan.pull(&buffer, child)?;
+            plan.combine(&reduced, &buffer)?;
+            reduced = buffer.as_send();
+        }
+        if let Some(parent) = place.parent() {
+            plan.push(&reduced, parent)?;
+        } else if rank != root {
+            plan.push(&reduced, root)?;
+        }
+        match into {
+            Some(into) if top != root => plan.pull(&into, top)?,
+            Some(into) if !is_in_result => plan.copy(&reduced, &into)?,
+            _ => {}
+        }
     }
-    if let Some(parent) = place.parent() {
-        plan.push(&reduced, parent)?;
-    } else if rank != root {
-        plan.push(&reduced, root)?;
-    }
-    match into {
-        Some(into) if rank == root && top != root => plan.pull(into, top),
-        Some(into) if rank == root && !(is_in_place && is_own) => plan.copy(&reduced, into),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 fn by_chunks(
@@ -79,23 +86,20 @@ fn by_chunks(
 ) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let into = into.filter(|_| rank == root);
-    let pieces = Pieces::of(plan, own.count(), own.datatype());
-    let longest = pieces.longest_chunk(size);
+    let of_piece = elements_of_piece(plan, own.datatype()).min(own.count());
+    let longest = of_piece.div_ceil(size.into());
     // The root reduces its chunk directly into the result.
     let buffer = match into {
         Some(into) => into.clone(),
         None => plan.scratch(longest, own.datatype())?,
     };
     let slots = reduce_scatter::slots(plan, &buffer, longest)?;
-    for (at, count) in pieces {
+    for (at, count) in pieces(own.count(), of_piece) {
         let chunks = Chunks::Even { count, size };
         let own = own.part(at, count);
         let (first, count) = chunks.of(rank);
         let chunk = if into.is_some() { buffer.part(at + first, count) } else { buffer.part(0, count) };
-        if !is_in_place {
-            plan.copy(&own.part(first, count), &chunk)?;
-        }
-        reduce_scatter::exchange(plan, &own, &chunks, (&chunk, &slots))?;
+        reduce_scatter::exchange(plan, (&own, is_in_place), &chunks, (&chunk, &slots))?;
         let Some(into) = into else {
             plan.push(&chunk.as_send(), root)?;
             continue;

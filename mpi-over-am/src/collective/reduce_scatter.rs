@@ -19,13 +19,12 @@ pub(super) fn reduce_scatter(
     let memory = slots(plan, into, count)?;
     let result = into.part(0, count);
     if let Some(own) = own {
-        plan.copy(&own.part(first, count), &result)?;
-        return exchange(plan, own, chunks, (&result, &memory));
+        return exchange(plan, (own, false), chunks, (&result, &memory));
     }
     // The chunks for the other tasks are in the memory of the result.
     let chunk = plan.scratch(count, into.datatype())?;
     plan.copy(&into.part(first, count).as_send(), &chunk)?;
-    exchange(plan, &into.as_send(), chunks, (&chunk, &memory))?;
+    exchange(plan, (&into.as_send(), true), chunks, (&chunk, &memory))?;
     plan.copy(&chunk.as_send(), &result)
 }
 
@@ -35,37 +34,43 @@ pub(super) fn slots(plan: &mut impl Plan, like: &RecvData, count: u64) -> Result
     plan.scratch(count * others, like.datatype())
 }
 
-/// Combines all tasks' parts of this task's chunk in `chunk`, which initially holds this task's own part. `own` has the parts for the other
-/// tasks, and `slots` the memory for theirs.
+/// Combines all tasks' parts of this task's chunk in `chunk`, which holds this task's own part already if `is_in_place`. `own` has the parts
+/// for the other tasks, and `slots` the memory for theirs.
 pub(super) fn exchange(
     plan: &mut impl Plan,
-    own: &SendData,
+    (own, is_in_place): (&SendData, bool),
     chunks: &Chunks,
     (chunk, slots): (&RecvData, &RecvData),
 ) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
+    let part_for = |to: u32| {
+        let (first, count) = chunks.of(to);
+        own.part(first, count)
+    };
     let (_, count) = chunks.of(rank);
+    // One task's part is received in the chunk, unless this task's own is there, and then needs no copy.
+    let in_chunk = (plan.is_commutative() && !is_in_place && size > 1).then_some(u32::from(rank == 0));
+    if !is_in_place && in_chunk.is_none() {
+        plan.copy(&part_for(rank), chunk)?;
+    }
     // This task itself has no slot.
     let slot = |from: u32| {
+        if in_chunk == Some(from) {
+            return chunk.clone();
+        }
         let number = if from < rank { from } else { from - 1 };
         slots.part((u64::from(number) * count).cast_signed(), count)
     };
-    for (from, to) in super::partners(rank, size) {
-        if count > 0 {
-            plan.receive(&slot(from), from)?;
-        }
-        let (first, count) = chunks.of(to);
-        if count > 0 {
-            plan.send(&own.part(first, count), to)?;
-        }
-    }
-    plan.wait()?;
+    super::exchange(plan, part_for, slot)?;
     if count == 0 || size == 1 {
         return Ok(());
     }
     if plan.is_commutative() {
+        if in_chunk.is_some() {
+            plan.combine(&part_for(rank), chunk)?;
+        }
         return (0..size)
-            .filter(|&from| from != rank)
+            .filter(|&from| from != rank && in_chunk != Some(from))
             .try_for_each(|from| plan.combine(&slot(from).as_send(), chunk));
     }
     for later in 1..rank {

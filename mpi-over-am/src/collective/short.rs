@@ -1,6 +1,6 @@
-//! Short rooted collectives of the C interface. They exchange the same messages as the algorithms in the neighbouring files, without
-//! building a [`Collective`](super::Collective) and without a request. So some tasks of a collective may use this path and others the
-//! general one.
+//! Short collectives of the C interface, rooted or of two tasks, and the barrier of two tasks. They exchange the same messages as the
+//! algorithms in the neighbouring files, without building a [`Collective`](super::Collective) and without a request. So some tasks of a
+//! collective may use this path and others the general one.
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
@@ -22,9 +22,12 @@ use crate::protocol::{self, Borrowed};
 use crate::settings::{Check, Selection};
 use crate::state::State;
 
-/// Maximum bytes of a task's data on this path, below every threshold between those algorithms.
-const SHORT_BYTES_MAX: usize = 128;
+/// Maximum bytes of a task's data on this path: messages of this length are the same in those algorithms.
+const SHORT_BYTES_MAX: usize = 4096;
 const SHORT_WORDS: usize = SHORT_BYTES_MAX / size_of::<u64>();
+/// Maximum bytes of a reduction that uses cleared buffers of this length.
+const REDUCED_BYTES_MAX: usize = 128;
+const REDUCED_WORDS: usize = REDUCED_BYTES_MAX / size_of::<u64>();
 
 /// If one of these calls returns `None`, nothing has happened, and [`Collective::run`](super::Collective::run) has to be called.
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
@@ -55,19 +58,31 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let into = into.filter(|_| self.rank() == root);
         let first = own.or(into.map(|into| into.as_bytes()))?;
         let len = first.len();
+        let is_apart = into.is_none_or(|into| lie_apart(first, into.as_bytes()));
+        if len > REDUCED_BYTES_MAX && (self.size() != 2 || !is_apart) {
+            return None;
+        }
         let mut state = self.state_for_short(len, root, |selection| selection.reduce_tree_bytes_max)?;
         if into.is_none() && self.rank() == root || into.is_some_and(|into| into.len() != len) {
             return None;
         }
         let place = self.place_in_tree(&state, root, len);
-        let mut buffers = [[0u64; SHORT_WORDS]; 2];
+        if len > REDUCED_BYTES_MAX {
+            return Some(match into {
+                None => self.push_short(&mut state, first, root),
+                Some(into) => {
+                    self.pull_short(&mut state, into, 1 - root).map(|()| combine_bytes(first, into, combine))
+                }
+            });
+        }
+        let mut buffers = [[0u64; REDUCED_WORDS]; 2];
         let [one, other] = &mut buffers;
         Some(lend_to_receive(one, |one| {
             lend_to_receive(other, |other| {
                 let (Some(one), Some(other)) = (one.part(0, len), other.part(0, len)) else { return Ok(()) };
                 // The first child's data are combined in the memory of the result, if this task's elements are elsewhere.
                 let (mut later, mut free) = match into {
-                    Some(into) if lie_apart(first, into.as_bytes()) => (into, one),
+                    Some(into) if is_apart => (into, one),
                     _ => (one, other),
                 };
                 let mut reduced = first;
@@ -124,6 +139,105 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         });
         own.copy_to_buffer(into);
         Some(sent)
+    }
+
+    /// `MPI_Barrier` of two tasks.
+    #[inline]
+    pub(super) fn try_barrier_of_two(&self) -> Option<Result<()>> {
+        self.swap_short(RawBytes::EMPTY, RawBuffer::EMPTY)
+    }
+
+    /// `MPI_Allgather` of bytes, of two tasks: from `own` of each to `into` of both.
+    #[inline]
+    pub fn try_allgather_of_two(&self, own: RawBytes, into: RawBuffer) -> Option<Result<()>> {
+        let (mine, other) = self.halves_of(into, own.len())?;
+        let swapped = self.swap_short(own, other)?;
+        own.copy_to_buffer(mine);
+        Some(swapped)
+    }
+
+    /// `MPI_Alltoall` of bytes, of two tasks: from the two halves of `from` to those of `into`.
+    #[inline]
+    pub fn try_alltoall_of_two(&self, from: RawBytes, into: RawBuffer) -> Option<Result<()>> {
+        let len = from.len() / 2;
+        let (mine, other) = self.halves_of(into, len)?;
+        let rank = self.rank() as usize;
+        let (own, out) = (from.part(rank * len, len)?, from.part((1 - rank) * len, len)?);
+        let swapped = self.swap_short(out, other)?;
+        own.copy_to_buffer(mine);
+        Some(swapped)
+    }
+
+    /// `MPI_Allreduce` of the elements in `own`, of two tasks, with an operation that commutes.
+    #[inline]
+    pub fn try_allreduce_of_two(
+        &self,
+        own: RawBytes,
+        into: RawBuffer,
+        combine: Combine,
+    ) -> Option<Result<()>> {
+        let len = own.len();
+        if len > SHORT_BYTES_MAX || into.len() != len {
+            None
+        } else if len <= REDUCED_BYTES_MAX {
+            self.allreduce_of_two::<REDUCED_WORDS>((own, into), combine)
+        } else {
+            self.allreduce_of_two::<SHORT_WORDS>((own, into), combine)
+        }
+    }
+
+    /// [`try_allreduce_of_two`](Self::try_allreduce_of_two) with a buffer of this length, which is cleared first.
+    #[inline(always)]
+    fn allreduce_of_two<const WORDS: usize>(
+        &self,
+        (own, into): (RawBytes, RawBuffer),
+        combine: Combine,
+    ) -> Option<Result<()>> {
+        let len = own.len();
+        let mut other = [0u64; WORDS];
+        lend_to_receive(&mut other, |other| {
+            let other = other.part(0, len)?;
+            let swapped = self.swap_short(own, other)?;
+            // Both tasks combine in the order of their ranks, so they get the same bits.
+            if self.rank() == 0 {
+                combine_bytes(own, other, combine);
+                other.as_bytes().copy_to_buffer(into);
+            } else {
+                if own.at() != into.at() {
+                    own.copy_to_buffer(into);
+                }
+                combine_bytes(other.as_bytes(), into, combine);
+            }
+            Some(swapped)
+        })
+    }
+
+    /// The halves of `into` for this task and for the other one of two, of `len` bytes each.
+    #[inline(always)]
+    fn halves_of(&self, into: RawBuffer, len: usize) -> Option<(RawBuffer, RawBuffer)> {
+        if self.size() != 2 || into.len() != 2 * len {
+            return None;
+        }
+        let rank = self.rank() as usize;
+        Some((into.part(rank * len, len)?, into.part((1 - rank) * len, len)?))
+    }
+
+    /// Sends bytes to the other one of two tasks, and receives from it.
+    #[inline(always)]
+    fn swap_short(&self, out: RawBytes, into: RawBuffer) -> Option<Result<()>> {
+        if self.size() != 2 {
+            return None;
+        }
+        let other = 1 - self.rank();
+        let len = out.len().max(into.len());
+        let mut state =
+            self.state_for_short(len, other, |selection| selection.allreduce_doubling_bytes_max)?;
+        let route = self.route(Space::Collective, other, TAG).ok()?;
+        // If the message cannot be sent now, a blocking send could wait for the other task, which may do the same.
+        if !with_slice(out, |bytes| protocol::try_send(&mut state, &route, bytes)) {
+            return None;
+        }
+        Some(self.pull_short(&mut state, into, other))
     }
 
     #[inline(always)]

@@ -9,7 +9,7 @@ use crate::settings::Selection;
 /// Maximum number of children of a task in a flat tree.
 const CHILDREN: u64 = 16;
 /// Maximum bytes of data along a flat tree.
-const FLAT_BYTES_MAX: u64 = 1024;
+pub(super) const FLAT_BYTES_MAX: u64 = 1024;
 
 /// A task's position in the tree.
 #[derive(Clone, Copy, Debug)]

@@ -250,7 +250,7 @@ fn roots_operators_types_and_lengths_that_differ_are_seen() {
             word,
             |own| own.allreduce(&[1u64], &mut [0], op::from_fn(|a, b| a + b)),
             ErrorClass::Operation,
-            "an operator of the program's own",
+            "a user-defined operator",
         ),
         (word, |own| own.allreduce(&[1i64], &mut [0], op::Sum), ErrorClass::Type, "of MPI_INT64_T"),
         (

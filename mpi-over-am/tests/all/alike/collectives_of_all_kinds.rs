@@ -32,6 +32,12 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     job(Config { reach: Reach::Staged, ..Config::hostile(8, 3) }, Settings::default(), &task);
     let mean = Settings { eager_limit_bytes: 100, early_arrival_bytes_max: 3000, ..Settings::default() };
     job(Config::hostile(5, 77), mean, &task);
+    // Long data in many pieces, some of which find no credit.
+    for tasks in [2, 3] {
+        let pieces =
+            Settings { eager_limit_bytes: 1024, early_arrival_bytes_max: 8000, ..Settings::default() };
+        job(Config::hostile(tasks, 5), pieces, &task);
+    }
 }
 
 fn value(rank: u32, index: usize) -> u64 {
@@ -263,33 +269,35 @@ fn alltoallw() {
     with_1_to_9_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         let word = Datatype::predefined(Predefined::Uint64);
-        // From a to b go a + b + 1 words: every second word at this task; contiguous at tasks with even ranks.
+        // From a to b go a + b + 1 words, or 900 times as many: every second word at this task; contiguous at tasks with even ranks.
         let spread = Datatype::resized(&word, 0, 16).unwrap();
-        let count = |other: u32| (rank + other + 1) as usize;
-        let block = 40usize;
-        let out = vector(rank, block * size as usize);
-        let typed = |odd: bool| if odd { &spread } else { &word };
-        let parts = |odd: bool| -> Vec<LayoutPart<'_>> {
-            let part = |other: u32| LayoutPart {
-                displacement_bytes: other as usize * block * 8,
-                count: count(other) as u64,
-                datatype: typed((other % 2 == 1) == odd),
+        for times in [1, 900] {
+            let count = |other: u32| (rank + other + 1) as usize * times;
+            let block = 40 * times;
+            let out = vector(rank, block * size as usize);
+            let typed = |odd: bool| if odd { &spread } else { &word };
+            let parts = |odd: bool| -> Vec<LayoutPart<'_>> {
+                let part = |other: u32| LayoutPart {
+                    displacement_bytes: other as usize * block * 8,
+                    count: count(other) as u64,
+                    datatype: typed((other % 2 == 1) == odd),
+                };
+                (0..size).map(part).collect()
             };
-            (0..size).map(part).collect()
-        };
-        let (from, to) = (parts(true), parts(false));
-        let mut got = vec![u64::MAX; out.len()];
-        world.alltoallw((&out, &from), (&mut got, &to)).unwrap();
-        let mut expected = vec![u64::MAX; out.len()];
-        for other in 0..size {
-            let theirs = vector(other, block * size as usize);
-            for index in 0..count(other) {
-                let taken = if rank % 2 == 1 { 2 * index } else { index };
-                let placed = if other % 2 == 0 { 2 * index } else { index };
-                expected[other as usize * block + placed] = theirs[rank as usize * block + taken];
+            let (from, to) = (parts(true), parts(false));
+            let mut got = vec![u64::MAX; out.len()];
+            world.alltoallw((&out, &from), (&mut got, &to)).unwrap();
+            let mut expected = vec![u64::MAX; out.len()];
+            for other in 0..size {
+                let theirs = vector(other, block * size as usize);
+                for index in 0..count(other) {
+                    let taken = if rank % 2 == 1 { 2 * index } else { index };
+                    let placed = if other % 2 == 0 { 2 * index } else { index };
+                    expected[other as usize * block + placed] = theirs[rank as usize * block + taken];
+                }
             }
+            assert!(got == expected, "{times} times");
         }
-        assert_eq!(got, expected);
     });
 }
 
