@@ -79,7 +79,7 @@ pub(crate) type Brief<'a, F, L> = <<L as LockPolicy>::Cell<State<F>> as StateCel
 
 /// The initial state of a new communicator.
 #[derive(Debug)]
-struct Beginnings<F: Fabric, L: LockPolicy> {
+struct InheritedState<F: Fabric, L: LockPolicy> {
     other: Option<OtherSide<F, L>>,
     topology: Option<Topology>,
     name: String,
@@ -88,7 +88,7 @@ struct Beginnings<F: Fabric, L: LockPolicy> {
     attributes: Attributes,
 }
 
-impl<F: Fabric, L: LockPolicy> Default for Beginnings<F, L> {
+impl<F: Fabric, L: LockPolicy> Default for InheritedState<F, L> {
     fn default() -> Self {
         Self {
             other: None,
@@ -136,8 +136,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             let state = first_turn::<F, L>(shared);
             (state.context.task(), state.context.num_tasks())
         };
-        let beginnings = Beginnings { name: "MPI_COMM_WORLD".to_owned(), ..Beginnings::default() };
-        Self::new(shared, context_id::WORLD, Group::first_tasks(size, own), own.0, beginnings)
+        let inherited = InheritedState { name: "MPI_COMM_WORLD".to_owned(), ..InheritedState::default() };
+        Self::new(shared, context_id::WORLD, Group::first_tasks(size, own), own.0, inherited)
     }
 
     /// This task alone.
@@ -146,8 +146,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             let state = first_turn::<F, L>(shared);
             (state.context.task(), state.context_ids.of_self())
         };
-        let beginnings = Beginnings { name: "MPI_COMM_SELF".to_owned(), ..Beginnings::default() };
-        Self::new(shared, context_id, Group::of_tasks(vec![own.0], own), 0, beginnings)
+        let inherited = InheritedState { name: "MPI_COMM_SELF".to_owned(), ..InheritedState::default() };
+        Self::new(shared, context_id, Group::of_tasks(vec![own.0], own), 0, inherited)
     }
 
     fn new(
@@ -155,9 +155,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         context_id: u32,
         group: Group,
         rank: u32,
-        beginnings: Beginnings<F, L>,
+        inherited: InheritedState<F, L>,
     ) -> Self {
-        let Beginnings { other, topology, name, info, error_handler, attributes } = beginnings;
+        let InheritedState { other, topology, name, info, error_handler, attributes } = inherited;
         let properties =
             Properties::new(ObjectKind::Communicator, info, error_handler).with_attributes(attributes);
         properties.set_name(&name);

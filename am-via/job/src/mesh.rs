@@ -110,7 +110,7 @@ impl Mesh {
         while let Ok((host, event)) = self.events.try_recv() {
             match event {
                 Event::Joined(mut link) => {
-                    // The answer is the first word there, and the host goes on when it has it: nothing that is said after that is missed.
+                    // The answer is the first message to the host, which waits for it, so that the host misses no later message.
                     if say(&mut link, &Word::Hello { host: 0, secret: self.secret }).is_ok() {
                         self.peers.insert(host, link);
                     }

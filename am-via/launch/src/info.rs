@@ -148,7 +148,7 @@ fn private_memory_way() -> String {
 /// The child's side of the trial that [`info`] makes: reads the word at `PID:ADDRESS:EXPECTED`.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The reason why it cannot be read.
 pub fn answer_probe(question: &str) -> Result<(), String> {
     let fields: Vec<u64> = question.split(':').filter_map(|field| field.parse().ok()).collect();
     let [pid, address, expected] = fields[..] else { return Err("not a question".to_owned()) };

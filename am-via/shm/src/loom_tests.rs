@@ -489,9 +489,9 @@ fn loom_memory_that_was_found_is_not_reached_by_its_slot_s_next_name() {
 }
 
 #[derive(Debug)]
-struct Nobody;
+struct NoOwner;
 
-impl HeapOwner for Nobody {
+impl HeapOwner for NoOwner {
     fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
 }
 
@@ -502,7 +502,7 @@ fn loom_a_piece_is_read_before_its_slot_is_filled_again() {
     model(3, || {
         let (_file, heap) = Mapping::anonymous(PIPE_BYTES + 8192).expect("memory");
         let at = |offset, len| heap.checked(offset, len).expect("it lies inside");
-        let block = HeapBlock::new(at(0, PIPE_BYTES), Arc::new(Nobody));
+        let block = HeapBlock::new(at(0, PIPE_BYTES), Arc::new(NoOwner));
         let mut pipe = PipeWriter::new(&heap, block).expect("it lies inside");
         // A model makes all that it uses before its threads start.
         at(HEADER_BYTES, PIECE_BYTES);

@@ -280,15 +280,15 @@ mod tests {
     const APART: usize = 4096;
 
     #[derive(Debug)]
-    struct Nobody;
+    struct NoOwner;
 
-    impl HeapOwner for Nobody {
+    impl HeapOwner for NoOwner {
         fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
     }
 
     fn heap_and_pipe() -> (Arc<Mapping>, PipeWriter) {
         let (_file, heap) = Mapping::anonymous(2 * APART + PIPE_BYTES).expect("memory");
-        let block = HeapBlock::new(heap.checked(APART, PIPE_BYTES).expect("inside"), Arc::new(Nobody));
+        let block = HeapBlock::new(heap.checked(APART, PIPE_BYTES).expect("inside"), Arc::new(NoOwner));
         let pipe = PipeWriter::new(&heap, block).expect("inside");
         (heap, pipe)
     }

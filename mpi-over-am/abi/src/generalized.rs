@@ -26,7 +26,7 @@ impl Generalized {
         let status = if status.is_null() { &raw mut ignored } else { status };
         // SAFETY: the program gave a function of this type (MPI 5.0 section 13.2).
         let query: Query = unsafe { std::mem::transmute(self.query) };
-        // SAFETY: `status` is the program's or the one above; the state came with the function.
+        // SAFETY: `status` is the program's, or the local above; the program gave the state with the function.
         unsafe {
             store_empty(status);
             run("a query function", || query(self.extra_state(), status))

@@ -51,7 +51,7 @@ fn number_of(combiner: Combiner) -> c_int {
 }
 
 /// The contents of a type, in the form in which they are reported.
-struct Told<'a> {
+struct ReportedContents<'a> {
     combiner: Combiner,
     integers: Vec<i64>,
     addresses: &'a [i64],
@@ -59,7 +59,7 @@ struct Told<'a> {
     datatypes: &'a [Datatype],
 }
 
-impl<'a> Told<'a> {
+impl<'a> ReportedContents<'a> {
     fn of(datatype: &'a Datatype) -> Self {
         let combiner = datatype.combiner();
         match datatype.contents() {
@@ -84,11 +84,11 @@ fn tells_large(contents: &Contents) -> bool {
 }
 
 /// Refuses a type whose large counts the calls without them cannot report.
-fn no_large(told: &Told<'_>) -> Outcome<()> {
-    if told.counts.is_empty() {
+fn no_large(reported: &ReportedContents<'_>) -> Outcome<()> {
+    if reported.counts.is_empty() {
         return Ok(());
     }
-    let what = "the datatype was made with large counts: its contents are told by MPI_Type_get_envelope_c and \
+    let what = "the datatype was made with large counts: its contents are reported by MPI_Type_get_envelope_c and \
                 MPI_Type_get_contents_c";
     Err(Failure::new(ErrorClass::Type, what))
 }
@@ -102,13 +102,13 @@ pub(crate) unsafe fn mpi_type_get_envelope(
 ) -> c_int {
     on_process("MPI_Type_get_envelope", |mpi| {
         let datatype = any_datatype_of(mpi, datatype)?;
-        let told = Told::of(&datatype);
-        no_large(&told)?;
+        let reported = ReportedContents::of(&datatype);
+        no_large(&reported)?;
         unsafe {
-            *place(integers)? = told.integers.len() as c_int;
-            *place(addresses)? = told.addresses.len() as c_int;
-            *place(datatypes)? = told.datatypes.len() as c_int;
-            *place(combiner)? = number_of(told.combiner);
+            *place(integers)? = reported.integers.len() as c_int;
+            *place(addresses)? = reported.addresses.len() as c_int;
+            *place(datatypes)? = reported.datatypes.len() as c_int;
+            *place(combiner)? = number_of(reported.combiner);
         }
         Ok(())
     })
@@ -124,13 +124,13 @@ pub(crate) unsafe fn mpi_type_get_envelope_c(
 ) -> c_int {
     on_process("MPI_Type_get_envelope_c", |mpi| {
         let datatype = any_datatype_of(mpi, datatype)?;
-        let told = Told::of(&datatype);
+        let reported = ReportedContents::of(&datatype);
         unsafe {
-            *place(integers)? = told.integers.len() as i64;
-            *place(addresses)? = told.addresses.len() as i64;
-            *place(counts)? = told.counts.len() as i64;
-            *place(datatypes)? = told.datatypes.len() as i64;
-            *place(combiner)? = number_of(told.combiner);
+            *place(integers)? = reported.integers.len() as i64;
+            *place(addresses)? = reported.addresses.len() as i64;
+            *place(counts)? = reported.counts.len() as i64;
+            *place(datatypes)? = reported.datatypes.len() as i64;
+            *place(combiner)? = number_of(reported.combiner);
         }
         Ok(())
     })
@@ -175,8 +175,8 @@ fn handle_to_tell(mpi: &Mpi, datatype: &Datatype) -> Outcome<MPI_Datatype> {
     }
 }
 
-fn not_named(told: &Told<'_>) -> Outcome<()> {
-    if told.combiner == Combiner::Named {
+fn not_named(reported: &ReportedContents<'_>) -> Outcome<()> {
+    if reported.combiner == Combiner::Named {
         return Err(Failure::new(ErrorClass::Type, "a named datatype has no contents"));
     }
     Ok(())
@@ -193,13 +193,13 @@ pub(crate) unsafe fn mpi_type_get_contents(
 ) -> c_int {
     on_process("MPI_Type_get_contents", |mpi| {
         let datatype = any_datatype_of(mpi, datatype)?;
-        let told = Told::of(&datatype);
-        not_named(&told)?;
-        no_large(&told)?;
+        let reported = ReportedContents::of(&datatype);
+        not_named(&reported)?;
+        no_large(&reported)?;
         unsafe {
-            give(&told.integers, max_integers.into(), integers, integer)?;
-            give(told.addresses, max_addresses.into(), addresses, Ok)?;
-            give_types(mpi, told.datatypes, max_datatypes.into(), datatypes)
+            give(&reported.integers, max_integers.into(), integers, integer)?;
+            give(reported.addresses, max_addresses.into(), addresses, Ok)?;
+            give_types(mpi, reported.datatypes, max_datatypes.into(), datatypes)
         }
     })
 }
@@ -217,13 +217,13 @@ pub(crate) unsafe fn mpi_type_get_contents_c(
 ) -> c_int {
     on_process("MPI_Type_get_contents_c", |mpi| {
         let datatype = any_datatype_of(mpi, datatype)?;
-        let told = Told::of(&datatype);
-        not_named(&told)?;
+        let reported = ReportedContents::of(&datatype);
+        not_named(&reported)?;
         unsafe {
-            give(&told.integers, max_integers, integers, integer)?;
-            give(told.addresses, max_addresses, addresses, Ok)?;
-            give(&told.counts, max_counts, counts, Ok)?;
-            give_types(mpi, told.datatypes, max_datatypes, datatypes)
+            give(&reported.integers, max_integers, integers, integer)?;
+            give(reported.addresses, max_addresses, addresses, Ok)?;
+            give(&reported.counts, max_counts, counts, Ok)?;
+            give_types(mpi, reported.datatypes, max_datatypes, datatypes)
         }
     })
 }

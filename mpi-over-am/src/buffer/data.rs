@@ -439,7 +439,7 @@ impl Equal for Packing<'_> {
     }
 }
 
-impl Equal for Placing<'_> {
+impl Equal for PieceWriter<'_> {
     /// Checks each block.
     #[inline(always)]
     fn equal<const LEN: usize>(&mut self, mut at: i64, stride: i64, count: u64) {
@@ -550,7 +550,7 @@ impl Scatter {
     pub(crate) fn place(&self, offset: u64, bytes: Arrived<'_>) -> usize {
         let start = self.first.saturating_add(offset).min(self.end);
         let end = start.saturating_add(bytes.len() as u64).min(self.end);
-        self.layout.visit(start, end, &mut Placing { base: self.base, bytes });
+        self.layout.visit(start, end, &mut PieceWriter { base: self.base, bytes });
         (end - start) as usize
     }
 }
@@ -562,12 +562,12 @@ impl Sink for Scatter {
 }
 
 /// Copies pieces to user memory.
-struct Placing<'a> {
+struct PieceWriter<'a> {
     base: Base,
     bytes: Arrived<'a>,
 }
 
-impl Visit for Placing<'_> {
+impl Visit for PieceWriter<'_> {
     #[inline(always)]
     fn block(&mut self, at: i64, len: u64) {
         // SAFETY: the piece belongs to the elements whose maker has promised them to be writable and nobody else's.
@@ -584,7 +584,7 @@ impl Visit for Placing<'_> {
     }
 }
 
-impl Placing<'_> {
+impl PieceWriter<'_> {
     /// Like [`Packing::in_registers`].
     #[inline(always)]
     fn in_registers(&mut self, blocks: impl FnOnce(&mut Self)) {

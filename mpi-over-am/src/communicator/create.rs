@@ -8,7 +8,7 @@ use std::sync::Arc;
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
-use super::{Beginnings, Communicator};
+use super::{Communicator, InheritedState};
 use crate::context_id::SPACES;
 use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
@@ -68,7 +68,7 @@ pub struct PendingCommunicator<F: Fabric, L: LockPolicy> {
     slot: Slot,
     /// Its group, and the other side's; `None` if this task is not a member.
     groups: Option<(Group, Option<Group>)>,
-    beginnings: Beginnings<F, L>,
+    inherited: InheritedState<F, L>,
 }
 
 impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
@@ -117,7 +117,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
     pub(crate) fn begin_part(self) -> Result<Option<Communicator<F, L>>> {
         let &words = self.slot.get().ok_or_else(not_there)?;
         let Some(groups) = self.groups else { return Ok(None) };
-        self.parent.begin(words, groups, self.beginnings).map(Some)
+        self.parent.begin(words, groups, self.inherited).map(Some)
     }
 }
 
@@ -166,23 +166,23 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             }
         };
         let topology = self.common.topology.clone();
-        let beginnings = Beginnings { topology, info: info.clone(), attributes, ..self.heirloom() };
+        let inherited = InheritedState { topology, info: info.clone(), attributes, ..self.inherited_state() };
         let groups = (self.group(), self.remote_group().ok());
-        Ok(self.pending((request, slot), Some(groups), beginnings))
+        Ok(self.pending((request, slot), Some(groups), inherited))
     }
 
     fn pending(
         &self,
         (request, slot): (RequestId, Slot),
         groups: Option<(Group, Option<Group>)>,
-        beginnings: Beginnings<F, L>,
+        inherited: InheritedState<F, L>,
     ) -> PendingCommunicator<F, L> {
-        PendingCommunicator { parent: self.clone(), request, slot, groups, beginnings }
+        PendingCommunicator { parent: self.clone(), request, slot, groups, inherited }
     }
 
     /// The initial state that every new communicator inherits from its parent.
-    pub(super) fn heirloom(&self) -> Beginnings<F, L> {
-        Beginnings { error_handler: self.error_handler(), ..Beginnings::default() }
+    pub(super) fn inherited_state(&self) -> InheritedState<F, L> {
+        InheritedState { error_handler: self.error_handler(), ..InheritedState::default() }
     }
 
     /// The leader allocates numbers and sends them to the other tasks, which start to wait for them.
@@ -232,7 +232,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         &self,
         [number, local_number]: Words,
         (group, remote): (Group, Option<Group>),
-        beginnings: Beginnings<F, L>,
+        inherited: InheritedState<F, L>,
     ) -> Result<Self> {
         let (number, local_number) = (checked(number)?, checked(local_number)?);
         let rank = group.rank().expect("only members begin a communicator");
@@ -241,14 +241,14 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let Some(remote) = remote else {
             state.context_ids.begin(number)?;
             drop(state);
-            return Ok(Self::new(&self.shared, number, group, rank, beginnings));
+            return Ok(Self::new(&self.shared, number, group, rank, inherited));
         };
         state.context_ids.begin(number)?;
         state.context_ids.begin(local_number)?;
         drop(state);
-        let local = Self::new(&self.shared, local_number, group.clone(), rank, Beginnings::default());
+        let local = Self::new(&self.shared, local_number, group.clone(), rank, InheritedState::default());
         let other = Some(super::OtherSide { group: remote, local });
-        Ok(Self::new(&self.shared, number, group, rank, Beginnings { other, ..beginnings }))
+        Ok(Self::new(&self.shared, number, group, rank, InheritedState { other, ..inherited }))
     }
 
     /// Starts a communicator of some tasks of this one, which is not an inter-communicator. All of its tasks call this with the same group.
@@ -260,8 +260,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ) -> Result<PendingCommunicator<F, L>> {
         let leader = self.group().task_of(0).expect("this task is a member");
         let told = self.start_telling(leader, group.tasks(), (self.context_id, BY_ALL))?;
-        let beginnings = Beginnings { topology, info: info.clone(), ..self.heirloom() };
-        Ok(self.pending(told, group.rank().is_some().then_some((group, None)), beginnings))
+        let inherited = InheritedState { topology, info: info.clone(), ..self.inherited_state() };
+        Ok(self.pending(told, group.rank().is_some().then_some((group, None)), inherited))
     }
 
     /// A communicator of the tasks of `group` (`MPI_Comm_create`). Collective; `None` for tasks that are not in it. Groups of different
@@ -284,7 +284,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.check_part("create", group)?;
         let told = self.start_agreement()?;
         let groups = group.rank().is_some().then(|| (group.clone(), None));
-        Ok(self.pending(told, groups, self.heirloom()))
+        Ok(self.pending(told, groups, self.inherited_state()))
     }
 
     pub(crate) fn check_part(&self, call: &'static str, group: &Group) -> Result<()> {
@@ -317,7 +317,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             return Ok(None);
         }
         let told = self.told_by_first(&[group], (self.context_id, tag))?;
-        Ok(Some(self.pending(told, Some((group.clone(), None)), self.heirloom())))
+        Ok(Some(self.pending(told, Some((group.clone(), None)), self.inherited_state())))
     }
 
     /// The first rank of the first group sends numbers to all tasks of the groups.
@@ -337,8 +337,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             return Ok(None);
         }
         let told = self.told_by_first(&[group], (WITHOUT_PARENT, name_number(tag, 0)))?;
-        let beginnings = Beginnings { info: info.clone(), error_handler, ..Beginnings::default() };
-        Ok(Some(self.pending(told, Some((group.clone(), None)), beginnings)))
+        let inherited = InheritedState { info: info.clone(), error_handler, ..InheritedState::default() };
+        Ok(Some(self.pending(told, Some((group.clone(), None)), inherited)))
     }
 
     /// See [`Session::inter_from_groups`](crate::Session::inter_from_groups).
@@ -353,8 +353,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let is_local_first = local.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
         let groups = if is_local_first { [local, remote] } else { [remote, local] };
         let told = self.told_by_first(&groups, (WITHOUT_PARENT, name_number(tag, 1)))?;
-        let beginnings = Beginnings { info: info.clone(), error_handler, ..Beginnings::default() };
-        Ok(self.pending(told, Some((local.clone(), Some(remote.clone()))), beginnings))
+        let inherited = InheritedState { info: info.clone(), error_handler, ..InheritedState::default() };
+        Ok(self.pending(told, Some((local.clone(), Some(remote.clone()))), inherited))
     }
 
     /// Splits the tasks by colour, and orders those of each colour by key, then by rank (`MPI_Comm_split`). Collective; `None`
@@ -389,7 +389,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub(crate) fn end_split(&self, own: Choice, words: &[u64]) -> Result<Option<Self>> {
         let choices: Vec<_> = words.chunks(SPLIT_WORDS).map(|words| Choice::from_word(words[0])).collect();
         let Some(group) = own.group_of(&choices, &self.common.group) else { return Ok(None) };
-        self.begin([words[1], words[2]], (group, None), self.heirloom()).map(Some)
+        self.begin([words[1], words[2]], (group, None), self.inherited_state()).map(Some)
     }
 
     /// Splits by a shared resource (`MPI_Comm_split_type`). Collective; `None` without a type (`MPI_UNDEFINED`), or if the resource is not

@@ -6,7 +6,7 @@
 use am_core::fabric::Fabric;
 
 use super::create::{Choice, take_numbers};
-use super::{Beginnings, Communicator};
+use super::{Communicator, InheritedState};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::policy::LockPolicy;
@@ -104,7 +104,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let group = self.group();
         let remote = self.group_of_numbers(remote);
         check_apart(CREATE, &group, &remote)?;
-        self.begin([*first, *second], (group, Some(remote)), self.heirloom())
+        self.begin([*first, *second], (group, Some(remote)), self.inherited_state())
     }
 
     /// The leaders exchange numbers, of which the lower task's are used, and then their lists.
@@ -169,7 +169,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let lower = group.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
         let is_first = if theirs[..] == own { lower } else { own[0] == 0 };
         let all = if is_first { group.union(&remote) } else { remote.union(&group) };
-        self.begin(numbers, (all, None), self.heirloom())
+        self.begin(numbers, (all, None), self.inherited_state())
     }
 
     pub(super) fn create_inter(&self, group: &Group) -> Result<Option<Self>> {
@@ -191,8 +191,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if group.rank().is_none() || remote.size() == 0 {
             return Ok(None);
         }
-        let beginnings: Beginnings<F, L> = self.heirloom();
-        self.begin(numbers, (group, Some(remote)), beginnings).map(Some)
+        let inherited: InheritedState<F, L> = self.inherited_state();
+        self.begin(numbers, (group, Some(remote)), inherited).map(Some)
     }
 
     pub(super) fn split_inter(&self, own: Choice) -> Result<Option<Self>> {

@@ -6,7 +6,7 @@ use super::{SURVIVOR_CODE, VICTIM_CODE};
 
 /// How the job has ended.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct JobEnd {
     /// The exit code of `amrun`, as a shell would give it.
     pub(super) code: i32,
     /// All that was written to the standard error.
@@ -21,21 +21,21 @@ struct Expected {
 }
 
 /// Checks the messages of `amrun` and of all survivors.
-pub(super) fn judge(plan: &Plan, told: &Told) -> Result<(), String> {
-    let reports: Vec<&str> = told.lines.lines().filter_map(|line| line.strip_prefix("amrun: ")).collect();
+pub(super) fn judge(plan: &Plan, ended: &JobEnd) -> Result<(), String> {
+    let reports: Vec<&str> = ended.lines.lines().filter_map(|line| line.strip_prefix("amrun: ")).collect();
     match plan.victim {
-        Victim::Guard => expect(told.code == 128 + 9, || "amrun was killed, and did not end so".to_owned()),
+        Victim::Guard => expect(ended.code == 128 + 9, || "amrun was killed, and did not end so".to_owned()),
         Victim::Launcher => {
             let is_right =
                 matches!(reports[..], [report] if report.starts_with("the launcher was killed by signal 9"));
             expect(is_right, || format!("amrun said {reports:?} of its own death"))?;
-            expect(told.code == 128 + 9, || "the exit code is not the killed launcher's".to_owned())
+            expect(ended.code == 128 + 9, || "the exit code is not the killed launcher's".to_owned())
         }
-        Victim::Task(task, way) => judge_death_of(task, way, plan, told, &reports),
+        Victim::Task(task, way) => judge_death_of(task, way, plan, ended, &reports),
     }
 }
 
-fn judge_death_of(task: u32, way: Way, plan: &Plan, told: &Told, reports: &[&str]) -> Result<(), String> {
+fn judge_death_of(task: u32, way: Way, plan: &Plan, ended: &JobEnd, reports: &[&str]) -> Result<(), String> {
     let [report] = reports else { return Err(format!("amrun must report once, and said {reports:?}")) };
     let expected = expected(plan, way);
     let met =
@@ -43,23 +43,23 @@ fn judge_death_of(task: u32, way: Way, plan: &Plan, told: &Told, reports: &[&str
     let Some(Expected { cause, code }) = met else {
         return Err(format!("amrun must say of task {task} one of {expected:?}, and said \"{report}\""));
     };
-    let last = told.lines.lines().rfind(|line| !line.trim().is_empty());
+    let last = ended.lines.lines().rfind(|line| !line.trim().is_empty());
     expect(last == Some(&format!("amrun: {report}")), || {
         format!("amrun's line is not the last one: {last:?}")
     })?;
-    expect(told.code == *code, || format!("the exit code must be {code}"))?;
-    expect(told.code != 1 || report.contains("the job's exit code is 1"), || {
+    expect(ended.code == *code, || format!("the exit code must be {code}"))?;
+    expect(ended.code != 1 || report.contains("the job's exit code is 1"), || {
         format!(
             "the task left with 0 and the job ends with 1, and the last line does not say so: \"{report}\""
         )
     })?;
-    for line in told.lines.lines().filter(|line| line.contains(SURVIVOR)) {
+    for line in ended.lines.lines().filter(|line| line.contains(SURVIVOR)) {
         expect(line.contains(&format!("task {task} ")), || {
             format!("a survivor does not name task {task}: \"{line}\"")
         })?;
         expect(line.contains(cause), || format!("a survivor does not know the cause: \"{line}\""))?;
     }
-    expect(told.code != i32::from(SURVIVOR_CODE), || "the exit code is a survivor's".to_owned())
+    expect(ended.code != i32::from(SURVIVOR_CODE), || "the exit code is a survivor's".to_owned())
 }
 
 /// The accepted reports of the death. If a process ended behind a wrapper before it joined the job, its end cannot be seen; then the

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use am_core::testing::watchdog::Watchdog;
 
-use super::judge::{self, Told};
+use super::judge::{self, JobEnd};
 use super::plan::{Plan, Victim, Way};
 use super::task::BEGUN;
 use super::{MARK, ROUND};
@@ -57,10 +57,10 @@ fn one(plan: &Plan, amrun: &Path, program: &Path) -> Result<(), String> {
     let mut job = start(plan, amrun, program, &mark, &logs).map_err(|error| format!("amrun: {error}"))?;
     let blow = job.stdout.take().map_or(Ok(()), |said| strike(plan, &job, BufReader::new(said)));
     let code = wait(&mut job);
-    let told = Told { code: code?, lines: logs.read() };
+    let ended = JobEnd { code: code?, lines: logs.read() };
     let verdict =
-        blow.and_then(|()| nothing_is_left(&mark, &before)).and_then(|()| judge::judge(plan, &told));
-    verdict.map_err(|what| format!("{what}\n--- exit code {}, standard error:\n{}", told.code, told.lines))
+        blow.and_then(|()| nothing_is_left(&mark, &before)).and_then(|()| judge::judge(plan, &ended));
+    verdict.map_err(|what| format!("{what}\n--- exit code {}, standard error:\n{}", ended.code, ended.lines))
 }
 
 fn start(plan: &Plan, amrun: &Path, program: &Path, mark: &str, logs: &Logs) -> io::Result<Child> {

@@ -40,7 +40,7 @@ pub(crate) struct AfterThread {
 }
 
 /// What a completion sends to the source, besides the answer that is owed anyway.
-enum Told {
+enum CompletionOutput {
     Nothing,
     Counter(CounterName),
     Reply(Reply),
@@ -63,7 +63,7 @@ impl<U: UserCode> Engine<U> {
         handlers: &mut H,
     ) -> Result<()> {
         let mut refusal = delivered.outcome.as_ref().err().map(|error| Refusal::of(error));
-        let mut told = Told::Nothing;
+        let mut told = CompletionOutput::Nothing;
         let mut result = Ok(());
         match completion {
             Completion::MarkRequest(request) => handlers.complete_request(request, delivered),
@@ -90,8 +90,8 @@ impl<U: UserCode> Engine<U> {
             Completion::BumpAtSource(_) | Completion::Reply(_) if !tail.answerable => {
                 result = Err(Error::NotAnswerable { origin: source.endpoint });
             }
-            Completion::BumpAtSource(counter) => told = Told::Counter(counter),
-            Completion::Reply(reply) => told = Told::Reply(reply),
+            Completion::BumpAtSource(counter) => told = CompletionOutput::Counter(counter),
+            Completion::Reply(reply) => told = CompletionOutput::Reply(reply),
         }
         let ended = match refusal {
             None => self.finish(source, &mut tail, told, fabric),
@@ -143,7 +143,7 @@ impl<U: UserCode> Engine<U> {
         let Some(AfterThread { source, mut tail }) = self.after_thread.remove(key) else { return Ok(()) };
         self.unfinished_from.subtract(source);
         match has_panicked {
-            false => self.finish(source, &mut tail, Told::Nothing, fabric),
+            false => self.finish(source, &mut tail, CompletionOutput::Nothing, fabric),
             true if self.is_gone(source.endpoint) => Ok(()),
             true => self.finish_refused(source, tail, Refusal::HandlerPanicked, fabric),
         }
@@ -158,13 +158,19 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// Counters and answer of a message that was handled without an error.
-    fn finish<F: Fabric>(&mut self, source: Peer, tail: &mut Tail, told: Told, fabric: &mut F) -> Result<()> {
+    fn finish<F: Fabric>(
+        &mut self,
+        source: Peer,
+        tail: &mut Tail,
+        told: CompletionOutput,
+        fabric: &mut F,
+    ) -> Result<()> {
         let bumped = self.bump_claimed(tail.target_counter);
         if self.is_gone(source.endpoint) {
             return bumped;
         }
         let counter = match told {
-            Told::Counter(counter) => CounterName::to_wire(Some(counter)),
+            CompletionOutput::Counter(counter) => CounterName::to_wire(Some(counter)),
             _ => 0,
         };
         let owed = tail.completion_counter;
@@ -173,10 +179,10 @@ impl<U: UserCode> Engine<U> {
             let fetched = pack([&tail.op.to_le_bytes(), &owed.to_le_bytes(), &counter.to_le_bytes()]);
             let label = packet::label(Kind::Fetched, FIRST);
             self.send_control(fabric, source, class, label, fetched).and_then(|()| match told {
-                Told::Reply(reply) => self.send_reply(source, Class::OneWay, reply, 0, fabric),
+                CompletionOutput::Reply(reply) => self.send_reply(source, Class::OneWay, reply, 0, fabric),
                 _ => Ok(()),
             })
-        } else if let Told::Reply(reply) = told {
+        } else if let CompletionOutput::Reply(reply) = told {
             let class = answer_class(tail);
             self.send_reply(source, class, reply, owed, fabric)
         } else if owed | counter != 0 {

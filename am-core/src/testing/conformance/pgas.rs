@@ -73,7 +73,7 @@ fn heap_is_symmetric<F: Fabric>(context: &mut Context<F>) {
     let heap = heap.close(context).unwrap().unwrap_err();
     drop((words, points, again));
     heap.close(context).unwrap().unwrap();
-    assert!(other.at(own, 0).unwrap().read(context).is_ok(), "its heap is another one");
+    assert!(other.at(own, 0).unwrap().read(context).is_ok(), "the pointer belongs to another heap");
 }
 
 /// All tasks get an error if their sizes differ, and none waits.

@@ -38,11 +38,11 @@ pub(crate) struct Attempt {
 pub(crate) const CONNECT_STEP: Duration = Duration::from_millis(5);
 
 /// State of an attempt after a step.
-enum Stand {
+enum AttemptState {
     /// It cannot proceed now. Later attempts at the same endpoints wait behind it.
     Blocked,
     /// It is connected, or has failed.
-    Through,
+    Done,
 }
 
 impl<D: Device> UserAgent<D> {
@@ -87,13 +87,13 @@ impl<D: Device> UserAgent<D> {
             let Some(attempt) = attempt.and_then(|found| found.work.attempt.as_ref()) else { continue };
             let asked_for = (attempt.way, attempt.local, attempt.to);
             let stand = match self.still_holds(attempt) {
-                Ok(()) if blocked.contains(&asked_for) => Ok(Stand::Blocked),
+                Ok(()) if blocked.contains(&asked_for) => Ok(AttemptState::Blocked),
                 Ok(()) => self.step_to_connection(vi, asked_for),
                 Err(error) => Err(error),
             };
             match stand {
-                Ok(Stand::Through) => {}
-                Ok(Stand::Blocked) => drop(blocked.insert(asked_for)),
+                Ok(AttemptState::Done) => {}
+                Ok(AttemptState::Blocked) => drop(blocked.insert(asked_for)),
                 Err(error) => self.fail_attempt(vi, error),
             }
             if self.is_asking(vi) {
@@ -156,23 +156,23 @@ impl<D: Device> UserAgent<D> {
         &mut self,
         vi: ViHandle,
         (way, local, to): (Way, Discriminator, NetAddress),
-    ) -> Result<Stand, VipError> {
+    ) -> Result<AttemptState, VipError> {
         let own = self.nic.device.address();
         let answers = way == Way::Peer && own <= to.host;
         if answers && self.answer_waiting_caller(vi, local, to) {
-            return Ok(Stand::Through);
+            return Ok(AttemptState::Done);
         }
         // Of two peers, the NIC with the lower address answers the first request that arrives.
         let asks = way == Way::Client || own >= to.host;
         if !asks {
-            return Ok(Stand::Blocked);
+            return Ok(AttemptState::Blocked);
         }
         if self.vi(vi)?.work.attempt.as_ref().is_none_or(|attempt| attempt.sent) {
-            return Ok(Stand::Through);
+            return Ok(AttemptState::Done);
         }
-        let Some(number) = self.channel_to(to.host)? else { return Ok(Stand::Blocked) };
+        let Some(number) = self.channel_to(to.host)? else { return Ok(AttemptState::Blocked) };
         if !self.takes_request(number) {
-            return Ok(Stand::Blocked);
+            return Ok(AttemptState::Blocked);
         }
         let found = self.vi(vi)?;
         found.link = number;
@@ -182,7 +182,7 @@ impl<D: Device> UserAgent<D> {
             attempt.sent = true;
         }
         self.owe(number, entry, put_discriminators(local, to.discriminator));
-        Ok(Stand::Through)
+        Ok(AttemptState::Done)
     }
 
     /// Whether a VI waits for a connection that may still come.

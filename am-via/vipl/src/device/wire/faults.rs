@@ -32,9 +32,9 @@ pub struct Kill {
     pub at_poll: u64,
 }
 
-/// What happens to one frame.
+/// The faults of one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fate {
+pub(super) struct FrameFaults {
     pub(super) dropped: bool,
     pub(super) duplicated: bool,
     pub(super) overrun: bool,
@@ -47,14 +47,14 @@ pub(super) struct Fate {
 /// Maximum delay of a frame in polls.
 const LATE_POLLS_MAX: u64 = 40;
 
-/// Draws the faults.
+/// Draws faults at random.
 #[derive(Debug)]
-pub(super) struct Dice {
+pub(super) struct FaultGenerator {
     faults: WireFaults,
     state: u64,
 }
 
-impl Dice {
+impl FaultGenerator {
     pub(super) fn new(faults: WireFaults) -> Self {
         Self { faults, state: faults.seed }
     }
@@ -84,11 +84,11 @@ impl Dice {
         self.happens(self.faults.drop)
     }
 
-    pub(super) fn fate(&mut self) -> Fate {
+    pub(super) fn frame_faults(&mut self) -> FrameFaults {
         let WireFaults { drop, duplicate, reorder, delay, overrun, .. } = self.faults;
         let late_polls = if self.happens(reorder) { self.below(LATE_POLLS_MAX) + 1 } else { 0 };
         let delay_polls = if self.happens(delay) { self.below(LATE_POLLS_MAX) + 1 } else { 0 };
-        Fate {
+        FrameFaults {
             dropped: self.happens(drop),
             duplicated: self.happens(duplicate),
             overrun: self.happens(overrun),
@@ -152,19 +152,19 @@ mod tests {
     fn one_seed_draws_the_same_faults_again() {
         let faults = WireFaults { seed: 11, drop: 100, duplicate: 100, reorder: 300, ..Default::default() };
         let draw = |faults| {
-            let mut dice = Dice::new(faults);
-            (0..200).map(|_| dice.fate()).collect::<Vec<_>>()
+            let mut generator = FaultGenerator::new(faults);
+            (0..200).map(|_| generator.frame_faults()).collect::<Vec<_>>()
         };
         assert_eq!(draw(faults), draw(faults));
         assert_ne!(draw(faults), draw(WireFaults { seed: 12, ..faults }));
-        let dropped = draw(faults).iter().filter(|fate| fate.dropped).count();
+        let dropped = draw(faults).iter().filter(|frame_faults| frame_faults.dropped).count();
         assert!((1..100).contains(&dropped), "{dropped} of 200 dropped at one in ten");
     }
 
     #[test]
     fn no_faults_touch_nothing() {
-        let mut dice = Dice::new(WireFaults { seed: 1, ..Default::default() });
-        assert!(!dice.touches_frames() && !dice.refuses());
-        assert!((0..1000).all(|_| dice.fate() == Fate::default()));
+        let mut generator = FaultGenerator::new(WireFaults { seed: 1, ..Default::default() });
+        assert!(!generator.touches_frames() && !generator.refuses());
+        assert!((0..1000).all(|_| generator.frame_faults() == FrameFaults::default()));
     }
 }

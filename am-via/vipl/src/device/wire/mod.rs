@@ -30,7 +30,7 @@ use am_via_shm::{HeldRange, PrivateBytes};
 pub use faults::{Kill, WireFaults, WireStatistics};
 
 use link::Frame;
-use network::{Mail, Network};
+use network::{Network, NicEvent};
 use rdma::Kind;
 
 /// Properties of a wire, the same for all its NICs.
@@ -128,7 +128,7 @@ pub struct Wire {
 /// An end of a connection.
 #[derive(Debug)]
 struct End {
-    /// The network's number of it.
+    /// The number of this end in the network.
     on_network: u32,
     /// The frames in the slots that the owner keeps, oldest first.
     taken: VecDeque<Arc<Frame>>,
@@ -260,10 +260,10 @@ impl Device for Wire {
     fn poll(&mut self, payload: &mut Payload) -> Option<News> {
         let mut state = self.network.lock();
         state.tick();
-        let mail = state.nic(self.address).mail.pop_front()?;
+        let events = state.nic(self.address).events.pop_front()?;
         drop(state);
-        Some(match mail {
-            Mail::Frame { vi: on_network, frame } => {
+        Some(match events {
+            NicEvent::Frame { vi: on_network, frame } => {
                 let address = self.address;
                 let network = Arc::clone(&self.network);
                 // Entries of a connection are ignored until its owner has numbered it.
@@ -280,16 +280,16 @@ impl Device for Wire {
                 News::Entry(completion)
             }
             // Entries of a connection are not returned before the connection.
-            Mail::Connected { .. } if self.connects_late > 0 => return None,
-            Mail::Connected { peer } => News::Connected(peer),
-            Mail::Ended { id, result, read } => {
+            NicEvent::Connected { .. } if self.connects_late > 0 => return None,
+            NicEvent::Connected { peer } => News::Connected(peer),
+            NicEvent::Ended { id, result, read } => {
                 if let Some((bytes, to)) = read {
                     let fitted = to.range().copy_from(bytes.range());
                     debug_assert!(fitted, "as many bytes were read as were asked for");
                 }
                 News::Ended { id, result }
             }
-            Mail::TaskFailed(task) => News::TaskFailed(task),
+            NicEvent::TaskFailed(task) => News::TaskFailed(task),
         })
     }
 
@@ -422,7 +422,7 @@ impl Device for Wire {
         }
         let mut state = self.network.lock();
         let nic = state.nic(self.address);
-        if std::mem::take(&mut nic.rung) || !nic.mail.is_empty() || state.skip_to_next() {
+        if std::mem::take(&mut nic.rung) || !nic.events.is_empty() || state.skip_to_next() {
             return false;
         }
         let bell = Arc::clone(&state.nic(self.address).bell);

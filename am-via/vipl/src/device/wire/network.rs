@@ -11,7 +11,7 @@ use crate::device::{ClaimFault, DeviceError, Entry, NodeAddress, Operation, Payl
 use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
 
 use super::WireOptions;
-use super::faults::{Dice, Kill, WireStatistics};
+use super::faults::{FaultGenerator, Kill, WireStatistics};
 use super::link::{Frame, Link, Taken};
 use super::rdma::{Kind, Transfer};
 
@@ -35,7 +35,7 @@ impl Network {
 
 /// Events that wait for a NIC.
 #[derive(Debug)]
-pub(super) enum Mail {
+pub(super) enum NicEvent {
     Frame { vi: u32, frame: Arc<Frame> },
     Connected { peer: NodeAddress },
     Ended { id: u64, result: Result<u64, ClaimFault>, read: Option<(PrivateBytes, HeldRange)> },
@@ -46,7 +46,7 @@ pub(super) enum Mail {
 #[derive(Debug, Default)]
 pub(super) struct NicState {
     pub(super) open: bool,
-    pub(super) mail: VecDeque<Mail>,
+    pub(super) events: VecDeque<NicEvent>,
     /// The owner was rung, and has to look.
     pub(super) rung: bool,
     pub(super) bell: Arc<Condvar>,
@@ -59,8 +59,8 @@ impl NicState {
         u32::try_from(self.vis.len()).expect("a wire never makes 2^32 connections")
     }
 
-    fn deliver(&mut self, mail: Mail) {
-        self.mail.push_back(mail);
+    fn deliver(&mut self, events: NicEvent) {
+        self.events.push_back(events);
         self.bell.notify_all();
     }
 }
@@ -74,7 +74,7 @@ struct ViEnd {
 
 /// Something in flight.
 #[derive(Debug)]
-enum Flight {
+enum InTransit {
     Frame(usize, Arc<Frame>),
     Connection(NodeAddress, NodeAddress),
     Transfer(Transfer),
@@ -102,18 +102,18 @@ pub(super) struct State {
     /// Links with unacknowledged frames.
     waiting: BTreeSet<usize>,
     /// Ordered by the poll of arrival, and by departure.
-    flights: BTreeMap<(u64, u64), Flight>,
+    flights: BTreeMap<(u64, u64), InTransit>,
     departures: u64,
     pub(super) regions: Vec<PrivateRegions>,
     failures: Vec<Option<String>>,
-    dice: Dice,
+    generator: FaultGenerator,
     kill: Option<Kill>,
     pub(super) statistics: WireStatistics,
 }
 
 impl State {
     fn new(options: WireOptions) -> Self {
-        let dice = Dice::new(options.faults);
+        let generator = FaultGenerator::new(options.faults);
         Self {
             options,
             now: 0,
@@ -125,8 +125,8 @@ impl State {
             departures: 0,
             regions: (0..options.num_tasks).map(|_| PrivateRegions::new(options.regions_max)).collect(),
             failures: vec![None; options.num_tasks as usize],
-            kill: dice.kill(),
-            dice,
+            kill: generator.kill(),
+            generator,
             statistics: WireStatistics::default(),
         }
     }
@@ -158,8 +158,8 @@ impl State {
         if let Some(kill) = self.kill.take_if(|kill| now >= kill.at_poll) {
             self.fail(kill.task, "killed by the emulated wire");
             for (_, nic) in self.nics.iter_mut().filter(|(at, _)| at.task == kill.task) {
-                nic.mail.clear();
-                nic.deliver(Mail::TaskFailed(kill.task));
+                nic.events.clear();
+                nic.deliver(NicEvent::TaskFailed(kill.task));
             }
         }
         while let Some(first) = self.flights.first_entry() {
@@ -174,15 +174,15 @@ impl State {
         }
     }
 
-    fn land(&mut self, flight: Flight) {
+    fn land(&mut self, flight: InTransit) {
         match flight {
-            Flight::Frame(link, frame) => self.arrive(link, &frame),
-            Flight::Connection(low, high) => self.make_pair(low, high),
-            Flight::Transfer(transfer) => self.carry_out(transfer),
+            InTransit::Frame(link, frame) => self.arrive(link, &frame),
+            InTransit::Connection(low, high) => self.make_pair(low, high),
+            InTransit::Transfer(transfer) => self.carry_out(transfer),
         }
     }
 
-    fn schedule(&mut self, due: u64, flight: Flight) {
+    fn schedule(&mut self, due: u64, flight: InTransit) {
         self.departures += 1;
         self.flights.insert((due, self.departures), flight);
     }
@@ -202,7 +202,7 @@ impl State {
             None => {}
         }
         self.pairs.insert((low, high), Pair::Asked);
-        self.schedule(self.now + self.options.connect_polls, Flight::Connection(low, high));
+        self.schedule(self.now + self.options.connect_polls, InTransit::Connection(low, high));
         Ok(None)
     }
 
@@ -215,7 +215,7 @@ impl State {
             let link = self.new_link(low, low, low_vi);
             self.nic(low).vis.push(ViEnd { out: link, back: link });
             self.pairs.insert((low, high), Pair::Made { low_vi, high_vi: low_vi });
-            self.nic(low).deliver(Mail::Connected { peer: low });
+            self.nic(low).deliver(NicEvent::Connected { peer: low });
             return;
         }
         let high_vi = self.nic(high).next_vi();
@@ -224,8 +224,8 @@ impl State {
         self.nic(low).vis.push(ViEnd { out: up, back: down });
         self.nic(high).vis.push(ViEnd { out: down, back: up });
         self.pairs.insert((low, high), Pair::Made { low_vi, high_vi });
-        self.nic(low).deliver(Mail::Connected { peer: high });
-        self.nic(high).deliver(Mail::Connected { peer: low });
+        self.nic(low).deliver(NicEvent::Connected { peer: high });
+        self.nic(high).deliver(NicEvent::Connected { peer: low });
     }
 
     fn new_link(&mut self, from: NodeAddress, to: NodeAddress, to_vi: u32) -> usize {
@@ -274,11 +274,11 @@ impl State {
         if !self.links[end.out].has_room() {
             return Ok(Posted::Retry);
         }
-        if self.dice.cuts() {
+        if self.generator.cuts() {
             self.cut(end);
             return Err(DeviceError::Closed(number));
         }
-        if self.dice.refuses() {
+        if self.generator.refuses() {
             self.statistics.refused += 1;
             return Ok(Posted::Retry);
         }
@@ -300,12 +300,12 @@ impl State {
                 lossy: true,
                 sequence: u64::MAX,
             };
-            self.nic(to).deliver(Mail::Frame { vi, frame: Arc::new(frame) });
+            self.nic(to).deliver(NicEvent::Frame { vi, frame: Arc::new(frame) });
         }
         let (one, other) = (self.links[end.out].from, self.links[end.out].to);
         self.pairs.remove(&if one <= other { (one, other) } else { (other, one) });
-        let is_lost = |flight: &Flight| match flight {
-            Flight::Frame(link, _) => *link == end.out || *link == end.back,
+        let is_lost = |flight: &InTransit| match flight {
+            InTransit::Frame(link, _) => *link == end.out || *link == end.back,
             _ => false,
         };
         self.flights.retain(|_, flight| !is_lost(flight));
@@ -338,29 +338,29 @@ impl State {
     }
 
     fn transmit(&mut self, link: usize, frame: Arc<Frame>) {
-        if !self.dice.touches_frames() {
+        if !self.generator.touches_frames() {
             self.arrive(link, &frame);
             return;
         }
-        let fate = self.dice.fate();
+        let frame_faults = self.generator.frame_faults();
         let counts = &mut self.statistics;
-        counts.reordered += u64::from(fate.late_polls > 0);
-        counts.delayed += u64::from(fate.delay_polls > 0);
-        counts.duplicated += u64::from(fate.duplicated);
+        counts.reordered += u64::from(frame_faults.late_polls > 0);
+        counts.delayed += u64::from(frame_faults.delay_polls > 0);
+        counts.duplicated += u64::from(frame_faults.duplicated);
         let held = &mut self.links[link].held_up_until;
-        if fate.delay_polls > 0 {
-            *held = self.now.max(*held) + fate.delay_polls;
+        if frame_faults.delay_polls > 0 {
+            *held = self.now.max(*held) + frame_faults.delay_polls;
         }
         let in_order = self.now.max(*held);
-        if fate.duplicated {
-            self.schedule(in_order + 1, Flight::Frame(link, Arc::clone(&frame)));
+        if frame_faults.duplicated {
+            self.schedule(in_order + 1, InTransit::Frame(link, Arc::clone(&frame)));
         }
-        if fate.dropped {
+        if frame_faults.dropped {
             self.statistics.dropped += 1;
-        } else if fate.overrun {
+        } else if frame_faults.overrun {
             self.statistics.overruns += 1;
-        } else if in_order + fate.late_polls > self.now {
-            self.schedule(in_order + fate.late_polls, Flight::Frame(link, frame));
+        } else if in_order + frame_faults.late_polls > self.now {
+            self.schedule(in_order + frame_faults.late_polls, InTransit::Frame(link, frame));
         } else {
             self.arrive(link, &frame);
         }
@@ -375,7 +375,7 @@ impl State {
         match link.receive(frame) {
             Taken::Frames(frames) => {
                 for frame in frames {
-                    self.nic(to).deliver(Mail::Frame { vi, frame });
+                    self.nic(to).deliver(NicEvent::Frame { vi, frame });
                 }
             }
             Taken::Duplicate => self.statistics.duplicates_suppressed += 1,
@@ -387,7 +387,7 @@ impl State {
     }
 
     fn acknowledge(&mut self, at: usize) {
-        if self.dice.loses() {
+        if self.generator.loses() {
             self.statistics.dropped += 1;
             return;
         }
@@ -428,7 +428,7 @@ impl State {
             return false;
         }
         nic.transfers += 1;
-        self.schedule(self.now + 1, Flight::Transfer(transfer));
+        self.schedule(self.now + 1, InTransit::Transfer(transfer));
         true
     }
 
@@ -438,8 +438,8 @@ impl State {
         if self.nic(from).transfers == 0 {
             return;
         }
-        let is_before = |flight: &Flight| match flight {
-            Flight::Transfer(transfer) => {
+        let is_before = |flight: &InTransit| match flight {
+            InTransit::Transfer(transfer) => {
                 transfer.by == from && transfer.at.task == to && matches!(transfer.kind, Kind::Write(_))
             }
             _ => false,
@@ -449,7 +449,7 @@ impl State {
         // In the order of the posts, even if some were retried.
         writes.sort_by_key(|&(_, departure)| departure);
         for key in writes {
-            if let Some(Flight::Transfer(transfer)) = self.flights.remove(&key) {
+            if let Some(InTransit::Transfer(transfer)) = self.flights.remove(&key) {
                 self.end_transfer(transfer);
             }
         }
@@ -460,9 +460,9 @@ impl State {
         if self.failures[by.task as usize].is_some() || !self.nic(by).open {
             return;
         }
-        if self.dice.loses() {
+        if self.generator.loses() {
             self.statistics.dropped += 1;
-            self.schedule(self.now + TRANSFER_AGAIN_POLLS, Flight::Transfer(transfer));
+            self.schedule(self.now + TRANSFER_AGAIN_POLLS, InTransit::Transfer(transfer));
             return;
         }
         self.end_transfer(transfer);
@@ -477,7 +477,7 @@ impl State {
         let (result, read) = transfer.carry_out(regions);
         let nic = self.nic(by);
         nic.transfers -= 1;
-        nic.deliver(Mail::Ended { id, result, read });
+        nic.deliver(NicEvent::Ended { id, result, read });
     }
 
     pub(super) fn failure(&self, task: u32) -> Option<&str> {
@@ -495,7 +495,7 @@ impl State {
             }
         }
         for (_, nic) in self.nics.iter_mut().filter(|(at, _)| at.task != task) {
-            nic.deliver(Mail::TaskFailed(task));
+            nic.deliver(NicEvent::TaskFailed(task));
         }
     }
 
