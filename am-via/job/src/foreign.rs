@@ -136,7 +136,12 @@ fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
 fn at(launcher: &mut dyn Launcher, task: u32) -> io::Result<(u32, String)> {
     let told = launcher.get(task, HOST)?;
     let parts = told.split_once(':').and_then(|(pid, host)| Some((pid.parse().ok()?, host.to_owned())));
-    parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("task {task} is at {told:?}")))
+    parts.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("task {task} has published {told:?}, which is not a process number and a host"),
+        )
+    })
 }
 
 /// Identifies tasks that share memory: the host's name, its running system, and the process namespace, since processes find each other by

@@ -73,7 +73,7 @@ pub(super) struct RegistrationCache {
 }
 
 impl RegistrationCache {
-    /// An account without registrations. The limit is `limit` bytes, at least 64 KiB, so that something fits.
+    /// An empty cache. The limit is `limit` bytes, at least 64 KiB, so that something fits.
     pub(super) fn new(limit: u64) -> Self {
         Self {
             limit: limit.max(LIMIT_MIN),
