@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::common::{Communicator, Environment, job, networks};
-use am_core::testing::loopback::Config;
+use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::{
     Check, Difference, Error, ErrorClass, Fault, Neighbours, Selection, Settings, collective, op,
 };
@@ -39,6 +39,41 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
                 }
             });
         }
+    }
+}
+
+#[test]
+fn a_task_that_sleeps_in_a_collective_takes_part_in_a_long_message() {
+    // Task 1 makes the progress that task 0's send needs only inside the collective, which task 0 begins after the send.
+    let collectives: [fn(&Communicator); 3] = [
+        |world| world.barrier().unwrap(),
+        |world| world.allreduce(&[1u64], &mut [0], op::Sum).unwrap(),
+        |world| world.broadcast(&mut [world.rank()], 0).unwrap(),
+    ];
+    for (reach, tasks) in
+        [Reach::Direct, Reach::Posted, Reach::Staged].into_iter().flat_map(|reach| [(reach, 2), (reach, 5)])
+    {
+        job(Config { reach, ..Config::new(tasks) }, Settings::default(), |_, world| {
+            let (out, mut got) = (vec![7u8; 100_000], vec![0u8; 100_000]);
+            for collective in collectives {
+                got.fill(0);
+                match world.rank() {
+                    0 => {
+                        world.send(&out, 1, 5).unwrap();
+                        collective(world);
+                    }
+                    1 => world
+                        .scope(|s| {
+                            let request = s.irecv(&mut got, 0, 5)?;
+                            collective(world);
+                            s.wait(request).map(drop)
+                        })
+                        .unwrap(),
+                    _ => collective(world),
+                }
+                assert!(world.rank() != 1 || got == out);
+            }
+        });
     }
 }
 
