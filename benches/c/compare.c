@@ -1,6 +1,6 @@
 /* Measures an MPI library as a C program sees it, with buffers from malloc: compare GROUP ONLY BATCHES
  * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), crowd (more tasks than cores), memory (of a task), start (nothing:
- * the launcher is timed). ONLY: one measurement, or - for all of the group. Prints a line a measurement: NAME BYTES NANOSECONDS
+ * the launcher is timed). ONLY: measurements, separated by commas, or - for all of the group. Prints a line a measurement: NAME BYTES NANOSECONDS
  * (median of the batches; memory: bytes of a task), from rank 0. Built and run with each library in turn by the program
  * `compare`; nothing in it knows which one it is. */
 #include <mpi.h>
@@ -244,7 +244,13 @@ static double threads_two_pairs(int bytes, int times)
 
 static int is_wanted(const char *name)
 {
-    return !strcmp(only, "-") || !strcmp(only, name);
+    size_t len = strlen(name);
+    if (!strcmp(only, "-")) return 1;
+    for (const char *at = only; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (!strncmp(at, name, len) && (at[len] == ',' || !at[len])) return 1;
+    }
+    return 0;
 }
 
 static void measure(const char *name, run_fn *run, int bytes, int times)

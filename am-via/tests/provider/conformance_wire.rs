@@ -16,6 +16,7 @@ fn faults(seed: u64) -> WireFaults {
         delay: 30,
         refuse: 40,
         overrun: 20,
+        apart: 200,
         cut: 0,
         kill: None,
     }

@@ -36,8 +36,16 @@ fn faulty(faults: WireFaults) -> WireOptions {
 }
 
 fn all_faults(seed: u64) -> WireOptions {
-    let faults =
-        WireFaults { drop: 40, duplicate: 40, reorder: 80, delay: 30, refuse: 80, overrun: 30, ..at(seed) };
+    let faults = WireFaults {
+        drop: 40,
+        duplicate: 40,
+        reorder: 80,
+        delay: 30,
+        refuse: 80,
+        overrun: 30,
+        apart: 100,
+        ..at(seed)
+    };
     faulty(faults)
 }
 

@@ -12,6 +12,7 @@ const FAULTS: WireFaults = WireFaults {
     delay: 50,
     refuse: 80,
     overrun: 30,
+    apart: 200,
     cut: 0,
     kill: None,
 };

@@ -5,7 +5,7 @@
 //! cargo build --release
 //! cargo run --release -p am-benches --bin compare -- --peers FOLDER           # everything: a quarter of an hour
 //! cargo run --release -p am-benches --bin compare -- --peers FOLDER --quick   # two tasks only, one round, fewer batches: less than a minute
-//! cargo run --release -p am-benches --bin compare -- --peers FOLDER --group pair --only barrier --rounds 9
+//! cargo run --release -p am-benches --bin compare -- --peers FOLDER --group pair --only latency_new,barrier --rounds 9
 //! cargo run --release -p am-benches --bin compare -- --before OTHER/target/release --group pair --page page.html
 //! cargo run --release -p am-benches --bin compare -- --with "mine=/opt/mpi/bin/mpicc,/opt/mpi/bin/mpiexec --bind-to core"
 //! ```
@@ -68,9 +68,9 @@ struct Arguments {
     /// Only these groups of measurements.
     #[arg(long, value_enum, value_delimiter = ',')]
     group: Vec<Group>,
-    /// Only this measurement: latency_new, stream_same, barrier, put_flush etc., as the rows are named.
-    #[arg(long, value_name = "NAME")]
-    only: Option<String>,
+    /// Only these measurements: latency_new, stream_same, barrier, put_flush etc., as the rows are named.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
     /// Number of runs of each library.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -245,11 +245,15 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
                         let mut command = library.command(tasks, group.placement(), program);
                         command
                             .arg(group.name())
-                            .arg(arguments.only.as_deref().unwrap_or("-"))
+                            .arg(if arguments.only.is_empty() {
+                                "-".to_owned()
+                            } else {
+                                arguments.only.join(",")
+                            })
                             .arg(batches.to_string());
                         command
                     };
-                    let mut rows = run(group, tasks, arguments.only.as_deref(), command);
+                    let mut rows = run(group, tasks, &arguments.only, command);
                     if let (Group::Hosts, Ok(rows)) = (group, &mut rows)
                         && library.is_ours()
                     {
@@ -271,6 +275,11 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
     Ok(table)
 }
 
+/// Whether a measurement is among those of `--only`: all are, if it names none.
+fn is_asked_for(name: &str, only: &[String]) -> bool {
+    only.is_empty() || only.iter().any(|asked| asked == name)
+}
+
 /// Adds the wanted rows of one run. If a peer fails, its rows are left out and marks are not judged; if ours fails, the program fails.
 fn add(
     table: &mut Table,
@@ -280,7 +289,7 @@ fn add(
 ) -> Result<(), Failure> {
     match rows {
         Ok(rows) => {
-            let is_wanted = |row: &Row| arguments.only.as_ref().is_none_or(|only| *only == row.0);
+            let is_wanted = |row: &Row| is_asked_for(&row.0, &arguments.only);
             rows.into_iter()
                 .filter(|(row, _)| is_wanted(row))
                 .for_each(|(row, value)| table.add(row, name, value));
@@ -295,13 +304,13 @@ fn add(
 fn run(
     group: Group,
     tasks: u32,
-    only: Option<&str>,
+    only: &[String],
     command: impl Fn() -> Command,
 ) -> Result<Vec<(Row, f64)>, Failure> {
     if group != Group::Start {
         return Ok(said(command(), "the program")?.lines().filter_map(table::parse).collect());
     }
-    if only.is_some_and(|only| only != "start") {
+    if !is_asked_for("start", only) {
         return Ok(Vec::new());
     }
     let mut nanoseconds = Vec::new();

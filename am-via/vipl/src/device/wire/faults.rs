@@ -17,6 +17,8 @@ pub struct WireFaults {
     pub refuse: u16,
     /// Frames that find the receive ring full for a moment.
     pub overrun: u16,
+    /// Frames whose line and area arrive apart, each with a delay of its own.
+    pub apart: u16,
     /// Posts that break their connection: both ends are told, and may make a new one.
     pub cut: u16,
     /// A task that dies.
@@ -42,6 +44,8 @@ pub(super) struct FrameFaults {
     pub(super) late_polls: u64,
     /// Number of polls by which this frame and those behind it are late.
     pub(super) delay_polls: u64,
+    /// Numbers of polls by which line and area are late besides, if they arrive apart.
+    pub(super) apart: Option<[u64; 2]>,
 }
 
 /// Maximum delay of a frame in polls.
@@ -61,8 +65,8 @@ impl FaultGenerator {
 
     /// Whether frames are ever affected. If not, they need no sequence numbers in flight.
     pub(super) fn touches_frames(&self) -> bool {
-        let WireFaults { drop, duplicate, reorder, delay, overrun, .. } = self.faults;
-        drop | duplicate | reorder | delay | overrun != 0
+        let WireFaults { drop, duplicate, reorder, delay, overrun, apart, .. } = self.faults;
+        drop | duplicate | reorder | delay | overrun | apart != 0
     }
 
     pub(super) fn kill(&self) -> Option<Kill> {
@@ -85,7 +89,7 @@ impl FaultGenerator {
     }
 
     pub(super) fn frame_faults(&mut self) -> FrameFaults {
-        let WireFaults { drop, duplicate, reorder, delay, overrun, .. } = self.faults;
+        let WireFaults { drop, duplicate, reorder, delay, overrun, apart, .. } = self.faults;
         let late_polls = if self.happens(reorder) { self.below(LATE_POLLS_MAX) + 1 } else { 0 };
         let delay_polls = if self.happens(delay) { self.below(LATE_POLLS_MAX) + 1 } else { 0 };
         FrameFaults {
@@ -94,6 +98,7 @@ impl FaultGenerator {
             overrun: self.happens(overrun),
             late_polls,
             delay_polls,
+            apart: self.happens(apart).then(|| [(); 2].map(|()| self.below(LATE_POLLS_MAX) + 1)),
         }
     }
 
@@ -132,6 +137,10 @@ pub struct WireStatistics {
     pub refused: u64,
     /// Frames that found the receive ring full.
     pub overruns: u64,
+    /// Frames whose area came before their line.
+    pub area_first: u64,
+    /// Frames whose line came before their area.
+    pub line_first: u64,
     /// Connections broken.
     pub cuts: u64,
     /// Frames sent again because they were not acknowledged.

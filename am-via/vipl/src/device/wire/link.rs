@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::device::{Entry, NodeAddress, Payload};
 use am_via_shm::PrivateBytes;
@@ -25,6 +26,24 @@ pub(super) struct Frame {
     /// Frames of an unreliable VI have separate numbers.
     pub(super) lossy: bool,
     pub(super) sequence: u64,
+    /// Which parts have come, of those that travel apart.
+    pub(super) parts: AtomicU8,
+}
+
+/// A part of a frame that travels alone: its bit in [`Frame::parts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Part {
+    Line = 1,
+    Area = 2,
+}
+
+impl Frame {
+    /// A part has come: those that had come before, as bits.
+    pub(super) fn part_came(&self, part: Part) -> u8 {
+        // Relaxed: the network's lock orders it.
+        self.parts.fetch_or(part as u8, Ordering::Relaxed)
+    }
 }
 
 /// What a received frame means to its receiver.
@@ -109,7 +128,7 @@ impl Link {
         let counter = if lossy { &mut self.next_lossy } else { &mut self.next };
         let sequence = *counter;
         *counter += 1;
-        let frame = Arc::new(Frame { entry, payload, area, lossy, sequence });
+        let frame = Arc::new(Frame { entry, payload, area, lossy, sequence, parts: AtomicU8::new(0) });
         if !lossy {
             self.unacknowledged.push_back(Unacknowledged { frame: Arc::clone(&frame), sent_at: now });
         }

@@ -5,6 +5,7 @@
 //! next frame.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::device::{ClaimFault, DeviceError, Entry, NodeAddress, Operation, Payload, Posted};
@@ -12,7 +13,7 @@ use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
 
 use super::WireOptions;
 use super::faults::{FaultGenerator, Kill, WireStatistics};
-use super::link::{Frame, Link, Taken};
+use super::link::{Frame, Link, Part, Taken};
 use super::rdma::{Kind, Transfer};
 
 /// The shared object.
@@ -76,6 +77,7 @@ struct ViEnd {
 #[derive(Debug)]
 enum InTransit {
     Frame(usize, Arc<Frame>),
+    Part(usize, Arc<Frame>, Part),
     Connection(NodeAddress, NodeAddress),
     Transfer(Transfer),
 }
@@ -177,6 +179,7 @@ impl State {
     fn land(&mut self, flight: InTransit) {
         match flight {
             InTransit::Frame(link, frame) => self.arrive(link, &frame),
+            InTransit::Part(link, frame, part) => self.arrive_in_part(link, &frame, part),
             InTransit::Connection(low, high) => self.make_pair(low, high),
             InTransit::Transfer(transfer) => self.carry_out(transfer),
         }
@@ -299,13 +302,14 @@ impl State {
                 area: None,
                 lossy: true,
                 sequence: u64::MAX,
+                parts: AtomicU8::new(0),
             };
             self.nic(to).deliver(NicEvent::Frame { vi, frame: Arc::new(frame) });
         }
         let (one, other) = (self.links[end.out].from, self.links[end.out].to);
         self.pairs.remove(&if one <= other { (one, other) } else { (other, one) });
         let is_lost = |flight: &InTransit| match flight {
-            InTransit::Frame(link, _) => *link == end.out || *link == end.back,
+            InTransit::Frame(link, _) | InTransit::Part(link, ..) => *link == end.out || *link == end.back,
             _ => false,
         };
         self.flights.retain(|_, flight| !is_lost(flight));
@@ -359,6 +363,9 @@ impl State {
             self.statistics.dropped += 1;
         } else if frame_faults.overrun {
             self.statistics.overruns += 1;
+        } else if let Some([line, area]) = frame_faults.apart.filter(|_| frame.area.is_some()) {
+            self.schedule(in_order + line, InTransit::Part(link, Arc::clone(&frame), Part::Line));
+            self.schedule(in_order + area, InTransit::Part(link, frame, Part::Area));
         } else if in_order + frame_faults.late_polls > self.now {
             self.schedule(in_order + frame_faults.late_polls, InTransit::Frame(link, frame));
         } else {
@@ -367,6 +374,17 @@ impl State {
         // A sleeping NIC has to help to advance the clock.
         let to = self.links[link].to;
         self.nic(to).bell.notify_all();
+    }
+
+    /// A frame has arrived when its line and its area have, in either order.
+    fn arrive_in_part(&mut self, at: usize, frame: &Arc<Frame>, part: Part) {
+        let before = frame.part_came(part);
+        if before | part as u8 != Part::Line as u8 | Part::Area as u8 {
+            return;
+        }
+        self.statistics.area_first += u64::from(before == Part::Area as u8);
+        self.statistics.line_first += u64::from(before == Part::Line as u8);
+        self.arrive(at, frame);
     }
 
     fn arrive(&mut self, at: usize, frame: &Arc<Frame>) {

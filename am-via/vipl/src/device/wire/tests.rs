@@ -12,6 +12,7 @@ const ALL_FAULTS: WireFaults = WireFaults {
     delay: 60,
     refuse: 50,
     overrun: 40,
+    apart: 300,
     cut: 0,
     kill: None,
 };
@@ -124,11 +125,21 @@ fn every_fault_together_loses_doubles_and_swaps_nothing() {
         total.delayed += counts.delayed;
         total.refused += counts.refused;
         total.overruns += counts.overruns;
+        total.area_first += counts.area_first;
+        total.line_first += counts.line_first;
     }
     let WireStatistics { dropped, duplicates_suppressed, retransmitted, reordered, delayed, .. } = total;
-    for count in
-        [dropped, duplicates_suppressed, retransmitted, reordered, delayed, total.refused, total.overruns]
-    {
+    for count in [
+        dropped,
+        duplicates_suppressed,
+        retransmitted,
+        reordered,
+        delayed,
+        total.refused,
+        total.overruns,
+        total.area_first,
+        total.line_first,
+    ] {
         assert!(count > 0, "a fault never happened: {total:?}");
     }
 }
