@@ -16,6 +16,11 @@ use am_via_os::atomics::Ordering;
 const WRITE_AHEAD_BYTES: usize = 1024;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
+/// Longer data that fit into a half or a quarter of a slot use its parts in rotation, another one in each lap of the ring. The ring then
+/// uses more memory than the reader's own cache holds: taking a line out of that cache is slow.
+const ROTATED_BYTES_MIN: usize = 1024;
+/// Parts of a slot.
+const PARTS: usize = 4;
 
 /// A VI slot, mapped.
 #[derive(Debug)]
@@ -23,6 +28,7 @@ pub struct ViSlot {
     mapping: Arc<Mapping>,
     header: Shared<ViHeader>,
     slot_bytes: usize,
+    part_bytes: usize,
     stride: usize,
 }
 
@@ -32,7 +38,14 @@ impl ViSlot {
     pub fn new(mapping: Arc<Mapping>, layout: ControlLayout) -> Option<Self> {
         let header = mapping.atomics(0)?;
         let (slot_bytes, stride) = (layout.packet_bytes as usize, layout.area_stride());
-        (mapping.len() >= layout.vi_slot_bytes()).then_some(Self { mapping, header, slot_bytes, stride })
+        let part_bytes = slot_bytes / PARTS / 64 * 64;
+        (mapping.len() >= layout.vi_slot_bytes()).then_some(Self {
+            mapping,
+            header,
+            slot_bytes,
+            part_bytes,
+            stride,
+        })
     }
 
     /// The header.
@@ -52,7 +65,15 @@ impl ViSlot {
         let offset = if len <= BESIDE_BYTES {
             ControlLayout::beside_offset(slot)
         } else {
-            ControlLayout::area_offset() + self.stride * (slot % RING_LINES) as usize
+            let lap = (slot / RING_LINES) as usize;
+            let part = if len <= ROTATED_BYTES_MIN || len > 2 * self.part_bytes {
+                0
+            } else if len > self.part_bytes {
+                lap % 2 * 2
+            } else {
+                lap % PARTS
+            };
+            ControlLayout::area_offset() + self.stride * (slot % RING_LINES) as usize + part * self.part_bytes
         };
         self.mapping.checked(offset, len).expect("the mapping holds the whole slot, checked when it was made")
     }
@@ -173,8 +194,8 @@ impl Connection {
         let Some(filled) = self.distance.fill(len, |storing| fill(room, storing)) else {
             return Written::Nothing;
         };
-        if filled <= BESIDE_BYTES && len > BESIDE_BYTES {
-            self.move_beside(slot, room, filled);
+        if filled != room.len() {
+            self.move_to_its_place(slot, room, filled);
         }
         self.write(finish(filled), payload);
         if filled > BESIDE_BYTES && filled < WRITE_AHEAD_BYTES {
@@ -183,10 +204,10 @@ impl Connection {
         Written::Done
     }
 
-    /// Fewer bytes were written to an area slot than announced, and the reader expects so few beside the line: moves them there.
+    /// Fewer bytes were written than announced: moves them to where the reader looks for this number.
     #[cold]
     #[inline(never)]
-    fn move_beside(&self, slot: u32, area: CheckedRange<'_>, filled: usize) {
+    fn move_to_its_place(&self, slot: u32, area: CheckedRange<'_>, filled: usize) {
         let fits = area.part(0, filled).is_some_and(|bytes| self.theirs.area(slot, filled).copy_from(bytes));
         debug_assert!(fits, "no more was written than fits");
     }
@@ -273,7 +294,7 @@ impl Connection {
     /// Prefetches the bytes of a polled area entry, so that they arrive while the entry is handled; `len` is a claim.
     #[inline(always)]
     pub fn prefetch_area(&self, slot: u32, len: u32) {
-        self.own.area(slot, (len as usize).min(READ_AHEAD_BYTES_MAX)).prefetch_to_read();
+        self.own.area(slot, len as usize).front(READ_AHEAD_BYTES_MAX).prefetch_to_read();
     }
 
     /// Sends posts by `outlet` from now on.
@@ -354,14 +375,18 @@ mod tests {
 
     /// Both ends of a connection: the one that the test writes to, and the one that reads.
     fn ends() -> (Connection, Connection) {
+        ends_of(LAYOUT)
+    }
+
+    fn ends_of(layout: ControlLayout) -> (Connection, Connection) {
         let (_file, head) = Mapping::anonymous(REGION_OFFSET).expect("memory");
         let bell = || Bell {
             doorbell: head.atomics(DOORBELL_OFFSET).expect("it lies inside"),
             attention: head.atomics(ATTENTION_OFFSET).expect("it lies inside"),
             outlet: None,
         };
-        let slots = [0, 1].map(|_| Mapping::anonymous(LAYOUT.vi_slot_bytes()).expect("memory").1);
-        let slot = |side: usize| ViSlot::new(Arc::clone(&slots[side]), LAYOUT).expect("it is long enough");
+        let slots = [0, 1].map(|_| Mapping::anonymous(layout.vi_slot_bytes()).expect("memory").1);
+        let slot = |side: usize| ViSlot::new(Arc::clone(&slots[side]), layout).expect("it is long enough");
         let end = |side| {
             Connection::new(slot(side), slot(1 - side), 0, bell(), SleepBarrier::Membarrier, usize::MAX)
                 .expect("both are whole")
@@ -398,6 +423,42 @@ mod tests {
             send(&mut writer, bytes, bytes.len());
             assert_eq!(receive(&mut reader).as_deref(), Some(bytes), "message {sequence}");
             assert_eq!(receive(&mut reader), None, "nothing was sent behind message {sequence}");
+        }
+    }
+
+    /// In each lap of the ring a message of up to a quarter of a slot stands elsewhere, one of up to a half in one of two places. The
+    /// reader finds it, also if its post had asked for another length.
+    #[test]
+    fn short_messages_use_the_parts_of_a_slot_in_rotation() {
+        const QUARTER: usize = 2048;
+        let (mut writer, mut reader) = ends_of(ControlLayout { packet_bytes: 8192, ..LAYOUT });
+        for (len, places) in [
+            (1024, 1),
+            (1025, 4),
+            (QUARTER, 4),
+            (QUARTER + 1, 2),
+            (2 * QUARTER, 2),
+            (2 * QUARTER + 1, 1),
+            (4 * QUARTER, 1),
+        ] {
+            let mut seen = std::collections::BTreeSet::new();
+            for lap in 0..8 {
+                for line in 0..RING_LINES {
+                    let bytes = vec![lap; len];
+                    let asked = if line % 16 == 1 { 4 * QUARTER } else { len };
+                    send(&mut writer, &bytes, asked);
+                    let (entry, slot) = reader.poll(&mut Payload::default()).expect("it was sent");
+                    let area = reader.area(slot, entry.length);
+                    if slot % RING_LINES == 5 {
+                        seen.insert(area.at());
+                    }
+                    let mut received = vec![0; len];
+                    area.copy_to_slice(&mut received);
+                    assert!(received == bytes, "{len} bytes, lap {lap}");
+                    reader.release();
+                }
+            }
+            assert_eq!(seen.len(), places, "{len} bytes");
         }
     }
 

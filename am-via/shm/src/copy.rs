@@ -124,6 +124,12 @@ impl<'a> CheckedRange<'a> {
         }
     }
 
+    /// The first `len` bytes; all of a shorter range.
+    #[inline(always)]
+    pub(crate) fn front(&self, len: usize) -> Self {
+        Self { len: len.min(self.len), ..*self }
+    }
+
     /// Copies all of `from` to the start of this range; returns whether it fits.
     #[inline]
     #[must_use]
