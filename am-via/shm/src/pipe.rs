@@ -99,7 +99,6 @@ impl PipeWriter {
     pub(crate) fn restart(&mut self) -> u64 {
         self.first = (self.first + self.next) % PIECES;
         self.next = 0;
-        self.look();
         self.taken = 0;
         // Relaxed: published by the store of the word ("pipe attached").
         self.header.staged.store(0, Ordering::Relaxed);
@@ -107,22 +106,22 @@ impl PipeWriter {
         self.first << FIRST_SHIFT | self.offset as u64 | PIPE_ATTACHED
     }
 
-    /// Loads the receiver's count.
-    fn look(&mut self) {
-        // Acquire: "piece taken": the receiver has read the slots that will be overwritten.
+    /// The message has ended. The receiver's count has changed since the last piece was staged, so that the time of its load tells how to
+    /// store the next message.
+    pub fn end(&mut self) {
         let (taken, storing) = timed_load(&self.header.taken);
         if taken != self.taken {
-            (self.taken, self.storing) = (taken, storing);
+            self.storing = storing;
         }
     }
 
     /// Stages the next piece of `message` that the receiver needs, if the ring has a free slot; returns whether it did.
     pub fn stage(&mut self, message: CheckedRange<'_>) -> bool {
-        self.look();
-        let taken = self.taken;
-        self.next = self.next.max(taken.min(pieces_of(message.len())));
+        // Acquire: "piece taken": the receiver has read the slots that will be overwritten.
+        self.taken = self.header.taken.load(Ordering::Acquire);
+        self.next = self.next.max(self.taken.min(pieces_of(message.len())));
         // `taken` is a claim, and may be lower than before.
-        if self.next.wrapping_sub(taken) >= PIECES {
+        if self.next.wrapping_sub(self.taken) >= PIECES {
             return false;
         }
         let at = self.next as usize * PIECE_BYTES;

@@ -117,7 +117,9 @@ impl Pipes {
             return;
         }
         if let Some(at) = self.open.iter().position(|open| open.message == message) {
-            self.free.push(self.open.remove(at).pipe);
+            let mut pipe = self.open.remove(at).pipe;
+            pipe.end();
+            self.free.push(pipe);
             self.open_next(regions);
         } else {
             self.waiting.retain(|waiting| *waiting != message);
