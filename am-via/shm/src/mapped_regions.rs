@@ -10,23 +10,26 @@ use crate::segment::{Mapping, Shared};
 use crate::wait::SleepBarrier;
 use am_via_os::atomics::Ordering;
 
-/// Number of cached regions. A region can be in one slot only, chosen by its task and number.
-const SLOTS: usize = 64;
+/// Number of cached regions. A region can be in one slot only, chosen by its task and number ([`slot_of`]).
+const SLOTS: usize = 256;
+/// Number of a task's regions that have neighbouring slots: programs use few regions of many tasks.
+const SLOTS_OF_TASK: u32 = 8;
 
 /// A region of a peer that is open for reading and writing.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct MappedRegion {
     /// Task and number, as in the hazard line.
     name: u64,
     /// Generation and rights when it was found.
     state: u64,
     entry: Shared<RegionEntry>,
-    /// `None`: not mapped here.
-    file: Option<Arc<Mapping>>,
-    /// Offset in the file.
-    offset: usize,
-    len: u64,
+    /// Its bytes, which are lent only while this value is borrowed, and the file that keeps them mapped. `None`: not mapped here.
+    bytes: Option<(CheckedRange<'static>, Arc<Mapping>)>,
 }
+
+// SAFETY: the bytes are those of the mapping that the value keeps, which may be used from any thread (`Mapping`).
+unsafe impl Send for MappedRegion {}
 
 impl MappedRegion {
     /// Whether the region is still open with the same rights.
@@ -48,12 +51,18 @@ impl PeerMemory {
         #[expect(clippy::cast_possible_truncation, reason = "the rights are the low half")]
         let file = self.file_of(claimer, entry, state as u32);
         let (offset, len) = (entry.file_offset.load(Ordering::Relaxed), entry.len.load(Ordering::Relaxed));
-        // The entry is a claim of its owner: the range must lie inside the file mapped here.
         let range = usize::try_from(offset).ok().zip(usize::try_from(len).ok());
-        let is_inside = |&(at, len): &_| file.is_none_or(|file| file.range(at, len).is_some());
-        let (offset, _) = range.filter(is_inside).ok_or(ClaimFault::Stale)?;
+        let (offset, len) = range.ok_or(ClaimFault::Stale)?;
+        let bytes = file.map(|file| {
+            // The entry is a claim of its owner: it must lie inside the file that is mapped here.
+            let bytes = file.checked(offset, len).ok_or(ClaimFault::Stale)?;
+            // SAFETY: only the lifetime changes. The value keeps the file, and lends the bytes only while it is borrowed itself (`lend`):
+            // nobody has them when the file is unmapped.
+            let bytes = unsafe { std::mem::transmute::<CheckedRange<'_>, CheckedRange<'static>>(bytes) };
+            Ok((bytes, Arc::clone(file)))
+        });
         let entry = self.head.atomics(ControlLayout::region_offset(claim.region)).ok_or(ClaimFault::Stale)?;
-        Ok(MappedRegion { name, state, entry, file: file.map(Arc::clone), offset, len })
+        Ok(MappedRegion { name, state, entry, bytes: bytes.transpose()? })
     }
 }
 
@@ -83,10 +92,16 @@ impl Default for MappedRegions {
     }
 }
 
+/// The slot of a region.
+#[inline(always)]
+fn slot_of(task: u32, region: u32) -> usize {
+    task.wrapping_mul(SLOTS_OF_TASK).wrapping_add(region) as usize % SLOTS
+}
+
 impl MappedRegions {
     #[inline(always)]
     fn found(&self, task: u32, claim: &Claim) -> Option<&MappedRegion> {
-        let slot = &self.0[task.wrapping_add(claim.region) as usize % SLOTS];
+        let slot = &self.0[slot_of(task, claim.region)];
         let is_it = |found: &&MappedRegion| {
             found.name == hazard_name(task, claim.region) && found.state >> 32 == u64::from(claim.generation)
         };
@@ -103,7 +118,7 @@ impl MappedRegions {
 
     /// Caches a region of `task`, in place of the one in its slot.
     pub fn keep(&mut self, task: u32, region: u32, found: MappedRegion) {
-        self.0[task.wrapping_add(region) as usize % SLOTS] = Some(found);
+        self.0[slot_of(task, region)] = Some(found);
     }
 
     /// Empties the cache, because other files are mapped.
@@ -123,7 +138,7 @@ impl MappedRegions {
         claim: Claim,
     ) -> Result<Option<Lent<'a>>, ClaimFault> {
         let Some(found) = self.found(task, &claim) else { return Err(ClaimFault::Stale) };
-        let Some(file) = &found.file else { return Ok(None) };
+        let Some((bytes, _)) = &found.bytes else { return Ok(None) };
         let in_use = InUse::begin(hazard, found.name, barrier);
         // Acquire: "region opened".
         if !found.is_open(Ordering::Acquire) {
@@ -132,15 +147,11 @@ impl MappedRegions {
         if found.entry.ptag.load(Ordering::Relaxed) != claim.ptag {
             return Err(ClaimFault::Tag);
         }
-        if claim.offset > found.len || claim.len > found.len - claim.offset {
-            return Err(ClaimFault::Bounds { len: found.len });
+        #[expect(clippy::cast_possible_truncation, reason = "memory has 64 bits here")]
+        match bytes.part(claim.offset as usize, claim.len as usize) {
+            Some(range) => Ok(Some(Lent { range, _in_use: in_use })),
+            None => Err(ClaimFault::Bounds { len: bytes.len() as u64 }),
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "both are at most the length, which is that of memory"
-        )]
-        let (offset, len) = (claim.offset as usize, claim.len as usize);
-        Ok(file.checked(found.offset + offset, len).map(|range| Lent { range, _in_use: in_use }))
     }
 }
 

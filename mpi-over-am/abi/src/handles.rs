@@ -19,7 +19,7 @@ use crate::types::{
 const SLOT_BITS: u32 = 20;
 const GENERATION_BITS: u32 = 6;
 const SLOTS_MAX: usize = 1 << SLOT_BITS;
-const GENERATIONS: u32 = 1 << GENERATION_BITS;
+const GENERATION_MASK: usize = ((1 << GENERATION_BITS) - 1) << SLOT_BITS;
 
 /// The kind of object that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,8 @@ pub(crate) enum ObjectKind {
 
 #[derive(Debug)]
 struct Slot<T> {
-    generation: u32,
+    /// The handle of the object, or of the next one: with the generation.
+    handle: usize,
     object: Option<T>,
 }
 
@@ -51,18 +52,27 @@ struct Table<T> {
 impl<T> Table<T> {
     /// A slot for an object: a free one, or a new one.
     #[inline(always)]
-    fn free_slot(&mut self) -> Option<usize> {
-        match self.free.pop() {
-            Some(slot) => Some(slot as usize),
-            None => self.new_slot(),
-        }
+    fn free_slot(&mut self, kind: ObjectKind) -> Option<&mut Slot<T>> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot as usize,
+            None => self.new_slot(kind)?,
+        };
+        self.slots.get_mut(slot)
+    }
+
+    /// The object of a handle.
+    #[inline(always)]
+    fn find(&self, handle: usize) -> Option<&T> {
+        let slot = self.slots.get(handle & (SLOTS_MAX - 1))?;
+        if slot.handle == handle { slot.object.as_ref() } else { None }
     }
 
     #[cold]
-    fn new_slot(&mut self) -> Option<usize> {
+    fn new_slot(&mut self, kind: ObjectKind) -> Option<usize> {
         let slot = self.slots.len();
         (slot < SLOTS_MAX).then(|| {
-            self.slots.push(Slot { generation: 0, object: None });
+            let handle = (kind as usize) << (SLOT_BITS + GENERATION_BITS) | slot;
+            self.slots.push(Slot { handle, object: None });
             slot
         })
     }
@@ -84,17 +94,14 @@ impl<T: Clone> Handles<T> {
     #[inline]
     pub(crate) fn insert(&self, object: T) -> Option<usize> {
         let mut table = self.table.borrow_mut();
-        let number = table.free_slot()?;
-        let slot = &mut table.slots[number];
+        let slot = table.free_slot(self.kind)?;
         slot.object = Some(object);
-        Some(self.handle_of(number, slot.generation))
+        Some(slot.handle)
     }
 
     /// A handle for a future object ([`fill`](Self::fill)). `None` if there are a million of this kind already.
     pub(crate) fn reserve(&self) -> Option<usize> {
-        let mut table = self.table.borrow_mut();
-        let number = table.free_slot()?;
-        Some(self.handle_of(number, table.slots[number].generation))
+        self.table.borrow_mut().free_slot(self.kind).map(|slot| slot.handle)
     }
 
     /// Stores the object of a reserved handle.
@@ -102,25 +109,10 @@ impl<T: Clone> Handles<T> {
         self.table.borrow_mut().slots[handle & (SLOTS_MAX - 1)].object = Some(object);
     }
 
-    #[inline(always)]
-    fn handle_of(&self, slot: usize, generation: u32) -> usize {
-        (self.kind as usize) << (SLOT_BITS + GENERATION_BITS) | (generation as usize) << SLOT_BITS | slot
-    }
-
-    #[inline(always)]
-    fn slot_of(&self, handle: usize) -> Option<(usize, u32)> {
-        let kind = handle >> (SLOT_BITS + GENERATION_BITS);
-        let generation = (handle >> SLOT_BITS) as u32 & (GENERATIONS - 1);
-        (kind == self.kind as usize).then_some((handle & (SLOTS_MAX - 1), generation))
-    }
-
     /// The object of a handle; `None` if the handle is of another kind, was freed, or never existed.
     #[inline]
     pub(crate) fn get(&self, handle: usize) -> Option<T> {
-        let (slot, generation) = self.slot_of(handle)?;
-        let table = self.table.borrow();
-        let slot = table.slots.get(slot).filter(|slot| slot.generation == generation)?;
-        slot.object.clone()
+        self.table.borrow().find(handle).cloned()
     }
 
     /// [`get`](Self::get) without a clone.
@@ -129,10 +121,8 @@ impl<T: Clone> Handles<T> {
     /// No object is inserted or removed while the reference lives.
     #[inline]
     pub(crate) unsafe fn peek(&self, handle: usize) -> Option<&T> {
-        let (slot, generation) = self.slot_of(handle)?;
         // SAFETY: the caller's promise: nobody borrows the table for a change.
-        let table = unsafe { self.table.try_borrow_unguarded() }.ok()?;
-        table.slots.get(slot).filter(|slot| slot.generation == generation)?.object.as_ref()
+        unsafe { self.table.try_borrow_unguarded() }.ok()?.find(handle)
     }
 
     /// Whether there is no object.
@@ -145,17 +135,18 @@ impl<T: Clone> Handles<T> {
     pub(crate) fn find(&self, is_wanted: impl Fn(&T) -> bool) -> Option<usize> {
         let slots = &self.table.borrow().slots;
         let found = slots.iter().position(|slot| slot.object.as_ref().is_some_and(&is_wanted))?;
-        Some(self.handle_of(found, slots[found].generation))
+        Some(slots[found].handle)
     }
 
     /// Removes an object; its handle is invalid from now on.
     #[inline]
     pub(crate) fn remove(&self, handle: usize) -> Option<T> {
-        let (number, generation) = self.slot_of(handle)?;
         let table = &mut *self.table.borrow_mut();
-        let slot = table.slots.get_mut(number).filter(|slot| slot.generation == generation)?;
+        let number = handle & (SLOTS_MAX - 1);
+        let slot = table.slots.get_mut(number).filter(|slot| slot.handle == handle)?;
         let object = slot.object.take()?;
-        slot.generation = (slot.generation + 1) % GENERATIONS;
+        let generation = handle.wrapping_add(1 << SLOT_BITS) & GENERATION_MASK;
+        slot.handle = handle & !GENERATION_MASK | generation;
         table.free.push(number as u32);
         Some(object)
     }

@@ -11,7 +11,7 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_over_am::datatype::Predefined;
-use mpi_over_am::window::{Assertion, Lock, TargetData};
+use mpi_over_am::window::{Assertion, Lock, TargetData, Word};
 use mpi_over_am::{ErrorClass, PROC_NULL, RequestId};
 
 use crate::constants::{
@@ -25,7 +25,7 @@ use crate::failure::{Failure, Outcome};
 use crate::groups::group_of;
 use crate::operations::{op_of, predefined};
 use crate::requests::keep_request;
-use crate::state::{Mpi, enter};
+use crate::state::{Mpi, enter, enter_briefly};
 use crate::types::{MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win};
 use crate::windows::{on_window, on_window_in};
 
@@ -40,39 +40,40 @@ unsafe fn give(mpi: &Mpi, id: RequestId, request: *mut MPI_Request) -> Outcome<(
     Ok(())
 }
 
-/// An element of `len` bytes, as the low bytes of a word; `None` if it is not a word.
+/// An element of `len` bytes, as the first bytes of a word; `None` if it is longer.
 ///
 /// # Safety
 /// `len` bytes at `at` are readable, as the program has promised, unless `at` is null.
 #[inline(always)]
-unsafe fn word_at(at: *const c_void, len: u64) -> Option<u64> {
-    if at.is_null() {
+unsafe fn word_at(at: *const c_void, len: u64) -> Option<Word> {
+    let mut word = Word::default();
+    if at.is_null() || len > 8 {
         return None;
     }
-    Some(match len {
-        8 => unsafe { at.cast::<u64>().read_unaligned() },
-        4 => unsafe { at.cast::<u32>().read_unaligned() }.into(),
-        2 => unsafe { at.cast::<u16>().read_unaligned() }.into(),
-        1 => unsafe { at.cast::<u8>().read() }.into(),
-        _ => return None,
-    })
+    unsafe {
+        match len {
+            8 => word = at.cast::<Word>().read(),
+            _ => at.cast::<u8>().copy_to_nonoverlapping(word.as_mut_ptr(), len as usize),
+        }
+    }
+    Some(word)
 }
 
-/// Stores the lowest `len` bytes of a word, the number that [`word_at`] has read.
+/// Stores the first `len` bytes of a word, the number that [`word_at`] has read.
 ///
 /// # Safety
 /// `len` bytes at `at` are writable, as the program has promised.
 #[inline(always)]
-unsafe fn store_word(word: u64, at: *mut c_void, len: u64) {
-    match len {
-        8 => unsafe { at.cast::<u64>().write_unaligned(word) },
-        4 => unsafe { at.cast::<u32>().write_unaligned(word as u32) },
-        2 => unsafe { at.cast::<u16>().write_unaligned(word as u16) },
-        _ => unsafe { at.cast::<u8>().write(word as u8) },
+unsafe fn store_word(word: Word, at: *mut c_void, len: u64) {
+    unsafe {
+        match len {
+            8 => at.cast::<Word>().write(word),
+            _ => at.cast::<u8>().copy_from_nonoverlapping(word.as_ptr(), len as usize),
+        }
     }
 }
 
-/// Updates an element that is a word of mapped memory, and returns the word before. `None`: nothing was done, and the call takes the
+/// Updates an element of at most 8 bytes of mapped memory, and returns its bytes before. `None`: nothing was done, and the call takes the
 /// general path.
 ///
 /// # Safety
@@ -84,10 +85,10 @@ unsafe fn update_now(
     at: (c_int, i64),
     (kind, op): (Predefined, MPI_Op),
     win: MPI_Win,
-) -> Option<u64> {
+) -> Option<Word> {
     // SAFETY: an update creates and frees no window.
     let window = unsafe { mpi.window_for_a_moment(win) }?;
-    let value = if op == MPI_NO_OP { 0 } else { unsafe { word_at(value, kind.size()) }? };
+    let value = if op == MPI_NO_OP { Word::default() } else { unsafe { word_at(value, kind.size()) }? };
     // A negative rank is not a rank of the window.
     window.try_update(value, (at.0.cast_unsigned(), at.1), kind, predefined(op)?)
 }
@@ -102,6 +103,29 @@ macro_rules! enter {
     };
 }
 
+/// Puts contiguous elements to mapped memory. Returns false if that is not possible: the call then takes the general path.
+///
+/// # Safety
+/// The elements at the origin are readable, as the program has promised.
+#[inline(always)]
+unsafe fn put_now(
+    mpi: &Mpi,
+    (origin_addr, origin_count, origin_datatype): (*const c_void, i64, MPI_Datatype),
+    (rank, displacement): (c_int, i64),
+    (target_count, target_datatype): (i64, MPI_Datatype),
+    win: MPI_Win,
+) -> bool {
+    // SAFETY: a put creates and frees no window.
+    let Some(window) = (unsafe { mpi.window_for_a_moment(win) }) else { return false };
+    let Some(bytes) = (unsafe { raw_to_send(mpi, origin_addr, origin_count, origin_datatype) }) else {
+        return false;
+    };
+    let is_alike = (target_datatype, target_count) == (origin_datatype, origin_count)
+        || mpi.dense_len(target_datatype, target_count) == Some(bytes.len());
+    // A negative rank is not a rank of the window.
+    is_alike && window.try_put(bytes, rank.cast_unsigned(), displacement)
+}
+
 pub(crate) unsafe fn mpi_put_c(
     origin_addr: *const c_void,
     origin_count: i64,
@@ -112,17 +136,44 @@ pub(crate) unsafe fn mpi_put_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    let mpi = enter!("MPI_Put");
-    // SAFETY: a put creates and frees no window. A negative rank is not a rank of the window.
-    if let Some(window) = unsafe { mpi.window_for_a_moment(win) }
-        && let Some(bytes) = unsafe { raw_to_send(&mpi, origin_addr, origin_count, origin_datatype) }
-        && ((target_datatype, target_count) == (origin_datatype, origin_count)
-            || mpi.dense_len(target_datatype, target_count) == Some(bytes.len()))
-        && window.try_put(bytes, target_rank.cast_unsigned(), target_disp)
+    let (origin, at) = ((origin_addr, origin_count, origin_datatype), (target_rank, target_disp));
+    if let Some(mpi) = enter_briefly()
+        && unsafe { put_now(mpi, origin, at, (target_count, target_datatype), win) }
     {
         return MPI_SUCCESS;
     }
-    on_window_in(&mpi, "MPI_Put", win, |mpi, object| {
+    unsafe {
+        put_in_full(
+            origin_addr,
+            origin_count,
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count,
+            target_datatype,
+            win,
+        )
+    }
+}
+
+/// The rest of the call. With the same arguments in the same registers, so that the fast path saves none of them.
+#[inline(never)]
+unsafe fn put_in_full(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+) -> c_int {
+    let mpi = enter!("MPI_Put");
+    let (origin, at) = ((origin_addr, origin_count, origin_datatype), (target_rank, target_disp));
+    if unsafe { put_now(&mpi, origin, at, (target_count, target_datatype), win) } {
+        return MPI_SUCCESS;
+    }
+    on_window_in(&mpi, "MPI_Put", win, move |mpi, object| {
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
         let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
@@ -138,6 +189,29 @@ pub(crate) unsafe fn mpi_put_c(
     })
 }
 
+/// Like [`put_now`], for a get.
+///
+/// # Safety
+/// The elements at the origin are writable, as the program has promised.
+#[inline(always)]
+unsafe fn get_now(
+    mpi: &Mpi,
+    (origin_addr, origin_count, origin_datatype): (*mut c_void, i64, MPI_Datatype),
+    (rank, displacement): (c_int, i64),
+    (target_count, target_datatype): (i64, MPI_Datatype),
+    win: MPI_Win,
+) -> bool {
+    // SAFETY: as in `put_now`.
+    let Some(window) = (unsafe { mpi.window_for_a_moment(win) }) else { return false };
+    let Some(bytes) = (unsafe { raw_to_receive(mpi, origin_addr, origin_count, origin_datatype) }) else {
+        return false;
+    };
+    let is_alike = (target_datatype, target_count) == (origin_datatype, origin_count)
+        || mpi.dense_len(target_datatype, target_count) == Some(bytes.len());
+    // A negative rank is not a rank of the window.
+    is_alike && window.try_get(bytes, rank.cast_unsigned(), displacement)
+}
+
 pub(crate) unsafe fn mpi_get_c(
     origin_addr: *mut c_void,
     origin_count: i64,
@@ -148,17 +222,44 @@ pub(crate) unsafe fn mpi_get_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    let mpi = enter!("MPI_Get");
-    // SAFETY: as in `mpi_put_c`.
-    if let Some(window) = unsafe { mpi.window_for_a_moment(win) }
-        && let Some(buffer) = unsafe { raw_to_receive(&mpi, origin_addr, origin_count, origin_datatype) }
-        && ((target_datatype, target_count) == (origin_datatype, origin_count)
-            || mpi.dense_len(target_datatype, target_count) == Some(buffer.len()))
-        && window.try_get(buffer, target_rank.cast_unsigned(), target_disp)
+    let (origin, at) = ((origin_addr, origin_count, origin_datatype), (target_rank, target_disp));
+    if let Some(mpi) = enter_briefly()
+        && unsafe { get_now(mpi, origin, at, (target_count, target_datatype), win) }
     {
         return MPI_SUCCESS;
     }
-    on_window_in(&mpi, "MPI_Get", win, |mpi, object| {
+    unsafe {
+        get_in_full(
+            origin_addr,
+            origin_count,
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count,
+            target_datatype,
+            win,
+        )
+    }
+}
+
+/// The rest of the call. With the same arguments in the same registers, so that the fast path saves none of them.
+#[inline(never)]
+unsafe fn get_in_full(
+    origin_addr: *mut c_void,
+    origin_count: i64,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+) -> c_int {
+    let mpi = enter!("MPI_Get");
+    let (origin, at) = ((origin_addr, origin_count, origin_datatype), (target_rank, target_disp));
+    if unsafe { get_now(&mpi, origin, at, (target_count, target_datatype), win) } {
+        return MPI_SUCCESS;
+    }
+    on_window_in(&mpi, "MPI_Get", win, move |mpi, object| {
         let origin = unsafe { to_receive(mpi, origin_addr, origin_count, origin_datatype) }?;
         let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
@@ -192,7 +293,7 @@ pub(crate) unsafe fn mpi_accumulate_c(
     {
         return MPI_SUCCESS;
     }
-    on_window_in(&mpi, "MPI_Accumulate", win, |mpi, object| {
+    on_window_in(&mpi, "MPI_Accumulate", win, move |mpi, object| {
         let op = op_of(mpi, op)?;
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
         let kind = datatype_for(mpi, target_datatype, target_count)?;
@@ -446,7 +547,7 @@ pub(crate) unsafe fn mpi_compare_and_swap(
         unsafe { store_word(old, result_addr, kind.size()) };
         return MPI_SUCCESS;
     }
-    on_window_in(&mpi, "MPI_Compare_and_swap", win, |mpi, object| {
+    on_window_in(&mpi, "MPI_Compare_and_swap", win, move |mpi, object| {
         let kind = datatype_of(mpi, datatype)?;
         let (new, expected) =
             unsafe { (to_send(mpi, origin_addr, 1, datatype)?, to_send(mpi, compare_addr, 1, datatype)?) };
@@ -562,13 +663,27 @@ pub(crate) unsafe fn mpi_win_unlock(rank: c_int, win: MPI_Win) -> c_int {
     })
 }
 
-pub(crate) unsafe fn mpi_win_flush(rank: c_int, win: MPI_Win) -> c_int {
-    let mpi = enter!("MPI_Win_flush");
+/// Whether a flush has nothing to wait for.
+#[inline(always)]
+fn flush_now(mpi: &Mpi, rank: c_int, win: MPI_Win) -> bool {
     // SAFETY: a flush that has nothing to wait for makes and frees no window.
-    if unsafe { mpi.window_for_a_moment(win) }.is_some_and(|window| window.try_flush(rank.cast_unsigned())) {
+    unsafe { mpi.window_for_a_moment(win) }.is_some_and(|window| window.try_flush(rank.cast_unsigned()))
+}
+
+pub(crate) unsafe fn mpi_win_flush(rank: c_int, win: MPI_Win) -> c_int {
+    if enter_briefly().is_some_and(|mpi| flush_now(mpi, rank, win)) {
         return MPI_SUCCESS;
     }
-    on_window_in(&mpi, "MPI_Win_flush", win, |_, object| match rank_of(rank)? {
+    flush_in_full(rank, win)
+}
+
+#[inline(never)]
+fn flush_in_full(rank: c_int, win: MPI_Win) -> c_int {
+    let mpi = enter!("MPI_Win_flush");
+    if flush_now(&mpi, rank, win) {
+        return MPI_SUCCESS;
+    }
+    on_window_in(&mpi, "MPI_Win_flush", win, move |_, object| match rank_of(rank)? {
         Some(rank) => Ok(object.window.flush(rank)?),
         None => Ok(()),
     })

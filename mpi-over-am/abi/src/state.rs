@@ -368,6 +368,17 @@ pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
     }
 }
 
+/// Like [`enter`], for a fast path that neither waits nor runs code of the program, and needs nothing at its end. `None`: the call has
+/// to use `enter`.
+#[inline(always)]
+pub(crate) fn enter_briefly() -> Option<&'static Mpi> {
+    if !Call::is_plain() {
+        return None;
+    }
+    // SAFETY: as in `enter`.
+    unsafe { (*PROCESS.mpi.get()).as_ref() }
+}
+
 /// The context number for the next start of MPI.
 pub(crate) fn next_context() -> u32 {
     // Relaxed: only the number matters.

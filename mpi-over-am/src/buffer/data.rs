@@ -503,7 +503,7 @@ impl Visit for Writing<'_, '_> {
     }
 
     fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-        equal_blocks(self, at, len, stride, count);
+        self.in_registers(|writing| equal_blocks(writing, at, len, stride, count));
     }
 
     fn blocks(&mut self, base: i64, blocks: &[Block]) {

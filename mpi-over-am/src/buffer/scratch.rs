@@ -141,6 +141,24 @@ pub(crate) fn with_packed(
     Ok(())
 }
 
+/// Calls `change` with the packed bytes of the elements, and stores them again if it says that they have changed.
+pub(crate) fn change_packed(
+    elements: &RecvData,
+    change: impl FnOnce(&mut [u8]) -> Result<bool>,
+) -> Result<()> {
+    if let Some(bytes) = elements.as_buffer() {
+        // SAFETY: one range, writable and nobody else's as long as `elements` is used (`RecvData::new`). Tasks that change elements of a
+        // window meanwhile, other than by updates, break MPI's rules (MPI 5.0 section 12.7): their bytes and these may be mixed.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(bytes.at().as_ptr(), bytes.len()) };
+        return change(bytes).map(drop);
+    }
+    let mut bytes = packed(&elements.as_send())?;
+    if change(&mut bytes)? {
+        elements.unpack(0, &bytes);
+    }
+    Ok(())
+}
+
 /// Like [`with_packed`], for elements of a Rust type.
 pub(crate) fn with_elements<T: NoUninit + AnyBitPattern>(
     earlier: &SendData,

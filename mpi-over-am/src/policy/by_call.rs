@@ -56,6 +56,15 @@ pub struct Call {
 }
 
 impl Call {
+    /// Whether a call that neither waits nor runs code of the program may skip [`enter`](Self::enter): calls take no lock, and are not
+    /// reported.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_plain() -> bool {
+        // Relaxed: as in `enter`.
+        EXTRAS.load(Ordering::Relaxed) == 0
+    }
+
     /// Begins a call of `function`. If there are several threads, waits until no other is in a call.
     #[inline(always)]
     #[must_use]

@@ -1,28 +1,28 @@
 //! Updates of a task's window (MPI 5.0 sections 12.3.4 and 12.3.5).
 //!
-//! Each element is updated atomically with respect to updates by all other tasks. The method depends only on the element's type and
-//! address, and on whether its memory is mapped, so that all tasks choose the same method ([`Update::width`]):
+//! Each part of a window has a lock word, which names the updating task. Every update takes it, of one element or of many. So updates are
+//! atomic with respect to each other for all types, and for near and far tasks. If the updating task dies, the next one takes the lock over
+//! once the process has ended.
 //!
-//! - elements of 1, 2, 4 and 8 bytes that are one number, truth value, character or byte, at an address that is a multiple of their size,
-//!   in memory that all tasks have mapped: by an atomic operation on the word; rare operations repeat a compare and swap until it succeeds;
-//! - all others: under a lock word of the target's window, which names the updating task: read, combined here, written back. If that task
-//!   dies, the next one takes the lock over once the process has ended.
-//!
-//! A whole operation is one access to mapped memory, or takes the lock once. Neither needs progress of the target, unless only the target
-//! can access its memory.
+//! Under the lock, elements that this task has mapped are combined in place. Others are read, combined here, and written back. Neither
+//! needs progress of the target, unless only the target can access its memory.
 
-use am_core::buffer::{MappedRange, RawBuffer};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use am_core::buffer::MappedRange;
 use am_core::fabric::{AtomicOp, Fabric, Width};
 use bytemuck::NoUninit;
 
-use super::transfer::{Piece, packed};
-use super::{TargetData, UPDATING, Window};
+use super::transfer::packed;
+use super::{IN_CONTROL, PUTS, TargetData, WORD_BYTES, Window};
 use crate::buffer::{self, Datum, RecvData, SendData};
 use crate::error::{Error, ErrorClass, Result};
 use crate::op::{Op, PredefinedOp};
-use crate::policy::{Field, LockPolicy};
+use crate::policy::LockPolicy;
 use crate::request_id::RequestId;
-use mpi_datatype::{Datatype, Kind, Predefined, Visit};
+use crate::state::State;
+use mpi_datatype::op::combine_of;
+use mpi_datatype::{Datatype, Kind, Predefined};
 
 /// Numbers that typed updates work on.
 pub trait Number: Datum + Send + Sync {
@@ -41,125 +41,72 @@ macro_rules! numbers {
 numbers!(i8 => Int8, u8 => Uint8, i16 => Int16, u16 => Uint16, i32 => Int32, u32 => Uint32, i64 => Int64, u64 => Uint64,
     f32 => Float, f64 => Double);
 
+/// The bytes of an element of at most 8 bytes, from the first one on.
+pub type Word = [u8; 8];
+
 /// An update of elements of a window.
-#[derive(Clone, Copy)]
 struct Update<'a> {
     op: PredefinedOp,
     datatype: &'a Datatype,
-    basic: Predefined,
     /// The packed elements of the origin; empty for `NoOp`.
     values: &'a [u8],
     /// For a compare and swap, the value that an element must have to be replaced.
     expected: Option<&'a [u8]>,
-    /// The destination of the old values, packed; 0 bytes if they are not wanted.
-    before: RawBuffer,
+    /// The destination of the old values.
+    result: Option<&'a RecvData>,
 }
 
 impl Update<'_> {
-    /// [`width_of`] for its elements.
-    fn width(&self) -> Option<Width> {
-        width_of(self.basic)
-    }
-
-    /// [`operation_on`] for its elements.
-    fn on_word(&self) -> Option<AtomicOp> {
-        operation_on(self.basic, self.op, 0)
-    }
-    /// Combines the operands from byte `from` on into `later`.
-    fn combine(&self, from: usize, later: &mut [u8]) -> Result<()> {
+    /// Updates packed elements; returns whether they may have changed.
+    fn carry_out(&self, elements: &mut [u8]) -> Result<bool> {
+        if let Some(result) = self.result {
+            result.unpack(0, elements);
+        }
         match self.expected {
-            Some(expected) if later == expected => later.copy_from_slice(self.values),
-            Some(_) => {}
-            None if self.op == PredefinedOp::NoOp => {}
-            None => {
-                let earlier = &self.values[from..from + later.len()];
-                Op::predefined(self.op).reduce_packed(earlier, later, self.datatype)?;
-            }
+            _ if self.op == PredefinedOp::NoOp => return Ok(false),
+            Some(expected) if elements != expected => return Ok(false),
+            _ => Op::predefined(self.op).reduce_packed(self.values, elements, self.datatype)?,
         }
-        Ok(())
-    }
-
-    /// Updates `len` bytes of mapped words, whose operands are the packed elements from byte `from` on.
-    fn on_words(
-        &self,
-        width: Width,
-        range: &MappedRange<'_>,
-        place: (usize, usize),
-        from: usize,
-    ) -> Result<()> {
-        match width {
-            Width::Bits64 => self.on_words_of::<8>(Width::Bits64, range, place, from),
-            Width::Bits32 => self.on_words_of::<4>(Width::Bits32, range, place, from),
-            Width::Bits16 => self.on_words_of::<2>(Width::Bits16, range, place, from),
-            Width::Bits8 => self.on_words_of::<1>(Width::Bits8, range, place, from),
-        }
-    }
-
-    #[inline(always)]
-    fn on_words_of<const SIZE: usize>(
-        &self,
-        width: Width,
-        range: &MappedRange<'_>,
-        (mut offset, len): (usize, usize),
-        mut from: usize,
-    ) -> Result<()> {
-        let operation = self.on_word();
-        let end = offset + len;
-        while offset < end {
-            let value = self.values.get(from..from + SIZE).map_or(0, word::<SIZE>);
-            let found = match (self.expected, operation) {
-                (Some(expected), _) => {
-                    let swap = AtomicOp::CompareSwap { expected: word::<SIZE>(expected), new: value };
-                    range.atomic(offset, width, swap)
-                }
-                // The most frequent operation as a constant for the compiler: an addition is then a few instructions.
-                (None, Some(AtomicOp::FetchAdd(_))) => range.atomic(offset, width, AtomicOp::FetchAdd(value)),
-                (None, Some(operation)) => range.atomic(offset, width, operation.with_operand(value)),
-                (None, None) => self.try_on_word(width, range, offset, from)?,
-            };
-            let found = found.expect("the caller has checked that these are words");
-            if let Some(room) = self.before.part(from, SIZE) {
-                room.fill_from(&found.to_le_bytes()[..SIZE]);
-            }
-            offset += SIZE;
-            from += SIZE;
-        }
-        Ok(())
-    }
-
-    /// Updates a word by an operation that the processor does not have; returns the old value.
-    #[inline(never)]
-    fn try_on_word(
-        &self,
-        width: Width,
-        range: &MappedRange<'_>,
-        offset: usize,
-        from: usize,
-    ) -> Result<Option<u64>> {
-        let size = usize::try_from(width.bytes()).expect("8 at most");
-        let mut found = range.atomic(offset, width, AtomicOp::FetchOr(0));
-        while let Some(expected) = found {
-            let mut new = expected.to_le_bytes();
-            self.combine(from, &mut new[..size])?;
-            let swap = AtomicOp::CompareSwap { expected, new: u64::from_le_bytes(new) };
-            found = range.atomic(offset, width, swap);
-            if found == Some(expected) {
-                break;
-            }
-        }
-        Ok(found)
+        Ok(true)
     }
 }
 
-/// The width of the word, if an element is one word.
-#[inline]
-fn width_of(basic: Predefined) -> Option<Width> {
-    match (basic.kind(), basic.size()) {
-        (Kind::Complex | Kind::Pair, _) => None,
-        (_, 1) => Some(Width::Bits8),
-        (_, 2) => Some(Width::Bits16),
-        (_, 4) => Some(Width::Bits32),
-        (_, 8) => Some(Width::Bits64),
+/// Takes a lock word that is free. It then names the task `own`.
+#[inline(always)]
+fn take(word: &AtomicU64, own: u64) -> Option<()> {
+    // Acquire: to read what the last holder has written.
+    word.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).ok().map(drop)
+}
+
+/// Releases a lock word.
+#[inline(always)]
+fn give(word: &AtomicU64) {
+    // Release: the next holder reads what this one has written.
+    word.store(0, Ordering::Release);
+}
+
+/// Changes the element at an offset, and returns its old value. `None` if the range does not have it.
+#[inline(always)]
+fn update_at(
+    range: &MappedRange<'_>,
+    offset: usize,
+    size: usize,
+    change: impl FnOnce(&mut [u8]),
+) -> Option<Word> {
+    let mut old = Word::default();
+    if !range.read(offset, &mut old[..size]) {
+        return None;
+    }
+    let mut new = old;
+    change(&mut new[..size]);
+    range.write(offset, &new[..size]).then_some(old)
+}
+
+/// The size of elements that are a [`Word`].
+#[inline(always)]
+fn word_bytes(datatype: Predefined) -> Option<usize> {
+    match datatype.size() {
+        size @ (1 | 2 | 4 | 8) if size == datatype.extent() => usize::try_from(size).ok(),
         _ => None,
     }
 }
@@ -168,70 +115,6 @@ fn width_of(basic: Predefined) -> Option<Width> {
 #[inline]
 fn can_compare(basic: Predefined) -> bool {
     matches!(basic.kind(), Kind::Signed | Kind::Unsigned | Kind::Logical | Kind::Bytes | Kind::Character)
-}
-
-/// The atomic operation on a word with the same effect.
-#[inline]
-fn operation_on(basic: Predefined, op: PredefinedOp, operand: u64) -> Option<AtomicOp> {
-    let kind = basic.kind();
-    // The processor has no operations on half-precision numbers.
-    let is_half = kind == Kind::Float && basic.size() == 2;
-    Some(match (op, kind) {
-        (PredefinedOp::Sum | PredefinedOp::Max | PredefinedOp::Min, _) if is_half => return None,
-        (PredefinedOp::Replace, _) => AtomicOp::Swap(operand),
-        // An or with 0 changes nothing, and returns the old value.
-        (PredefinedOp::NoOp, _) => AtomicOp::FetchOr(0),
-        (PredefinedOp::Sum, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAdd(operand),
-        (PredefinedOp::Sum, Kind::Float) => AtomicOp::FetchAddFloat(operand),
-        (PredefinedOp::Max, Kind::Signed) => AtomicOp::FetchMaxSigned(operand),
-        (PredefinedOp::Max, Kind::Unsigned) => AtomicOp::FetchMax(operand),
-        (PredefinedOp::Max, Kind::Float) => AtomicOp::FetchMaxFloat(operand),
-        (PredefinedOp::Min, Kind::Signed) => AtomicOp::FetchMinSigned(operand),
-        (PredefinedOp::Min, Kind::Unsigned) => AtomicOp::FetchMin(operand),
-        (PredefinedOp::Min, Kind::Float) => AtomicOp::FetchMinFloat(operand),
-        (PredefinedOp::BitwiseAnd, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAnd(operand),
-        (PredefinedOp::BitwiseOr, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchOr(operand),
-        (PredefinedOp::BitwiseXor, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchXor(operand),
-        _ => return None,
-    })
-}
-
-/// Updates blocks of mapped memory if all are words. This is checked first, since a layout may contain both kinds.
-struct Words<'a, 'r> {
-    update: Update<'a>,
-    width: Width,
-    range: &'a MappedRange<'r>,
-    /// The displacement of the first byte of the range.
-    low: i64,
-    /// Packed bytes before the next block.
-    from: usize,
-    /// The outcome so far.
-    updated: Result<()>,
-}
-
-impl Visit for Words<'_, '_> {
-    #[expect(clippy::cast_possible_truncation, reason = "the blocks lie inside the range")]
-    fn block(&mut self, at: i64, len: u64) {
-        let place = (at.wrapping_sub(self.low).cast_unsigned() as usize, len as usize);
-        if self.updated.is_ok() {
-            self.updated = self.update.on_words(self.width, self.range, place, self.from);
-        }
-        self.from += len as usize;
-    }
-}
-
-/// Whether all blocks begin at multiples of a size.
-struct Aligned {
-    /// The address of displacement 0.
-    base: u64,
-    size: u64,
-    is_aligned: bool,
-}
-
-impl Visit for Aligned {
-    fn block(&mut self, at: i64, _len: u64) {
-        self.is_aligned &= self.base.wrapping_add_signed(at).is_multiple_of(self.size);
-    }
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
@@ -326,63 +209,108 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         if !self.check_target(CALL, len, target)? {
             return Ok(());
         }
-        let basic = target.datatype.basic().expect("the type is predefined");
         with_packed(Some(new), |values| {
             with_packed(Some(expected), |expected| {
-                let update = Update {
-                    op: PredefinedOp::Replace,
-                    datatype: target.datatype,
-                    basic,
-                    values,
-                    expected: Some(expected),
-                    before: RawBuffer::EMPTY,
-                };
-                self.carry_out(CALL, update, target, Some(result))
+                let op = PredefinedOp::Replace;
+                let (expected, result) = (Some(expected), Some(result));
+                let update = Update { op, datatype: target.datatype, values, expected, result };
+                self.carry_out(CALL, &update, target)
             })
         })
     }
 
-    /// The fast path of [`get_accumulate_data`](Self::get_accumulate_data): one element that is a word of mapped memory. `value` and the
-    /// returned old value are its bytes, lowest first. `None`: nothing was done, and the general call is needed.
+    /// The fast path of [`get_accumulate_data`](Self::get_accumulate_data): one element of 1, 2, 4 or 8 bytes of mapped memory; returns
+    /// its old value. `None`: nothing was done, and the general call is needed.
     #[inline(never)]
     pub fn try_update(
         &self,
-        value: u64,
+        value: Word,
         at: (u32, i64),
         datatype: Predefined,
         op: PredefinedOp,
-    ) -> Option<u64> {
-        self.try_on_word(at, width_of(datatype)?, operation_on(datatype, op, value)?)
+    ) -> Option<Word> {
+        let (size, combine) = (word_bytes(datatype)?, combine_of(op, datatype)?);
+        self.try_on_word(at, size, |word| combine(&value[..size], word))
     }
 
     /// Like [`try_update`](Self::try_update), for [`compare_and_swap_data`](Self::compare_and_swap_data).
     #[inline(never)]
     pub fn try_compare_and_swap(
         &self,
-        (expected, new): (u64, u64),
+        (expected, new): (Word, Word),
         at: (u32, i64),
         datatype: Predefined,
-    ) -> Option<u64> {
-        if !can_compare(datatype) {
-            return None;
-        }
-        self.try_on_word(at, width_of(datatype)?, AtomicOp::CompareSwap { expected, new })
+    ) -> Option<Word> {
+        let size = word_bytes(datatype).filter(|_| can_compare(datatype))?;
+        self.try_on_word(at, size, |word| {
+            if *word == expected[..size] {
+                word.copy_from_slice(&new[..size]);
+            }
+        })
     }
 
     #[inline(always)]
-    fn try_on_word(
+    fn try_on_word(&self, at: (u32, i64), size: usize, change: impl FnOnce(&mut [u8])) -> Option<Word> {
+        // The most frequent size, as a constant for the compiler: a copy is then a load and a store.
+        if size == 8 { self.try_on_word_of(at, 8, change) } else { self.try_on_word_of(at, size, change) }
+    }
+
+    #[inline(always)]
+    fn try_on_word_of(
         &self,
         (rank, displacement): (u32, i64),
-        width: Width,
-        operation: AtomicOp,
-    ) -> Option<u64> {
-        let at = self.locate(rank, displacement, width.bytes())?;
+        size: usize,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Option<Word> {
+        let at = self.locate(rank, displacement, size as u64)?;
         let mut state = self.communicator.state_briefly()?;
         // Earlier puts must not be overtaken.
-        if !self.puts.with(|puts| puts.are_none()) || !state.may_skip_progress() {
+        if self.is_brief(PUTS) || !state.may_skip_progress() {
             return None;
         }
-        state.context.try_with_mapped(at, width.bytes(), |word| word.atomic(0, width, operation))?
+        let peer = self.peers.get(rank as usize)?;
+        if peer.word == IN_CONTROL {
+            self.try_take(&mut state, rank)?;
+            let update = |element: MappedRange<'_>| update_at(&element, 0, size, change);
+            let before = state.context.try_with_mapped(at, size as u64, update);
+            // Fails only if the target has freed the window: then no task needs the lock.
+            self.try_give(&mut state, rank);
+            return before?;
+        }
+        let len = peer.word.checked_add(WORD_BYTES as u64)?;
+        state.context.try_with_mapped(peer.data, len, |part| {
+            let word = part.atomic_u64(usize::try_from(peer.word).ok()?)?;
+            take(word, self.name_in_word())?;
+            let offset = usize::try_from(at.offset - peer.data.offset).unwrap_or(usize::MAX);
+            let before = update_at(&part, offset, size, change);
+            give(word);
+            before
+        })?
+    }
+
+    /// The contents of a lock word that this task holds: its rank plus 1.
+    #[inline(always)]
+    fn name_in_word(&self) -> u64 {
+        u64::from(self.rank()) + 1
+    }
+
+    /// Takes the lock of a rank if its word is mapped and free.
+    #[inline(always)]
+    fn try_take(&self, state: &mut State<F>, rank: u32) -> Option<()> {
+        let (at, own) = (self.peers[rank as usize].updating(), self.name_in_word());
+        state.context.try_with_mapped(at, 8, |word| take(word.atomic_u64(0)?, own))?
+    }
+
+    /// Releases the lock of a rank if its word is mapped.
+    #[inline(always)]
+    fn try_give(&self, state: &mut State<F>, rank: u32) -> Option<()> {
+        let at = self.peers[rank as usize].updating();
+        state.context.try_with_mapped(at, 8, |word| word.atomic_u64(0).map(give))?
+    }
+
+    /// An atomic operation on the lock word of a rank, mapped or not. Makes progress.
+    fn on_updating(&self, rank: u32, operation: AtomicOp) -> Result<u64> {
+        self.communicator.rmw(self.peers[rank as usize].updating(), Width::Bits64, operation)
     }
 
     fn update(
@@ -420,132 +348,55 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         if !self.check_target(call, wanted, target)? {
             return Ok(());
         }
-        let Some(basic) = basic else { return Ok(()) };
+        if basic.is_none() {
+            return Ok(());
+        }
         with_packed(origin.filter(|_| !is_noop), |values| {
-            let before = RawBuffer::EMPTY;
-            let datatype = target.datatype;
-            let update = Update { op: predefined, datatype, basic, values, expected: None, before };
-            self.carry_out(call, update, target, result)
+            let update = Update { op: predefined, datatype: target.datatype, values, expected: None, result };
+            self.carry_out(call, &update, target)
         })
     }
 
-    /// Updates, and stores the old values in `result`.
-    fn carry_out(
-        &self,
-        call: &'static str,
-        update: Update<'_>,
-        target: TargetData<'_>,
-        result: Option<&RecvData>,
-    ) -> Result<()> {
+    fn carry_out(&self, call: &'static str, update: &Update<'_>, target: TargetData<'_>) -> Result<()> {
         // Earlier puts must not be overtaken.
         self.flush_puts()?;
-        let Some(result) = result else { return self.carry_out_into(call, update, target) };
-        if let Some(before) = result.as_buffer() {
-            return self.carry_out_into(call, Update { before, ..update }, target);
+        let taken = self.try_take(&mut *self.communicator.state()?, target.rank);
+        if taken.is_none() {
+            self.take_updating(target.rank)?;
         }
-        let len = usize::try_from(result.packed_len()).map_err(|_| Error::TooLarge { call })?;
-        let mut packed = vec![0; len];
-        buffer::lend_to_receive(&mut packed, |before| {
-            self.carry_out_into(call, Update { before, ..update }, target)
-        })?;
-        result.unpack(0, &packed);
+        let updated = self.carry_out_alone(call, update, target);
+        // Not by `state`: the error of an earlier call must not keep this one from releasing the lock.
+        let given =
+            self.communicator.state_to_end().and_then(|mut state| self.try_give(&mut state, target.rank));
+        match given {
+            Some(()) => updated,
+            None => updated.and(self.on_updating(target.rank, AtomicOp::Swap(0)).map(drop)),
+        }
+    }
+
+    /// Updates elements under the lock.
+    fn carry_out_alone(&self, call: &'static str, update: &Update<'_>, target: TargetData<'_>) -> Result<()> {
+        let in_place = |elements: &RecvData| buffer::change_packed(elements, |bytes| update.carry_out(bytes));
+        if let Some(updated) = self.with_mapped_elements(target, in_place)? {
+            return updated;
+        }
+        let pieces = self.pieces(call, target)?;
+        let mut elements = vec![0; pieces.iter().map(|piece| piece.len).sum()];
+        self.get_slice(&mut elements, &pieces)?;
+        if update.carry_out(&mut elements)? {
+            self.put_slice(&elements, &pieces)?;
+            self.flush_puts()?;
+        }
         Ok(())
     }
 
-    fn carry_out_into(&self, call: &'static str, update: Update<'_>, target: TargetData<'_>) -> Result<()> {
-        let Some(width) = update.width() else { return self.update_pieces(call, update, target, None) };
-        let are_words = self.with_mapped(target, |range, low| {
-            let layout = target.datatype.layout(target.count);
-            let base = (range.address() as u64).wrapping_sub(low.cast_unsigned());
-            let mut aligned = Aligned { base, size: width.bytes(), is_aligned: true };
-            layout.visit(0, layout.size(), &mut aligned);
-            if !aligned.is_aligned {
-                return Ok(None);
-            }
-            let mut words = Words { update, width, range: &range, low, from: 0, updated: Ok(()) };
-            layout.visit(0, layout.size(), &mut words);
-            words.updated.map(Some)
-        })?;
-        match are_words.transpose()?.flatten() {
-            Some(()) => Ok(()),
-            None => self.update_pieces(call, update, target, Some(width)),
-        }
-    }
-
-    /// Updates elements that are not all mapped words of one contiguous range: words by atomic operations, all others together under the
-    /// target's lock word.
-    #[inline(never)]
-    fn update_pieces(
-        &self,
-        call: &'static str,
-        update: Update<'_>,
-        target: TargetData<'_>,
-        width: Option<Width>,
-    ) -> Result<()> {
-        let (mut others, mut from) = (Vec::new(), 0);
-        for piece in self.pieces(call, target)? {
-            let is_word = |width: &Width| piece.address.is_multiple_of(width.bytes());
-            let updated = match width.filter(is_word) {
-                Some(width) => {
-                    let state = &mut *self.communicator.state()?;
-                    let on_words =
-                        |range: MappedRange<'_>| update.on_words(width, &range, (0, piece.len), from);
-                    state.context.with_mapped(piece.to, piece.len as u64, on_words)?.transpose()?
-                }
-                None => None,
-            };
-            if updated.is_none() {
-                others.push((piece, from));
-            }
-            from += piece.len;
-        }
-        if others.is_empty() { Ok(()) } else { self.under_lock(update, target.rank, &others) }
-    }
-
-    fn under_lock(&self, update: Update<'_>, rank: u32, others: &[(Piece, usize)]) -> Result<()> {
-        self.take_updating(rank)?;
-        let updated = self.read_and_write(update, others);
-        let given = self.on_control(rank, UPDATING, AtomicOp::Swap(0));
-        updated.and(given.map(|_| ()))
-    }
-
-    fn read_and_write(&self, update: Update<'_>, others: &[(Piece, usize)]) -> Result<()> {
-        let pieces: Vec<Piece> = others.iter().map(|&(piece, _)| piece).collect();
-        let mut new = vec![0; pieces.iter().map(|piece| piece.len).sum()];
-        self.get_slice(&mut new, &pieces)?;
-        // Contiguous runs contain whole elements, while a piece may contain part of one.
-        let (mut at, mut rest) = (0, others);
-        while let [(first, from), ..] = rest {
-            let mut len = first.len;
-            let run = 1 + rest[1..]
-                .iter()
-                .take_while(|(piece, next)| {
-                    let goes_on = *next == from + len;
-                    len += if goes_on { piece.len } else { 0 };
-                    goes_on
-                })
-                .count();
-            if let Some(room) = update.before.part(*from, len) {
-                room.fill_from(&new[at..at + len]);
-            }
-            update.combine(*from, &mut new[at..at + len])?;
-            at += len;
-            rest = &rest[run..];
-        }
-        if update.op == PredefinedOp::NoOp {
-            return Ok(());
-        }
-        self.put_slice(&new, &pieces)?;
-        self.flush_puts()
-    }
-
-    /// Takes the lock word of a rank.
+    /// Takes the lock of a rank. Waits until it is free, or its holder has died.
     fn take_updating(&self, rank: u32) -> Result<()> {
-        let own = u64::from(self.rank()) + 1;
+        let own = self.name_in_word();
         let mut expected = 0;
         // The updating task needs no other task to finish, and does not ring.
         self.communicator.try_until(|| {
-            let found = self.on_control(rank, UPDATING, AtomicOp::CompareSwap { expected, new: own })?;
+            let found = self.on_updating(rank, AtomicOp::CompareSwap { expected, new: own })?;
             if found == expected {
                 return Ok(Some(()));
             }
@@ -676,26 +527,18 @@ fn with_packed<R>(origin: Option<&SendData>, use_up: impl FnOnce(&[u8]) -> Resul
     }
 }
 
-/// A word of `SIZE` bytes, 8 at most.
-#[inline(always)]
-fn word<const SIZE: usize>(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word[..SIZE].copy_from_slice(&bytes[..SIZE]);
-    u64::from_le_bytes(word)
-}
-
-/// The bytes of a number as the lowest bytes of a word.
-fn word_of<T: Number>(value: &T) -> u64 {
-    let mut word = [0; 8];
+/// The bytes of a number of at most 8.
+fn word_of<T: Number>(value: &T) -> Word {
+    let mut word = Word::default();
     let bytes = buffer::bytes_of(std::slice::from_ref(value));
     word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
+    word
 }
 
-fn number_of<T: Number>(word: u64) -> T {
+fn number_of<T: Number>(word: Word) -> T {
     let mut number = [T::zeroed()];
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut number);
-    bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+    bytes.copy_from_slice(&word[..bytes.len()]);
     number[0]
 }
 

@@ -225,7 +225,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         if read == Some(true) {
             return Ok(());
         }
-        let piece = Piece { to, len: size_of_val(words), address: offset };
+        let piece = Piece { to, len: size_of_val(words) };
         self.get_slice(words, std::slice::from_ref(&piece))?;
         self.communicator.state()?.probe().map(drop)
     }

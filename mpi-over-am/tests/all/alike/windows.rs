@@ -469,7 +469,7 @@ fn added(word: usize, words: usize, tasks: u32) -> i64 {
 fn calls_of_one_word_and_of_many_update_the_same_words() {
     const WORDS: usize = 10;
     everywhere([1, 3], |_, world| {
-        // Words that atomic operations reach, and others.
+        // Words at multiples of their size, and others.
         for skew in [0, 8, 3] {
             let memory = vec![0u8; 8 * 12];
             let window = world.create_window(memory, 1, &Info::new()).unwrap();
@@ -584,6 +584,15 @@ fn one_swaps_and_the_others_see_it() {
         assert_eq!(class(window.compare_and_swap(1.0f64, 2.0, 0, 0)), ErrorClass::Type);
         assert_eq!(class(window.compare_and_swap(1u64, 2, 0, 4)), ErrorClass::RmaRange);
         assert_eq!(class(window.accumulate(&[1u64], 0, 4, PredefinedOp::Sum)), ErrorClass::RmaRange);
+        for outside in [4, -1, i64::MIN, i64::MAX, i64::MAX / 8, 1 << 61] {
+            let range = ErrorClass::RmaRange;
+            assert_eq!(class(window.fetch_and_op(1u64, 0, outside, PredefinedOp::Sum)), range, "{outside}");
+            assert_eq!(class(window.compare_and_swap(1u64, 2, 0, outside)), range, "{outside}");
+            assert_eq!(class(window.get_accumulate(&[1u64; 2], 0, outside, PredefinedOp::Sum)), range);
+            assert_eq!(class(window.put(&[1u64], 0, outside)), range, "{outside}");
+        }
+        // A refused update leaves the window to the next one.
+        window.accumulate(&[0i64; 4], 0, 0, PredefinedOp::Sum).unwrap();
         assert_eq!(
             class(window.accumulate(&[1.0f64], 0, 0, PredefinedOp::BitwiseAnd)),
             ErrorClass::Operation
