@@ -7,7 +7,7 @@ use crate::OfiError;
 use crate::library::Library;
 use crate::sys::{Domain, Ep, FI_ENABLE, Fid, Mr};
 
-/// The address of a peer, as an endpoint knows it after [`Endpoint::add_peer`].
+/// The address of a peer, as an endpoint knows it after [`Endpoint::add_peer`](crate::Endpoint::add_peer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddress(pub(crate) u64);
 

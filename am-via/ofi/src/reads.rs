@@ -24,7 +24,7 @@ pub struct RemoteKey {
     pub base: u64,
 }
 
-/// Memory that was lent ([`Endpoint::lend`]).
+/// Memory that was lent ([`Endpoint::lend`](crate::Endpoint::lend)).
 #[derive(Debug)]
 pub struct LentMemory {
     pub(crate) mr: NonNull<Mr>,
