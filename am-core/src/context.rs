@@ -10,11 +10,11 @@ use am_core_engine::protocol::{Engine, Front};
 use crate::buffer::{InlineBytes, Owner, engine_over};
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, Waker};
+use crate::fabric::{Fabric, Peer, Waker};
 use crate::handler::{Answer, HandlerId, HandlerSet, HandlerTable, Message};
 use crate::handler_thread::HandlerThread;
 use crate::in_handler;
-use crate::task::{Endpoint, TaskId};
+use crate::task::{Endpoint, Target, TaskId};
 use crate::user_code::Guarded;
 
 /// Number of contexts that this process has opened.
@@ -167,6 +167,14 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         self.fabric.endpoint()
+    }
+
+    /// The fabric's number of `target`, for a caller that keeps it: it saves the look-up of each message.
+    ///
+    /// # Errors
+    /// A target that the job cannot have.
+    pub fn peer(&mut self, target: impl Target) -> Result<Peer> {
+        self.fabric.peer(target.seen_from(self.fabric.endpoint().context))
     }
 
     /// Tasks in the job.

@@ -15,7 +15,6 @@ use crate::fabric::{Fabric, Next, Peer};
 use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
 use crate::record::{self, Event, EventKind, Span};
-use crate::task::Target;
 
 /// Longest sleep between two checks of a blocking call. An event ends the sleep at once; the limit only bounds the cost of a lost wake-up.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
@@ -306,20 +305,21 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// progress gives it to its header handler. The caller must be the only possible receiver of the message. `None`: nothing came in time,
     /// another message came, or the caller has to make progress first. Messages of one source do not overtake each other.
     #[inline(always)]
-    pub fn look_at_next(&mut self, source: impl Target, handler: HandlerId) -> Option<Next> {
+    pub fn look_at_next(&mut self, source: Peer, handler: HandlerId) -> Option<Next> {
         if !in_handler::is_unmarked() || self.taken_in_line >= TAKEN_IN_LINE_MAX {
             self.taken_in_line = 0;
             return None;
         }
-        let source = source.seen_from(self.fabric.endpoint().context);
         self.engine.look_at_next(&mut self.fabric, source, handler, &mut self.inline)
     }
 
-    /// User header and data of the message that the last [`look_at_next`](Self::look_at_next) returned. `None`: the message names a counter
-    /// or has a long user header, and must not be consumed here.
+    /// User header and data of the message that the last [`look_at_next`](Self::look_at_next) returned, and the handlers. `None`: the message
+    /// names a counter or has a long user header, and must not be consumed here.
     #[inline(always)]
-    pub fn parts_of(&self, next: &Next) -> Option<(&[u8], Arrived<'_>)> {
-        parts_of(&self.fabric, next, &self.inline)
+    pub fn parts_of(&mut self, next: &Next) -> Option<(&mut H, &[u8], Arrived<'_>)> {
+        let Self { fabric, handlers, inline, .. } = self;
+        let (uhdr, data) = parts_of(&*fabric, next, inline)?;
+        Some((handlers, uhdr, data))
     }
 
     /// Consumes the message that the last [`look_at_next`](Self::look_at_next) returned, and returns its credit to the sender.

@@ -9,6 +9,8 @@
 //!
 //! An eager message costs the sender one addition and one comparison, and the receiver one addition.
 
+use am_core::fabric::PeerIndex;
+
 /// What to do with a message that is eligible for the eager protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
@@ -21,8 +23,12 @@ pub(crate) struct Verdict {
 /// Maximum number of announced messages of one sender that wait for their receives.
 const ANNOUNCED_MAX: u32 = 1 << 20;
 
-/// One task's account of another, in bytes since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The number of a task that the fabric has not been asked for: no peer has it.
+pub(crate) const UNKNOWN: PeerIndex = PeerIndex(u32::MAX);
+
+/// One task's account of another, in bytes since the start: one cache line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(64))]
 struct Peer {
     /// Sent to it eagerly.
     sent: u64,
@@ -38,6 +44,8 @@ struct Peer {
     kept: u64,
     /// Number of announced messages of this peer that wait for their receives.
     announced: u32,
+    /// The fabric's number of it, or [`UNKNOWN`]. It lies here because each message looks here anyway.
+    index: PeerIndex,
 }
 
 /// The accounts with each task, as sender and as receiver.
@@ -55,8 +63,30 @@ impl Budget {
     /// besides the buffer for its data.
     pub(crate) fn new(num_tasks: u32, bytes_max: u64, entry_bytes: u64) -> Self {
         let window = bytes_max / u64::from(num_tasks.max(1));
-        let peer = Peer { attention_at: window / 2, ..Peer::default() };
+        let peer = Peer {
+            sent: 0,
+            attention_at: window / 2,
+            reported: 0,
+            asked: false,
+            received: 0,
+            kept: 0,
+            announced: 0,
+            index: UNKNOWN,
+        };
         Self { window, entry_bytes, peers: vec![peer; num_tasks as usize].into_boxed_slice() }
+    }
+
+    /// The fabric's number of `task`, or [`UNKNOWN`].
+    #[inline(always)]
+    pub(crate) fn index(&self, task: u32) -> PeerIndex {
+        self.peers.get(task as usize).map_or(UNKNOWN, |peer| peer.index)
+    }
+
+    /// Keeps the fabric's number of `task`.
+    pub(crate) fn set_index(&mut self, task: u32, index: PeerIndex) {
+        if let Some(peer) = self.peers.get_mut(task as usize) {
+            peer.index = index;
+        }
     }
 
     /// Whether a message with a buffer of `footprint` bytes may be sent eagerly to `task`, and if so, charges it.
@@ -73,16 +103,17 @@ impl Budget {
         Verdict { eager: true, ask: false }
     }
 
-    /// [`charge`](Self::charge) if the message is within the part and no report is due; returns whether. If not, nothing is charged.
+    /// [`charge`](Self::charge) if the message is within the part and no report is due; returns the fabric's number of the task. `None`:
+    /// nothing is charged.
     #[inline(always)]
-    pub(crate) fn charge_quietly(&mut self, task: u32, footprint: u64) -> bool {
-        let Some(peer) = self.peers.get_mut(task as usize) else { return false };
+    pub(crate) fn charge_quietly(&mut self, task: u32, footprint: u64) -> Option<PeerIndex> {
+        let peer = self.peers.get_mut(task as usize)?;
         let sent = peer.sent + footprint + self.entry_bytes;
-        let is_charged = sent <= peer.attention_at;
-        if is_charged {
-            peer.sent = sent;
+        if sent > peer.attention_at {
+            return None;
         }
-        is_charged
+        peer.sent = sent;
+        Some(peer.index)
     }
 
     /// Takes back the last charge, of a message that was not sent.

@@ -49,6 +49,8 @@ pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     size: u32,
     /// Ranks below this have the task of the same number. For the world, all ranks.
     direct: u32,
+    /// The envelope of its point-to-point messages, without their tags.
+    origin: Envelope,
     /// Number of ranks that messages can be sent to; for an inter-communicator, those of the other group.
     peers: u32,
     common: Arc<Common<F, L>>,
@@ -181,6 +183,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             rank,
             size,
             direct,
+            origin: Envelope::new(ContextId(context_id), rank, 0),
             peers,
             common,
             _mark: L::Mark::default(),
@@ -255,8 +258,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     #[inline(always)]
     pub(crate) fn route_now(&self, dest: u32, tag: i32) -> Option<Route> {
         let task = self.task_now(dest)?;
-        let envelope = Envelope::new(self.context_id_of(Space::PointToPoint), self.rank, tag);
-        (tag >= 0).then_some(Route { task, destination: dest, envelope })
+        (tag >= 0).then_some(Route { task, destination: dest, envelope: self.origin.with_tag(tag) })
     }
 
     /// The pattern of a receive from `source`.

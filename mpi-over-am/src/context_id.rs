@@ -104,17 +104,32 @@ impl ContextIds {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     groups: HashMap<u32, Group>,
+    /// The communicator of the last [`sender`](Self::sender), and its number of ranks that are the tasks of the same numbers.
+    recent: Option<(u32, u32)>,
 }
 
 impl Peers {
     /// Adds a communicator: messages on it are exchanged with the ranks of this group.
     pub(crate) fn begin(&mut self, context_id: u32, group: Group) {
+        self.recent = None;
         self.groups.insert(context_id, group);
     }
 
     /// Removes it.
     pub(crate) fn end(&mut self, context_id: u32) {
+        self.recent = None;
         self.groups.remove(&context_id);
+    }
+
+    /// Like [`task_of`](Self::task_of), for questions about one communicator after the other.
+    #[inline]
+    pub(crate) fn sender(&mut self, context_id: ContextId, rank: u32) -> Option<TaskId> {
+        let number = context_id.0 - context_id.0 % SPACES;
+        let direct = match self.recent {
+            Some((recent, direct)) if recent == number => direct,
+            _ => self.recent.insert((number, self.groups.get(&number)?.direct_ranks())).1,
+        };
+        if rank < direct { Some(TaskId(rank)) } else { self.task_of(context_id, rank) }
     }
 
     pub(crate) fn task_of(&self, context_id: ContextId, rank: u32) -> Option<TaskId> {

@@ -4,8 +4,8 @@ use am_core::buffer::{Arrived, RawBuffer};
 use am_core::handler::Ticket;
 use am_core::task::TaskId;
 
-/// Maximum bytes kept inside the queue's entry.
-pub(crate) const INLINE_BYTES: usize = 16;
+/// Maximum bytes kept inside the queue's entry: those of a message that fits with its header into a completion entry.
+pub(crate) const SHORT_BYTES_MAX: usize = 16;
 /// Bytes of a kept message besides its data: its entry in the queue and in the queue's tables.
 pub(crate) const ENTRY_BYTES: u64 = 128;
 /// The smallest buffer.
@@ -21,7 +21,7 @@ const _: () = assert!(size_of::<EarlyMessage>() <= 32);
 #[derive(Debug)]
 pub(crate) enum EarlyMessage {
     /// Stored here. `synchronous`: the sender's request that waits for the match, or 0.
-    Short { task: u32, len: u8, bytes: [u8; INLINE_BYTES], synchronous: u32 },
+    Short { task: u32, len: u8, bytes: [u8; SHORT_BYTES_MAX], synchronous: u32 },
     /// Its bytes are in a buffer, which may be longer.
     Kept { task: u32, len: u32, buffer: Box<[u8]>, synchronous: u32 },
     /// Its bytes are at the sender.
@@ -69,7 +69,7 @@ impl EarlyMessage {
 /// Memory that an early message of `len` bytes takes besides its entry: the sender charges it, and the receiver reports it.
 #[inline(always)]
 pub(crate) fn footprint(len: usize) -> u64 {
-    if len <= INLINE_BYTES { 0 } else { buffer_bytes(len) as u64 }
+    if len <= SHORT_BYTES_MAX { 0 } else { buffer_bytes(len) as u64 }
 }
 
 /// Set in am-core's number of the acknowledgement of an early message. Numbers of requests are lower.
@@ -93,6 +93,7 @@ pub(crate) fn part_of_number(number: u64) -> Option<(u32, u64)> {
     Some((number as u32, if size == 0 { 0 } else { 1 << size }))
 }
 
+#[inline(always)]
 fn buffer_bytes(len: usize) -> usize {
     len.max(BUFFER_BYTES_MIN).next_power_of_two()
 }
@@ -115,9 +116,9 @@ impl EarlyBuffers {
     /// Keeps a copy of the bytes of a message from `task`; `None` if it is longer than any eager message. `synchronous`: the sender's
     /// request that waits for the match, or 0.
     pub(crate) fn keep(&mut self, task: u32, synchronous: u32, bytes: Arrived<'_>) -> Option<EarlyMessage> {
-        if bytes.len() <= INLINE_BYTES {
-            let mut short = [0; INLINE_BYTES];
-            let len = u8::try_from(bytes.copy_to(&mut short)).expect("at most INLINE_BYTES");
+        if bytes.len() <= SHORT_BYTES_MAX {
+            let mut short = [0; SHORT_BYTES_MAX];
+            let len = u8::try_from(bytes.copy_to(&mut short)).expect("at most SHORT_BYTES_MAX");
             return Some(EarlyMessage::Short { task, len, bytes: short, synchronous });
         }
         let len = u32::try_from(bytes.len()).ok()?;
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn a_footprint_covers_the_buffer_that_is_taken() {
         let mut buffers = EarlyBuffers::default();
-        for len in [0, 1, INLINE_BYTES, INLINE_BYTES + 1, 64, 65, 8000, 8192, 8193] {
+        for len in [0, 1, SHORT_BYTES_MAX, SHORT_BYTES_MAX + 1, 64, 65, 8000, 8192, 8193] {
             let data = vec![7; len];
             let kept = buffers.keep(3, 0, Arrived::private(&data)).unwrap();
             assert_eq!(kept.len(), len as u64);

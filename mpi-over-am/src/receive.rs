@@ -42,7 +42,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// The short path of [`recv`](Self::recv) for bytes, for the C interface, if the threads of the task take no turns. `None`: nothing has
+    /// The short path of [`recv`](Self::recv) for bytes, for the C interface. The threads of the task take no turns. `None`: nothing has
     /// happened, and `recv_data` has to be called.
     #[inline(always)]
     pub fn try_recv_bytes(
@@ -51,7 +51,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         source: Source,
         tag: Tag,
     ) -> Option<std::result::Result<Status, Box<Error>>> {
-        let pattern = self.pattern_now(source, tag).filter(|_| !L::takes_turns())?;
+        debug_assert!(!L::takes_turns(), "this receive waits in its turn");
+        let pattern = self.pattern_now(source, tag)?;
         let mut state = self.state_briefly()?;
         Some(blocking::receive_in_one_turn(&mut state, self.source_task(source), pattern, buffer))
     }

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 
 use am_core::counter::CounterName;
-use am_core::fabric::Fabric;
-use am_core::task::TaskId;
+use am_core::fabric::{Fabric, Peer, PeerIndex};
+use am_core::task::{Target, TaskId};
 use am_core::{AmOptions, Context};
 
+use crate::budget::UNKNOWN;
 use crate::buffer::{Keeps, Scratch};
 use crate::completion::Completions;
 use crate::context_id::ContextIds;
+use crate::early_message::SHORT_BYTES_MAX;
 use crate::envelope;
 use crate::error::{Error, ErrorClass, Result};
 use crate::events;
@@ -179,6 +181,30 @@ impl<F: Fabric> State<F> {
         let first = self.next_partition_tag;
         self.next_partition_tag = first.wrapping_add(partitions as i32);
         first
+    }
+
+    /// The peer of this number.
+    #[inline(always)]
+    pub(crate) fn peer(&self, task: TaskId, index: PeerIndex) -> Peer {
+        Peer { endpoint: task.seen_from(self.context.endpoint().context), index }
+    }
+
+    /// Keeps the fabric's number of a task: from now on short messages to it, and receives from it, take the shortest way, unless the settings
+    /// send short messages with a counter or announce them.
+    #[inline(always)]
+    pub(crate) fn learn_peer(&mut self, task: TaskId) {
+        if self.handlers().budget.index(task.0) == UNKNOWN {
+            self.learn_peer_now(task);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learn_peer_now(&mut self, task: TaskId) {
+        let goes_plainly = self.target_counter.is_none() && self.eager_limits.bytes >= SHORT_BYTES_MAX;
+        if goes_plainly && let Ok(peer) = self.context.peer(task) {
+            self.handlers().budget.set_index(task.0, peer.index);
+        }
     }
 
     /// Sends a note, under this context id and tag.

@@ -158,6 +158,12 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// An error of progress; the operation may then still be under way.
     #[inline(never)]
     pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
+        if !L::takes_turns()
+            && let Some(source) = self.held.source_in_line(request)
+            && self.held.is_over_in_line(source, request)?
+        {
+            return Ok(());
+        }
         self.wait_for(move |context| is_over(context, request))
     }
 }

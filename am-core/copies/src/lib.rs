@@ -19,13 +19,18 @@ const WORDS_MIN: usize = 32;
 #[inline(always)]
 pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
-    // contract); every access below stays inside: the second of a pair starts at `len - width`, and `len >= width`.
+    // contract); every access below stays inside: the second of a pair starts at `len - width`, and `len >= width`; of
+    // more than 32 bytes the second 32 start at `len - 32`.
     unsafe {
         if len >= 8 {
             if len <= 16 {
                 pair::<u64>(from, to, len);
             } else if len <= 32 {
                 pair::<u128>(from, to, len);
+            } else if len <= 64 {
+                // Two pairs, each of which overlaps by its middle: 32 bytes from the beginning, and 32 to the end.
+                pair::<u128>(from, to, 32);
+                pair::<u128>(from.add(len - 32), to.add(len - 32), 32);
             } else {
                 core::ptr::copy_nonoverlapping(from, to, len);
             }

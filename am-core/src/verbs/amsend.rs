@@ -6,7 +6,7 @@ use super::operation::{Operation, sealed::Sealed};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
 use crate::error::{Outcome, Result};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Peer};
 use crate::handler::{Completion, Destination, HandlerId, HandlerSet, Ticket};
 use crate::in_handler;
 use crate::record;
@@ -108,19 +108,14 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// The fast path of [`amsend`](Self::amsend), for a message in one completion entry; returns whether it was sent. If not, call
-    /// `amsend`.
+    /// Sends a message without counters if it takes no more than writing a completion entry; returns whether it was sent. If not,
+    /// [`amsend`](Self::amsend) finds out why. `target` is what [`peer`](Self::peer) has returned; to any other nothing is sent.
     #[inline(always)]
-    pub fn try_amsend_line(
-        &mut self,
-        target: impl Target,
-        handler: HandlerId,
-        uhdr: &[u8],
-        udata: &[u8],
-        options: AmOptions,
-    ) -> bool {
-        let target = target.seen_from(self.fabric.endpoint().context);
-        in_handler::is_unmarked() && self.post_line(&Amsend { target, handler, uhdr, options }, udata)
+    pub fn try_amsend_line(&mut self, target: Peer, handler: HandlerId, uhdr: &[u8], udata: &[u8]) -> bool {
+        let message = Amsend { target: target.endpoint, handler, uhdr, options: AmOptions::default() };
+        let outgoing = message.outgoing(target.endpoint);
+        in_handler::is_unmarked()
+            && self.engine.post_line_to(&mut self.fabric, target, &outgoing, &mut &*udata)
     }
 
     #[inline(always)]

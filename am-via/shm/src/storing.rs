@@ -54,18 +54,24 @@ impl Distance {
     /// Calls `fill`, which stores up to `len` bytes and returns their number, or `None` if it stopped.
     #[inline(always)]
     pub(crate) fn fill(&mut self, len: usize, fill: impl FnOnce(Storing) -> Option<usize>) -> Option<usize> {
-        if len < self.bytes_min {
-            return fill(Storing::ThroughCaches);
-        }
-        self.long_fills = self.long_fills.wrapping_add(1);
-        let is_timed = self.long_fills % FILLS_A_TIMING == TIMED_FILL;
-        let began = if is_timed { time_stamp() } else { 0 };
-        let past = self.is_far && !is_timed;
-        let filled = fill(if past { Storing::PastCaches } else { Storing::ThroughCaches })?;
-        if is_timed {
+        let (storing, began) =
+            if len < self.bytes_min { (Storing::ThroughCaches, None) } else { self.next_long() };
+        // One call, so that the compiler inlines it.
+        let filled = fill(storing)?;
+        if let Some(began) = began {
             self.timed(began, filled);
         }
         Some(filled)
+    }
+
+    /// How to store a long fill, and when it began if it is timed.
+    #[inline(never)]
+    fn next_long(&mut self) -> (Storing, Option<u64>) {
+        self.long_fills = self.long_fills.wrapping_add(1);
+        if self.long_fills % FILLS_A_TIMING == TIMED_FILL {
+            return (Storing::ThroughCaches, Some(time_stamp()));
+        }
+        (if self.is_far { Storing::PastCaches } else { Storing::ThroughCaches }, None)
     }
 
     #[cold]

@@ -21,7 +21,7 @@ use crate::errors::{on_communicator, on_communicator_in};
 use crate::failure::{Failure, Outcome};
 use crate::objects::{CommunicatorObject, MessageObject};
 use crate::requests::{Owner, handle_of, keep_request, on_requests};
-use crate::state::{Mpi, enter};
+use crate::state::{Mpi, enter, enter_briefly};
 use crate::statuses::store;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Message, MPI_Request, MPI_Status};
 
@@ -81,14 +81,20 @@ unsafe fn send_now(
 /// Any blocking send. A separate function, so that a send that completes at once has all registers for itself.
 #[inline(never)]
 unsafe fn send(
-    mpi: &Mpi,
     function: &str,
     mode: Mode,
     (at, count, datatype): Elements<*const c_void>,
     (dest, tag): (c_int, c_int),
     comm: MPI_Comm,
 ) -> c_int {
-    on_communicator_in(mpi, function, comm, |mpi, object| {
+    let mpi = match enter(function) {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    if mode == Mode::Standard && unsafe { send_now(&mpi, (at, count, datatype), (dest, tag), comm) } {
+        return MPI_SUCCESS;
+    }
+    on_communicator_in(&mpi, function, comm, |mpi, object| {
         let dest = dest_of(dest)?;
         if let Some(bytes) = unsafe { bytes_to_send(mpi, at, count, datatype) } {
             return Ok(object.communicator.send_bytes_slowly(mode, bytes, dest, tag)?);
@@ -101,14 +107,21 @@ unsafe fn send(
 /// Starts any send and stores its request in `request`.
 #[inline(never)]
 unsafe fn start_send(
-    mpi: &Mpi,
     function: &str,
     mode: Mode,
     (at, count, datatype): Elements<*const c_void>,
     (dest, tag): (c_int, c_int),
     (comm, request): (MPI_Comm, *mut MPI_Request),
 ) -> c_int {
-    on_communicator_in(mpi, function, comm, |mpi, object| {
+    let mpi = match enter(function) {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    if mode == Mode::Standard && unsafe { send_now(&mpi, (at, count, datatype), (dest, tag), comm) } {
+        unsafe { *request = handle_of(RequestId::ENDED_SEND) };
+        return MPI_SUCCESS;
+    }
+    on_communicator_in(&mpi, function, comm, |mpi, object| {
         let dest = dest_of(dest)?;
         let id = match unsafe { raw_to_send(mpi, at, count, datatype) } {
             Some(bytes) => object.communicator.isend_bytes(mode, bytes, dest, tag)?,
@@ -132,15 +145,14 @@ macro_rules! sends {
             tag: c_int,
             comm: MPI_Comm,
         ) -> c_int {
-            let mpi = match enter(concat!("MPI_", $name)) {
-                Ok(mpi) => mpi,
-                Err(code) => return code,
-            };
             unsafe {
-                if Mode::$mode == Mode::Standard && send_now(&mpi, (buf, count, datatype), (dest, tag), comm) {
+                if Mode::$mode == Mode::Standard
+                    && let Some(mpi) = enter_briefly()
+                    && send_now(mpi, (buf, count, datatype), (dest, tag), comm)
+                {
                     return MPI_SUCCESS;
                 }
-                send(&mpi, concat!("MPI_", $name), Mode::$mode, (buf, count, datatype), (dest, tag), comm)
+                send(concat!("MPI_", $name), Mode::$mode, (buf, count, datatype), (dest, tag), comm)
             }
         }
 
@@ -154,16 +166,15 @@ macro_rules! sends {
             comm: MPI_Comm,
             request: *mut MPI_Request,
         ) -> c_int {
-            let mpi = match enter(concat!("MPI_", $started)) {
-                Ok(mpi) => mpi,
-                Err(code) => return code,
-            };
             unsafe {
-                if Mode::$mode == Mode::Standard && send_now(&mpi, (buf, count, datatype), (dest, tag), comm) {
+                if Mode::$mode == Mode::Standard
+                    && let Some(mpi) = enter_briefly()
+                    && send_now(mpi, (buf, count, datatype), (dest, tag), comm)
+                {
                     *request = handle_of(RequestId::ENDED_SEND);
                     return MPI_SUCCESS;
                 }
-                start_send(&mpi, concat!("MPI_", $started), Mode::$mode, (buf, count, datatype), (dest, tag), (comm, request))
+                start_send(concat!("MPI_", $started), Mode::$mode, (buf, count, datatype), (dest, tag), (comm, request))
             }
         }
 
@@ -202,17 +213,17 @@ pub(crate) unsafe fn mpi_recv_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    let mpi = match enter("MPI_Recv") {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
     unsafe {
-        match receive_now(&mpi, (buf, count, datatype), (source, tag), comm) {
+        let received = match enter_briefly() {
+            Some(mpi) => receive_now(mpi, (buf, count, datatype), (source, tag), comm),
+            None => None,
+        };
+        match received {
             Some(Ok(received)) => {
                 store(status, &received);
                 MPI_SUCCESS
             }
-            failed => receive(&mpi, failed, (buf, count, datatype), (source, tag), (comm, status)),
+            failed => receive(failed, (buf, count, datatype), (source, tag), (comm, status)),
         }
     }
 }
@@ -226,7 +237,7 @@ fn from_of(source: c_int, tag: c_int) -> Option<(Source, Tag)> {
     Some((source_of(source).ok()?, tag_of(tag)))
 }
 
-/// Receives bytes, if the task's threads take no turns; `None` in any other case.
+/// Receives bytes, in a task whose threads take no turns; `None` in any other case.
 #[inline(always)]
 unsafe fn receive_now(
     mpi: &Mpi,
@@ -244,13 +255,16 @@ unsafe fn receive_now(
 /// Any blocking receive.
 #[inline(never)]
 unsafe fn receive(
-    mpi: &Mpi,
     failed: Option<Result<Status, Box<Error>>>,
     (at, count, datatype): Elements<*mut c_void>,
     (source, tag): (c_int, c_int),
     (comm, status): (MPI_Comm, *mut MPI_Status),
 ) -> c_int {
-    on_communicator_in(mpi, "MPI_Recv", comm, |mpi, object| {
+    let mpi = match enter("MPI_Recv") {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    on_communicator_in(&mpi, "MPI_Recv", comm, |mpi, object| {
         let received = match failed {
             Some(received) => received.map_err(|error| *error)?,
             None => {
@@ -274,17 +288,17 @@ pub(crate) unsafe fn mpi_irecv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    let mpi = match enter("MPI_Irecv") {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
     unsafe {
-        match start_receive_now(&mpi, (buf, count, datatype), (source, tag), comm) {
+        let started = match enter_briefly() {
+            Some(mpi) => start_receive_now(mpi, (buf, count, datatype), (source, tag), comm),
+            None => None,
+        };
+        match started {
             Some(id) => {
                 *request = handle_of(id);
                 MPI_SUCCESS
             }
-            None => start_receive(&mpi, (buf, count, datatype), (source, tag), (comm, request)),
+            None => start_receive((buf, count, datatype), (source, tag), (comm, request)),
         }
     }
 }
@@ -307,12 +321,19 @@ unsafe fn start_receive_now(
 /// Starts any receive.
 #[inline(never)]
 unsafe fn start_receive(
-    mpi: &Mpi,
     (at, count, datatype): Elements<*mut c_void>,
     (source, tag): (c_int, c_int),
     (comm, request): (MPI_Comm, *mut MPI_Request),
 ) -> c_int {
-    on_communicator_in(mpi, "MPI_Irecv", comm, |mpi, object| {
+    let mpi = match enter("MPI_Irecv") {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    if let Some(id) = unsafe { start_receive_now(&mpi, (at, count, datatype), (source, tag), comm) } {
+        unsafe { *request = handle_of(id) };
+        return MPI_SUCCESS;
+    }
+    on_communicator_in(&mpi, "MPI_Irecv", comm, |mpi, object| {
         let (source, tag) = (source_of(source)?, tag_of(tag));
         let data = unsafe { message_to_receive(mpi, at, count, datatype) }?;
         unsafe { give(object.communicator.irecv_data(&data, source, tag)?, request) }

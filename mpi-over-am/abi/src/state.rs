@@ -368,7 +368,7 @@ pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
     }
 }
 
-/// Like [`enter`], for a fast path that neither waits nor runs code of the program, and needs nothing at its end. `None`: the call has
+/// Like [`enter`], for a fast path that runs no code of the program, and needs nothing at its end. `None`: the call has
 /// to use `enter`.
 #[inline(always)]
 pub(crate) fn enter_briefly() -> Option<&'static Mpi> {

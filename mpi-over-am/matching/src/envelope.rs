@@ -33,6 +33,13 @@ impl Envelope {
         Self { sender: sender(context_id, source), tag }
     }
 
+    /// The same with another tag.
+    #[inline]
+    #[must_use]
+    pub const fn with_tag(self, tag: i32) -> Self {
+        Self { tag, ..self }
+    }
+
     /// The communicator's context id.
     #[inline]
     #[must_use]

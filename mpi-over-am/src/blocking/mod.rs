@@ -1,7 +1,6 @@
 //! Blocking calls: a start, and a wait in the call's turn.
 
 mod buffered;
-mod in_line;
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
@@ -12,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::matching::Pattern;
 use crate::message::{Mode, Receive, ReceiveBuffer, Route};
 use crate::policy::LockPolicy;
-use crate::progress::end;
+use crate::progress::{end, receive_in_line};
 use crate::protocol::{
     Borrowed, send, send_bytes_or_start, send_or_start, start_into, start_receive, start_receive_data,
     try_send,
@@ -21,7 +20,6 @@ use crate::request_id::RequestId;
 use crate::state::State;
 use crate::status::Status;
 use crate::turn::Turn;
-use in_line::receive_in_line;
 
 pub(crate) use buffered::{detach, flush, send_buffered, send_buffered_data};
 
@@ -120,15 +118,19 @@ pub(crate) fn receive_in_one_turn<F: Fabric>(
     {
         return Ok(status);
     }
-    post_and_wait(state, Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) })
+    post_and_wait(state, source, Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) })
 }
 
 /// Not inlined, to leave the registers to the receive in line.
 #[inline(never)]
 fn post_and_wait<F: Fabric>(
     state: &mut State<F>,
+    source: Option<TaskId>,
     receive: Receive,
 ) -> std::result::Result<Status, Box<Error>> {
+    if let Some(source) = source {
+        state.learn_peer(source);
+    }
     let ending = Ending::start(state, receive);
     match ending.state.wait_receive_over() {
         None => ending.end(),

@@ -8,7 +8,7 @@ use am_core::task::TaskId;
 
 use super::{Load, rendezvous};
 use crate::buffer;
-use crate::early_message::{INLINE_BYTES, footprint};
+use crate::early_message::{SHORT_BYTES_MAX, footprint};
 use crate::envelope;
 use crate::error::{Error, Result};
 use crate::handlers::{ASK_REPORT, EAGER};
@@ -16,25 +16,19 @@ use crate::matching::Envelope;
 use crate::message::Route;
 use crate::state::State;
 
-/// Maximum bytes of a message that fits with its header into a completion entry. Such a message uses no buffer if it arrives early.
-const SHORT_BYTES_MAX: usize = INLINE_BYTES;
-
 /// Sends a message as one packet if it can go at once; returns whether it did. If not, nothing has changed: call [`send`].
 #[inline(always)]
 pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
     let &Route { task, destination, envelope } = route;
-    if bytes.len() > state.eager_limits.bytes {
-        return false;
-    }
     if bytes.len() > SHORT_BYTES_MAX {
-        return try_send_packet(state, (task, destination, envelope), bytes);
+        return bytes.len() <= state.eager_limits.bytes
+            && try_send_packet(state, (task, destination, envelope), bytes);
     }
-    if !state.handlers().budget.charge_quietly(task.0, 0) {
-        return false;
-    }
-    let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
+    // Of a task whose number is not known this one charges and takes back: the long way asks for the number.
+    let Some(index) = state.handlers().budget.charge_quietly(task.0, 0) else { return false };
     let header = envelope::to_bytes(&envelope, destination);
-    let is_sent = state.context.try_amsend_line(task, EAGER, &header, bytes, options);
+    let target = state.peer(task, index);
+    let is_sent = state.context.try_amsend_line(target, EAGER, &header, bytes);
     if !is_sent {
         state.handlers().budget.take_back(task.0, 0);
     }
@@ -49,7 +43,7 @@ fn try_send_packet<F: Fabric>(
     bytes: &[u8],
 ) -> bool {
     let footprint = footprint(bytes.len());
-    if !state.handlers().budget.charge_quietly(task.0, footprint) {
+    if state.handlers().budget.charge_quietly(task.0, footprint).is_none() {
         return false;
     }
     let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
@@ -69,6 +63,7 @@ fn try_send_packet<F: Fabric>(
 #[inline]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<Outcome> {
     let (task, len) = (route.task, load.len());
+    state.learn_peer(task);
     if !charge(state, task, len)? {
         return rendezvous::send(state, *route, load);
     }
@@ -132,6 +127,7 @@ mod tests {
     fn a_message_that_is_refused_takes_nothing_of_the_budget() {
         let (network, mut fabrics) = network(Config::new(2));
         let mut state = State::new(fabrics.swap_remove(0), &Settings::default()).unwrap();
+        state.learn_peer(DEAD);
         network.kill(DEAD);
         let untouched = state.handlers().budget.clone();
         for len in [8, 100] {
@@ -148,13 +144,16 @@ mod tests {
         let (_network, mut fabrics) = network(Config::new(2));
         let settings = Settings { early_arrival_bytes_max: 4096, ..Settings::default() };
         let mut state = State::new(fabrics.swap_remove(0), &settings).unwrap();
-        let mut sent = 0;
+        assert!(!try_send(&mut state, &route(), &[7; 8]), "the fabric's number of the task is not known yet");
+        let first = send(&mut state, &route(), Borrowed(&[7; 8]));
+        assert_eq!(first.unwrap(), Outcome::Done);
+        let mut sent = [0; 2];
         for len in [8, 100].into_iter().cycle().take(1000) {
             let before = state.handlers().budget.clone();
             let is_sent = try_send(&mut state, &route(), &vec![7; len]);
             assert_eq!(is_sent, state.handlers().budget != before, "{len} bytes");
-            sent += u32::from(is_sent);
+            sent[usize::from(len == 100)] += u32::from(is_sent);
         }
-        assert!(sent > 0 && sent < 500, "{sent} messages went");
+        assert!(sent.iter().all(|&sent| sent > 0 && sent < 500), "{sent:?} messages went");
     }
 }

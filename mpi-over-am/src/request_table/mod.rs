@@ -196,6 +196,7 @@ impl Requests {
     }
 
     /// The pattern of a receive that waits for its message.
+    #[inline(always)]
     pub(crate) fn posted_pattern(&self, id: RequestId) -> Option<Pattern> {
         self.get(id).filter(|record| record.phase == Phase::Posted).map(|record| record.entry.pattern)
     }

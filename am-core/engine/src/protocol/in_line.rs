@@ -1,11 +1,10 @@
-//! Receiving in line: the receiver reads a message where it lies and consumes it without the queues.
+//! Receiving a message in line: its receiver looks at it where it lies, and consumes it without the queues.
 
 use super::Engine;
 use super::packet::{self, Kind, MessageHead};
 use crate::buffer::{Arrived, InlineBytes};
-use crate::fabric::{Fabric, Next, Payload};
+use crate::fabric::{Fabric, Next, Payload, Peer};
 use crate::handler::HandlerId;
-use crate::task::Endpoint;
 use crate::user_code::UserCode;
 
 impl<U: UserCode> Engine<U> {
@@ -16,7 +15,7 @@ impl<U: UserCode> Engine<U> {
     pub fn look_at_next<F: Fabric>(
         &mut self,
         fabric: &mut F,
-        source: Endpoint,
+        source: Peer,
         handler: HandlerId,
         front: &mut InlineBytes,
     ) -> Option<Next> {
@@ -24,7 +23,6 @@ impl<U: UserCode> Engine<U> {
         if self.busy || self.attention {
             return None;
         }
-        let source = fabric.peer(source).ok()?;
         fabric.look_at_next(source, packet::label(Kind::Message, handler), front)
     }
 }

@@ -7,9 +7,6 @@ use super::pending::Queued;
 use super::reassembly::Ranges;
 use super::statistics::Statistics;
 use super::{Engine, FRONT_BYTES_MAX};
-use alloc::boxed::Box;
-use smallvec::SmallVec;
-
 use crate::buffer::{
     Access, Executor, INLINE_BYTES_MAX, InlineBytes, RawBuffer, RawBytes, RawPieces, RemoteAddress,
 };
@@ -20,6 +17,8 @@ use crate::handler::{HandlerId, HandlerSet};
 use crate::task::{Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, Gather, Gatherer, OpId, Transfer, Width};
 use crate::user_code::UserCode;
+use alloc::boxed::Box;
+use smallvec::SmallVec;
 
 /// A message to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -144,14 +143,22 @@ impl<U: UserCode> Engine<U> {
         if outgoing.uhdr.len() + data.len() > INLINE_BYTES_MAX - MessageHead::BYTES_MIN {
             return false;
         }
-        let mut packet = InlineBytes::new();
-        let fits =
-            outgoing.head().push_to(&mut packet) && packet.push(outgoing.uhdr) && data.push_to(&mut packet);
-        if !fits || outgoing.announce || !self.pending.is_clear() {
-            return false;
-        }
         let Ok(target) = fabric.peer(outgoing.target) else { return false };
-        if !self.touched.has(target) {
+        self.post_line_to(fabric, target, outgoing, data)
+    }
+
+    /// Like [`post_line`](Self::post_line), to a target whose number the caller has kept. `false` also for a number of no peer.
+    #[inline(always)]
+    pub fn post_line_to<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        target: Peer,
+        outgoing: &Outgoing<'_>,
+        data: &mut impl Body,
+    ) -> bool {
+        let (head, mut packet) = (outgoing.head(), InlineBytes::new());
+        let fits = head.push_to(&mut packet) && packet.push(outgoing.uhdr) && data.push_to(&mut packet);
+        if !fits || outgoing.announce || !self.pending.is_clear() || !self.touched.has(target) {
             return false;
         }
         let label = packet::label(Kind::Message, outgoing.handler);

@@ -288,7 +288,7 @@ fn taken_in_line<F: Fabric>(context: &mut Context<F>) {
     };
     let (wanted, other) = (register(context, see.clone()), register(context, see));
     let counted = new_counter(context);
-    let (to, from) = (next(context), previous(context));
+    let (to, from) = (next(context), context.peer(previous(context)).expect("a task of the job"));
     let lengths = [8, 0, 24, 25, 33, 500, 5];
     let message = |task: u32, number: u64| pattern(task, lengths[number as usize % lengths.len()]);
     let count = 400;
@@ -301,7 +301,7 @@ fn taken_in_line<F: Fabric>(context: &mut Context<F>) {
         context.amsend(to, handler, &number.to_le_bytes(), &udata, options).expect("amsend");
         if let Some(looked_at) = context.look_at_next(from, wanted) {
             let parts = context.parts_of(&looked_at);
-            let parts = parts.map(|(uhdr, data)| (uhdr.try_into().expect("8 bytes"), data.to_vec()));
+            let parts = parts.map(|(_, uhdr, data)| (uhdr.try_into().expect("8 bytes"), data.to_vec()));
             if let Some((uhdr, data)) = parts.filter(|_| number % 5 != 0) {
                 context.take_next(looked_at);
                 seen.with(|seen| seen.push((u64::from_le_bytes(uhdr), data)));
@@ -314,7 +314,7 @@ fn taken_in_line<F: Fabric>(context: &mut Context<F>) {
     until(context, || seen.with(|seen| seen.len() as u64 == count));
     for (expected, (number, bytes)) in (0..).zip(seen.take()) {
         assert_eq!(number, expected);
-        assert!(bytes == message(from.task.0, number), "message {number} of {} bytes", bytes.len());
+        assert!(bytes == message(from.endpoint.task.0, number), "message {number} of {} bytes", bytes.len());
     }
     assert_eq!(context.counter_value(counted).expect("a counter"), count / 10);
     context.gfence().expect("gfence");

@@ -1,0 +1,128 @@
+//! Receives in line: a short eager message is taken as it lies in the sender's ring, without a poll and the engine's queues.
+
+use am_core::buffer::RawBuffer;
+use am_core::fabric::{Fabric, Peer};
+use am_core::handler::HandlerSet;
+use am_core::task::TaskId;
+
+use crate::early_message::footprint;
+use crate::envelope;
+use crate::error::Result;
+use crate::handlers::EAGER;
+use crate::matching::Pattern;
+use crate::request_id::RequestId;
+use crate::state::State;
+use crate::status::Status;
+
+/// Receives the next message of `source` in line, if it matches `pattern` and fits. `None`: nothing has happened, and the receive has to be
+/// posted.
+#[inline(always)]
+pub(crate) fn receive_in_line<F: Fabric>(
+    state: &mut State<F>,
+    source: TaskId,
+    pattern: &Pattern,
+    buffer: RawBuffer,
+) -> Option<Status> {
+    let handlers = state.context.handlers();
+    // An earlier receive may match the message, or this receive may match an earlier message.
+    if handlers.requests.posted() != 0 || !handlers.early.is_empty() || !handlers.completions.are_plain() {
+        return None;
+    }
+    let source = state.peer(source, handlers.budget.index(source.0));
+    let next = state.context.look_at_next(source, EAGER)?;
+    let (handlers, uhdr, data) = state.context.parts_of(&next)?;
+    let (envelope, _) = envelope::parse(uhdr)?;
+    if !pattern.matches(&envelope) || data.len() > buffer.len() {
+        return None;
+    }
+    let len = data.copy_to_buffer(buffer);
+    handlers.budget.received(source.endpoint.task.0, footprint(len));
+    state.context.take_next(next);
+    Some(Status { source: envelope.source(), tag: envelope.tag(), len: len as u64 })
+}
+
+impl<F: Fabric> State<F> {
+    /// Takes messages of `source` in line, until the operation is over or no further one comes in time; whether it is over. If not, the caller
+    /// waits for it.
+    ///
+    /// # Errors
+    /// An error of progress.
+    #[inline(never)]
+    pub(crate) fn is_over_in_line(&mut self, source: Peer, request: RequestId) -> Result<bool> {
+        let mut taken = 0;
+        loop {
+            if self.take_in_line(source).is_some() {
+                taken += 1;
+            } else if taken > 0 && self.probe()? {
+                // After several in a row the other peers are looked at.
+                taken = 0;
+            } else {
+                return Ok(false);
+            }
+            if self.context.handlers().requests.is_over(request) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Takes the next message of `source` in line, as its header handler would.
+    #[inline(always)]
+    fn take_in_line(&mut self, source: Peer) -> Option<()> {
+        let next = self.context.look_at_next(source, EAGER)?;
+        let (handlers, uhdr, data) = self.context.parts_of(&next)?;
+        if !handlers.consume(EAGER, source.endpoint, uhdr, data) {
+            return None;
+        }
+        self.context.take_next(next);
+        Some(())
+    }
+
+    /// The task that a posted receive waits for, where its messages may be taken in line. `None` for any other operation.
+    #[inline(always)]
+    pub(crate) fn source_in_line(&mut self, request: RequestId) -> Option<Peer> {
+        let handlers = self.context.handlers_mut();
+        let pattern = handlers.requests.posted_pattern(request)?;
+        let rank = pattern.source().filter(|_| handlers.completions.are_plain())?;
+        let task = handlers.peers.sender(pattern.context_id(), rank)?;
+        self.learn_peer(task);
+        Some(self.peer(task, self.context.handlers().budget.index(task.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use am_core::testing::loopback::{Config, network};
+
+    use super::*;
+    use crate::group::Group;
+    use crate::matching::{ContextId, Envelope};
+    use crate::message::{Mode, Receive, ReceiveBuffer, Route};
+    use crate::protocol::{Borrowed, send, start_receive};
+    use crate::settings::Settings;
+
+    /// A wait takes what its source has sent: a message without a receive is kept, and the one that matches ends the wait. A receive
+    /// from any source has no ring to look at.
+    #[test]
+    fn a_wait_for_a_named_source_takes_its_messages_in_line() {
+        let (_network, fabrics) = network(Config::new(2));
+        let states = fabrics.into_iter().map(|fabric| State::new(fabric, &Settings::default()).unwrap());
+        let [mut receiver, mut sender] = <[State<_>; 2]>::try_from(states.collect::<Vec<_>>()).unwrap();
+        receiver.handlers().peers.begin(0, Group::first_tasks(2, TaskId(0)));
+        for tag in [9, 5] {
+            let route =
+                Route { task: TaskId(0), destination: 0, envelope: Envelope::new(ContextId(0), 1, tag) };
+            assert!(send(&mut sender, Mode::Standard, &route, Borrowed(&[])).is_ok());
+        }
+        let [named, any] = [Some(1), None].map(|source| {
+            let pattern = Pattern::new(ContextId(0), source, Some(5));
+            let buffer = ReceiveBuffer::Bytes(RawBuffer::EMPTY);
+            start_receive(&mut receiver, Receive { pattern, buffer })
+        });
+        assert_eq!(receiver.source_in_line(any), None);
+        let source = receiver.source_in_line(named).expect("the receive names its source");
+        assert_eq!(source.endpoint.task, TaskId(1));
+        assert!(receiver.is_over_in_line(source, named).unwrap());
+        assert_eq!(receiver.handlers().early.len(), 1, "the message without a receive is kept");
+        assert!(!receiver.handlers().requests.is_over(any));
+    }
+}
