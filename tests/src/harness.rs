@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use am_core::testing::pairs;
 use am_core::testing::watchdog::Watchdog;
 use am_via::job::Failure;
 use am_via_launch::{Ended, Launch, Record, Recorded, Report};
@@ -363,6 +364,19 @@ fn end_of(text: &str) -> &str {
         start += 1;
     }
     text[start..].trim_end()
+}
+
+/// The ways to memory, as `AM_MEMORY` names them.
+pub const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
+
+/// Jobs, as numbers of tasks with a way to memory, that together have each number and each way; all combinations if
+/// [`is_long`](am_core::testing::is_long). A task alone reaches only its own memory, so a job of one has one way.
+#[must_use]
+pub fn sizes_and_ways(tasks: &[u32]) -> Vec<(u32, &'static str)> {
+    let (alone, together): (Vec<u32>, Vec<u32>) = tasks.iter().partition(|&&tasks| tasks == 1);
+    let mut jobs = pairs(&together, &WAYS);
+    jobs.extend(alone.into_iter().map(|tasks| (tasks, WAYS[0])));
+    jobs
 }
 
 /// The living processes whose environment has the variable `name` with this value.

@@ -14,6 +14,9 @@ const COMPILER_OPTIONS: &str = "TESTS_COMPILER_OPTIONS";
 /// The command under which each task runs, with its options: `valgrind -q --error-exitcode=99`.
 const UNDER: &str = "TESTS_UNDER";
 
+/// The numbers of tasks with which each program runs, instead of 1, 2 and 3.
+const TASKS: &str = "TESTS_TASKS";
+
 /// Additional options for the compilers, set by a user or by `.ci/run`.
 #[must_use]
 pub fn compiler_options() -> Vec<String> {
@@ -125,7 +128,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Compiles a program by a wrapper, runs it with 1, 2 and 3 tasks, and checks that it prints "all good".
+/// Compiles a program by a wrapper, runs it with 1, 2 and 3 tasks (or as `TESTS_TASKS` says), and checks that it prints "all good".
 ///
 /// # Panics
 /// It does not.
@@ -147,7 +150,11 @@ pub fn compile_and_run_under(wrapper: &str, options: &[&str], source: &str, all:
     // Module files of the program are left in the folder where it is compiled.
     let (good, said) = run(compile.current_dir(scratch.path()).env("XDG_CACHE_HOME", scratch.path()));
     assert!(good, "{source} does not compile: {said}");
-    for (settings, tasks) in all.iter().flat_map(|settings| ["1", "2", "3"].map(|tasks| (settings, tasks))) {
+    let mut numbers = words_of(TASKS);
+    if numbers.is_empty() {
+        numbers = ["1", "2", "3"].map(str::to_owned).to_vec();
+    }
+    for (settings, tasks) in all.iter().flat_map(|settings| numbers.iter().map(move |tasks| (settings, tasks))) {
         let mut start = Command::new(folder().join("mpiexec"));
         start.args(["-n", tasks]).args(words_of(UNDER)).arg(&program).envs(settings.iter().copied());
         let (good, said) = run(&mut start);

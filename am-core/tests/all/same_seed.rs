@@ -15,6 +15,7 @@ fn the_same_seed_is_the_same_run_of_two_tasks() {
 }
 
 #[test]
+#[ignore = "long"]
 fn the_same_seed_is_the_same_run_of_three_tasks() {
     two_runs_alike(3, 2);
 }

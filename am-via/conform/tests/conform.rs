@@ -5,6 +5,8 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
+use am_via_conform::Plan;
+
 fn am_conform(arguments: &[&str]) -> (Output, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_am-conform")).args(arguments).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -45,6 +47,27 @@ fn there_are_many_checks_each_with_a_name_of_its_own_and_a_clause() {
     assert_eq!(names.len(), am_via_conform::list().len(), "two checks of one name");
     assert!(names.len() >= 120, "only {} checks", names.len());
     assert!(am_via_conform::list().iter().all(|check| !check.clause.is_empty() && text.contains(check.name)));
+}
+
+/// In a process of its own, whose VIs send in any state.
+#[test]
+fn a_missing_check_of_the_state_is_noticed() {
+    const BROKEN: &str = "PROVIDER_IS_BROKEN";
+    const CHECK: &str = "vi_idle_flushes_sends";
+    if std::env::var_os(BROKEN).is_some() {
+        am_via_vipl::testing::break_state_check();
+        let plan = Plan { only: Some(CHECK.to_owned()), over_shm: false, ..Plan::default() };
+        let score = am_via_conform::run(&plan, |_| ()).unwrap();
+        println!("{score}");
+        return;
+    }
+    let broken = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_missing_check_of_the_state_is_noticed", "--nocapture"])
+        .env(BROKEN, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&broken.stdout);
+    assert!(broken.status.success() && said.contains(&format!("FAILED {CHECK}")), "{said}");
 }
 
 #[test]

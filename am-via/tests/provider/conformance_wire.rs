@@ -57,13 +57,8 @@ fn one_task() {
 }
 
 #[test]
-fn two_tasks() {
+pub(crate) fn two_tasks() {
     run(WireOptions::new(2), PLENTY);
-}
-
-#[test]
-fn two_tasks_one_credit() {
-    run(WireOptions::new(2), ONE);
 }
 
 #[test]
@@ -72,26 +67,41 @@ fn three_tasks_staged_one_credit() {
 }
 
 #[test]
+fn three_tasks_small_slots() {
+    small_slots(3);
+}
+
+#[test]
+#[ignore = "long"]
 fn eight_tasks_small_slots() {
-    run(WireOptions { slot_bytes: 1200, ..WireOptions::new(8) }, CreditPlan { credits: 4, answers: 2 });
+    small_slots(8);
+}
+
+fn small_slots(num_tasks: u32) {
+    let options = WireOptions { slot_bytes: 1200, ..WireOptions::new(num_tasks) };
+    run(options, CreditPlan { credits: 4, answers: 2 });
 }
 
 /// A limit that is enough for the memory that the suite exposes, but not for its long messages.
 #[test]
-fn three_tasks_with_little_registered_memory() {
-    run_over(WireOptions::new(3), PLENTY, |fabric| fabric.with_registered_bytes_max(6 << 20));
+fn two_tasks_with_little_registered_memory() {
+    run_over(WireOptions::new(2), PLENTY, |fabric| fabric.with_registered_bytes_max(6 << 20));
 }
 
 #[test]
-fn two_and_three_tasks_with_faults() {
-    for (num_tasks, rdma) in [(2, true), (3, false)] {
-        let seed = u64::from(num_tasks);
-        let counts = run(WireOptions { rdma, faults: faults(seed), ..WireOptions::new(num_tasks) }, PLENTY);
-        assert!(counts.retransmitted > 0 && counts.duplicates_suppressed > 0, "{counts:?}");
-    }
+fn two_tasks_with_faults() {
+    let counts = run(WireOptions { faults: faults(2), ..WireOptions::new(2) }, PLENTY);
+    assert!(counts.retransmitted > 0 && counts.duplicates_suppressed > 0, "{counts:?}");
 }
 
 #[test]
+fn three_tasks_staged_with_faults_and_one_credit() {
+    let counts = run(WireOptions { rdma: false, faults: faults(3), ..WireOptions::new(3) }, ONE);
+    assert!(counts.retransmitted > 0 && counts.refused > 0, "{counts:?}");
+}
+
+#[test]
+#[ignore = "long"]
 fn eight_tasks_with_faults_and_one_credit() {
     let counts = run(WireOptions { faults: faults(8), ..WireOptions::new(8) }, ONE);
     assert!(counts.retransmitted > 0 && counts.refused > 0, "{counts:?}");
@@ -111,6 +121,7 @@ fn the_same_seed_is_the_same_run_of_two_tasks() {
 }
 
 #[test]
+#[ignore = "long"]
 fn the_same_seed_is_the_same_run_of_three_tasks_staged() {
     two_runs_alike(3, false);
 }

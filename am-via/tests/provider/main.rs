@@ -1,5 +1,6 @@
 //! The tests of the whole provider between threads, in one binary: each binary of its own would compile it all again.
 
+mod broken;
 mod conformance_wire;
 mod credits;
 mod hostile_memory;

@@ -52,6 +52,8 @@ mod error;
 mod nic;
 mod provider;
 mod table;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod user_agent;

@@ -162,10 +162,13 @@ impl<W> Vi<W> {
         }
     }
 
-    /// The check of the state: whether descriptors and packets may be sent. A build with `broken_state_check` omits it, to show which tests
-    /// notice.
+    /// The check of the state: whether descriptors and packets may be sent.
     pub fn is_open(&self) -> bool {
-        self.state == ViState::Connected || cfg!(broken_state_check)
+        #[cfg(feature = "testing")]
+        if crate::testing::is_state_check_broken() {
+            return true;
+        }
+        self.state == ViState::Connected
     }
 
     pub(super) fn is_reliable(&self) -> bool {

@@ -1,12 +1,10 @@
 //! Messages that are not contiguous, between processes, with each way to memory: they are copied from their layout to the receiver's.
 
 use am_core::testing::pattern;
-use am_tests::harness::job;
+use am_tests::harness::{job, sizes_and_ways};
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, unpack};
 use mpi_over_am::{Communicator, Environment, Mode, Result, View, ViewMut};
-
-const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 
 /// Layouts of every shape, and of lengths around every limit, each with a count.
 fn layouts() -> Result<Vec<(u64, Datatype)>> {
@@ -77,13 +75,11 @@ fn around_the_ring(world: &Communicator) -> Result<()> {
 
 #[test]
 fn layouts_arrive_by_every_way_to_memory() {
-    for tasks in [1, 2, 3] {
-        for way in WAYS {
-            job("layouts_arrive_by_every_way_to_memory").tasks(tasks).env("AM_MEMORY", way).run(|| {
-                let environment = Environment::init().expect("the launcher made a job");
-                around_the_ring(&environment.world()).expect("each message fits");
-                environment.finalize().expect("nothing was left to go wrong");
-            });
-        }
+    for (tasks, way) in sizes_and_ways(&[1, 2, 3]) {
+        job("layouts_arrive_by_every_way_to_memory").tasks(tasks).env("AM_MEMORY", way).run(|| {
+            let environment = Environment::init().expect("the launcher made a job");
+            around_the_ring(&environment.world()).expect("each message fits");
+            environment.finalize().expect("nothing was left to go wrong");
+        });
     }
 }

@@ -3,24 +3,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
-use am_tests::harness::job;
+use am_tests::harness::{job, sizes_and_ways};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, PredefinedOp};
 use mpi_over_am::window::{Assertion, Lock, TargetData};
 use mpi_over_am::{Communicator, Environment, ErrorHandler, Info};
 
-const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
-
 /// Runs `body` with some tasks, with each way to memory.
 fn everywhere(test: &'static str, body: fn(&Communicator)) {
-    for tasks in [1, 2, 4] {
-        for way in WAYS {
-            job(test).tasks(tasks).env("AM_MEMORY", way).run(|| {
-                let environment = Environment::init().expect("the launcher made a job");
-                body(&environment.world());
-                environment.finalize().expect("nothing was left to go wrong");
-            });
-        }
+    for (tasks, way) in sizes_and_ways(&[1, 2, 4]) {
+        job(test).tasks(tasks).env("AM_MEMORY", way).run(|| {
+            let environment = Environment::init().expect("the launcher made a job");
+            body(&environment.world());
+            environment.finalize().expect("nothing was left to go wrong");
+        });
     }
 }
 

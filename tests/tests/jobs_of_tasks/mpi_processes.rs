@@ -4,18 +4,14 @@
 use std::fs::File;
 use std::io::Write;
 
-use am_tests::harness::job;
+use am_tests::harness::{job, sizes_and_ways};
 use mpi_over_am::{BSEND_OVERHEAD_BYTES, Communicator, Environment, Error, Source, TAG_UB, Tag, op};
-
-const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 
 /// Runs `body` with 2, 3 and 8 tasks, by every way to memory, and over the network.
 fn everywhere(test: &'static str, body: fn(&Environment, &Communicator)) {
     job(test).tasks(3).env("AM_DEVICE", "ofi").run(|| as_a_task(body));
-    for tasks in [2, 3, 8] {
-        for way in WAYS {
-            job(test).tasks(tasks).env("AM_MEMORY", way).run(|| as_a_task(body));
-        }
+    for (tasks, way) in sizes_and_ways(&[3, 2, 8]) {
+        job(test).tasks(tasks).env("AM_MEMORY", way).run(|| as_a_task(body));
     }
 }
 

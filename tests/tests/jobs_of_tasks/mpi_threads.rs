@@ -5,26 +5,23 @@
 
 use std::sync::Barrier;
 
-use am_tests::harness::job;
+use am_tests::harness::{job, sizes_and_ways};
 use mpi_over_am::op::{self, PredefinedOp};
 use mpi_over_am::window::{Assertion, Lock};
 use mpi_over_am::{Environment, Info, JobFabric, Mode, Threads, collective};
 
 type Communicator = mpi_over_am::Communicator<JobFabric, Threads>;
 
-const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 const THREADS: usize = 3;
 
 /// Runs `body` with some tasks, with each way to memory.
 fn everywhere(test: &'static str, body: fn(&Communicator)) {
-    for tasks in [1, 3] {
-        for way in WAYS {
-            job(test).tasks(tasks).env("AM_MEMORY", way).run(|| {
-                let environment = Environment::init_threads().expect("the launcher made a job");
-                body(&environment.world());
-                environment.finalize().expect("nothing was left to go wrong");
-            });
-        }
+    for (tasks, way) in sizes_and_ways(&[1, 2, 3]) {
+        job(test).tasks(tasks).env("AM_MEMORY", way).run(|| {
+            let environment = Environment::init_threads().expect("the launcher made a job");
+            body(&environment.world());
+            environment.finalize().expect("nothing was left to go wrong");
+        });
     }
 }
 

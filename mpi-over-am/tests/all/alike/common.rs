@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, Loopback, network};
+use am_core::testing::pairs;
 pub(crate) use am_core::testing::pattern;
 use am_core::testing::watchdog::Watchdog;
 use mpi_over_am::{Check, CompletionVariant, Selection, Settings};
@@ -83,11 +84,9 @@ pub(crate) fn all_settings() -> Vec<Settings> {
     ]
 }
 
-/// Runs `task` over all networks and with all settings.
+/// Runs `task` over each network and with each of the settings.
 pub(crate) fn everywhere(tasks: u32, task: impl Fn(&Environment, &Communicator) + Sync) {
-    for config in networks(tasks) {
-        for settings in all_settings() {
-            job(config, settings, &task);
-        }
+    for (config, settings) in pairs(&networks(tasks), &all_settings()) {
+        job(config, settings, &task);
     }
 }
