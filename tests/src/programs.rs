@@ -154,7 +154,9 @@ pub fn compile_and_run_under(wrapper: &str, options: &[&str], source: &str, all:
     if numbers.is_empty() {
         numbers = ["1", "2", "3"].map(str::to_owned).to_vec();
     }
-    for (settings, tasks) in all.iter().flat_map(|settings| numbers.iter().map(move |tasks| (settings, tasks))) {
+    for (settings, tasks) in
+        all.iter().flat_map(|settings| numbers.iter().map(move |tasks| (settings, tasks)))
+    {
         let mut start = Command::new(folder().join("mpiexec"));
         start.args(["-n", tasks]).args(words_of(UNDER)).arg(&program).envs(settings.iter().copied());
         let (good, said) = run(&mut start);

@@ -19,5 +19,9 @@ fn messages_of_vis_in_any_state_are_noticed() {
         .output()
         .expect("a test can start its own binary");
     let said = String::from_utf8_lossy(&broken.stderr);
-    assert!(broken.status.code() == Some(101) && said.contains("SAYS"), "{}: {said}", broken.status);
+    assert!(
+        broken.status.code() == Some(101) && said.contains("its connection is closed"),
+        "{}: {said}",
+        broken.status
+    );
 }

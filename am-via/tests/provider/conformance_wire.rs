@@ -62,6 +62,7 @@ pub(crate) fn two_tasks() {
 }
 
 #[test]
+#[ignore = "long"]
 fn three_tasks_staged_one_credit() {
     run(WireOptions { rdma: false, ..WireOptions::new(3) }, ONE);
 }

@@ -168,7 +168,11 @@ fn mixed_messages_among_eight_tasks_take_no_more_memory_with_time() {
     }
     // In a process of its own, whose memory is measured: the other tests of this one allocate and free meanwhile.
     let run = Command::new(std::env::current_exe().expect("it runs"))
-        .args(["--exact", "soak::mixed_messages_among_eight_tasks_take_no_more_memory_with_time", "--nocapture"])
+        .args([
+            "--exact",
+            "soak::mixed_messages_among_eight_tasks_take_no_more_memory_with_time",
+            "--nocapture",
+        ])
         .env(ALONE, "1")
         .output()
         .expect("it started before");
