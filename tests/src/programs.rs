@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 /// Time limit of a command: all take less than a few seconds, except under a checker.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// The programs of this build that tests start.
+const PROGRAMS: [&str; 7] = ["amrun", "mpicc", "mpicxx", "mpifort", "mpiexec", "mpirun", "mpi-install"];
+
 /// Additional options for the compilers, separated by spaces: `-fsanitize=address`, if the library is built with it.
 const COMPILER_OPTIONS: &str = "TESTS_COMPILER_OPTIONS";
 /// The command under which each task runs, with its options: `valgrind -q --error-exitcode=99`.
@@ -85,10 +88,11 @@ pub fn build() {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // With a test among the targets, cargo chooses the same features as for `cargo test --workspace`, which has then compiled nearly
-        // everything. The programs of the benches are not needed.
+        // With all packages and a test among the targets, cargo chooses the same features as for `cargo test --workspace`, which has then
+        // compiled nearly everything.
         command
-            .args(["build", "--workspace", "--exclude=am-benches", "--lib", "--bins", "--test=workspace"])
+            .args(["build", "--workspace", "--lib", "--test=workspace"])
+            .args(PROGRAMS.map(|name| format!("--bin={name}")))
             .current_dir(env!("CARGO_MANIFEST_DIR"));
         if folder().ends_with("release") {
             command.arg("--release");
