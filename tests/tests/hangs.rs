@@ -182,12 +182,18 @@ fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
         .split(' ')
         .map(|pid| pid.parse().unwrap_or_else(|error| panic!("{error}: {first}")))
         .collect();
-    // Time to come to the barrier, and to note the wait.
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    let launcher = i32::try_from(job.id()).expect("a process number");
+    // Asks for reports until one says this of task 0: it takes a while to come to the barrier, and to note the wait.
+    let mut ask_until = |words: &str| loop {
+        signal(launcher, "USR2");
+        let line = lines.find(|line| line.contains("task 0:")).expect("each report has a line of task 0");
+        if line.contains(words) {
+            return line;
+        }
+    };
+    ask_until("MPI_Barrier");
     signal(pids[0], "STOP");
-    signal(i32::try_from(job.id()).expect("a process number"), "USR2");
-    let stopped = lines.find(|line| line.contains("task 0:"));
-    let stopped = stopped.expect("the report has a line of task 0");
+    let stopped = ask_until("is stopped");
     must_say(&stopped, &["is stopped by a signal or a debugger", "MPI_Barrier"]);
     // The same of the job of a process, for jobs that another launcher has started.
     let ask = |of: &str| {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::{Random, conformance, threads};
+use super::{Random, conformance, is_long, threads};
 use crate::buffer::{
     Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, MappedRange, RawBuffer,
     RawBytes, RemoteAddress,
@@ -73,13 +73,14 @@ pub struct Recorded {
     pub digest: u64,
 }
 
-/// Runs every check of the suite whose name contains `filter`, each over a new network from `make`, with tasks that take turns as `seed`
-/// determines. Returns a record of each.
+/// Runs every third check of the suite (all if [`is_long`]) whose name contains `filter`, each over a new network from `make`, with tasks
+/// that take turns as `seed` determines. Returns a record of each.
 ///
 /// # Panics
 /// If a check failed, or none matched.
 pub fn record_checks<F: Fabric + Send>(filter: &str, seed: u64, make: impl Fn() -> Vec<F>) -> Vec<Recorded> {
     let checks = conformance::checks::<InTurn<F>>().into_iter().filter(|(name, _)| name.contains(filter));
+    let checks = checks.step_by(if is_long() { 1 } else { 3 });
     let recorded = checks.map(|(check, body)| {
         let (record, fabrics) = in_turn(make(), seed);
         threads::run(fabrics, |context| conformance::run(check, body, context));

@@ -21,12 +21,21 @@ fn every_check_is_right_in_two_processes_and_on_the_wire() {
 }
 
 #[test]
+#[ignore = "long"]
 fn every_check_is_right_over_the_network() {
-    if !am_via_ofi::is_there_for_tests() {
-        return;
+    if am_via_ofi::is_there_for_tests() {
+        let (output, text) = am_conform(&["--seed", "7", "--device", "ofi"]);
+        is_perfect(&output, &text);
     }
-    let (output, text) = am_conform(&["--seed", "7", "--device", "ofi"]);
-    is_perfect(&output, &text);
+}
+
+/// Checks of all levels.
+#[test]
+fn sends_are_right_over_the_network() {
+    if am_via_ofi::is_there_for_tests() {
+        let (output, text) = am_conform(&["--seed", "7", "--device", "ofi", "--only", "send"]);
+        is_perfect(&output, &text);
+    }
 }
 
 fn is_perfect(output: &Output, text: &str) {

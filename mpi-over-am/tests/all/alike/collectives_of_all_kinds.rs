@@ -201,25 +201,25 @@ fn reductions() {
         let (rank, size) = (world.rank(), world.size());
         for count in COUNTS {
             let own = vector(rank, count);
+            let (sums, in_order) = (reduced(0..size, count, sum), reduced(0..size, count, after));
             for root in 0..size {
                 let mut got = vec![0; if rank == root { count } else { 0 }];
                 world.reduce(&own, &mut got, plain(), root).unwrap();
-                assert!(rank != root || got == reduced(0..size, count, sum));
+                assert!(rank != root || got == sums);
                 world.reduce(&own, &mut got, ordered(), root).unwrap();
-                assert!(rank != root || got == reduced(0..size, count, after), "{count} to {root}");
+                assert!(rank != root || got == in_order, "{count} to {root}");
                 let mut in_place = own.clone();
                 world.reduce_in_place(&mut in_place, ordered(), root).unwrap();
-                let expected = if rank == root { reduced(0..size, count, after) } else { own.clone() };
-                assert_eq!(in_place, expected);
+                assert_eq!(in_place, if rank == root { &in_order } else { &own }[..]);
             }
             let mut got = vec![0; count];
             world.allreduce(&own, &mut got, ordered()).unwrap();
-            assert_eq!(got, reduced(0..size, count, after));
+            assert_eq!(got, in_order);
             world.allreduce(&own, &mut got, plain()).unwrap();
-            assert_eq!(got, reduced(0..size, count, sum));
+            assert_eq!(got, sums);
             let mut in_place = own.clone();
             world.allreduce_in_place(&mut in_place, ordered()).unwrap();
-            assert_eq!(in_place, reduced(0..size, count, after));
+            assert_eq!(in_place, in_order);
         }
     });
 }
