@@ -69,12 +69,13 @@ impl Task {
         self.job.task()
     }
 
-    /// Opens the fabric of context `context`. A context can be open once at a time. After it was closed it can be opened again; its earlier
-    /// addresses are then invalid.
+    /// Opens the fabric of context `context`. A context can be open once at a time. After it was closed it can be opened again if it had no
+    /// connections, that is, it exchanged no messages; its earlier addresses are then invalid. Peers keep state about a connected one: use
+    /// another number.
     ///
     /// # Errors
-    /// The context is already open, its number is too high, a program written to VIA has opened its NIC, or the job's memory cannot be
-    /// mapped.
+    /// The context is already open, or was connected before it was closed; its number is too high; a program written to VIA has opened its
+    /// NIC; the job's memory cannot be mapped.
     pub fn fabric(&self, context: u32) -> Result<ShmFabric> {
         let settings = self.job.settings();
         // A context that does not exist has no bit, and is refused below.
@@ -117,7 +118,7 @@ impl Task {
     /// makes itself.
     ///
     /// # Errors
-    /// The context is already open, its number is too high, or the job's memory cannot be mapped.
+    /// Those of [`fabric`](Self::fabric), except those about NICs.
     pub fn device(&self, context: u32) -> Result<Shm, DeviceError> {
         let settings = self.job.settings();
         let wait = self.wait_policy();
@@ -200,6 +201,7 @@ fn of_device(error: &DeviceError) -> Error {
         DeviceError::UnknownTask { .. }
         | DeviceError::UnknownContext { .. }
         | DeviceError::ContextOpen { .. }
+        | DeviceError::ContextUsed { .. }
         | DeviceError::Refused(_) => Fault::Caller,
         DeviceError::NotConnected(_)
         | DeviceError::Closed(_)

@@ -1,6 +1,7 @@
 //! The beginning and the end of an MPI program.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
@@ -25,6 +26,11 @@ use crate::state::State;
 use crate::thread_level::ThreadLevel;
 use crate::turn::Turn;
 
+/// Number of contexts of a task.
+const CONTEXTS: u32 = 16;
+/// Number of times that this process has opened MPI. Each time is on the next context, since peers keep state about a used one.
+static OPENED: AtomicU32 = AtomicU32::new(0);
+
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize). `L` determines which threads of the task may call it.
 #[derive(Debug)]
 pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
@@ -40,8 +46,11 @@ pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
 impl Environment {
     /// Joins the job that this process was started in (`MPI_Init`); without a launcher, a job of one.
     ///
+    /// A task can open MPI up to 16 times, and communicates with tasks that have opened it equally often. Without a launcher there is no
+    /// limit, since each job of one is new.
+    ///
     /// # Errors
-    /// The job's memory cannot be opened; a setting is invalid.
+    /// The job's memory cannot be opened; a setting is invalid; MPI has been opened 16 times.
     pub fn init() -> Result<Self> {
         Self::init_with(|_| ())
     }
@@ -52,7 +61,7 @@ impl Environment {
     /// # Errors
     /// Those of [`init`](Self::init).
     pub fn init_with(change: impl FnOnce(&mut Settings)) -> Result<Self> {
-        Self::init_on(0, change)
+        Self::init_for(change)
     }
 
     /// How the program was started (`MPI_INFO_ENV`).
@@ -103,17 +112,16 @@ impl Environment<JobFabric, Threads> {
     /// # Errors
     /// Those of [`init`](Environment::init).
     pub fn init_threads() -> Result<Self> {
-        Self::init_on(0, |_| ())
+        Self::init_for(|_| ())
     }
 }
 
 impl<L: LockPolicy> Environment<JobFabric, L> {
-    /// [`init_with`](Self::init_with) on the task's context of this number, for a process in which MPI starts again. Peers keep state about
-    /// a context, so each is used once; there are 16, and tasks communicate on contexts of the same number.
+    /// [`init_with`](Environment::init_with) for the threads that `L` allows.
     ///
     /// # Errors
-    /// Those of [`init`](Self::init); there is no such context.
-    pub fn init_on(context: u32, change: impl FnOnce(&mut Settings)) -> Result<Self> {
+    /// Those of [`init`](Environment::init).
+    pub fn init_for(change: impl FnOnce(&mut Settings)) -> Result<Self> {
         let joined = Joined::join()?;
         let mut settings = joined.settings()?;
         change(&mut settings);
@@ -122,6 +130,8 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
             joined.say_all();
         }
         ByCall::look_at_recorder();
+        // Relaxed: only the number matters.
+        let context = OPENED.fetch_add(1, Ordering::Relaxed) % CONTEXTS;
         Self::on_fabric(joined.fabric(context)?, &settings)
     }
 }

@@ -82,6 +82,7 @@ static void splits(void) {
         CHECK(sum_of(part, 1) == size - 1);
         MPI_Comm_free(&part);
     }
+    /* All tasks run on one host. h_hosts.c has several. */
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &part);
     CHECK(sum_of(part, 1) == size);
     MPI_Comm_split_type(part, MPI_UNDEFINED, 0, MPI_INFO_NULL, &none);

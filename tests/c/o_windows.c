@@ -1,4 +1,5 @@
-/* Prints the results of one-sided operations, in each kind of window and by each way to synchronize. */
+/* Prints the results of one-sided operations, in each kind of window and by each way to synchronize. For tasks of one host: one kind of
+   window is shared memory. */
 #include "say.h"
 
 enum { ROOM = 24 };

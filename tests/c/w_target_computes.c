@@ -1,5 +1,6 @@
 /* Windows need nothing of their target, whether all tasks map its memory or the kernel copies it: rank 0 computes, without a call of
-   MPI, until all others have said by an update of its window that they have done every operation on it. */
+   MPI, until all others have said by an update of its window that they have done every operation on it. For tasks of one host: operations
+   on a task of another host need calls of its target. */
 #include <complex.h>
 #include <stdint.h>
 #include <time.h>

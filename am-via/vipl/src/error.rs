@@ -264,6 +264,7 @@ fn device_return(error: &DeviceError) -> VipReturn {
             VipReturn::InvalidState
         }
         DeviceError::ContextOpen { .. }
+        | DeviceError::ContextUsed { .. }
         | DeviceError::Exhausted { .. }
         | DeviceError::Damaged { .. }
         | DeviceError::System { .. } => VipReturn::ErrorResource,
@@ -274,7 +275,8 @@ fn device_fault(error: &DeviceError) -> Fault {
     match error {
         DeviceError::UnknownTask { .. }
         | DeviceError::UnknownContext { .. }
-        | DeviceError::ContextOpen { .. } => Fault::Caller,
+        | DeviceError::ContextOpen { .. }
+        | DeviceError::ContextUsed { .. } => Fault::Caller,
         DeviceError::Exhausted { .. } => Fault::Resource,
         DeviceError::System { .. } => Fault::System,
         _ => Fault::Peer,

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
+use mpi_over_am::Error;
+
 use crate::constants::MPI_PROC_NULL;
 use crate::data::dest_of;
 use crate::errors::on_communicator;
@@ -22,6 +24,15 @@ pub(crate) unsafe fn mpi_win_allocate_shared_c(
         let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(info)?);
         let (win, baseptr) = (place(win)?, place(baseptr)?);
         let window = object.communicator.allocate_shared_bytes(size, unit, &info)?;
+        // Without common memory the window works by messages, but a C program loads and stores in it.
+        let mut parts = (0..window.group().size()).map(|rank| window.mapped_part(rank));
+        if !parts.all(|part| matches!(part, Ok(Some(_)))) {
+            window.free()?;
+            let why =
+                "tasks of the communicator are on several hosts; MPI_Comm_split_type finds those of one"
+                    .to_owned();
+            return Err(Error::Unshareable { why }.into());
+        }
         let base = window.base();
         // SAFETY: the export has refused null; the program gave it for this result.
         unsafe { *baseptr.cast::<*mut u8>() = base };

@@ -315,8 +315,6 @@ const AFTER: u32 = 2;
 
 struct Process {
     stage: AtomicU32,
-    /// Number of times that MPI was started: once by the program or its first session, and once more for later sessions.
-    starts: AtomicU32,
     /// `MPI_Finalize` has been called. MPI may still run, or run again, for sessions.
     is_finalized: AtomicBool,
     mpi: UnsafeCell<Option<Mpi>>,
@@ -330,7 +328,6 @@ unsafe impl Sync for Process {}
 
 static PROCESS: Process = Process {
     stage: AtomicU32::new(BEFORE),
-    starts: AtomicU32::new(0),
     is_finalized: AtomicBool::new(false),
     mpi: UnsafeCell::new(None),
     main_thread: AtomicUsize::new(0),
@@ -377,12 +374,6 @@ pub(crate) fn enter_briefly() -> Option<&'static Mpi> {
     }
     // SAFETY: as in `enter`.
     unsafe { (*PROCESS.mpi.get()).as_ref() }
-}
-
-/// The context number for the next start of MPI.
-pub(crate) fn next_context() -> u32 {
-    // Relaxed: only the number matters.
-    PROCESS.starts.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Whether MPI has been started, and whether it has ended.

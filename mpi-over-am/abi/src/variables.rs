@@ -79,11 +79,11 @@ pub(crate) fn forget_handles() {
 /// Joins the job with the written values.
 ///
 /// # Errors
-/// Those of [`Environment::init_on`].
+/// Those of [`Environment::init_for`].
 pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<Mpi> {
     let written = controls().written.clone();
     ByCall::set_locking(level == MPI_THREAD_MULTIPLE);
-    let started = Environment::init_on(state::next_context(), |settings| write_to(settings, &written));
+    let started = Environment::init_for(|settings| write_to(settings, &written));
     let environment = started.inspect_err(|_| ByCall::set_locking(false))?;
     Ok(Mpi::new(environment, level))
 }

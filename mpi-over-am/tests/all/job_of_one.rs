@@ -32,4 +32,12 @@ fn a_task_alone_sends_to_itself_in_every_way() {
     assert!(matches!(world.send(&[0u8], 1, 0), Err(Error::UnknownRank { rank: 1, size: 1 })));
     drop(world);
     environment.finalize().unwrap();
+    // Each time in a new job.
+    for number in 0..20_u32 {
+        let environment = Environment::init().unwrap();
+        let mut got = 0_u32;
+        environment.world().sendrecv(&number, 0, 1, &mut got, 0, 1).unwrap();
+        assert_eq!(got, number);
+        environment.finalize().unwrap();
+    }
 }

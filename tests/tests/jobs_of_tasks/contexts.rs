@@ -199,6 +199,22 @@ fn is_stale(ended: &Result<(), Error>) -> bool {
     matches!(ended, Err(Error::RemoteRange { why: RangeFault::Stale, .. }))
 }
 
+/// Messages of a context that is opened again would meet those of its first opening in its peers' memory.
+#[test]
+fn a_context_that_was_connected_is_not_opened_again() {
+    job("a_context_that_was_connected_is_not_opened_again").tasks(2).run(|| {
+        let task = Task::join().expect("the launcher made a job");
+        let mut first = task.context().expect("the job has memory");
+        first.gfence().expect("the other is there");
+        drop(first);
+        let refused = task.fabric(0).expect_err("the other keeps its state");
+        assert_eq!(refused.fault(), Fault::Caller, "{refused}");
+        assert!(refused.to_string().contains("open another number"), "{refused}");
+        let mut second = Context::new(task.fabric(1).expect("it was never open"));
+        second.gfence().expect("the other is there");
+    });
+}
+
 /// A task executes another program: its peers' addresses of its memory are not valid in the new program, which may join.
 #[test]
 fn an_address_of_the_program_before_an_exec_is_stale() {

@@ -36,14 +36,54 @@ fn said_on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) -> Option<
     }
     programs::build();
     let scratch = Scratch::new(&format!("hosts-{test}"));
+    let mut command = amrun_on_hosts(&scratch, (tasks, hosts));
+    command.arg(std::env::current_exe().expect("a test has a path"));
+    command.args(["--exact", &format!("hosts::{test}"), "--nocapture", "--test-threads=1"]);
+    Some(run(&mut command))
+}
+
+fn amrun_on_hosts(scratch: &Scratch, (tasks, hosts): (u32, &str)) -> Command {
     let agent = scratch.path().join("agent");
     fs::write(&agent, "#!/bin/sh\nshift\nexec \"$@\"\n").expect("a test can write here");
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("the file is ours");
     let mut command = Command::new(programs::folder().join("amrun"));
     command.args(["-n", &tasks.to_string(), "--hosts", hosts, "--launch-agent"]).arg(&agent);
-    command.arg(std::env::current_exe().expect("a test has a path"));
-    command.args(["--exact", &format!("hosts::{test}"), "--nocapture", "--test-threads=1"]);
-    Some(run(&mut command))
+    command
+}
+
+/// A program in C about several hosts, and those that start MPI again.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn programs_in_c_run_on_hosts() {
+    if !am_via_ofi::is_there_for_tests() {
+        return;
+    }
+    programs::build();
+    let scratch = Scratch::new("hosts-c");
+    for name in ["h_hosts", "c_sessions", "c_sessions_late"] {
+        let program = scratch.path().join(name);
+        let source = format!("{}/c/{name}.c", env!("CARGO_MANIFEST_DIR"));
+        let mut compile = Command::new(programs::folder().join("mpicc"));
+        compile.args(["-O1", "-Wall", "-Wextra", "-Werror"]).args(programs::compiler_options());
+        let (good, said) = run(compile.arg(source).arg("-o").arg(&program));
+        assert!(good, "{name}: {said}");
+        let (good, said) = run(amrun_on_hosts(&scratch, (3, "a:2,b")).arg(&program));
+        assert!(good && said.contains("all good"), "{name}: {said}");
+    }
+}
+
+#[test]
+fn mpi_opens_again_on_hosts() {
+    on_hosts("mpi_opens_again_on_hosts", (3, "a:2,b"), || {
+        for round in 0..3_u32 {
+            let environment = Environment::init().expect("an agent made a job");
+            let world = environment.world();
+            let mut sum = [0];
+            world.allreduce(&[round + world.rank()], &mut sum, op::Sum).expect("all tasks are there");
+            assert_eq!(sum, [3 * round + 3]);
+            environment.finalize().expect("nothing was left to go wrong");
+        }
+    });
 }
 
 /// Tasks 0 and 1 share memory, and so do 2 and 3. The pairs reach each other by the network.

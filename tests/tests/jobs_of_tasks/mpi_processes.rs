@@ -284,3 +284,27 @@ fn available_bytes() -> u64 {
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.map_or(0, |kib| kib * 1024)
 }
+
+/// A process opens MPI again after it has closed it; the seventeenth time is refused.
+#[test]
+fn mpi_opens_again() {
+    everywhere("mpi_opens_again", |_, world| {
+        for round in 1..16 {
+            as_a_task(|_, again| {
+                let mut got = Vec::new();
+                for len in [8, 100_000] {
+                    let mut into = vec![0_u8; len];
+                    let sent = pattern(again.rank() + round, len);
+                    again
+                        .sendrecv(&sent, next(again), 0, &mut into, previous(again), 0)
+                        .expect("the message fits");
+                    got.push(into == pattern(previous(again) + round, len));
+                }
+                assert_eq!(got, [true; 2], "round {round}");
+            });
+            world.barrier().expect("the first one goes on");
+        }
+        let error = Environment::init().expect_err("a task has 16 contexts");
+        assert!(error.to_string().contains("context"), "{error}");
+    });
+}

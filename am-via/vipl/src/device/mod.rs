@@ -243,6 +243,14 @@ pub enum DeviceError {
         /// The context.
         context: u32,
     },
+    /// A context that was closed after it had connections.
+    #[error(
+        "context {context} was connected before it was closed, and peers keep state about it: open another number"
+    )]
+    ContextUsed {
+        /// The context.
+        context: u32,
+    },
     /// A VI that is not open.
     #[error("VI {} is not connected", .0.0)]
     NotConnected(ViNumber),

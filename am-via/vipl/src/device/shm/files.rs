@@ -280,27 +280,41 @@ impl Files {
 
     /// Whether a task has closed one of its contexts.
     pub(super) fn is_closed(&self, peers: &mut Peers, at: NodeAddress) -> Result<bool, DeviceError> {
-        let header: Shared<ControlHeader> = within(self.head(peers, at.task)?.atomics(0), at.task)?;
+        let header = self.header(peers, at.task)?;
         // Acquire: "context closed": everything that it sent before is visible.
         Ok(header.contexts_closed.load(Ordering::Acquire) & 1 << at.context != 0)
     }
 
-    /// Sets whether a context of this task is closed.
+    /// Records that a context of this task is open.
+    ///
+    /// # Errors
+    /// `ContextUsed`: an earlier opening was connected.
+    pub(super) fn set_open(&self, peers: &mut Peers, own: NodeAddress) -> Result<(), DeviceError> {
+        let header = self.header(peers, own.task)?;
+        let bit = 1 << own.context;
+        // Relaxed: only this task writes its own bits.
+        if header.contexts_closed.load(Ordering::Relaxed) & bit << CONTEXTS_MAX != 0 {
+            return Err(DeviceError::ContextUsed { context: own.context });
+        }
+        header.contexts_closed.fetch_and(!bit, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Records that a context of this task is closed, and whether it has had connections.
     pub(super) fn set_closed(
         &self,
         peers: &mut Peers,
         own: NodeAddress,
-        closed: bool,
+        was_connected: bool,
     ) -> Result<(), DeviceError> {
-        let header: Shared<ControlHeader> = within(self.head(peers, own.task)?.atomics(0), own.task)?;
-        let bit = 1 << own.context;
+        let bits = (1 | u32::from(was_connected) << CONTEXTS_MAX) << own.context;
         // Release: "context closed".
-        if closed {
-            header.contexts_closed.fetch_or(bit, Ordering::AcqRel);
-        } else {
-            header.contexts_closed.fetch_and(!bit, Ordering::AcqRel);
-        }
+        self.header(peers, own.task)?.contexts_closed.fetch_or(bits, Ordering::AcqRel);
         Ok(())
+    }
+
+    fn header(&self, peers: &mut Peers, task: u32) -> Result<Shared<ControlHeader>, DeviceError> {
+        within(self.head(peers, task)?.atomics(0), task)
     }
 
     /// Takes a VI slot at both ends and writes the peer's task and VI into each. For a task's connection to itself, one slot is both ends.
@@ -320,7 +334,7 @@ impl Files {
     }
 
     fn take_vi(&self, peers: &mut Peers, task: u32) -> Result<u32, DeviceError> {
-        let header: Shared<ControlHeader> = within(self.head(peers, task)?.atomics(0), task)?;
+        let header = self.header(peers, task)?;
         let vi = header.vis_used.fetch_add(1, Ordering::Relaxed);
         if vi < self.layout.vis() {
             return Ok(vi);

@@ -136,7 +136,7 @@ impl Shm {
     /// Opens the device of this task's context `options.context`; `heap` is shared by the contexts of the task.
     ///
     /// # Errors
-    /// The context is open in this process, or its number is too high. The job's files cannot be mapped, or have another layout.
+    /// The context is open in this process, was connected before it was closed, or has too high a number. The job's files cannot be mapped, or have another layout.
     pub fn open(job: Arc<Job>, heap: Arc<OwnHeap>, options: ShmOptions) -> Result<Self, DeviceError> {
         let address = NodeAddress { task: job.task(), context: options.context };
         address.check(job.num_tasks())?;
@@ -152,7 +152,7 @@ impl Shm {
         let own = files.open_head(task)?;
         let context = options.context as usize;
         let mut peers = Peers::new(layout.num_tasks);
-        files.set_closed(&mut peers, address, false)?;
+        files.set_open(&mut peers, address)?;
         let far = files.open_far(address)?;
         // Without peers on this host, pipes have no reader.
         let has_near_peers = (0..layout.num_tasks).any(|peer| peer != task && !files.is_far(peer));

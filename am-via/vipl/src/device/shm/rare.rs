@@ -90,7 +90,8 @@ impl Shm {
         if let Some(far) = self.far.take() {
             far.leave(|| self.files.end_of_job().is_some());
         }
-        if self.files.set_closed(&mut self.peers, self.address, true).is_err() {
+        let was_connected = !(self.vis.is_empty() && self.accepted.is_empty());
+        if self.files.set_closed(&mut self.peers, self.address, was_connected).is_err() {
             return;
         }
         self.barrier.before_look();

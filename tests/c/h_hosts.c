@@ -1,0 +1,21 @@
+/* Tasks 0 and 1 run on one host, task 2 on another: shared windows. */
+#include "check.h"
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    int near, *own, *found, unit;
+    MPI_Comm node;
+    MPI_Win win;
+    MPI_Aint bytes;
+    CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) == MPI_SUCCESS);
+    MPI_Comm_size(node, &near);
+    CHECK(near == (rank < 2 ? 2 : 1));
+    CHECK(MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, node, &own, &win) == MPI_SUCCESS);
+    MPI_Win_fence(0, win), *own = 7 + rank, MPI_Win_fence(0, win);
+    CHECK(MPI_Win_shared_query(win, near - 1, &bytes, &unit, &found) == MPI_SUCCESS);
+    CHECK(bytes == sizeof(int) && *found == (rank < 2 ? 8 : 9));
+    MPI_Win_fence(0, win), MPI_Win_free(&win), MPI_Comm_free(&node);
+    /* All tasks have the error, and go on. */
+    FAILS(MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &own, &win), MPI_ERR_RMA_SHARED);
+    return end();
+}
