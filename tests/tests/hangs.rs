@@ -35,9 +35,12 @@ fn amrun(tasks: u32, options: &[&str], shape: &str) -> Command {
 const HANGING: [(u32, &str); 6] =
     [(2, "cycle"), (2, "reversed"), (2, "sends"), (3, "barrier"), (2, "wrong_tag"), (2, "lock")];
 
+/// Where one job tells whether it ended well, and what its launcher said.
+type Told = Mutex<Receiver<(bool, String)>>;
+
 /// The launcher's report on a job that its time limit ends. All these jobs run at once, since they only wait.
 fn said_before_the_limit(tasks: u32, shape: &'static str) -> String {
-    static SAID: LazyLock<Vec<Mutex<Receiver<(bool, String)>>>> = LazyLock::new(|| {
+    static SAID: LazyLock<Vec<Told>> = LazyLock::new(|| {
         let start = |(tasks, shape)| {
             let (tell, told) = channel();
             std::thread::spawn(move || {
