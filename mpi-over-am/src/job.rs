@@ -26,7 +26,7 @@ impl TryFrom<&Variables> for Settings {
 }
 
 fn warn_of_unknown(name: &str) {
-    let near = Settings::nearest(name).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    let near = Settings::nearest(name).map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
     eprintln!("MPI: there is no setting {name}{near}; `mpiexec --info` lists all");
 }
 

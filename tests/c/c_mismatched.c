@@ -82,7 +82,7 @@ static void checked(void) {
     told(MPI_Bcast(in, odd ? 2 : 4, MPI_INT, 0, world), MPI_ERR_COUNT, "MPI_Bcast of 8 bytes");
     told(MPI_Allgather(out, odd + 1, MPI_INT, in, odd + 1, MPI_INT, world), MPI_ERR_COUNT, "MPI_Allgather");
     MPI_Op_create(last, 1, &own);
-    told(MPI_Allreduce(out, in, 4, MPI_INT, odd ? own : MPI_SUM, world), MPI_ERR_OP, "the program's own");
+    told(MPI_Allreduce(out, in, 4, MPI_INT, odd ? own : MPI_SUM, world), MPI_ERR_OP, "a user-defined operator");
     MPI_Op_free(&own);
     MPI_Ibcast(in, 4, MPI_INT, odd, world, &request);
     told(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_ROOT, "root 0");

@@ -183,7 +183,7 @@ fn tools_see_the_settings_of_the_job() {
     let mut start = Command::new(programs::folder().join("mpiexec"));
     let (good, said) = run(start.args(["-n", "2"]).arg(&program).envs(chosen));
     assert!(good && said.contains("all good"), "{said}");
-    let misspelt = "no setting AM_COLLECTIVE_ROUND_TASKS_MAX; perhaps AM_COLLECTIVE_ROUNDS_TASKS_MAX";
+    let misspelt = "no setting AM_COLLECTIVE_ROUND_TASKS_MAX (did you mean AM_COLLECTIVE_ROUNDS_TASKS_MAX?)";
     assert_eq!(said.matches(misspelt).count(), 1, "{said}");
     for when in ["before", "after"] {
         let lines: Vec<_> =

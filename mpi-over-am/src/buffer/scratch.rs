@@ -141,22 +141,29 @@ pub(crate) fn with_packed(
     Ok(())
 }
 
-/// Calls `change` with the packed bytes of the elements, and stores them again if it says that they have changed.
+/// Bytes that [`change_packed`] copies at once: they stay in the first cache, and are whole elements of each predefined type.
+const CHANGED_BYTES_MAX: usize = 1920;
+
+/// Copies the packed bytes of the elements in pieces to private memory, calls `change` with the offset of each piece and its bytes, and
+/// stores the piece again if `change` says that it has changed. So other tasks may access the elements meanwhile. Each piece is whole
+/// elements of the basic type.
 pub(crate) fn change_packed(
     elements: &RecvData,
-    change: impl FnOnce(&mut [u8]) -> Result<bool>,
+    mut change: impl FnMut(usize, &mut [u8]) -> Result<bool>,
 ) -> Result<()> {
-    if let Some(bytes) = elements.as_buffer() {
-        // SAFETY: one range, writable and nobody else's as long as `elements` is used (`RecvData::new`). Tasks that change elements of a
-        // window meanwhile, other than by updates, break MPI's rules (MPI 5.0 section 12.7): their bytes and these may be mixed.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(bytes.at().as_ptr(), bytes.len()) };
-        return change(bytes).map(drop);
+    let from = elements.as_send();
+    let mut bytes = [0; CHANGED_BYTES_MAX];
+    let mut offset = 0;
+    loop {
+        let len = from.pack(offset as u64, &mut bytes);
+        if len == 0 {
+            return Ok(());
+        }
+        if change(offset, &mut bytes[..len])? {
+            elements.unpack(offset as u64, &bytes[..len]);
+        }
+        offset += len;
     }
-    let mut bytes = packed(&elements.as_send())?;
-    if change(&mut bytes)? {
-        elements.unpack(0, &bytes);
-    }
-    Ok(())
 }
 
 /// Like [`with_packed`], for elements of a Rust type.
@@ -199,4 +206,41 @@ fn unpacked<T: AnyBitPattern + Zeroable>(data: &SendData) -> Result<Vec<T>> {
     let bytes = packed(data)?;
     let size = size_of::<T>().max(1);
     Ok(bytes.chunks_exact(size).map(bytemuck::pod_read_unaligned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpi_datatype::Predefined;
+
+    #[test]
+    fn a_piece_that_is_changed_is_whole_elements_of_every_type() {
+        for predefined in Predefined::ALL.into_iter().filter(|predefined| predefined.size() > 0) {
+            assert_eq!(CHANGED_BYTES_MAX as u64 % predefined.size(), 0, "{predefined:?}");
+        }
+    }
+
+    #[test]
+    fn elements_are_changed_piece_by_piece() {
+        let mut elements: Vec<u64> = (0..1000).collect();
+        let datatype = Datatype::predefined(Predefined::Uint64);
+        // SAFETY: the vector's elements, which nothing else accesses until the last use of `data`.
+        let data = unsafe { RecvData::new(elements.as_mut_ptr().cast(), 1000, &datatype) };
+        let mut seen = 0;
+        change_packed(&data, |offset, bytes| {
+            assert_eq!(offset, seen);
+            seen += bytes.len();
+            for element in bytes.chunks_exact_mut(8) {
+                element[7] = 1;
+            }
+            // What is said to be unchanged is not stored.
+            Ok(offset > 0)
+        })
+        .expect("no piece fails");
+        assert_eq!(seen, 8000);
+        let first = CHANGED_BYTES_MAX / 8;
+        for (index, element) in elements.into_iter().enumerate() {
+            assert_eq!(element, index as u64 | if index < first { 0 } else { 1 << 56 });
+        }
+    }
 }

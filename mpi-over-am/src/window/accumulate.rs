@@ -4,8 +4,8 @@
 //! atomic with respect to each other for all types, and for near and far tasks. If the updating task dies, the next one takes the lock over
 //! once the process has ended.
 //!
-//! Under the lock, elements that this task has mapped are combined in place. Others are read, combined here, and written back. Neither
-//! needs progress of the target, unless only the target can access its memory.
+//! Under the lock, elements are copied, combined here, and written back: by plain copies if this task has mapped them, else by a get and a
+//! put. Neither needs progress of the target, unless only the target can access its memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,16 +57,18 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
-    /// Updates packed elements; returns whether they may have changed.
-    fn carry_out(&self, elements: &mut [u8]) -> Result<bool> {
+    /// Updates packed elements, of which the first is at `offset` of all; returns whether they may have changed.
+    fn carry_out(&self, offset: usize, elements: &mut [u8]) -> Result<bool> {
         if let Some(result) = self.result {
-            result.unpack(0, elements);
+            result.unpack(offset as u64, elements);
         }
         match self.expected {
             _ if self.op == PredefinedOp::NoOp => return Ok(false),
             Some(expected) if elements != expected => return Ok(false),
-            _ => Op::predefined(self.op).reduce_packed(self.values, elements, self.datatype)?,
+            _ => {}
         }
+        let values = &self.values[offset..offset + elements.len()];
+        Op::predefined(self.op).reduce_packed(values, elements, self.datatype)?;
         Ok(true)
     }
 }
@@ -376,14 +378,16 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// Updates elements under the lock.
     fn carry_out_alone(&self, call: &'static str, update: &Update<'_>, target: TargetData<'_>) -> Result<()> {
-        let in_place = |elements: &RecvData| buffer::change_packed(elements, |bytes| update.carry_out(bytes));
+        let in_place = |elements: &RecvData| {
+            buffer::change_packed(elements, |offset, bytes| update.carry_out(offset, bytes))
+        };
         if let Some(updated) = self.with_mapped_elements(target, in_place)? {
             return updated;
         }
         let pieces = self.pieces(call, target)?;
         let mut elements = vec![0; pieces.iter().map(|piece| piece.len).sum()];
         self.get_slice(&mut elements, &pieces)?;
-        if update.carry_out(&mut elements)? {
+        if update.carry_out(0, &mut elements)? {
             self.put_slice(&elements, &pieces)?;
             self.flush_puts()?;
         }
