@@ -16,6 +16,6 @@ mod lend;
 
 pub use am_core_engine::buffer::*;
 
-pub(crate) use kept::{close, engine_over, expose, expose_shared, memory_of};
+pub(crate) use kept::{Closing, close, engine_over, expose, expose_shared, memory_of};
 pub use lend::{Borrowed, Owned, mark_copied_process};
 pub(crate) use lend::{Loans, lend, lend_in_scope};

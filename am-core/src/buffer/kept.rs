@@ -64,21 +64,41 @@ fn grant<F: Fabric>(fabric: &mut F, memory: RawBuffer, access: Access) -> Result
     })
 }
 
-/// Ends the exposure of a region and returns its buffer. While a peer is copying, refuses new accesses and returns the region.
+/// A region whose exposure is being ended.
+pub(crate) struct Closing {
+    region: Exposed,
+    /// Whether the fabric has reported the revoke as done. The grant has ended then, and a fabric may reuse its number, so that it is not
+    /// revoked again.
+    is_revoked: bool,
+}
+
+impl Closing {
+    pub(crate) fn new(region: Exposed) -> Self {
+        Self { region, is_revoked: false }
+    }
+}
+
+/// Ends the exposure of a region and returns its buffer. While a peer is copying, or an accepted message is still being stored there,
+/// refuses new accesses and returns the region, to be tried again.
 ///
 /// # Errors
 /// The fabric's error; the region then stays exposed, and its memory is not reused.
 pub(crate) fn close<F: Fabric>(
     fabric: &mut F,
     engine: &Engine<Guarded>,
-    region: Exposed,
+    mut closing: Closing,
     owner: Owner,
-) -> Result<std::result::Result<JobBuffer, Exposed>> {
-    region.check_owner(owner)?;
-    if fabric.revoke(region.grant())? != Outcome::Done || engine.is_receiving_into(region.grant()) {
-        return Ok(Err(region));
+) -> Result<std::result::Result<JobBuffer, Closing>> {
+    closing.region.check_owner(owner)?;
+    let grant = closing.region.grant();
+    // First the revoke: nothing new may be stored there while this task waits for what is being stored.
+    if !closing.is_revoked {
+        closing.is_revoked = fabric.revoke(grant)? == Outcome::Done;
+    }
+    if !closing.is_revoked || engine.is_receiving_into(grant) {
+        return Ok(Err(closing));
     }
     // SAFETY: the fabric of the region's owner (`check_owner`: `owner` names the context of this fabric) has reported the revoke as done,
-    // and no accepted message is still being stored there.
-    Ok(Ok(unsafe { region.into_buffer() }))
+    // now or in an earlier call, and no accepted message is still being stored there.
+    Ok(Ok(unsafe { closing.region.into_buffer() }))
 }

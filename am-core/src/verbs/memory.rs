@@ -1,7 +1,7 @@
 //! Memory: allocation, exposure to peers, and its end.
 
 use crate::buffer::{
-    self, Access, Executor, Exposed, JobBuffer, MappedRange, RemoteAddress, SharedMemory, SharedName,
+    self, Access, Closing, Executor, Exposed, JobBuffer, MappedRange, RemoteAddress, SharedMemory, SharedName,
 };
 use crate::context::Context;
 use crate::error::Result;
@@ -125,13 +125,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     pub fn unexpose(&mut self, region: Exposed) -> Result<JobBuffer> {
         in_handler::check("unexpose")?;
         let owner = self.owner();
-        let mut region = Some(region);
+        let mut closing = Some(Closing::new(region));
         self.wait_for(Errors::Keep, |context| {
-            let Some(open) = region.take() else { return Ok(None) };
+            let Some(open) = closing.take() else { return Ok(None) };
             match buffer::close(&mut context.fabric, &context.engine, open, owner)? {
                 Ok(buffer) => Ok(Some(buffer)),
                 Err(in_use) => {
-                    region = Some(in_use);
+                    closing = Some(in_use);
                     Ok(None)
                 }
             }

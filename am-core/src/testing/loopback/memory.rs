@@ -39,6 +39,11 @@ impl Regions {
         })
     }
 
+    /// Whether the grant has not ended.
+    pub(super) fn is_live(&self, grant: Grant) -> bool {
+        self.find(grant).is_some()
+    }
+
     /// Refuses new accesses; one in progress goes on.
     pub(super) fn close(&mut self, grant: Grant) {
         if self.find(grant).is_some() {

@@ -453,6 +453,8 @@ impl State {
     pub(super) fn revoke_in_use(&mut self, own: TaskId, grant: Grant) -> Result<Outcome> {
         let in_use = self.is_in_use(own, grant);
         let regions = &mut self.tasks[own.index()].regions;
+        // Other fabrics may have given its number to another grant.
+        assert!(regions.is_live(grant), "{own} revokes a grant that has ended");
         if in_use {
             regions.close(grant);
             return Ok(Outcome::Retry);
