@@ -15,7 +15,7 @@ const WORDS_MIN: usize = 32;
 /// A copy whose short cases are inlined: on the message path, a call costs more than copying a few words.
 ///
 /// # Safety
-/// As for [`core::ptr::copy_nonoverlapping`]: `len` bytes are readable at `from`, writable at `to`, and do not overlap.
+/// `len` bytes are readable at `from`, writable at `to`, and do not overlap.
 #[inline(always)]
 pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
@@ -48,7 +48,7 @@ pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
 /// Copies the first and the last `size_of::<T>()` bytes of `len`, which cover all of them.
 ///
 /// # Safety
-/// As for [`small`], and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
+/// The conditions of [`small`] hold, and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
 #[inline(always)]
 unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
     let last = len - size_of::<T>();
@@ -72,7 +72,7 @@ pub fn are_many(words: usize) -> bool {
 /// accesses, so that other threads may access an aligned side meanwhile.
 ///
 /// # Safety
-/// As for [`core::ptr::copy_nonoverlapping`], except that other threads may access one side by relaxed atomics or by this function.
+/// The conditions of [`core::ptr::copy_nonoverlapping`] hold, except that other threads may access one side by relaxed atomics or by this function.
 ///
 /// # Panics
 /// The words are not [many](are_many).

@@ -1,4 +1,4 @@
-//! What can go wrong, sorted by who is at fault. "Not now" is an [`Outcome`], not an error.
+//! Errors. Each says who is at fault: the caller, a peer, a resource, the system. "Not now" is an [`Outcome`], not an error.
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -1,4 +1,4 @@
-//! Completions: what happens when the data of a message are stored, and what its origin is told.
+//! Completions run once the data of a message are stored, and then its origin gets a notice.
 //!
 //! Predefined completions run here. The context owns the handler thread, and gets the closures for it; the engine keeps what remains to be
 //! done after a closure has run.

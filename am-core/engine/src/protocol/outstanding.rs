@@ -117,7 +117,7 @@ pub struct End {
     pub completion: Option<Counter>,
     /// Reported by `HandlerSet::complete_request`, on success or failure.
     pub request: Option<u64>,
-    /// This operation's group, which is told of its end.
+    /// The group of operations that counts this one until it ends.
     pub part_of: Option<u32>,
     /// A caller will take the result.
     pub held: bool,

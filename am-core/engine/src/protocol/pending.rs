@@ -210,7 +210,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// Sends queued packets as far as there are credits; returns whether any was sent.
+    /// Sends queued packets until the queue is empty or the credits are used. Returns whether it sent a packet.
     ///
     /// # Errors
     /// The error of an operation whose packet could not be sent.

@@ -131,7 +131,7 @@ impl<U: UserCode> Engine<U> {
         Ok(Turn::More)
     }
 
-    /// The gatherer of a message panicked: its operation ends, and the target is told to expect no more pieces.
+    /// Ends the operation of a message whose gatherer panicked, and tells the target to expect no more pieces.
     #[cold]
     fn break_off<F: Fabric, H: HandlerSet>(
         &mut self,

@@ -13,7 +13,7 @@ pub(super) fn pattern(task: u32, len: usize) -> Vec<u8> {
     crate::testing::pattern(task.into(), len)
 }
 
-/// The byte with which memory is filled that nobody may write.
+/// Fills memory that no task may write.
 pub(super) const UNTOUCHED: u8 = 0xEE;
 
 /// Whether these bytes are unchanged since they were filled with [`UNTOUCHED`].

@@ -43,7 +43,7 @@ fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
         while !refused || own.is_some() {
             round += 1;
             let bytes = pattern(round, len);
-            // A put to mapped memory makes no progress by itself, and a peer whose puts are sent as messages may need this task's progress.
+            // A put to mapped memory makes no progress. A peer may send its puts as messages, which need this task's progress.
             let put = context.put(to, &bytes, PutOptions::default());
             match put.and_then(|()| context.probe().map(|_| ())) {
                 Ok(()) => {}
