@@ -1,8 +1,10 @@
 //! Opening libfabric, and what it offers on this host.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
+
+use am_via_os::library;
 
 use crate::MESSAGE_BYTES_MAX;
 use crate::sys::{
@@ -77,23 +79,22 @@ impl Library {
     }
 
     fn open_first() -> Result<Self, OfiError> {
-        // SAFETY: the name is a C string. The library's initialisers run, as those of any library that is linked.
-        let handle = unsafe { libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        let Some(handle) = NonNull::new(handle) else { return Err(loader_says()) };
+        let not_usable = |why| OfiError::NoLibrary { why };
+        // SAFETY: the library's initialisers run, as those of any library that is linked.
+        let library = unsafe { library::Library::open(c"libfabric.so.1") }.map_err(not_usable)?;
         // SAFETY: each symbol is a function of the type that the field has, as <rdma/fabric.h> declares it (`symbol`'s contract).
         unsafe {
-            let version: unsafe extern "C" fn() -> u32 = symbol(handle, c"fi_version")?;
+            let version: unsafe extern "C" fn() -> u32 = library.symbol(c"fi_version").map_err(not_usable)?;
             let found = version();
             if found < VERSION {
-                let why = format!("it is version {}.{}", found >> 16, found & 0xffff);
-                return Err(OfiError::NoLibrary { why });
+                return Err(not_usable(format!("it is version {}.{}", found >> 16, found & 0xffff)));
             }
             Ok(Self {
-                getinfo: symbol(handle, c"fi_getinfo")?,
-                freeinfo: symbol(handle, c"fi_freeinfo")?,
-                dupinfo: symbol(handle, c"fi_dupinfo")?,
-                fabric: symbol(handle, c"fi_fabric")?,
-                strerror: symbol(handle, c"fi_strerror")?,
+                getinfo: library.symbol(c"fi_getinfo").map_err(not_usable)?,
+                freeinfo: library.symbol(c"fi_freeinfo").map_err(not_usable)?,
+                dupinfo: library.symbol(c"fi_dupinfo").map_err(not_usable)?,
+                fabric: library.symbol(c"fi_fabric").map_err(not_usable)?,
+                strerror: library.symbol(c"fi_strerror").map_err(not_usable)?,
             })
         }
     }
@@ -108,40 +109,10 @@ impl Library {
     pub(crate) fn failed(self, doing: &'static str, code: c_int) -> OfiError {
         // SAFETY: any number may be asked for; the answer is a static C string, or one that stays until the next call of this thread.
         let words = unsafe { (self.strerror)(code) };
-        // SAFETY: a C string (above), read at once.
-        let why = if words.is_null() { String::new() } else { unsafe { text(words) } };
+        // SAFETY: a C string or null (above), read at once.
+        let why = unsafe { library::text(words) }.unwrap_or_default();
         OfiError::Failed { doing, why, code }
     }
-}
-
-fn loader_says() -> OfiError {
-    // SAFETY: no argument; a C string of this thread, or null.
-    let words = unsafe { libc::dlerror() };
-    // SAFETY: a C string (above), read at once.
-    let why = if words.is_null() { "no reason given".to_owned() } else { unsafe { text(words) } };
-    OfiError::NoLibrary { why }
-}
-
-/// # Safety
-/// `words` is a C string that stays while it is read.
-unsafe fn text(words: *const c_char) -> String {
-    // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned()
-}
-
-/// The function `name` of the library.
-///
-/// # Safety
-/// `F` is a function pointer of the type that the library declares for this name.
-unsafe fn symbol<F: Copy>(library: NonNull<c_void>, name: &CStr) -> Result<F, OfiError> {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
-    let found = unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) };
-    if found.is_null() {
-        return Err(loader_says());
-    }
-    // SAFETY: both have the size of a pointer, and the caller promises that it is such a function.
-    Ok(unsafe { std::mem::transmute_copy(&found) })
 }
 
 /// A list of `fi_info`, given back when it is dropped.
@@ -250,7 +221,7 @@ pub(crate) fn provider(info: NonNull<Info>) -> Provider {
     // SAFETY: an element of a live list with its parts; names are C strings or null.
     unsafe {
         let info = info.as_ref();
-        let name = |at: *mut c_char| if at.is_null() { String::new() } else { text(at) };
+        let name = |at: *mut c_char| library::text(at).unwrap_or_default();
         Provider { name: name((*info.fabric_attr).prov_name), domain: name((*info.domain_attr).name) }
     }
 }

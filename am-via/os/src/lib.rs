@@ -12,6 +12,7 @@ pub mod atomics;
 pub mod clock;
 pub mod fork;
 pub mod futex;
+pub mod library;
 pub mod limits;
 pub mod lock;
 pub mod membarrier;

@@ -8,6 +8,8 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::ptr::{self, NonNull};
 
+use am_via_os::library;
+
 use crate::{Launcher, wrong};
 
 /// The name of a process: its job, as a C string, and its number there.
@@ -177,7 +179,7 @@ impl Launcher for Pmix {
         self.check_open()?;
         self.value(task, &c_string(&format!("am-{key}"))?, |value| match value.kind {
             // SAFETY: the kind says that the value is a C string, which the library has allocated.
-            STRING => Ok(unsafe { text(value.data.text) }),
+            STRING => Ok(unsafe { library::text(value.data.text) }.unwrap_or_default()),
             kind => Err(wrong(format!("task {task} has stored a value of kind {kind} as {key}"))),
         })
     }
@@ -199,20 +201,19 @@ impl Launcher for Pmix {
 
 impl Library {
     fn open() -> io::Result<Self> {
-        // SAFETY: the name is a C string. The library's initialisers run, as those of any library that is linked.
-        let handle = unsafe { libc::dlopen(c"libpmix.so.2".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        let Some(handle) = NonNull::new(handle) else { return Err(loader_says()) };
+        // SAFETY: the library's initialisers run, as those of any library that is linked.
+        let library = unsafe { library::Library::open(c"libpmix.so.2") }.map_err(not_usable)?;
         // SAFETY: each symbol is a function of the type that the field has, as <pmix.h> declares it.
         unsafe {
             Ok(Self {
-                init: symbol(handle, c"PMIx_Init")?,
-                finalize: symbol(handle, c"PMIx_Finalize")?,
-                put: symbol(handle, c"PMIx_Put")?,
-                commit: symbol(handle, c"PMIx_Commit")?,
-                fence: symbol(handle, c"PMIx_Fence")?,
-                get: symbol(handle, c"PMIx_Get")?,
-                abort: symbol(handle, c"PMIx_Abort")?,
-                error_string: symbol(handle, c"PMIx_Error_string")?,
+                init: library.symbol(c"PMIx_Init").map_err(not_usable)?,
+                finalize: library.symbol(c"PMIx_Finalize").map_err(not_usable)?,
+                put: library.symbol(c"PMIx_Put").map_err(not_usable)?,
+                commit: library.symbol(c"PMIx_Commit").map_err(not_usable)?,
+                fence: library.symbol(c"PMIx_Fence").map_err(not_usable)?,
+                get: library.symbol(c"PMIx_Get").map_err(not_usable)?,
+                abort: library.symbol(c"PMIx_Abort").map_err(not_usable)?,
+                error_string: library.symbol(c"PMIx_Error_string").map_err(not_usable)?,
             })
         }
     }
@@ -222,41 +223,14 @@ impl Library {
             return Ok(());
         }
         // SAFETY: any number may be asked for; the answer is a static C string.
-        let why = unsafe { text((self.error_string)(code)) };
+        let why = unsafe { library::text((self.error_string)(code)) }.unwrap_or_default();
         Err(wrong(format!("{doing}: {why} ({code})")))
     }
 }
 
-/// The function `name` of the library.
-///
-/// # Safety
-/// `F` is a function pointer of the type that the library declares for this name.
-unsafe fn symbol<F: Copy>(library: NonNull<c_void>, name: &CStr) -> io::Result<F> {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
-    let found = unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) };
-    if found.is_null() {
-        return Err(loader_says());
-    }
-    // SAFETY: both have the size of a pointer, and the caller promises that it is such a function.
-    Ok(unsafe { std::mem::transmute_copy(&found) })
-}
-
-fn loader_says() -> io::Error {
-    // SAFETY: no argument; the answer is a C string of this thread, or null.
-    let why = unsafe { text(libc::dlerror()) };
+fn not_usable(why: String) -> io::Error {
     let what = "the launcher speaks PMIx, and its library cannot be opened (LD_LIBRARY_PATH names its folder; Debian: libpmix2)";
     io::Error::new(io::ErrorKind::NotFound, format!("{what}: {why}"))
-}
-
-/// # Safety
-/// `words` is null, or a C string that stays while it is read.
-unsafe fn text(words: *const c_char) -> String {
-    if words.is_null() {
-        return String::new();
-    }
-    // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned()
 }
 
 fn c_string(text: &str) -> io::Result<CString> {
