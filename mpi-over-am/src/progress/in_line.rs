@@ -49,13 +49,14 @@ impl<F: Fabric> State<F> {
     /// An error of progress.
     #[inline(never)]
     pub(crate) fn is_over_in_line(&mut self, source: Peer, request: RequestId) -> Result<bool> {
-        let mut taken = 0;
+        let mut has_taken = false;
         loop {
             if self.take_in_line(source).is_some() {
-                taken += 1;
-            } else if taken > 0 && self.probe()? {
-                // After several in a row the other peers are looked at.
-                taken = 0;
+                has_taken = true;
+            } else if has_taken && self.probe()? {
+                // Once the source's ring is empty, the other peers are looked at. It does empty: each message has a posted receive or a
+                // part of the budget of early ones.
+                has_taken = false;
             } else {
                 return Ok(false);
             }

@@ -86,11 +86,14 @@ pub(super) fn figures() -> Vec<Figure> {
             let [mpi, via] = curves else { return String::new() };
             let least = mpi.beside(via).map(|(mpi, via)| mpi.y / via.y).fold(f64::INFINITY, f64::min);
             let most = mpi.beside(via).map(|(mpi, via)| mpi.y / via.y).fold(0.0, f64::max);
+            let beside = |mpi: f64, via: f64| {
+                format!("{} {}", time((mpi - via).abs()), if mpi < via { "less" } else { "more" })
+            };
             format!(
-                "MPI adds {} at {} and {} at {} to raw VIA by descriptors; its time is {} to {} that of VIA.",
-                time(mpi.first().y - via.first().y),
+                "MPI takes {} than raw VIA by descriptors at {}, and {} at {}; its time is {} to {} that of VIA.",
+                beside(mpi.first().y, via.first().y),
                 bytes(mpi.first().x),
-                time(mpi.last().y - via.last().y),
+                beside(mpi.last().y, via.last().y),
                 bytes(mpi.last().x),
                 ratio(least),
                 ratio(most)
