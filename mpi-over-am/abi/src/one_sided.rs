@@ -103,6 +103,12 @@ macro_rules! enter {
     };
 }
 
+/// Whether the target's elements are `len` contiguous bytes, as the origin's are.
+#[inline(always)]
+fn are_bytes_of(mpi: &Mpi, len: usize, origin: (i64, MPI_Datatype), target: (i64, MPI_Datatype)) -> bool {
+    target == origin || mpi.dense_len(target.1, target.0) == Some(len)
+}
+
 /// Puts contiguous elements to mapped memory. Returns false if that is not possible: the call then takes the general path.
 ///
 /// # Safety
@@ -112,7 +118,7 @@ unsafe fn put_now(
     mpi: &Mpi,
     (origin_addr, origin_count, origin_datatype): (*const c_void, i64, MPI_Datatype),
     (rank, displacement): (c_int, i64),
-    (target_count, target_datatype): (i64, MPI_Datatype),
+    target: (i64, MPI_Datatype),
     win: MPI_Win,
 ) -> bool {
     // SAFETY: a put creates and frees no window.
@@ -120,8 +126,7 @@ unsafe fn put_now(
     let Some(bytes) = (unsafe { raw_to_send(mpi, origin_addr, origin_count, origin_datatype) }) else {
         return false;
     };
-    let is_alike = (target_datatype, target_count) == (origin_datatype, origin_count)
-        || mpi.dense_len(target_datatype, target_count) == Some(bytes.len());
+    let is_alike = are_bytes_of(mpi, bytes.len(), (origin_count, origin_datatype), target);
     // A negative rank is not a rank of the window.
     is_alike && window.try_put(bytes, rank.cast_unsigned(), displacement)
 }
@@ -198,7 +203,7 @@ unsafe fn get_now(
     mpi: &Mpi,
     (origin_addr, origin_count, origin_datatype): (*mut c_void, i64, MPI_Datatype),
     (rank, displacement): (c_int, i64),
-    (target_count, target_datatype): (i64, MPI_Datatype),
+    target: (i64, MPI_Datatype),
     win: MPI_Win,
 ) -> bool {
     // SAFETY: as in `put_now`.
@@ -206,8 +211,7 @@ unsafe fn get_now(
     let Some(bytes) = (unsafe { raw_to_receive(mpi, origin_addr, origin_count, origin_datatype) }) else {
         return false;
     };
-    let is_alike = (target_datatype, target_count) == (origin_datatype, origin_count)
-        || mpi.dense_len(target_datatype, target_count) == Some(bytes.len());
+    let is_alike = are_bytes_of(mpi, bytes.len(), (origin_count, origin_datatype), target);
     // A negative rank is not a rank of the window.
     is_alike && window.try_get(bytes, rank.cast_unsigned(), displacement)
 }
