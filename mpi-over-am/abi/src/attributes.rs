@@ -13,7 +13,7 @@ use crate::constants::{
 };
 use crate::engine::Communicator;
 use crate::errors::{on_communicator, on_process};
-use crate::failure::{Failure, Outcome, call_program, place};
+use crate::failure::{Failure, Outcome, call_program, not_null};
 use crate::objects::KnownKeyval;
 use crate::state::Mpi;
 use crate::types::{Callback, MPI_Comm};
@@ -47,7 +47,7 @@ pub(crate) fn create_keyval(
     at: *mut c_int,
     extra_state: *mut c_void,
 ) -> Outcome<()> {
-    let at = place(at)?;
+    let at = not_null(at)?;
     let mut keyvals = mpi.keyvals.borrow_mut();
     let number = (KEYVALS_FROM + keyvals.len()) as c_int;
     let extra = extra_state.expose_provenance();
@@ -115,7 +115,7 @@ pub(crate) fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
 /// # Errors
 /// There is no such key, or it is for another kind of object.
 pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcome<()> {
-    let at = place(at)?;
+    let at = not_null(at)?;
     // SAFETY: `at` is not null, and the program gave it for this result.
     let number = unsafe { *at };
     let keyval = keyval_of(mpi, number)?;
@@ -134,7 +134,7 @@ pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcom
 /// # Errors
 /// The pointer for it is null.
 pub(crate) unsafe fn give_attribute(found: Option<usize>, at: *mut c_void, flag: *mut c_int) -> Outcome<()> {
-    let (at, flag) = (place(at)?, place(flag)?);
+    let (at, flag) = (not_null(at)?, not_null(flag)?);
     // SAFETY: neither is null, and the program gave them for these results.
     unsafe {
         *flag = c_int::from(found.is_some());

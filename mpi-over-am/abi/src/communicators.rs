@@ -19,7 +19,7 @@ use crate::constants::{
 use crate::data::dest_of;
 use crate::engine::Communicator;
 use crate::errors::{no_communicator, on_communicator, on_process};
-use crate::failure::{Failure, Outcome, place};
+use crate::failure::{Failure, Outcome, not_null};
 use crate::groups::{code_of_comparison, group_of, keep_group};
 use crate::infos::{info_of, keep_info};
 use crate::objects::PendingObject;
@@ -59,7 +59,7 @@ pub(crate) fn make(
     call: impl FnOnce(&Mpi, &Communicator) -> Outcome<Option<Communicator>>,
 ) -> c_int {
     on_communicator(function, comm, |mpi, object| {
-        let at = place(at)?;
+        let at = not_null(at)?;
         unsafe { *at = MPI_COMM_NULL };
         let made = call(mpi, &object.communicator)?;
         unsafe { *at = keep_communicator(mpi, made, object.errhandler.get())? };
@@ -69,14 +69,14 @@ pub(crate) fn make(
 
 pub(crate) unsafe fn mpi_comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
     on_communicator("MPI_Comm_rank", comm, |_, object| {
-        unsafe { *place(rank)? = object.communicator.rank() as c_int };
+        unsafe { *not_null(rank)? = object.communicator.rank() as c_int };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     on_communicator("MPI_Comm_size", comm, |_, object| {
-        unsafe { *place(size)? = object.communicator.size() as c_int };
+        unsafe { *not_null(size)? = object.communicator.size() as c_int };
         Ok(())
     })
 }
@@ -85,7 +85,7 @@ pub(crate) unsafe fn mpi_comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: 
     on_communicator("MPI_Comm_compare", comm1, |mpi, first| {
         let second = mpi.communicator(comm2).ok_or_else(|| no_communicator(comm2))?;
         let found = first.communicator.compare(&second.communicator);
-        unsafe { *place(result)? = code_of_comparison(found) };
+        unsafe { *not_null(result)? = code_of_comparison(found) };
         Ok(())
     })
 }
@@ -108,7 +108,7 @@ fn start_duplicate(
     request: *mut MPI_Request,
 ) -> c_int {
     on_communicator(function, comm, |mpi, object| {
-        let (new, request, info) = (place(new)?, place(request)?, info_of(info)?);
+        let (new, request, info) = (not_null(new)?, not_null(request)?, info_of(info)?);
         let pending = object.communicator.idup_with_info(&info)?;
         unsafe { *request = keep_request(&object.communicator, pending.request()) };
         let handle = mpi.communicators.reserve().ok_or_else(too_many)?;
@@ -178,7 +178,7 @@ pub(crate) unsafe fn mpi_comm_split_type(
 
 /// Frees a communicator; pending operations on it continue.
 fn free(function: &str, at: *mut MPI_Comm) -> c_int {
-    let at = match place(at) {
+    let at = match not_null(at) {
         Ok(at) => at,
         Err(failure) => return on_process(function, |_| Err(failure)),
     };
@@ -202,28 +202,28 @@ pub(crate) unsafe fn mpi_comm_disconnect(comm: *mut MPI_Comm) -> c_int {
 
 pub(crate) unsafe fn mpi_comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
     on_communicator("MPI_Comm_group", comm, |mpi, object| {
-        unsafe { *place(group)? = keep_group(mpi, object.communicator.group())? };
+        unsafe { *not_null(group)? = keep_group(mpi, object.communicator.group())? };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
     on_communicator("MPI_Comm_test_inter", comm, |_, object| {
-        unsafe { *place(flag)? = c_int::from(object.communicator.is_inter()) };
+        unsafe { *not_null(flag)? = c_int::from(object.communicator.is_inter()) };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     on_communicator("MPI_Comm_remote_size", comm, |_, object| {
-        unsafe { *place(size)? = object.communicator.remote_size()? as c_int };
+        unsafe { *not_null(size)? = object.communicator.remote_size()? as c_int };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
     on_communicator("MPI_Comm_remote_group", comm, |mpi, object| {
-        unsafe { *place(group)? = keep_group(mpi, object.communicator.remote_group()?)? };
+        unsafe { *not_null(group)? = keep_group(mpi, object.communicator.remote_group()?)? };
         Ok(())
     })
 }
@@ -257,7 +257,7 @@ pub(crate) unsafe fn mpi_intercomm_merge(comm: MPI_Comm, high: c_int, new: *mut 
 /// This library spawns no tasks, so there is no parent.
 pub(crate) unsafe fn mpi_comm_get_parent(parent: *mut MPI_Comm) -> c_int {
     on_process("MPI_Comm_get_parent", |_| {
-        unsafe { *place(parent)? = MPI_COMM_NULL };
+        unsafe { *not_null(parent)? = MPI_COMM_NULL };
         Ok(())
     })
 }
@@ -271,7 +271,7 @@ pub(crate) unsafe fn mpi_comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int 
 
 pub(crate) unsafe fn mpi_comm_get_info(comm: MPI_Comm, info: *mut MPI_Info) -> c_int {
     on_communicator("MPI_Comm_get_info", comm, |_, object| {
-        unsafe { *place(info)? = keep_info(object.communicator.info())? };
+        unsafe { *not_null(info)? = keep_info(object.communicator.info())? };
         Ok(())
     })
 }
@@ -290,7 +290,7 @@ pub(crate) unsafe fn mpi_comm_get_name(comm: MPI_Comm, name: *mut c_char, len: *
         return MPI_SUCCESS;
     }
     on_communicator("MPI_Comm_get_name", comm, |_, object| {
-        unsafe { give_string(&object.communicator.name(), place(name)?, NAME_BYTES_MAX, len) };
+        unsafe { give_string(&object.communicator.name(), not_null(name)?, NAME_BYTES_MAX, len) };
         Ok(())
     })
 }

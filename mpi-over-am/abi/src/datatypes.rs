@@ -19,7 +19,7 @@ use crate::constants::{
 };
 use crate::data::{any_datatype_of, count_of, is_unnamed};
 use crate::errors::on_process;
-use crate::failure::{Failure, Outcome, elements, place};
+use crate::failure::{Failure, Outcome, elements, not_null};
 use crate::state::Mpi;
 use crate::types::{Ints, MPI_Datatype};
 
@@ -60,7 +60,7 @@ fn make<F: Form>(
     make: impl FnOnce(&Mpi) -> Outcome<Datatype>,
 ) -> c_int {
     on_process(function, |mpi| {
-        let at = place(at)?;
+        let at = not_null(at)?;
         let new = make(mpi)?;
         unsafe { *at = keep_datatype(mpi, if F::IS_LARGE { new.made_large() } else { new })? };
         Ok(())
@@ -250,7 +250,7 @@ constructors! {
 
 pub(crate) unsafe fn mpi_type_dup(old: MPI_Datatype, new: *mut MPI_Datatype) -> c_int {
     on_process("MPI_Type_dup", |mpi| {
-        let (new, datatype) = (place(new)?, any_datatype_of(mpi, old)?);
+        let (new, datatype) = (not_null(new)?, any_datatype_of(mpi, old)?);
         let properties = crate::type_objects::duplicated(mpi, old)?;
         let handle = keep_datatype(mpi, Datatype::dup(&datatype))?;
         crate::type_objects::begin_with(mpi, handle, properties);
@@ -261,14 +261,14 @@ pub(crate) unsafe fn mpi_type_dup(old: MPI_Datatype, new: *mut MPI_Datatype) -> 
 
 pub(crate) unsafe fn mpi_type_commit(datatype: *mut MPI_Datatype) -> c_int {
     on_process("MPI_Type_commit", |mpi| {
-        any_datatype_of(mpi, unsafe { *place(datatype)? })?.commit();
+        any_datatype_of(mpi, unsafe { *not_null(datatype)? })?.commit();
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_type_free(datatype: *mut MPI_Datatype) -> c_int {
     on_process("MPI_Type_free", |mpi| {
-        let at = place(datatype)?;
+        let at = not_null(datatype)?;
         let handle = unsafe { *at };
         let datatype = any_datatype_of(mpi, handle)?;
         if datatype.as_predefined().is_some() || is_unnamed(&datatype) {
@@ -284,7 +284,7 @@ pub(crate) unsafe fn mpi_type_free(datatype: *mut MPI_Datatype) -> c_int {
 
 pub(crate) unsafe fn mpi_type_size_c(datatype: MPI_Datatype, size: *mut i64) -> c_int {
     on_process("MPI_Type_size", |mpi| {
-        unsafe { *place(size)? = any_datatype_of(mpi, datatype)?.size() as i64 };
+        unsafe { *not_null(size)? = any_datatype_of(mpi, datatype)?.size() as i64 };
         Ok(())
     })
 }
@@ -301,7 +301,7 @@ fn give_bounds(
 ) -> c_int {
     on_process(function, |mpi| {
         let datatype = any_datatype_of(mpi, datatype)?;
-        unsafe { (*place(lower)?, *place(extent)?) = bounds(&datatype) };
+        unsafe { (*not_null(lower)?, *not_null(extent)?) = bounds(&datatype) };
         Ok(())
     })
 }

@@ -10,7 +10,7 @@ use crate::constants::{
     MPI_SUCCESS,
 };
 use crate::errors::{finish_on_process, no_communicator, on_communicator, raise};
-use crate::failure::{Failure, Outcome, place};
+use crate::failure::{Failure, Outcome, not_null};
 use crate::raise::{ErrhandlerObject, KeptErrhandler, On, change, errhandlers, raise_through};
 use crate::sessions::on_session;
 use crate::state::enter;
@@ -19,7 +19,7 @@ use crate::windows::on_window;
 
 fn create(function: &str, on: On, callback: Callback, at: *mut MPI_Errhandler) -> c_int {
     let make = || {
-        let at = place(at)?;
+        let at = not_null(at)?;
         if callback == 0 {
             return Err(Failure::new(ErrorClass::Argument, "the error handler's function is null"));
         }
@@ -53,7 +53,7 @@ pub(crate) unsafe fn mpi_session_create_errhandler(
 
 pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int {
     let free = || {
-        let at = place(handler)?;
+        let at = not_null(handler)?;
         // SAFETY: `at` is not null, and the program gave it for this result.
         let handle = unsafe { *at };
         // Predefined handlers are returned by the inquiries like others, so programs may free them like others.

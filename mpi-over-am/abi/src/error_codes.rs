@@ -6,7 +6,7 @@ use mpi_over_am::ErrorClass;
 
 use crate::codes::{Own, added, class_of};
 use crate::errors::finish_on_process;
-use crate::failure::{Failure, place};
+use crate::failure::{Failure, not_null};
 use crate::text::string_at;
 
 fn add(class: Option<c_int>) -> c_int {
@@ -20,7 +20,7 @@ fn add(class: Option<c_int>) -> c_int {
 
 pub(crate) unsafe fn mpi_add_error_class(class: *mut c_int) -> c_int {
     // SAFETY: it is not null, and the program gave it for this result.
-    finish_on_process("MPI_Add_error_class", place(class).map(|at| unsafe { *at = add(None) }))
+    finish_on_process("MPI_Add_error_class", not_null(class).map(|at| unsafe { *at = add(None) }))
 }
 
 fn unknown(number: c_int, what: &str) -> Failure {
@@ -29,7 +29,7 @@ fn unknown(number: c_int, what: &str) -> Failure {
 
 pub(crate) unsafe fn mpi_add_error_code(class: c_int, code: *mut c_int) -> c_int {
     let known = class_of(class).filter(|&known| known == class);
-    let outcome = known.ok_or_else(|| unknown(class, "class")).and_then(|class| Ok((class, place(code)?)));
+    let outcome = known.ok_or_else(|| unknown(class, "class")).and_then(|class| Ok((class, not_null(code)?)));
     // SAFETY: it is not null, and the program gave it for this result.
     finish_on_process("MPI_Add_error_code", outcome.map(|(class, at)| unsafe { *at = add(Some(class)) }))
 }

@@ -136,12 +136,12 @@ pub(crate) type Outcome<T> = Result<T, Failure>;
 /// # Errors
 /// It is null.
 #[inline(always)]
-pub(crate) fn place<T>(at: *mut T) -> Outcome<*mut T> {
-    if at.is_null() { Err(no_place()) } else { Ok(at) }
+pub(crate) fn not_null<T>(at: *mut T) -> Outcome<*mut T> {
+    if at.is_null() { Err(null_address()) } else { Ok(at) }
 }
 
 #[cold]
-fn no_place() -> Failure {
+fn null_address() -> Failure {
     Failure::new(ErrorClass::Argument, "an address that the call needs is null")
 }
 
@@ -178,7 +178,7 @@ pub(crate) unsafe fn elements<'a, T>(at: *const T, count: c_int) -> Outcome<&'a 
     match usize::try_from(count) {
         Ok(0) => Ok(&[]),
         // SAFETY: the caller's promise; null is refused before.
-        Ok(count) => Ok(unsafe { std::slice::from_raw_parts(place(at.cast_mut())?, count) }),
+        Ok(count) => Ok(unsafe { std::slice::from_raw_parts(not_null(at.cast_mut())?, count) }),
         Err(_) => {
             Err(Failure::new(ErrorClass::Argument, format!("the length of an array is {count}, below zero")))
         }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use mpi_over_am::{ErrorClass, Status};
 
 use crate::errors::on_process;
-use crate::failure::{Failure, place};
+use crate::failure::{Failure, not_null};
 use crate::generalized::{forget, functions};
 use crate::objects::Generalized;
 use crate::requests::{find, handle_of, on_requests};
@@ -19,7 +19,7 @@ pub(crate) unsafe fn mpi_grequest_start(
     request: *mut MPI_Request,
 ) -> c_int {
     on_process("MPI_Grequest_start", |mpi| {
-        let at = place(request)?;
+        let at = not_null(request)?;
         if [query, free, cancel].contains(&0) {
             return Err(Failure::new(ErrorClass::Argument, "a function is null"));
         }

@@ -18,7 +18,7 @@ use crate::constants::{
 };
 use crate::data::dest_of;
 use crate::errors::on_process;
-use crate::failure::{Failure, Outcome, elements, place};
+use crate::failure::{Failure, Outcome, elements, not_null};
 use crate::state::Mpi;
 use crate::types::MPI_Group;
 
@@ -72,7 +72,7 @@ fn ranks_of(ranks: &[c_int]) -> Outcome<Vec<u32>> {
 
 pub(crate) unsafe fn mpi_group_size(group: MPI_Group, size: *mut c_int) -> c_int {
     on_process("MPI_Group_size", |mpi| {
-        unsafe { *place(size)? = group_of(mpi, group)?.size() as c_int };
+        unsafe { *not_null(size)? = group_of(mpi, group)?.size() as c_int };
         Ok(())
     })
 }
@@ -80,7 +80,7 @@ pub(crate) unsafe fn mpi_group_size(group: MPI_Group, size: *mut c_int) -> c_int
 pub(crate) unsafe fn mpi_group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
     on_process("MPI_Group_rank", |mpi| {
         let found = group_of(mpi, group)?.rank().map_or(MPI_UNDEFINED, |rank| rank as c_int);
-        unsafe { *place(rank)? = found };
+        unsafe { *not_null(rank)? = found };
         Ok(())
     })
 }
@@ -97,7 +97,7 @@ pub(crate) unsafe fn mpi_group_translate_ranks(
         let ranks: Vec<u32> =
             unsafe { elements(ranks1, n)? }.iter().map(|&rank| dest_of(rank)).collect::<Outcome<_>>()?;
         if !ranks.is_empty() {
-            place(ranks2)?;
+            not_null(ranks2)?;
         }
         for (index, translated) in from.translate_ranks(&ranks, &to)?.into_iter().enumerate() {
             let rank = match translated {
@@ -114,7 +114,7 @@ pub(crate) unsafe fn mpi_group_translate_ranks(
 pub(crate) unsafe fn mpi_group_compare(group1: MPI_Group, group2: MPI_Group, result: *mut c_int) -> c_int {
     on_process("MPI_Group_compare", |mpi| {
         let found = group_of(mpi, group1)?.compare(&group_of(mpi, group2)?);
-        unsafe { *place(result)? = code_of_comparison(found) };
+        unsafe { *not_null(result)? = code_of_comparison(found) };
         Ok(())
     })
 }
@@ -127,7 +127,7 @@ fn make(
     call: impl FnOnce(&Mpi, &Group) -> Outcome<Group>,
 ) -> c_int {
     on_process(function, |mpi| {
-        let new = place(new)?;
+        let new = not_null(new)?;
         let made = call(mpi, &group_of(mpi, group)?)?;
         unsafe { *new = keep_group(mpi, made)? };
         Ok(())
@@ -201,7 +201,7 @@ pub(crate) unsafe fn mpi_group_range_excl(
 
 pub(crate) unsafe fn mpi_group_free(group: *mut MPI_Group) -> c_int {
     on_process("MPI_Group_free", |mpi| {
-        let at = place(group)?;
+        let at = not_null(group)?;
         let handle = unsafe { *at };
         group_of(mpi, handle)?;
         // The empty group is the result of many calls, so programs free it like any other.

@@ -16,7 +16,7 @@ use mpi_over_am::{ErrorClass, Info};
 
 use crate::constants::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY};
 use crate::errors::finish_on_process;
-use crate::failure::{Failure, Outcome, elements, place};
+use crate::failure::{Failure, Outcome, elements, not_null};
 use crate::handles::{Handles, ObjectKind};
 use crate::text::give_string;
 use crate::types::MPI_Info;
@@ -96,14 +96,14 @@ fn run(function: &str, call: impl FnOnce() -> Outcome<()>) -> c_int {
 
 pub(crate) unsafe fn mpi_info_create(info: *mut MPI_Info) -> c_int {
     run("MPI_Info_create", || {
-        unsafe { *place(info)? = keep_info(Info::new())? };
+        unsafe { *not_null(info)? = keep_info(Info::new())? };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_info_create_env(argc: c_int, argv: *mut *mut c_char, info: *mut MPI_Info) -> c_int {
     run("MPI_Info_create_env", || {
-        let info = place(info)?;
+        let info = not_null(info)?;
         // The program's own arguments if it passes them, else those that it was started with.
         let mut arguments = Vec::new();
         if !argv.is_null() {
@@ -123,7 +123,7 @@ pub(crate) unsafe fn mpi_info_create_env(argc: c_int, argv: *mut *mut c_char, in
 
 pub(crate) unsafe fn mpi_info_free(info: *mut MPI_Info) -> c_int {
     run("MPI_Info_free", || {
-        let at = place(info)?;
+        let at = not_null(info)?;
         let handle = unsafe { *at };
         infos().remove(handle.0).ok_or_else(|| no_info(handle))?;
         unsafe { *at = MPI_INFO_NULL };
@@ -133,7 +133,7 @@ pub(crate) unsafe fn mpi_info_free(info: *mut MPI_Info) -> c_int {
 
 pub(crate) unsafe fn mpi_info_dup(info: MPI_Info, new: *mut MPI_Info) -> c_int {
     run("MPI_Info_dup", || {
-        let new = place(new)?;
+        let new = not_null(new)?;
         unsafe { *new = keep_info(contents(info)?)? };
         Ok(())
     })
@@ -161,7 +161,7 @@ pub(crate) unsafe fn mpi_info_get(
     flag: *mut c_int,
 ) -> c_int {
     run("MPI_Info_get", || {
-        let (key, flag) = unsafe { (key_of(key)?, place(flag)?) };
+        let (key, flag) = unsafe { (key_of(key)?, not_null(flag)?) };
         // The final zero is not counted here.
         let capacity = usize::try_from(capacity).map_err(|_| {
             Failure::new(ErrorClass::Argument, format!("the length is {capacity}, below zero"))
@@ -170,7 +170,7 @@ pub(crate) unsafe fn mpi_info_get(
         let found = info.get(&key)?;
         unsafe { *flag = c_int::from(found.is_some()) };
         if let Some(found) = found {
-            unsafe { give_string(found, place(value)?, capacity + 1, std::ptr::null_mut()) };
+            unsafe { give_string(found, not_null(value)?, capacity + 1, std::ptr::null_mut()) };
         }
         Ok(())
     })
@@ -183,7 +183,7 @@ pub(crate) unsafe fn mpi_info_get_valuelen(
     flag: *mut c_int,
 ) -> c_int {
     run("MPI_Info_get_valuelen", || {
-        let (key, len, flag) = unsafe { (key_of(key)?, place(len)?, place(flag)?) };
+        let (key, len, flag) = unsafe { (key_of(key)?, not_null(len)?, not_null(flag)?) };
         let info = contents(info)?;
         let found = info.get(&key)?;
         unsafe { *flag = c_int::from(found.is_some()) };
@@ -202,7 +202,7 @@ pub(crate) unsafe fn mpi_info_get_string(
     flag: *mut c_int,
 ) -> c_int {
     run("MPI_Info_get_string", || {
-        let (key, capacity, flag) = unsafe { (key_of(key)?, place(capacity)?, place(flag)?) };
+        let (key, capacity, flag) = unsafe { (key_of(key)?, not_null(capacity)?, not_null(flag)?) };
         let bytes = usize::try_from(unsafe { *capacity })
             .map_err(|_| Failure::new(ErrorClass::Argument, "the length of the buffer is below zero"))?;
         let info = contents(info)?;
@@ -210,7 +210,7 @@ pub(crate) unsafe fn mpi_info_get_string(
         unsafe { *flag = c_int::from(found.is_some()) };
         if let Some((shown, needed)) = found {
             if bytes > 0 {
-                let value = place(value)?;
+                let value = not_null(value)?;
                 // SAFETY: not null; it has `bytes` bytes by the program's word, and `shown` is shorter.
                 unsafe {
                     std::ptr::copy_nonoverlapping(shown.as_ptr().cast(), value, shown.len());
@@ -225,14 +225,14 @@ pub(crate) unsafe fn mpi_info_get_string(
 
 pub(crate) unsafe fn mpi_info_get_nkeys(info: MPI_Info, number: *mut c_int) -> c_int {
     run("MPI_Info_get_nkeys", || {
-        unsafe { *place(number)? = contents(info)?.len() as c_int };
+        unsafe { *not_null(number)? = contents(info)?.len() as c_int };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> c_int {
     run("MPI_Info_get_nthkey", || {
-        let key = place(key)?;
+        let key = not_null(key)?;
         let info = contents(info)?;
         let found = info.key(usize::try_from(n).unwrap_or(usize::MAX))?;
         unsafe { give_string(found, key, KEY_BYTES_MAX, std::ptr::null_mut()) };

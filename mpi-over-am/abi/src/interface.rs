@@ -13,7 +13,7 @@ use crate::constants::{
     MPI_REAL8, MPI_REAL16, MPI_SUCCESS,
 };
 use crate::errors::finish_on_process;
-use crate::failure::{Failure, Outcome, place};
+use crate::failure::{Failure, Outcome, not_null};
 use crate::infos::{info_of, keep_info};
 use crate::state::NUMBERS;
 use crate::types::{MPI_Datatype, MPI_Info};
@@ -24,7 +24,7 @@ pub(crate) unsafe fn mpi_abi_get_version(major: *mut c_int, minor: *mut c_int) -
         unsafe { (*major, *minor) = (1, 0) };
         return MPI_SUCCESS;
     }
-    finish_on_process("MPI_Abi_get_version", place(major).and(place(minor)).map(|_| ()))
+    finish_on_process("MPI_Abi_get_version", not_null(major).and(not_null(minor)).map(|_| ()))
 }
 
 fn info_from(entries: impl IntoIterator<Item = (String, String)>) -> Outcome<Info> {
@@ -36,7 +36,7 @@ fn info_from(entries: impl IntoIterator<Item = (String, String)>) -> Outcome<Inf
 }
 
 fn give(function: &str, at: *mut MPI_Info, info: Outcome<Info>) -> c_int {
-    let given = place(at).and_then(|at| {
+    let given = not_null(at).and_then(|at| {
         // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = keep_info(info?)? };
         Ok(())
@@ -132,7 +132,7 @@ pub(crate) unsafe fn mpi_abi_get_fortran_booleans(
 ) -> c_int {
     let give = || {
         let (size, yes, no) = booleans(logical_size)?;
-        let (to_yes, to_no, is_set) = (place(logical_true)?, place(logical_false)?, place(is_set)?);
+        let (to_yes, to_no, is_set) = (not_null(logical_true)?, not_null(logical_false)?, not_null(is_set)?);
         // SAFETY: none is null; the program has `size` bytes for each of the two values, which are no memory of ours.
         unsafe {
             std::ptr::copy_nonoverlapping(yes.as_ptr(), to_yes.cast(), size);
@@ -154,7 +154,7 @@ pub(crate) unsafe fn mpi_abi_set_fortran_booleans(
         let (size, yes, no) = booleans(logical_size)?;
         let said = |at: *mut c_void| {
             // SAFETY: not null; `size` is the number of bytes, which the program does not change during the call.
-            place(at).map(|at| unsafe { std::slice::from_raw_parts(at.cast_const().cast::<u8>(), size) })
+            not_null(at).map(|at| unsafe { std::slice::from_raw_parts(at.cast_const().cast::<u8>(), size) })
         };
         if said(logical_true)? == &yes[..size] && said(logical_false)? == &no[..size] {
             return Ok(());

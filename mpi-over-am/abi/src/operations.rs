@@ -13,7 +13,7 @@ use crate::constants::{
 };
 use crate::data::{datatype_of, to_receive, to_send};
 use crate::errors::on_process;
-use crate::failure::{Failure, Outcome, call_program, place};
+use crate::failure::{Failure, Outcome, call_program, not_null};
 use crate::state::{Mpi, enter};
 use crate::types::{Callback, MPI_Datatype, MPI_Op};
 
@@ -75,7 +75,7 @@ fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
 fn create(function: &str, op: Op, at: *mut MPI_Op) -> c_int {
     on_process(function, |mpi| {
         let what = || Failure::new(ErrorClass::NoMemory, "a million operations exist");
-        let at = place(at)?;
+        let at = not_null(at)?;
         // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = MPI_Op(mpi.operations.insert(op).ok_or_else(what)?) };
         Ok(())
@@ -137,7 +137,7 @@ pub(crate) unsafe fn mpi_op_create_c(function: Callback, commute: c_int, op: *mu
 pub(crate) unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
     on_process("MPI_Op_free", |mpi| {
         // SAFETY: not null, and the program gave it.
-        let handle = unsafe { *place(op)? };
+        let handle = unsafe { *not_null(op)? };
         op_of(mpi, handle)?;
         if mpi.operations.remove(handle.0).is_none() {
             let what = format!("operation 0x{:x} is predefined and cannot be freed", handle.0);
@@ -152,7 +152,7 @@ pub(crate) unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
 pub(crate) unsafe fn mpi_op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
     on_process("MPI_Op_commutative", |mpi| {
         // SAFETY: not null, and the program gave it for this result.
-        unsafe { *place(commute)? = c_int::from(op_of(mpi, op)?.is_commutative()) };
+        unsafe { *not_null(commute)? = c_int::from(op_of(mpi, op)?.is_commutative()) };
         Ok(())
     })
 }

@@ -14,7 +14,7 @@ use mpi_over_am::ErrorClass;
 
 use crate::data::{count_of, datatype_of, to_receive, to_send};
 use crate::errors::{on_communicator, on_process};
-use crate::failure::{Failure, Outcome, place};
+use crate::failure::{Failure, Outcome, not_null};
 use crate::types::{MPI_Comm, MPI_Datatype};
 
 fn refused(what: impl Into<String>) -> Failure {
@@ -32,7 +32,7 @@ impl Rest {
     /// # Errors
     /// A null buffer, a negative size, a position outside the buffer.
     fn new(buffer: *const c_void, size: i64, position: *mut i64) -> Outcome<Self> {
-        let (whole, position) = (count_of(size)?, place(position)?);
+        let (whole, position) = (count_of(size)?, not_null(position)?);
         let before = unsafe { *position };
         let len = u64::try_from(before).ok().and_then(|before| whole.checked_sub(before));
         let what = || refused(format!("the position {before} is outside the buffer of {size} bytes"));
@@ -128,7 +128,7 @@ pub(crate) unsafe fn mpi_pack_size_c(
 ) -> c_int {
     on_communicator("MPI_Pack_size", comm, |mpi, _| {
         let bytes = datatype_of(mpi, datatype)?.packed_len(count_of(incount)?)?;
-        unsafe { *place(size)? = bytes as i64 };
+        unsafe { *not_null(size)? = bytes as i64 };
         Ok(())
     })
 }
@@ -136,7 +136,7 @@ pub(crate) unsafe fn mpi_pack_size_c(
 /// external32 is the only representation.
 unsafe fn check_representation(name: *const c_char) -> Outcome<()> {
     // SAFETY: not null, and a string of the program's.
-    let name = unsafe { CStr::from_ptr(place(name.cast_mut())?) };
+    let name = unsafe { CStr::from_ptr(not_null(name.cast_mut())?) };
     if name == c"external32" {
         return Ok(());
     }
@@ -194,7 +194,7 @@ pub(crate) unsafe fn mpi_pack_external_size_c(
     on_process("MPI_Pack_external_size", |mpi| {
         unsafe { check_representation(datarep) }?;
         let bytes = datatype_of(mpi, datatype)?.external32_len(count_of(incount)?)?;
-        unsafe { *place(size)? = bytes as i64 };
+        unsafe { *not_null(size)? = bytes as i64 };
         Ok(())
     })
 }

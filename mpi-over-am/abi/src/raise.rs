@@ -12,7 +12,7 @@ use crate::codes::meaning;
 use crate::constants::{
     MPI_COMM_SELF, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
 };
-use crate::failure::{Failure, Outcome, call_program, place};
+use crate::failure::{Failure, Outcome, call_program, not_null};
 use crate::handles::{Handles, ObjectKind};
 use crate::types::{Callback, MPI_Errhandler};
 
@@ -95,7 +95,7 @@ impl KeptErrhandler {
     /// # Errors
     /// The pointer for it is null.
     pub(crate) fn give(&self, at: *mut MPI_Errhandler) -> Outcome<()> {
-        let at = place(at)?;
+        let at = not_null(at)?;
         change(self.get(), |object| object.by_program += 1);
         // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = self.get() };

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::engine::Communicator;
-use crate::failure::{Failure, Outcome, elements, place};
+use crate::failure::{Failure, Outcome, elements, not_null};
 use crate::state::Mpi;
 use crate::statuses::{store, store_cancelled, store_empty};
 use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
@@ -260,7 +260,7 @@ unsafe fn wait_in_order(
 
 pub(crate) unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
     on_requests("MPI_Wait", |mpi, of| unsafe {
-        let requests = place(request)?;
+        let requests = not_null(request)?;
         let mut list = Single(InOrder { requests, statuses: status });
         let mut outcome = Ok(());
         wait_in_order(mpi, 1, requests, &mut list, |_, object, result| {
@@ -273,8 +273,8 @@ pub(crate) unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status
 
 pub(crate) unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
     on_requests("MPI_Test", |mpi, of| unsafe {
-        *place(flag)? = 1;
-        if *place(request)? == MPI_REQUEST_NULL {
+        *not_null(flag)? = 1;
+        if *not_null(request)? == MPI_REQUEST_NULL {
             store_empty(status);
             return Ok(());
         }
@@ -316,7 +316,7 @@ impl Several {
     ) -> Outcome<Self> {
         let count = count_of_requests(count)?;
         if count > 0 {
-            place(requests)?;
+            not_null(requests)?;
         }
         let mut several = Self {
             objects: SmallVec::new(),
@@ -371,7 +371,7 @@ pub(crate) unsafe fn mpi_waitall(
     on_requests("MPI_Waitall", |mpi, of| unsafe {
         let count = count_of_requests(count)?;
         if count > 0 {
-            place(requests)?;
+            not_null(requests)?;
         }
         let mut first_failure = None;
         let mut list = InOrder { requests, statuses };
@@ -480,7 +480,7 @@ unsafe fn some(
     on_requests(function, |mpi, of| unsafe {
         let mut several = Several::new(mpi, count, requests, statuses)?;
         if count > 0 {
-            place(indices)?;
+            not_null(indices)?;
         }
         let communicator = &mpi.world.communicator;
         let mut results = SmallVec::<[_; 16]>::new();
@@ -572,7 +572,7 @@ unsafe fn status_of_all(
     statuses: *mut MPI_Status,
 ) -> c_int {
     on_requests(function, |mpi, of| {
-        let flag = place(flag)?;
+        let flag = not_null(flag)?;
         let several = unsafe { Several::new(mpi, count, requests.cast_mut(), statuses) }?;
         let mut all = true;
         for object in &several.objects {
@@ -601,7 +601,7 @@ pub(crate) unsafe fn mpi_request_get_status_any(
     status: *mut MPI_Status,
 ) -> c_int {
     on_requests("MPI_Request_get_status_any", |mpi, of| {
-        let (index, flag) = (place(index)?, place(flag)?);
+        let (index, flag) = (not_null(index)?, not_null(flag)?);
         let several = unsafe { Several::new(mpi, count, requests.cast_mut(), std::ptr::null_mut()) }?;
         let mut any_active = false;
         for (object, &place) in several.objects.iter().zip(&several.places) {
@@ -631,10 +631,10 @@ pub(crate) unsafe fn mpi_request_get_status_some(
     statuses: *mut MPI_Status,
 ) -> c_int {
     on_requests("MPI_Request_get_status_some", |mpi, of| {
-        let outcount = place(outcount)?;
+        let outcount = not_null(outcount)?;
         let several = unsafe { Several::new(mpi, count, requests.cast_mut(), std::ptr::null_mut()) }?;
         if count > 0 {
-            place(indices)?;
+            not_null(indices)?;
         }
         let mut any_active = false;
         let mut found = 0;
@@ -659,7 +659,7 @@ pub(crate) unsafe fn mpi_request_get_status_some(
 
 pub(crate) unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
     on_requests("MPI_Request_free", |mpi, of| unsafe {
-        let handle = *place(request)?;
+        let handle = *not_null(request)?;
         let object = find(mpi, handle)?;
         *of = object.owner;
         *request = MPI_REQUEST_NULL;
@@ -672,7 +672,7 @@ pub(crate) unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
 
 pub(crate) unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
     on_requests("MPI_Cancel", |mpi, of| unsafe {
-        let object = find(mpi, *place(request)?)?;
+        let object = find(mpi, *not_null(request)?)?;
         *of = object.owner;
         if object.is_generalized {
             return crate::generalized::cancel(mpi, *request, object.id);
@@ -685,7 +685,7 @@ pub(crate) unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
 
 pub(crate) unsafe fn mpi_start(request: *mut MPI_Request) -> c_int {
     on_requests("MPI_Start", |mpi, of| unsafe {
-        let object = find(mpi, *place(request)?)?;
+        let object = find(mpi, *not_null(request)?)?;
         *of = object.owner;
         Ok(mpi.world.communicator.start(object.id)?)
     })
@@ -694,7 +694,7 @@ pub(crate) unsafe fn mpi_start(request: *mut MPI_Request) -> c_int {
 pub(crate) unsafe fn mpi_startall(count: c_int, requests: *mut MPI_Request) -> c_int {
     on_requests("MPI_Startall", |mpi, of| unsafe {
         for index in 0..count_of_requests(count)? {
-            let object = find(mpi, *place(requests)?.add(index))?;
+            let object = find(mpi, *not_null(requests)?.add(index))?;
             *of = object.owner;
             mpi.world.communicator.start(object.id)?;
         }

@@ -25,7 +25,7 @@ use crate::communicators::keep_communicator;
 use crate::constants::{MPI_COMM_NULL, MPI_SESSION_NULL, MPI_SUCCESS, MPI_THREAD_MULTIPLE};
 use crate::engine::{Communicator, Environment, Session};
 use crate::errors::{finish_alone, finish_on_process, raise_for_made, with_environment};
-use crate::failure::{Failure, Outcome, place};
+use crate::failure::{Failure, Outcome, not_null};
 use crate::groups::{group_of, keep_group};
 use crate::infos::{info_of, keep_info};
 use crate::objects::SessionObject;
@@ -133,7 +133,7 @@ pub(crate) unsafe fn mpi_session_init(
         check_errhandler(On::Session, errhandler)?;
         let info = info_of(info)?;
         check_level(&info)?;
-        Ok((place(session)?, info))
+        Ok((not_null(session)?, info))
     };
     let (session, info) = match checked() {
         Ok(checked) => checked,
@@ -170,7 +170,7 @@ pub(crate) unsafe fn mpi_session_init(
 }
 
 pub(crate) unsafe fn mpi_session_finalize(session: *mut MPI_Session) -> c_int {
-    let at = match place(session) {
+    let at = match not_null(session) {
         Ok(at) => at,
         Err(failure) => return finish_on_process("MPI_Session_finalize", Err(failure)),
     };
@@ -188,7 +188,7 @@ pub(crate) unsafe fn mpi_session_get_info(session: MPI_Session, info: *mut MPI_I
         if used.get("thread_level")?.is_none() {
             used.set("thread_level", "MPI_THREAD_MULTIPLE")?;
         }
-        unsafe { *place(info)? = keep_info(used)? };
+        unsafe { *not_null(info)? = keep_info(used)? };
         Ok(())
     })
 }
@@ -199,7 +199,7 @@ pub(crate) unsafe fn mpi_session_get_num_psets(
     number: *mut c_int,
 ) -> c_int {
     on_session("MPI_Session_get_num_psets", session, |_, object| {
-        unsafe { *place(number)? = object.session.sets().len() as c_int };
+        unsafe { *not_null(number)? = object.session.sets().len() as c_int };
         Ok(())
     })
 }
@@ -212,7 +212,7 @@ pub(crate) unsafe fn mpi_session_get_nth_pset(
     name: *mut c_char,
 ) -> c_int {
     on_session("MPI_Session_get_nth_pset", session, |_, object| {
-        let len = place(len)?;
+        let len = not_null(len)?;
         let sets = object.session.sets();
         let set = usize::try_from(n).ok().and_then(|n| sets.get(n)).ok_or_else(|| {
             Failure::new(ErrorClass::Argument, format!("there is no set {n}: there are {}", sets.len()))
@@ -220,7 +220,7 @@ pub(crate) unsafe fn mpi_session_get_nth_pset(
         // On entry the size of the buffer; on return the size needed, with the final zero.
         let capacity = unsafe { *len };
         if capacity > 0 {
-            unsafe { give_string(set, place(name)?, capacity as usize, std::ptr::null_mut()) };
+            unsafe { give_string(set, not_null(name)?, capacity as usize, std::ptr::null_mut()) };
         }
         unsafe { *len = set.len() as c_int + 1 };
         Ok(())
@@ -234,7 +234,7 @@ pub(crate) unsafe fn mpi_session_get_pset_info(
 ) -> c_int {
     on_session("MPI_Session_get_pset_info", session, |_, object| {
         let found = object.session.set_info(&unsafe { string_at(name)? })?;
-        unsafe { *place(info)? = keep_info(found)? };
+        unsafe { *not_null(info)? = keep_info(found)? };
         Ok(())
     })
 }
@@ -246,7 +246,7 @@ pub(crate) unsafe fn mpi_group_from_session_pset(
 ) -> c_int {
     on_session("MPI_Group_from_session_pset", session, |mpi, object| {
         let found = object.session.group(&unsafe { string_at(name)? })?.of_session(session.0 as u64);
-        unsafe { *place(group)? = keep_group(mpi, found)? };
+        unsafe { *not_null(group)? = keep_group(mpi, found)? };
         Ok(())
     })
 }
@@ -272,7 +272,7 @@ impl FromGroups {
         };
         let create = || {
             check_errhandler(On::Communicator, self.errhandler)?;
-            let (at, info, tag) = (place(self.at)?, info_of(self.info)?, unsafe { string_at(self.tag)? });
+            let (at, info, tag) = (not_null(self.at)?, info_of(self.info)?, unsafe { string_at(self.tag)? });
             unsafe { *at = MPI_COMM_NULL };
             let session =
                 with_environment(&mpi, |environment| Ok(environment.session(&info, ErrorHandler::Return)))?;

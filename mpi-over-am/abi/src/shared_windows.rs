@@ -7,7 +7,7 @@ use mpi_over_am::Error;
 use crate::constants::MPI_PROC_NULL;
 use crate::data::dest_of;
 use crate::errors::on_communicator;
-use crate::failure::place;
+use crate::failure::not_null;
 use crate::infos::info_of;
 use crate::types::{MPI_Comm, MPI_Info, MPI_Win};
 use crate::windows::{keep, on_window, size_of, unit_of};
@@ -22,7 +22,7 @@ pub(crate) unsafe fn mpi_win_allocate_shared_c(
 ) -> c_int {
     on_communicator("MPI_Win_allocate_shared", comm, |mpi, object| {
         let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(info)?);
-        let (win, baseptr) = (place(win)?, place(baseptr)?);
+        let (win, baseptr) = (not_null(win)?, not_null(baseptr)?);
         let window = object.communicator.allocate_shared_bytes(size, unit, &info)?;
         // Without common memory the window works by messages, but a C program loads and stores in it.
         let mut parts = (0..window.group().size()).map(|rank| window.mapped_part(rank));
@@ -48,7 +48,7 @@ pub(crate) unsafe fn mpi_win_shared_query_c(
     baseptr: *mut c_void,
 ) -> c_int {
     on_window("MPI_Win_shared_query", win, |_, object| {
-        let (size, disp_unit, baseptr) = (place(size)?, place(disp_unit)?, place(baseptr)?);
+        let (size, disp_unit, baseptr) = (not_null(size)?, not_null(disp_unit)?, not_null(baseptr)?);
         let window = &object.window;
         let found = if rank == MPI_PROC_NULL {
             // For MPI_PROC_NULL: the first part that is not empty, if all are mapped.

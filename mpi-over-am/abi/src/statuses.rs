@@ -15,7 +15,7 @@ use mpi_over_am::{ANY_SOURCE, ErrorClass, PROC_NULL, Status};
 use crate::constants::{MPI_ANY_SOURCE, MPI_PROC_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::data::any_datatype_of;
 use crate::errors::on_process;
-use crate::failure::{Failure, place};
+use crate::failure::{Failure, not_null};
 use crate::types::{MPI_Datatype, MPI_Status};
 
 /// Index in the internal part of the flag for cancelled operations.
@@ -93,8 +93,8 @@ pub(crate) unsafe fn mpi_get_count_c(
 ) -> c_int {
     on_process("MPI_Get_count", |mpi| {
         let datatype = any_datatype_of(mpi, datatype)?;
-        let elements = unsafe { load(place(status.cast_mut())?) }.count_of(&datatype);
-        unsafe { *place(count)? = in_c(elements) };
+        let elements = unsafe { load(not_null(status.cast_mut())?) }.count_of(&datatype);
+        unsafe { *not_null(count)? = in_c(elements) };
         Ok(())
     })
 }
@@ -106,8 +106,8 @@ pub(crate) unsafe fn mpi_get_elements_c(
 ) -> c_int {
     on_process("MPI_Get_elements", |mpi| {
         let datatype = any_datatype_of(mpi, datatype)?;
-        let elements = unsafe { load(place(status.cast_mut())?) }.elements_of(&datatype);
-        unsafe { *place(count)? = in_c(elements) };
+        let elements = unsafe { load(not_null(status.cast_mut())?) }.elements_of(&datatype);
+        unsafe { *not_null(count)? = in_c(elements) };
         Ok(())
     })
 }
@@ -134,7 +134,7 @@ pub(crate) unsafe fn mpi_status_set_elements_c(
         let bytes = crate::data::count_of(count).map(|count| datatype.bytes_of_elements(count))?;
         let what =
             || Failure::new(ErrorClass::Count, format!("{count} elements are more than a status can hold"));
-        unsafe { set_len(place(status)?, bytes.ok_or_else(what)?) };
+        unsafe { set_len(not_null(status)?, bytes.ok_or_else(what)?) };
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use crate::failure::{Outcome, place};
+use crate::failure::{Outcome, not_null};
 
 /// Stores a string in a program's buffer of `max` bytes, with its final zero.
 ///
@@ -39,7 +39,7 @@ impl FloorBoundary for str {
 /// # Safety
 /// `at` is null, or a string that does not change meanwhile.
 pub(crate) unsafe fn string_at(at: *const c_char) -> Outcome<String> {
-    let at = place(at.cast_mut())?;
+    let at = not_null(at.cast_mut())?;
     // SAFETY: not null; the caller's promise.
     Ok(unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned())
 }

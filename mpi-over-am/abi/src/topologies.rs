@@ -19,7 +19,7 @@ use crate::constants::{
 };
 use crate::data::dest_of;
 use crate::errors::{on_communicator, on_process};
-use crate::failure::{Failure, Outcome, elements, place};
+use crate::failure::{Failure, Outcome, elements, not_null};
 use crate::infos::info_of;
 use crate::types::{MPI_Comm, MPI_Info};
 
@@ -43,7 +43,7 @@ fn truths(numbers: &[c_int]) -> Vec<bool> {
 unsafe fn give(numbers: impl ExactSizeIterator<Item = u32>, capacity: c_int, at: *mut c_int) -> Outcome<()> {
     let capacity = natural(capacity, ErrorClass::Argument, "the length of an array")? as usize;
     if capacity.min(numbers.len()) > 0 {
-        place(at)?;
+        not_null(at)?;
     }
     for (index, number) in numbers.take(capacity).enumerate() {
         unsafe { *at.add(index) = number as c_int };
@@ -81,7 +81,7 @@ pub(crate) unsafe fn mpi_cart_map(
     on_communicator("MPI_Cart_map", comm, |_, object| {
         let (dims, periods) = unsafe { grid_of(ndims, dims, periods)? };
         let rank = object.communicator.map_cartesian(&dims, &periods)?;
-        unsafe { *place(new)? = rank.map_or(MPI_UNDEFINED, |rank| rank as c_int) };
+        unsafe { *not_null(new)? = rank.map_or(MPI_UNDEFINED, |rank| rank as c_int) };
         Ok(())
     })
 }
@@ -98,7 +98,7 @@ pub(crate) unsafe fn mpi_dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_i
 
 pub(crate) unsafe fn mpi_cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
     on_communicator("MPI_Cartdim_get", comm, |_, object| {
-        unsafe { *place(ndims)? = object.communicator.cartesian()?.dimensions().len() as c_int };
+        unsafe { *not_null(ndims)? = object.communicator.cartesian()?.dimensions().len() as c_int };
         Ok(())
     })
 }
@@ -135,7 +135,7 @@ pub(crate) unsafe fn mpi_cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *
     on_communicator("MPI_Cart_rank", comm, |_, object| {
         let grid = object.communicator.cartesian()?;
         let coords = unsafe { elements(coords, grid.dimensions().len() as c_int)? };
-        unsafe { *place(rank)? = grid.rank(coords)? as c_int };
+        unsafe { *not_null(rank)? = grid.rank(coords)? as c_int };
         Ok(())
     })
 }
@@ -162,7 +162,7 @@ pub(crate) unsafe fn mpi_cart_shift(
     dest: *mut c_int,
 ) -> c_int {
     on_communicator("MPI_Cart_shift", comm, |_, object| {
-        let (source, dest) = (place(source)?, place(dest)?);
+        let (source, dest) = (not_null(source)?, not_null(dest)?);
         let grid = object.communicator.cartesian()?;
         let direction = natural(direction, ErrorClass::Dimensions, "the dimension")? as usize;
         let shift = grid.shift(object.communicator.rank(), direction, disp)?;
@@ -214,14 +214,14 @@ pub(crate) unsafe fn mpi_graph_map(
     on_communicator("MPI_Graph_map", comm, |_, object| {
         let (index, edges) = unsafe { graph_of(nnodes, index, edges)? };
         let rank = object.communicator.map_graph(&index, &edges)?;
-        unsafe { *place(new)? = rank.map_or(MPI_UNDEFINED, |rank| rank as c_int) };
+        unsafe { *not_null(new)? = rank.map_or(MPI_UNDEFINED, |rank| rank as c_int) };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_graphdims_get(comm: MPI_Comm, nodes: *mut c_int, edges: *mut c_int) -> c_int {
     on_communicator("MPI_Graphdims_get", comm, |_, object| {
-        let (nodes, edges) = (place(nodes)?, place(edges)?);
+        let (nodes, edges) = (not_null(nodes)?, not_null(edges)?);
         let graph = object.communicator.graph()?;
         unsafe { (*nodes, *edges) = (graph.index().len() as c_int, graph.edges().len() as c_int) };
         Ok(())
@@ -247,7 +247,7 @@ pub(crate) unsafe fn mpi_graph_get(
 pub(crate) unsafe fn mpi_graph_neighbors_count(comm: MPI_Comm, rank: c_int, count: *mut c_int) -> c_int {
     on_communicator("MPI_Graph_neighbors_count", comm, |_, object| {
         let rank = natural(rank, ErrorClass::Rank, "the rank")?;
-        unsafe { *place(count)? = object.communicator.graph()?.neighbors(rank)?.len() as c_int };
+        unsafe { *not_null(count)? = object.communicator.graph()?.neighbors(rank)?.len() as c_int };
         Ok(())
     })
 }
@@ -338,7 +338,8 @@ pub(crate) unsafe fn mpi_dist_graph_neighbors_count(
     weighted: *mut c_int,
 ) -> c_int {
     on_communicator("MPI_Dist_graph_neighbors_count", comm, |_, object| {
-        let (indegree, outdegree, weighted) = (place(indegree)?, place(outdegree)?, place(weighted)?);
+        let (indegree, outdegree, weighted) =
+            (not_null(indegree)?, not_null(outdegree)?, not_null(weighted)?);
         let graph = object.communicator.distributed_graph()?;
         unsafe {
             (*indegree, *outdegree) = (graph.sources().len() as c_int, graph.destinations().len() as c_int);
@@ -386,7 +387,7 @@ pub(crate) unsafe fn mpi_topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int 
             Some(Topology::DistributedGraph(_)) => MPI_DIST_GRAPH,
             None => MPI_UNDEFINED,
         };
-        unsafe { *place(status)? = kind };
+        unsafe { *not_null(status)? = kind };
         Ok(())
     })
 }

@@ -24,7 +24,7 @@ use crate::constants::{
 use crate::data::{any_datatype_of, is_unnamed};
 use crate::datatypes::keep_datatype;
 use crate::errors::on_process;
-use crate::failure::{Failure, Outcome, place};
+use crate::failure::{Failure, Outcome, not_null};
 use crate::state::Mpi;
 use crate::types::MPI_Datatype;
 
@@ -105,10 +105,10 @@ pub(crate) unsafe fn mpi_type_get_envelope(
         let reported = ReportedContents::of(&datatype);
         no_large(&reported)?;
         unsafe {
-            *place(integers)? = reported.integers.len() as c_int;
-            *place(addresses)? = reported.addresses.len() as c_int;
-            *place(datatypes)? = reported.datatypes.len() as c_int;
-            *place(combiner)? = number_of(reported.combiner);
+            *not_null(integers)? = reported.integers.len() as c_int;
+            *not_null(addresses)? = reported.addresses.len() as c_int;
+            *not_null(datatypes)? = reported.datatypes.len() as c_int;
+            *not_null(combiner)? = number_of(reported.combiner);
         }
         Ok(())
     })
@@ -126,11 +126,11 @@ pub(crate) unsafe fn mpi_type_get_envelope_c(
         let datatype = any_datatype_of(mpi, datatype)?;
         let reported = ReportedContents::of(&datatype);
         unsafe {
-            *place(integers)? = reported.integers.len() as i64;
-            *place(addresses)? = reported.addresses.len() as i64;
-            *place(counts)? = reported.counts.len() as i64;
-            *place(datatypes)? = reported.datatypes.len() as i64;
-            *place(combiner)? = number_of(reported.combiner);
+            *not_null(integers)? = reported.integers.len() as i64;
+            *not_null(addresses)? = reported.addresses.len() as i64;
+            *not_null(counts)? = reported.counts.len() as i64;
+            *not_null(datatypes)? = reported.datatypes.len() as i64;
+            *not_null(combiner)? = number_of(reported.combiner);
         }
         Ok(())
     })
@@ -154,7 +154,7 @@ unsafe fn give<T, V: Copy>(
         return Err(Failure::new(ErrorClass::Argument, what));
     }
     for (index, &value) in list.iter().enumerate() {
-        unsafe { *place(at)?.add(index) = element(value)? };
+        unsafe { *not_null(at)?.add(index) = element(value)? };
     }
     Ok(())
 }
@@ -254,7 +254,7 @@ pub(crate) unsafe fn mpi_type_match_size(
         let found = Predefined::of_size(class, bytes).map(Datatype::predefined);
         let handle = found.and_then(|found| mpi.handle_of(&found));
         let what = || refused(format!("no type of this class has {size} bytes"));
-        unsafe { *place(datatype)? = handle.ok_or_else(what)? };
+        unsafe { *not_null(datatype)? = handle.ok_or_else(what)? };
         Ok(())
     })
 }
@@ -273,7 +273,7 @@ pub(crate) unsafe fn mpi_type_get_value_index(
             .find(|pair| pair.parts().is_some_and(|(value, index)| (Some(value), Some(index)) == wanted));
         let handle = pair.and_then(|pair| mpi.handle_of(&Datatype::predefined(pair)));
         // There is no such pair: the standard allows MPI_DATATYPE_NULL.
-        unsafe { *place(pair_type)? = handle.unwrap_or(MPI_DATATYPE_NULL) };
+        unsafe { *not_null(pair_type)? = handle.unwrap_or(MPI_DATATYPE_NULL) };
         Ok(())
     })
 }
@@ -295,7 +295,7 @@ fn unnamed(mpi: &Mpi, make: impl FnOnce() -> Datatype) -> Outcome<MPI_Datatype> 
 
 fn give_unnamed(function: &str, at: *mut MPI_Datatype, make: impl FnOnce() -> Outcome<Datatype>) -> c_int {
     on_process(function, |mpi| {
-        let (at, new) = (place(at)?, make()?);
+        let (at, new) = (not_null(at)?, make()?);
         unsafe { *at = unnamed(mpi, || new)? };
         Ok(())
     })

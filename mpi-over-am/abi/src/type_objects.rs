@@ -11,7 +11,7 @@ use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
 use crate::constants::{MPI_DATATYPE_NULL, MPI_MAX_OBJECT_NAME};
 use crate::data::any_datatype_of;
 use crate::errors::on_process;
-use crate::failure::{Outcome, place};
+use crate::failure::{Outcome, not_null};
 use crate::state::Mpi;
 use crate::text::{give_string, string_at};
 use crate::types::{Callback, MPI_Datatype};
@@ -85,7 +85,7 @@ pub(crate) unsafe fn mpi_type_set_name(datatype: MPI_Datatype, name: *const c_ch
 
 pub(crate) unsafe fn mpi_type_get_name(datatype: MPI_Datatype, name: *mut c_char, len: *mut c_int) -> c_int {
     on_process("MPI_Type_get_name", |mpi| {
-        let (name, len) = (place(name)?, place(len)?);
+        let (name, len) = (not_null(name)?, not_null(len)?);
         if datatype == MPI_DATATYPE_NULL {
             // SAFETY: neither is null; the program has `NAME_BYTES` for a name.
             unsafe { give_string("MPI_DATATYPE_NULL", name, NAME_BYTES, len) };

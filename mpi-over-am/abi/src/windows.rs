@@ -25,7 +25,7 @@ use crate::constants::{
 };
 use crate::engine::Window;
 use crate::errors::{finish_alone, on_communicator, on_process};
-use crate::failure::{Failure, Outcome, place};
+use crate::failure::{Failure, Outcome, not_null};
 use crate::groups::keep_group;
 use crate::infos::{info_of, keep_info};
 use crate::objects::WindowObject;
@@ -147,7 +147,7 @@ pub(crate) unsafe fn mpi_win_create_c(
             return Err(Failure::new(ErrorClass::Base, format!("the base address of {size} bytes is null")));
         }
         let memory = unsafe { WindowMemory::from_raw(base.cast(), size) };
-        place(win)?;
+        not_null(win)?;
         // The program's own address, even for a size of 0.
         keep(mpi, object.communicator.create_window(memory, unit, &info)?, base.expose_provenance(), win)
     })
@@ -163,7 +163,7 @@ pub(crate) unsafe fn mpi_win_allocate_c(
 ) -> c_int {
     on_communicator("MPI_Win_allocate", comm, |mpi, object| {
         let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(info)?);
-        let (_, baseptr) = (place(win)?, place(baseptr)?);
+        let (_, baseptr) = (not_null(win)?, not_null(baseptr)?);
         let window = object.communicator.allocate_window(size, unit, &info)?;
         unsafe { *baseptr.cast::<*mut u8>() = window.base() };
         let base = window.base().expose_provenance();
@@ -173,7 +173,7 @@ pub(crate) unsafe fn mpi_win_allocate_c(
 
 pub(crate) unsafe fn mpi_win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> c_int {
     on_communicator("MPI_Win_create_dynamic", comm, |mpi, object| {
-        place(win)?;
+        not_null(win)?;
         // MPI_BOTTOM, the base of the addresses in a dynamic window.
         keep(mpi, object.communicator.create_dynamic_window(&info_of(info)?)?, 0, win)
     })
@@ -198,7 +198,7 @@ pub(crate) unsafe fn mpi_win_detach(win: MPI_Win, base: *const c_void) -> c_int 
 
 pub(crate) unsafe fn mpi_win_free(win: *mut MPI_Win) -> c_int {
     const CALL: &str = "MPI_Win_free";
-    let at = match place(win) {
+    let at = match not_null(win) {
         Ok(at) => at,
         Err(failure) => return on_process(CALL, |_| Err(failure)),
     };
@@ -228,7 +228,7 @@ pub(crate) unsafe fn mpi_win_free(win: *mut MPI_Win) -> c_int {
 
 pub(crate) unsafe fn mpi_win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
     on_window("MPI_Win_get_group", win, |mpi, object| {
-        unsafe { *place(group)? = keep_group(mpi, object.window.group())? };
+        unsafe { *not_null(group)? = keep_group(mpi, object.window.group())? };
         Ok(())
     })
 }
@@ -242,7 +242,7 @@ pub(crate) unsafe fn mpi_win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
 
 pub(crate) unsafe fn mpi_win_get_info(win: MPI_Win, info: *mut MPI_Info) -> c_int {
     on_window("MPI_Win_get_info", win, |_, object| {
-        unsafe { *place(info)? = keep_info(object.window.info())? };
+        unsafe { *not_null(info)? = keep_info(object.window.info())? };
         Ok(())
     })
 }
@@ -261,7 +261,7 @@ pub(crate) unsafe fn mpi_win_get_name(win: MPI_Win, name: *mut c_char, len: *mut
         return MPI_SUCCESS;
     }
     on_window("MPI_Win_get_name", win, |_, object| {
-        unsafe { give_string(&object.window.name(), place(name)?, NAME_BYTES_MAX, len) };
+        unsafe { give_string(&object.window.name(), not_null(name)?, NAME_BYTES_MAX, len) };
         Ok(())
     })
 }
