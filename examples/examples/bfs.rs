@@ -48,7 +48,7 @@ struct Arguments {
     /// Searches, each from another root.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=64))]
     roots: u64,
-    /// Another number gives another graph.
+    /// Seed of the graph.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -185,7 +185,7 @@ impl Handlers {
     }
 }
 
-/// Stores which parent has reached the vertex at `place`, if it is new; ignores an invalid index.
+/// Stores the parent that has reached the vertex at index `place`, if the vertex is new. Ignores an invalid index.
 #[inline(always)]
 fn reach(reached: &Segment<u64>, place: u32, parent: u32, level: u32) -> bool {
     match reached.get(u64::from(place)) {
@@ -287,7 +287,7 @@ impl Part {
 
     /// Marks all vertices as not reached.
     fn forget(&mut self, context: &mut Context<ShmFabric>) -> Result<(), Failure> {
-        // Others may still be reading the results of the last search.
+        // Other tasks may still be reading the results of the last search.
         context.gfence()?;
         self.reached.write(0, &vec![UNREACHED; self.reached.count() as usize])?;
         self.seen.fill(0);

@@ -10,9 +10,9 @@
 //! cargo amrun -n 4 --example gups -- --log-table 24 --by aggregated
 //! ```
 //!
-//! You should see a line for each way with GUP/s (giga-updates a second, of all tasks together), and as the last line
-//! `verified`: each task has drawn the whole sequence again, has undone the updates of its own words, and has found no word wrong.
-//! The rules would allow one in a hundred; updates that are atomic or executed by their owner have none.
+//! You should see a line for each way with GUP/s (giga-updates a second, of all tasks together), and as the last line `verified`: each task
+//! has drawn the whole sequence again, has undone the updates of its own words, and has found no word wrong. The rules would allow one
+//! wrong word in a hundred. Updates that are atomic, or that the owner executes, leave no wrong word.
 //!
 //! After the HPC Challenge benchmark: the table has a power of two of 64-bit words, word i begins as i, there are four updates
 //! a word, and the sequence is the one of the polynomial x^63 + x^2 + x + 1 over GF(2), in which each task begins at its own position.

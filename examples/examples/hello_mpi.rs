@@ -6,8 +6,8 @@
 //! cargo amrun -n 3 --example hello_mpi
 //! ```
 //!
-//! You should see one line for each rank, and one with the sum of all ranks. The token goes in order; lines of different
-//! ranks may overtake each other on their way to the terminal.
+//! You should see one line for each rank, and one with the sum of all ranks. The ranks pass the token on in order; their lines may reach
+//! the terminal in another order.
 
 use std::process::ExitCode;
 

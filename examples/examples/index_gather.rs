@@ -1,8 +1,8 @@
 //! The index gather of bale: every task reads random elements of a table that lies over all tasks, in four ways.
 //!
-//! What it teaches: what one small remote read costs by `get`, by a message that is answered, by aggregated messages, and by
-//! MPI's rounds. A handler may answer its message's source with up to 32 bytes (`Completion::Reply`) and may not send
-//! otherwise: so the aggregated way keeps questions in a queue, and the task answers them between its own.
+//! What it teaches: what one small remote read costs by `get`, by a message that is answered, by aggregated messages, and by MPI's rounds.
+//! A handler may answer its message's source with up to 32 bytes (`Completion::Reply`) and may not send otherwise: so in the aggregated way
+//! the handler queues the requests, and the task answers them between requests of its own.
 //!
 //! ```text
 //! cargo amrun -n 4 --example index_gather
@@ -294,7 +294,7 @@ impl Way<'_> {
             }
         }
         questions.flush(context)?;
-        // Others ask until they have everything, too: the run is over when no task waits.
+        // Other tasks ask until they have all their values, too: the run is over when no task waits.
         let mut told = false;
         loop {
             self.answer(context, &mut answers)?;

@@ -2,8 +2,8 @@
 //!
 //! What it teaches: a distributed hash table in two manners. One-sided, a task finds the slot itself: it reads words of the owner's memory,
 //! claims a free one by compare-and-swap, and adds to its count; each step is a remote operation. With active messages it sends the word,
-//! and the owner's handler does all of it in its own memory: a table of any kind, which may grow, without a lock or an atomic operation.
-//! And what is gained if one message carries many words.
+//! and the owner's handler does all of it in its own memory: a table of any kind, which may grow, without a lock or an atomic operation. It
+//! also shows what is gained if one message carries many words.
 //!
 //! ```text
 //! cargo amrun -n 4 --example kmer_count
@@ -13,7 +13,7 @@
 //! You should see a line for each way with millions of k-mers a second, of all tasks together, how many different ones there
 //! are and how often they come, and as the last line `verified`: each task has drawn all reads again and counted its own words alone.
 //!
-//! A word and its reverse complement, which is the same place read from the other strand, count as one.
+//! A word and its reverse complement, which is the same position read from the other strand, count as one.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers of tasks, which have 32 bits")]
 
@@ -45,10 +45,10 @@ struct Arguments {
     /// Letters of the genome, which is drawn at random.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(100..=1 << 36))]
     bases: u64,
-    /// How many reads cover each letter, on average. A read has 100 letters.
+    /// Average number of reads that cover a letter. A read has 100 letters.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1 << 16))]
     coverage: u64,
-    /// Another number gives another genome.
+    /// Seed of the genome.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

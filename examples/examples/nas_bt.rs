@@ -1,9 +1,9 @@
 //! NAS BT: the flow of a synthetic gas through a cube, solved along one direction after the other, all five numbers of a point
 //! together.
 //!
-//! What it teaches: lines that are cut. Tasks form a grid, so that along two of three directions a line goes over several of them: each
-//! sends what is left of its equations to the one behind it, and the solution comes back. Planes of lines follow each other, so that all
-//! tasks have work. In class A a message has up to 15 kilobytes on the way there, and a sixth of that on the way back.
+//! What it teaches: lines that are cut. Tasks form a grid, so that along two of three directions a line crosses several tasks: each task
+//! sends the rest of its equations to the next one, and the solution comes back. Planes of lines follow each other, so that all tasks have
+//! work. In class A a message has up to 15 kilobytes forward, and a sixth of that back.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_bt

@@ -1,7 +1,7 @@
 //! NAS EP: pairs of Gaussian deviates from uniform random numbers, and how many of them lie in each square ring.
 //!
-//! What it teaches: how a program is that hardly communicates. Each task draws its part of one long sequence of random numbers
-//! (it can jump to its beginning), and the sums are one reduction at the end.
+//! What it teaches: the shape of a program that hardly communicates. Each task draws its part of one long sequence of random numbers (it
+//! can jump to its beginning), and the sums are one reduction at the end.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_ep

@@ -105,7 +105,7 @@ fn main() -> ExitCode {
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
     let problem = problem(class);
     let mut solver = Solver::new(world, problem);
-    // Once to warm up, not measured: after it the memory is there.
+    // Once to warm up, not measured: it touches all memory.
     solver.begin()?;
     let (checksums, seconds) = timed(world, || {
         solver.begin()?;
@@ -178,7 +178,7 @@ impl<'a> Solver<'a> {
         Ok(())
     }
 
-    /// One step of time, and the checksum of the block that comes out of it.
+    /// Advances by one step of time, and returns the checksum of the new block.
     fn iteration(&mut self) -> Result<[f64; 2], Failure> {
         let [across, along, behind] = self.problem.sizes.map(|len| Plan::new(len, Direction::Backward));
         let [width, height, _] = self.problem.sizes;

@@ -240,5 +240,5 @@ fn displacements(counts: &[usize]) -> Vec<usize> {
 }
 
 fn place(number: u64) -> usize {
-    usize::try_from(number).expect("numbers of keys that lie in memory")
+    usize::try_from(number).expect("a key's number fits into memory's address range")
 }

@@ -8,9 +8,9 @@
 //! cargo amrun -n 2 --bind core --example ping_pong -- --json rows.json
 //! ```
 //!
-//! You should see a row for each size: nanoseconds for one way, the median over all batches (p50), and below it what 99 of 100 batches
-//! stay below (p99). The best batch is not shown: where the host of a virtual machine moves its processors about, two of them may share a
-//! cache for some milliseconds, and a batch of that time says nothing about the others. Every message is checked when it comes.
+//! You should see a row for each size: nanoseconds for one way, the median over all batches (p50), and below it what 99 of 100 batches stay
+//! below (p99). The best batch is not shown: on a virtual machine whose host moves its processors, two of them may share a cache for some
+//! milliseconds, and a batch measured then is not typical. Every message is checked when it arrives.
 //!
 //! `limit` is a bare ring of lines (up to 40 bytes with the payload in the line; above, and one copy by the receiver from the sender's
 //! mapped buffer). Each message has changed in each cache line, as a program's messages have. `--same-data` sends unchanged bytes: both
@@ -87,7 +87,7 @@ const WAYS: [(Way, &str); 7] = [
     (Way::Mpi, "mpi_ns"),
 ];
 
-/// One of the two tasks that play.
+/// One of the two tasks that exchange messages.
 struct Player {
     context: Context<ShmFabric>,
     peer: TaskId,
@@ -310,7 +310,8 @@ impl Player {
         Ok(self.context.amsend(self.peer, handler, &[], &self.source[..bytes], options)?)
     }
 
-    /// Waits for the message of a round. Each carries the round's number in its last byte, a line of the bare ring in each word.
+    /// Waits for the message of a round. Each message carries the round's number in its last byte; a line of the bare ring carries it in
+    /// each word.
     #[inline(always)]
     fn receive(&mut self, way: Way, bytes: usize, round: usize) -> Result<(), Failure> {
         let last = bytes.saturating_sub(1);

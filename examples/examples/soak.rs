@@ -83,7 +83,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     verdict.map_or(Ok(()), Err)
 }
 
-/// Prints the results, and what is wrong with them. Collective.
+/// Prints the results and their errors. Collective.
 fn report(soak: &Soak<'_>, warm: Memory, end: Memory, seconds: f64) -> Result<Option<Failure>, Failure> {
     let Soak { world, mixture, counts, .. } = soak;
     let all = counts.of_all(world)?;
@@ -249,7 +249,7 @@ impl<'a> Soak<'a> {
             }
             let mut pick = random::stream(self.mixture.seed, round);
             while !late.is_empty() {
-                // One that is still to come, or whatever comes.
+                // Waits for one given message, or for any.
                 pick = random::mix(pick.wrapping_add(1));
                 let one = late[usize::try_from(random::below(pick, late.len() as u64)).unwrap_or(0)];
                 let status = match pick % 3 {
@@ -282,7 +282,7 @@ impl<'a> Soak<'a> {
     }
 }
 
-/// The memory that a message is sent from.
+/// The content of a message, spread out if it is sent scattered.
 fn content_of(planned: &Planned) -> Vec<u64> {
     let spread = if planned.sent == Sent::Scattered { SPREAD } else { 1 };
     (0..planned.words * spread).map(|index| planned.word(index / spread)).collect()

@@ -60,7 +60,7 @@ const PROGRAM: &str = "stencil";
 const RADIUS: usize = 2;
 const COEFX: f64 = 1.0;
 const COEFY: f64 = 1.0;
-/// How far the mean may be from the exact value: rounding.
+/// Maximum rounding error of the mean.
 const EPSILON: f64 = 1e-8;
 /// Points of the star.
 const STAR_POINTS: usize = 4 * RADIUS + 1;
@@ -107,9 +107,9 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
 
 /// The results, the same in all tasks.
 struct Outcome {
-    /// The mean over all inner points of what the operator has added up.
+    /// The mean of the output over all inner points.
     norm: f64,
-    /// For all timed iterations, of the slowest task.
+    /// Time of all timed iterations in the slowest task.
     seconds: f64,
 }
 
@@ -217,13 +217,13 @@ impl Tile {
             }
     }
 
-    /// The sides where there is a neighbour, and who it is.
+    /// The sides that have a neighbour, with the neighbour's task.
     fn neighbours(&self) -> impl Iterator<Item = (Side, u32)> {
         SIDES.into_iter().filter_map(|side| Some((side, self.neighbours[side as usize]?)))
     }
 }
 
-/// Where the share `number` of `of` begins, and how long it is; the first ones take what is left over.
+/// Start and length of share `number` of `of`; the first shares take the remainder.
 fn share(size: usize, of: usize, number: usize) -> (usize, usize) {
     let (each, left) = (size / of, size % of);
     (number * each + number.min(left), each + usize::from(number < left))
@@ -344,7 +344,7 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// How tasks get their neighbours' edges, and agree on results.
+/// Exchanges edges with neighbours, and combines results.
 trait Halo {
     /// Fills the halo with the neighbours' edges.
     fn exchange(&mut self, grid: &mut Grid<'_>) -> Result<(), Failure>;
@@ -364,7 +364,7 @@ struct PutHalo<'a> {
     points: Vec<f64>,
 }
 
-/// To and from one neighbour.
+/// Messages to and from one neighbour.
 struct PutWay {
     side: Side,
     points: usize,
@@ -372,7 +372,7 @@ struct PutWay {
     own: Exposed,
     /// Counts the halos that are in `own`.
     arrived: Counter,
-    /// Where the neighbour waits for this task's edges.
+    /// The neighbour's buffers for this task's edges.
     theirs: RemoteAddress,
     their_counter: Counter,
 }
@@ -465,7 +465,7 @@ struct MpiHalo {
     ways: Vec<MpiWay>,
 }
 
-/// To and from one neighbour.
+/// Messages to and from one neighbour.
 struct MpiWay {
     side: Side,
     neighbour: u32,

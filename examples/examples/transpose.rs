@@ -106,7 +106,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Which columns each task has.
+/// The columns of each task.
 struct Blocks {
     own: usize,
     order: usize,
@@ -173,7 +173,7 @@ fn iterate(
 ) -> Result<Outcome, Failure> {
     let (start, columns) = blocks.own();
     let order = blocks.order;
-    // Column after column.
+    // Stored column after column.
     let mut a = kernel::filled(context, PROGRAM, (columns * order) as u64, 0.0)?;
     a.iter_mut().zip(start * order..).for_each(|(element, at)| *element = at as f64);
     let mut b = kernel::filled(context, PROGRAM, a.len() as u64, 0.0)?;
@@ -233,7 +233,7 @@ fn add(b: &mut [f64], order: usize, (start, rows): (usize, usize), block: &[f64]
     }
 }
 
-/// How blocks get to other tasks.
+/// The way in which blocks get to other tasks.
 enum Way {
     Put(PutBlocks),
     /// MPI, with a buffer for the received block.

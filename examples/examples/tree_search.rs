@@ -29,7 +29,7 @@ struct Arguments {
     /// Children of the root.
     #[arg(long, default_value_t = 2000)]
     roots: u64,
-    /// The tree's number.
+    /// Seed of the tree.
     #[arg(long, default_value_t = 7)]
     seed: u64,
 }
@@ -37,7 +37,7 @@ struct Arguments {
 const PROGRAM: &str = "tree_search";
 /// Children of a node that has any.
 const CHILDREN: u64 = 8;
-/// Nodes with children, of a million: a little below the number with which the tree would have no end.
+/// Number of nodes in a million that have children: with a little more the tree would have no end.
 const PARENTS: u64 = 124_800;
 /// Number of nodes searched between two looks for calls of other tasks.
 const BATCH: usize = 64;
@@ -65,7 +65,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     let roots = || (0..arguments.roots).map(|number| random::at(arguments.seed, number));
     let work = Local::new(Vec::new());
     let steal = context.function_on(&work, |work: &mut Vec<u64>, ()| {
-        // The older half: those nodes are nearer to the root, and have more below them.
+        // The older half: its nodes are nearer to the root, and have more nodes below them.
         let half = work.len() / 2;
         work.drain(..half).collect::<Vec<u64>>()
     })?;

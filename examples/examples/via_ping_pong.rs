@@ -8,10 +8,10 @@
 //! cargo amrun -n 2 --bind core --example via_ping_pong -- --json rows.json
 //! ```
 //!
-//! You should see a row for each size: nanoseconds for one way by send and receive, by RDMA write (the target watches its
-//! memory), by RDMA write with immediate data, nanoseconds for a whole RDMA read; then MB/s of each, with 16 descriptors
-//! posted at a time. Below it what it costs to register memory and to connect. All numbers are medians over the
-//! batches; the last byte of every message is checked. Tasks beyond the first two do nothing.
+//! You should see a row for each size: nanoseconds for one way by send and receive, by RDMA write (the target watches its memory), by RDMA
+//! write with immediate data, nanoseconds for a whole RDMA read; then MB/s of each, with 16 descriptors posted at a time. Below the rows:
+//! the cost of registering memory and of connecting. All numbers are medians over the batches; the last byte of every message is checked.
+//! Tasks beyond the first two do nothing.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -199,7 +199,7 @@ impl Player {
             generation: u32::from_le_bytes([e, f, g, h]),
         };
         self.sent()?;
-        // Neither task overwrites it before both have read it.
+        // Neither task overwrites the handle before both have read it.
         self.meet()
     }
 
@@ -258,10 +258,10 @@ impl Player {
         Ok(last[0])
     }
 
-    /// Waits for a message of the other task, and checks its mark, which is this task's next one.
+    /// Waits for a message of the other task, and checks that its mark is `mark`.
     fn arrived(&mut self, operation: Operation, bytes: u32, mark: u8) -> Result<(), Error> {
         if operation == Operation::Write {
-            // This write is not reported; only the memory shows it.
+            // This write completes without a notice; only the memory shows it.
             let start = Instant::now();
             while Self::last_byte(&self.target, bytes)? != mark {
                 self.nic.progress();
@@ -306,7 +306,7 @@ impl Player {
         self.meet()?;
         let start = Instant::now();
         if operation == Operation::Read {
-            // The peer has nothing to do; it waits at the next meeting.
+            // The peer has nothing to do; it waits in the next `meet`.
             for _ in 0..if self.begins { rounds } else { 0 } {
                 self.post(operation, bytes)?;
                 self.sent()?;

@@ -1,9 +1,9 @@
 //! Counts the words of text files in a hash table that is distributed over all tasks.
 //!
 //! What it teaches: an active message whose header handler returns the destination of its data. The handler of a word's owner finds the
-//! word's slot, or allots a new one, and returns the sender's cell in it; the layer below copies the count directly into that cell. And:
-//! how a counting task makes progress for the others (`probe`), how all tasks learn that all is done (`gfence`), and how one task reads the
-//! tables of the others (`get`).
+//! word's slot, or allots a new one, and returns the sender's cell in it; the layer below copies the count directly into that cell. It also
+//! shows how a counting task makes progress for the others (`probe`), how all tasks learn that all is done (`gfence`), and how one task
+//! reads the tables of the others (`get`).
 //!
 //! ```text
 //! cargo amrun -n 4 --example word_count                  # the text of this repository
@@ -65,7 +65,7 @@ struct Share {
     messages: u64,
     /// Different words that it owns.
     slots: u64,
-    /// From its start until all counts were in place.
+    /// Time from the task's start until all counts were in place.
     nanoseconds: u64,
 }
 
@@ -115,8 +115,8 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     result
 }
 
-/// The handler of a message that says how often its source has seen a word so far: the user header is the word, the data are
-/// the count.
+/// The handler of a message with the number of times that its source has seen a word so far: the user header is the word, the data are the
+/// count.
 fn register_handler(context: &mut Context<ShmFabric>, table: &Arc<WordTable>) -> Result<HandlerId, Failure> {
     let mut claims = Claims::new(Arc::clone(table));
     let handler = move |message: &am_core::handler::Message<'_>| match claims
@@ -180,7 +180,7 @@ struct Total {
 impl Counts {
     fn add(&mut self, word: &str) {
         self.words += 1;
-        // Looks a new word up twice, so that only new words are copied.
+        // Looks up first, so that only a new word is copied (and looked up twice).
         if !self.totals.contains_key(word) {
             self.totals.insert(word.to_owned(), Total::default());
         }

@@ -1,5 +1,5 @@
-//! Equations along a line in which all five numbers of a point hang together, and with those of both neighbours: a matrix with
-//! three diagonals of 5 x 5 blocks. They are solved by Gauss's elimination without pivots.
+//! Equations along a line in which the five numbers of a point depend on each other and on those of both neighbours: a matrix with three
+//! diagonals of 5 x 5 blocks. They are solved by Gauss's elimination without pivots.
 
 use crate::directions::{Elimination, Piece};
 use crate::gas::{Matrix, State, derivatives};
@@ -7,7 +7,7 @@ use crate::gas::{Matrix, State, derivatives};
 /// Elimination with the derivatives of flux and diffusion as blocks.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    /// Those of the states of a piece.
+    /// Derivatives at the states of a piece.
     derivatives: Vec<(Matrix, Matrix)>,
 }
 

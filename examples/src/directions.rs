@@ -1,9 +1,10 @@
 //! Steps of time that solve along one direction after the other, for the synthetic gas on tiles of a cube.
 //!
-//! The equations of a step are approximated by a product of three parts, one for each direction; the equations of such a part
-//! hold together points of one line only. They are solved by elimination: forward along the line, where the equation of a point
-//! needs those that are left of the points before it, and back, where each change needs those behind it. A line that is cut goes
-//! from task to task, both ways. Lines go by planes, so that all tasks have work before the first plane is done.
+//! The equations of a step are approximated by a product of three parts, one for each direction; the equations of such a part connect only
+//! the points of one line. They are solved by elimination: forward along the line, where the equation of a point needs the reduced
+//! equations of the points before it, and back, where each change needs the changes of the points behind it. If a line is cut, its rows are
+//! sent from task to task, forward and back. Lines are processed plane by plane, so that all tasks have work before the first plane is
+//! done.
 
 use bytemuck::Zeroable;
 use mpi_over_am::{Equivalence, OwnedRequest};
@@ -21,13 +22,13 @@ const BACKWARD_TAG: i32 = 5;
 /// One task's piece of a line.
 #[derive(Debug)]
 pub struct Piece<'a> {
-    /// Along which direction.
+    /// Direction of the line.
     pub direction: usize,
-    /// The place of the first point.
+    /// Position of the first point.
     pub first: usize,
     /// Points along a side of the cube.
     pub size: usize,
-    /// How long a step is.
+    /// Length of a step.
     pub time_step: f64,
     /// The step times the weights of the differences of neighbours, and of second differences.
     pub weights: [f64; 2],
@@ -41,7 +42,7 @@ pub struct Piece<'a> {
 pub trait Elimination {
     /// Number of points on each side of a point that occur in its equation.
     const REACH: usize;
-    /// The rest of a point's equation after elimination: gives its unknown from those after it. Zero if the unknown is zero.
+    /// The rest of a point's equation after elimination: gives its unknown from the unknowns after it. Zero if the unknown is zero.
     type Row: Equivalence + Copy + Send + Zeroable + 'static;
 
     /// Makes the rows of a piece's points. Before these, `rows` has those of as many points as the reach.
@@ -50,22 +51,22 @@ pub trait Elimination {
     /// The unknown of a point, from its row and the unknowns after it.
     fn unknown(row: &Self::Row, behind: &[State]) -> State;
 
-    /// The change of a state, of the unknown in the equations along a direction.
+    /// The change of a state that belongs to the unknown in the equations along a direction.
     #[inline(always)]
     fn change(_state: &State, _direction: usize, unknown: State) -> State {
         unknown
     }
 }
 
-/// Steps by one direction after the other.
+/// Solves a step along one direction after the other.
 #[derive(Debug)]
 pub struct Directions<E: Elimination> {
     elimination: E,
     time_step: f64,
-    /// Those that wait for their unknowns: by planes, by lines, and for each line those before the piece first. Of a direction
-    /// that is not cut only one plane.
+    /// Rows that wait for their unknowns, by plane and line; those of the points before the piece come first in each line. If the direction
+    /// is not cut, only one plane is kept.
     rows: Vec<E::Row>,
-    /// Of one piece.
+    /// States of one piece.
     states: Vec<State>,
     goals: Vec<State>,
     unknowns: Vec<State>,
@@ -96,7 +97,7 @@ impl<E: Elimination> Directions<E> {
         if self.rows.len() < needed {
             self.rows.resize(needed, E::Row::zeroed());
         }
-        // No task waits for the next one to take its message: the next plane is started meanwhile.
+        // A task starts the next plane before the next task has received its message.
         let (mut going_forward, mut going_back) = (Vec::new(), Vec::new());
         for (number, plane) in planes.clone().enumerate() {
             going_forward.extend(self.go_forward(flow, direction, plane, number % kept)?);
@@ -152,8 +153,7 @@ impl<E: Elimination> Directions<E> {
         send(tile, direction, Side::High, FORWARD_TAG, edge)
     }
 
-    /// Finds the changes of the points in a plane, of the rows kept as plane `number`. What goes to the task before is under way
-    /// then.
+    /// Finds the changes of the points in a plane from the rows kept as plane `number`, and starts to send those for the task before.
     fn go_back(
         &mut self,
         flow: &mut Flow<'_>,
@@ -274,7 +274,7 @@ mod tests {
                 has_states_of_a_task_alone(&world, &alone, Blocks::default);
                 has_states_of_a_task_alone(&world, &alone, || Waves);
                 drop((world, alone));
-                environment.finalize().expect("nothing went wrong");
+                environment.finalize().expect("all tasks finalize");
             });
         }
     }

@@ -1,5 +1,5 @@
-//! How an example ends without a result: one line that says what happened and who is at fault, and an exit code. All tasks are told, so
-//! that none waits for one that has left.
+//! The end of an example without a result: one line with the error and the party at fault, and an exit code. All tasks learn of it, so that
+//! none waits for a task that has left.
 
 use std::error::Error;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! Discrete Fourier transforms of many sequences at a time, whose lengths are powers of two.
 //!
-//! Stockham's method: each pass goes from one array to another and leaves the result in order, so that nothing has to be
-//! permuted. Elements of different sequences that have the same place lie side by side; the inner loops go over these, and
-//! so need no strides. After C. Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992, section 1.7.
+//! Stockham's method: each pass goes from one array to another and leaves the result in order, so that nothing has to be permuted. Elements
+//! of the same index in different sequences lie side by side; the inner loops run over these, and so need no strides. After C. Van Loan,
+//! "Computational Frameworks for the Fast Fourier Transform", 1992, section 1.7.
 
 use std::f64::consts::TAU;
 use std::ops::{Add, Mul, Sub};
@@ -55,7 +55,7 @@ impl Mul for Complex {
     }
 }
 
-/// The pair that travels in a message.
+/// The pair that a message carries.
 impl From<Complex> for [f64; 2] {
     #[inline(always)]
     fn from(Complex { re, im }: Complex) -> Self {
@@ -79,7 +79,7 @@ pub enum Direction {
     Backward,
 }
 
-/// What a transform of one length needs.
+/// The precomputed roots for transforms of one length.
 #[derive(Debug)]
 pub struct Plan {
     /// The powers of the root of unity.

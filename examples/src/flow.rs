@@ -13,7 +13,7 @@ use crate::tiles::{Side, Tile};
 pub struct Flow<'a> {
     tile: Tile<'a>,
     states: Vec<State>,
-    /// How fast each state changes; while a step is under way, its change. Zero on the faces of the cube.
+    /// The rate of change of each state; during a step, its change. Zero on the faces of the cube.
     changes: Vec<State>,
     source: Vec<State>,
     /// Flux and diffusion along one line.
@@ -21,7 +21,7 @@ pub struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    /// With the source that makes [`gas::steady`] the solution; the gas begins in that state.
+    /// Computes the source that makes [`gas::steady`] the solution; the gas begins in that state.
     #[must_use]
     pub fn new(tile: Tile<'a>) -> Self {
         let nothing = || tile.field(|_| [0.0; 5]);
@@ -51,24 +51,25 @@ impl<'a> Flow<'a> {
         &self.tile
     }
 
-    /// The states: a field of the tile, whose copies are right.
+    /// The states: a field of the tile, with current copies of the neighbours' states.
     #[must_use]
     pub fn states(&self) -> &[State] {
         &self.states
     }
 
-    /// How fast each state changes, or by how much; the copies are what [`changes_mut`](Self::changes_mut) made of them.
+    /// The rate of change of each state, or its change during a step. The copies of neighbours' values are those stored through
+    /// [`changes_mut`](Self::changes_mut).
     #[must_use]
     pub fn changes(&self) -> &[State] {
         &self.changes
     }
 
-    /// The changes, to be made into those of a step.
+    /// The rates of change, which a method replaces by the changes of a step.
     pub fn changes_mut(&mut self) -> &mut [State] {
         &mut self.changes
     }
 
-    /// Receives the changes in plane `z` that lie beside the own ones on a side, from both neighbours there. `line` is room.
+    /// Receives the changes in plane `z` that lie beside the own ones on a side, from both neighbours there. `line` is a buffer.
     ///
     /// # Errors
     /// What MPI reports.
@@ -76,7 +77,7 @@ impl<'a> Flow<'a> {
         self.tile.receive_edges(&mut self.changes, z, side, line)
     }
 
-    /// The state at an own place.
+    /// The state at one of this task's points.
     #[must_use]
     pub fn state(&self, place: [usize; 3]) -> &State {
         &self.states[self.tile.at(place)]
@@ -113,7 +114,7 @@ impl<'a> Flow<'a> {
         Ok(())
     }
 
-    /// The norms of the rates of change that are left. Collective.
+    /// The norms of the remaining rates of change. Collective.
     ///
     /// # Errors
     /// What MPI reports.
@@ -121,7 +122,7 @@ impl<'a> Flow<'a> {
         self.norms(|place| self.changes[self.tile.at(place)])
     }
 
-    /// The norms of what is still missing to the steady state. Collective.
+    /// The norms of the differences from the steady state. Collective.
     ///
     /// # Errors
     /// What MPI reports.
@@ -132,7 +133,7 @@ impl<'a> Flow<'a> {
         })
     }
 
-    /// The norms of what `value` gives for each place inside the cube. Collective.
+    /// The norms of `value` over the points inside the cube. Collective.
     #[expect(clippy::cast_precision_loss, reason = "points of a problem that fits into memory")]
     fn norms(&self, value: impl Fn([usize; 3]) -> State) -> Result<State, Failure> {
         let mut sums = [0.0; 5];
@@ -159,7 +160,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Adds what the fluxes along a direction change.
+    /// Adds the differences of the fluxes along a direction.
     fn add_differences(&mut self, direction: usize) {
         let [first, second] = self.differences();
         let Self { tile, states, changes, line, .. } = self;
@@ -185,7 +186,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The fourth difference at a place, without the points on the faces and beyond.
+/// The weights of the fourth difference at a point, without the points on the faces and beyond.
 #[must_use]
 pub fn damping_at(place: usize, size: usize) -> [f64; 5] {
     match (place, size - 1 - place) {
@@ -197,7 +198,7 @@ pub fn damping_at(place: usize, size: usize) -> [f64; 5] {
     }
 }
 
-/// Where the points inside the cube lie in a field: pieces without gaps.
+/// The indices of the points inside the cube in a field, as contiguous ranges.
 fn rows(tile: &Tile<'_>) -> impl Iterator<Item = Range<usize>> {
     let len = tile.inside(0).len();
     tile.planes(0).flat_map(|plane| tile.lines(0, plane)).map(move |start| start..start + len)

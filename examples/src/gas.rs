@@ -1,9 +1,9 @@
 //! The equations of the NAS application benchmarks: a synthetic gas that flows through a cube.
 //!
-//! The rate of change of a state is minus the sum of the differences of its fluxes along the three directions, plus second
-//! differences of what diffuses, plus a source that makes a known polynomial the steady state. After D. Bailey et al., "The NAS
-//! Parallel Benchmarks", RNR-94-007, section 3.2. Where it will do, derivatives are not made as matrices but applied to a change
-//! of state, which takes a fraction of the work.
+//! The rate of change of a state is minus the sum of the differences of its fluxes along the three directions, plus second differences of
+//! what diffuses, plus a source that makes a known polynomial the steady state. After D. Bailey et al., "The NAS Parallel Benchmarks",
+//! RNR-94-007, section 3.2. Where possible, derivatives are not formed as matrices but applied to a change of state, which takes a fraction
+//! of the work.
 
 /// Density, three components of momentum, energy.
 pub type State = [f64; 5];
@@ -20,7 +20,7 @@ const K5: f64 = 1.4;
 const VISCOSITY: f64 = K3 * K4;
 const CONDUCTION: f64 = K1 * K5;
 
-/// How fast all five numbers diffuse along each direction.
+/// The rate at which all five numbers diffuse along each direction.
 const DIFFUSION: [f64; 3] = [0.75, 0.75, 1.0];
 
 /// The weight of the fourth differences that damp the shortest waves.
@@ -35,7 +35,7 @@ const STEADY: [[f64; 13]; 5] = [
     [5.0, 4.0, 3.0, 2.0, 0.1, 0.4, 0.3, 0.05, 0.04, 0.03, 0.1, 0.3, 0.2],
 ];
 
-/// The steady state at a place of the unit cube.
+/// The steady state at a point of the unit cube.
 #[must_use]
 pub fn steady([x, y, z]: [f64; 3]) -> State {
     STEADY.map(|c| {
@@ -61,7 +61,7 @@ pub fn blended([x, y, z]: [f64; 3]) -> State {
     })
 }
 
-/// What follows from a state, and is used more than once.
+/// Values derived from a state that are used more than once.
 struct Motion {
     /// One over the density.
     volume: f64,
@@ -80,7 +80,7 @@ impl Motion {
         Self { volume, velocity, half_square, pressure: K2 * (state[4] - state[0] * half_square) }
     }
 
-    /// How a small change of the state changes the pressure.
+    /// The change of the pressure by a small change of the state.
     #[inline(always)]
     fn pressure_by(&self, by: &State) -> f64 {
         K2 * (by[4] - dot(self.velocity, [by[1], by[2], by[3]]) + self.half_square * by[0])
@@ -128,7 +128,7 @@ pub fn flux_and_diffusion(state: &State, direction: usize) -> (State, State) {
     (flux, diffusion)
 }
 
-/// How a small change of a state changes its flux times `of_flux`, and what diffuses times `of_diffusion`; the sum.
+/// The change by a small change of a state of `of_flux` times its flux plus `of_diffusion` times what diffuses.
 #[inline(always)]
 #[must_use]
 pub fn change(state: &State, by: &State, direction: usize, of_flux: f64, of_diffusion: f64) -> State {
@@ -165,7 +165,7 @@ pub fn derivatives(state: &State, direction: usize) -> (Matrix, Matrix) {
     let Motion { volume, velocity, half_square, pressure } = Motion::of(state);
     let (speed, [u, v, w]) = (velocity[direction], velocity);
     let (mut flux, mut diffusion) = ([[0.0; 5]; 5], [[0.0; 5]; 5]);
-    // What goes along is carried faster if the momentum grows, and the density does not.
+    // The gas carries momentum and energy faster if the momentum grows and the density does not.
     let carried = [1.0, u, v, w, (state[4] + pressure) * volume];
     let pressure_by = [half_square, -u, -v, -w, 1.0].map(|factor| K2 * factor);
     for number in 0..5 {
@@ -191,9 +191,8 @@ pub fn derivatives(state: &State, direction: usize) -> (Matrix, Matrix) {
     (flux, diffusion)
 }
 
-/// A small change of a state as waves along a direction: entropy, which goes with the gas as do the changes of velocity across;
-/// in the place of the velocity along the direction the sound that goes forward, and last that which comes back. It is these that
-/// the flux neither mixes nor turns into each other.
+/// A small change of a state as waves along a direction: entropy and the velocities across, which travel with the gas; in the element of
+/// the velocity along the direction the forward sound wave, and last the backward one. The flux does not mix these waves.
 #[inline(always)]
 #[must_use]
 pub fn waves(state: &State, by: &State, direction: usize) -> State {
@@ -226,7 +225,7 @@ pub fn change_of_waves(state: &State, waves: &State, direction: usize) -> State 
     [density, momentum[0], momentum[1], momentum[2], energy]
 }
 
-/// How fast each of the [`waves`] goes.
+/// The speed of each of the [`waves`].
 #[inline(always)]
 #[must_use]
 pub fn wave_speeds(state: &State, direction: usize) -> State {
@@ -238,15 +237,15 @@ pub fn wave_speeds(state: &State, direction: usize) -> State {
     speeds
 }
 
-/// How fast that which diffuses fastest along a direction does so: heat.
+/// The highest rate of diffusion along a direction, that of heat.
 #[inline(always)]
 #[must_use]
 pub fn strongest_diffusion(state: &State, direction: usize) -> f64 {
     DIFFUSION[direction] + VISCOSITY * CONDUCTION / state[0]
 }
 
-/// The change of a state that, together with `weights` times what it changes of the diffusion along each direction, is `goal`.
-/// Momentum depends on density, and energy on both, but not the other way round: there is nothing to eliminate.
+/// The change of a state for which the change, plus `weights` times its effect on the diffusion along each direction, is `goal`. Momentum
+/// depends on density, and energy on both, but not the reverse, so no elimination is needed.
 #[inline(always)]
 #[must_use]
 pub fn solve_diffusion(state: &State, weights: [f64; 3], goal: &State) -> State {

@@ -67,7 +67,7 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// Collective: draws the edges, and finds the components. `program` speaks if there is too little memory.
+    /// Collective: draws the edges, and finds the components. `program` prefixes the message about too little memory.
     ///
     /// # Errors
     /// Too little memory in a task; a failed exchange.
@@ -131,7 +131,7 @@ impl Validator {
             false
         };
         let wrong = tree().filter(|&vertex| !ends_at_root(vertex)).count();
-        self.rule(context, 1, wrong, "vertices from which no way leads up to the root")?;
+        self.rule(context, 1, wrong, "vertices from which no path leads to the root")?;
 
         let is_below = |vertex: u32| match level(vertex) {
             Some(0) => vertex == root,
@@ -157,7 +157,7 @@ impl Validator {
             context,
             4,
             wrong,
-            "vertices that are reached and not in the root's component, or the other way round",
+            "vertices that are reached but not in the root's component, or in it but not reached",
         )?;
 
         let mut joined = vec![0_u64; self.joined.count() as usize];
@@ -269,7 +269,7 @@ mod tests {
         broken("rule 3", &|found| found[leaf] = UNREACHED);
         // Reached without an edge: only the component shows it.
         broken("rule 4", &|found| found[alone] = pack(1, root));
-        // A parent on the right level without an edge.
+        // A parent on the right level, but without an edge to it.
         let neighbours: Vec<u32> = edges()
             .flat_map(|(from, to)| [(from, to), (to, from)])
             .filter(|(from, _)| *from == two as u32)

@@ -12,7 +12,7 @@ pub struct Reads {
     pub genome_bases: u64,
     /// Letters of a read.
     pub read_bases: u64,
-    /// How many reads there are.
+    /// Number of reads.
     pub count: u64,
     /// Seed of the genome and the reads.
     pub seed: u64,

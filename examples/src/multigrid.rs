@@ -11,7 +11,7 @@ use crate::planes::{Cube, Share};
 /// Weights of a point itself, of those with a common face, a common edge, a common corner.
 pub type Weights = [f64; 4];
 
-/// From residuals to those of the next smaller cube.
+/// Restriction of residuals to the next smaller cube.
 const RESTRICTION: Weights = [0.5, 0.25, 0.125, 0.0625];
 
 /// The equation and how it is solved.
@@ -30,14 +30,14 @@ pub struct Multigrid<'a> {
     operators: Operators,
     /// The solution, followed by corrections of it, from the largest cube to the smallest.
     solutions: Vec<Cube>,
-    /// What is missing.
+    /// The residuals, likewise.
     residuals: Vec<Cube>,
     /// The right-hand side.
     goal: Cube,
 }
 
 impl<'a> Multigrid<'a> {
-    /// For a right-hand side; the first guess is zero. Collective.
+    /// Prepares the solution for a right-hand side; the first guess is zero. Collective.
     ///
     /// # Errors
     /// What MPI reports.
@@ -49,7 +49,7 @@ impl<'a> Multigrid<'a> {
         Ok(grid)
     }
 
-    /// Begins again with zero. Collective.
+    /// Starts again from a solution of zero. Collective.
     ///
     /// # Errors
     /// What MPI reports.
@@ -130,7 +130,7 @@ impl<'a> Multigrid<'a> {
     }
 }
 
-/// Applies an operator to each row that is no copy, and passes the result on; the ends of the result are not meaningful.
+/// Applies an operator to each row that is not a copy, and passes the result on. The ends of the result are not meaningful.
 fn each_row(cube: &Cube, weights: Weights, mut hand_on: impl FnMut(usize, usize, &[f64])) {
     let mut applied = Stencil::new(cube, weights);
     for plane in cube.planes() {
@@ -155,8 +155,8 @@ impl Stencil {
         Self { weights, faces: room(), edges: room(), applied: room() }
     }
 
-    /// What the operator makes of one row. A step along the row takes a neighbour with a common face to one with a common edge,
-    /// and so on: sums over rows serve three points each.
+    /// The operator's result for one row. A neighbour with a common face is, one step along the row, a neighbour with a common edge, and so
+    /// on: sums over rows serve three points each.
     #[inline(always)]
     fn at(&mut self, cube: &Cube, plane: usize, row: usize) -> &[f64] {
         let own = cube.row(plane, row);
@@ -204,7 +204,7 @@ fn interpolate(smaller: &Cube, larger: &mut Cube) {
     let (before, before_smaller) = (larger.share().own().start, smaller.share().own().start);
     let size = larger.share().size();
     let mut mean = vec![0.0; smaller.share().size() + 2];
-    // A point that coincides with one of the smaller cube has that one on both sides.
+    // A point that coincides with a point of the smaller cube has that point on both sides.
     let sides = |point: usize| [point / 2, point.div_ceil(2)];
     if larger.planes().is_empty() {
         return;

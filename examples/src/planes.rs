@@ -1,7 +1,7 @@
 //! A periodic cube of numbers whose planes are distributed over the tasks, with a layer of copies around each task's part.
 //!
-//! Tasks may have unequal numbers of planes, or none: then they may still need the two planes between which theirs would be.
-//! Indices include the copies: own planes, and rows and elements of a plane, begin at 1.
+//! Tasks may have unequal numbers of planes. A task without planes may still need the two planes around its empty range. Indices include
+//! the copies: own planes, and rows and elements of a plane, begin at 1.
 
 use std::ops::Range;
 
@@ -24,9 +24,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// The shares of task `rank` of `tasks`: the first of a cube of `size`, each of the others of half the size of the one before
-    /// it, down to 2. A task has a plane of the smaller cube if it has the plane of the larger one that lies in the same place,
-    /// which is every second one.
+    /// The shares of task `rank` of `tasks`: the first of a cube of `size`, each of the others of half the size of the one before it, down
+    /// to 2. A task has a plane of the smaller cube if it has the plane of the larger one at the same position, which is every second one.
     #[must_use]
     pub fn halved(size: usize, rank: u32, tasks: u32) -> Vec<Self> {
         let mut bounds: Vec<usize> = (0..=tasks).map(|rank| first_of(rank, tasks, size)).collect();
@@ -88,14 +87,14 @@ pub struct Cube {
 }
 
 impl Cube {
-    /// Nothing but zeros.
+    /// A cube of zeros.
     #[must_use]
     pub fn new(share: &Share) -> Self {
         let row = share.size + 2;
         Self { share: share.clone(), values: vec![0.0; row * row * (share.own.len() + 2)] }
     }
 
-    /// How it lies over the tasks.
+    /// Its distribution over the tasks.
     #[must_use]
     pub fn share(&self) -> &Share {
         &self.share
@@ -112,7 +111,7 @@ impl Cube {
         1..self.share.own.len() + 1
     }
 
-    /// The rows of a plane that are no copies, and the elements of a row.
+    /// The indices of the rows of a plane that are not copies, and of the elements of a row.
     #[must_use]
     pub fn inside(&self) -> Range<usize> {
         1..self.share.size + 1

@@ -20,7 +20,7 @@ pub struct Progress {
     total: u64,
     done: u64,
     started: Instant,
-    /// It counts from the start, so that it knows the speed when it is shown.
+    /// Counts from the start, so that its speed is right when it is first shown.
     bar: Option<ProgressBar>,
     decided: bool,
 }
@@ -74,7 +74,7 @@ impl Drop for Progress {
 
 fn new_bar(total: u64, template: &str) -> ProgressBar {
     let rate = |state: &ProgressState, to: &mut dyn std::fmt::Write| {
-        // The error has no reader, and the bar is useful without a rate.
+        // An error is not reported: the bar is useful without a rate.
         let _ = write!(to, "{:.0}/s", state.per_sec());
     };
     let style = ProgressStyle::with_template(template).map(|style| style.with_key("rate", rate));

@@ -1,6 +1,6 @@
 //! The sequence of RandomAccess of the HPC Challenge: a shift register over GF(2), which a task enters at its own position.
 
-/// What is fed back into the shift register.
+/// The feedback of the shift register.
 const POLYNOMIAL: u64 = 7;
 /// Period of the sequence.
 const PERIOD: u64 = 1_317_624_576_693_539_401;

@@ -1,8 +1,8 @@
 //! Successive over-relaxation, forward and backward, for the synthetic gas on tiles of a cube.
 //!
-//! A step solves the linear equations of the change of state approximately: a sweep that begins in one corner of the cube, where a point
-//! needs its three neighbours at smaller places, and one that comes back. So work passes over the grid of tasks as a wave; it is cut into
-//! planes, so that all tasks have work before the first one is done.
+//! A step solves the linear equations of the change of state approximately: a sweep from one corner of the cube, in which a point needs its
+//! three neighbours at smaller indices, and a sweep back. So work passes over the grid of tasks as a wave; it is cut into planes, so that
+//! all tasks have work before the first one is done.
 
 use crate::Failure;
 use crate::application::Method;

@@ -16,15 +16,15 @@ const LAYERS: usize = 2;
 /// Tags of the edges across x and y.
 const EDGE_TAGS: [i32; 2] = [2, 3];
 
-/// For each direction, the one that counts planes of lines along it, and the one that counts the lines of a plane.
+/// For the lines along each direction: the direction that numbers their planes, and the one that numbers the lines of a plane.
 const ACROSS: [[usize; 2]; 3] = [[2, 1], [2, 0], [1, 0]];
 
-/// Which neighbour.
+/// The side of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// At smaller places.
+    /// The side of smaller indices.
     Low,
-    /// At larger places.
+    /// The side of larger indices.
     High,
 }
 
@@ -55,7 +55,7 @@ pub fn grid_of(tasks: u32, size: usize) -> [u32; 2] {
     (1..=tasks).rev().map(divided).find(fits).unwrap_or([1, 1])
 }
 
-/// One task's part of the cube. Places are those in the whole cube.
+/// One task's part of the cube. Positions are those in the whole cube.
 #[derive(Debug)]
 pub struct Tile<'a> {
     grid: &'a Communicator,
@@ -97,13 +97,13 @@ impl<'a> Tile<'a> {
         self.size
     }
 
-    /// The own places along a direction.
+    /// This task's positions along a direction.
     #[must_use]
     pub fn own(&self, direction: usize) -> Range<usize> {
         self.own[direction].clone()
     }
 
-    /// The own places along a direction that are not on a face of the cube.
+    /// This task's positions along a direction that are not on a face of the cube.
     #[inline(always)]
     #[must_use]
     pub fn inside(&self, direction: usize) -> Range<usize> {
@@ -117,7 +117,7 @@ impl<'a> Tile<'a> {
         self.inside(ACROSS[direction][0])
     }
 
-    /// Where in a field the lines along a direction that lie in a plane have their first points inside the cube.
+    /// The index in a field of the first point inside the cube, for each line along a direction that lies in a plane.
     pub fn lines(&self, direction: usize, plane: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
         let [of_planes, of_lines] = ACROSS[direction];
         let mut place = [0, 1, 2].map(|direction| self.inside(direction).start);
@@ -126,13 +126,13 @@ impl<'a> Tile<'a> {
         (0..self.inside(of_lines).len()).map(move |line| first + line * apart)
     }
 
-    /// Which task has the places beside the own ones: none beyond the faces of the cube.
+    /// The task that has the positions next to this task's: `None` beyond the faces of the cube.
     #[must_use]
     pub fn neighbour(&self, direction: usize, side: Side) -> Option<u32> {
         self.neighbours[direction][side as usize]
     }
 
-    /// How far neighbours along each direction are apart in a field.
+    /// Distance in a field between neighbours along each direction.
     #[inline(always)]
     #[must_use]
     pub fn strides(&self) -> [usize; 3] {
@@ -140,7 +140,7 @@ impl<'a> Tile<'a> {
         [1, row, row * (self.own[1].len() + 2 * LAYERS)]
     }
 
-    /// Where a place is in a field.
+    /// Index of a position in a field.
     #[inline(always)]
     #[must_use]
     pub fn at(&self, place: [usize; 3]) -> usize {
@@ -150,7 +150,7 @@ impl<'a> Tile<'a> {
             .sum()
     }
 
-    /// A field of what `value` gives for each place, copies too; beyond the faces of the cube it is zero.
+    /// A field with `value` of each position, copies included; zero beyond the faces of the cube.
     #[must_use]
     pub fn field<T: Equivalence + Copy + Zeroable>(&self, value: impl Fn([usize; 3]) -> T) -> Vec<T> {
         let strides = self.strides();
@@ -169,8 +169,7 @@ impl<'a> Tile<'a> {
         field
     }
 
-    /// Collective: makes the copies equal to what they are copies of. Points that differ from the own ones in both x and y are not needed,
-    /// and not sent.
+    /// Collective: brings the copies up to date. Points that differ from the own ones in both x and y are not needed, and not sent.
     ///
     /// # Errors
     /// What MPI reports.
@@ -246,12 +245,12 @@ impl<'a> Tile<'a> {
         Ok(())
     }
 
-    /// The own places across a direction, of x and y.
+    /// This task's positions across a direction, of x and y.
     fn across(&self, direction: usize) -> usize {
         self.own[1 - direction].len()
     }
 
-    /// Where the points of a layer across a direction are, by planes.
+    /// The indices of the points of a layer across a direction, by planes.
     fn layer(
         &self,
         direction: usize,

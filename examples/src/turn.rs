@@ -15,7 +15,7 @@ use crate::nas::first_of;
 /// An element of a message.
 type Pair = [f64; 2];
 
-/// How a block lies, and the messages of one exchange.
+/// The distribution of a block, and the messages of one exchange.
 #[derive(Debug)]
 pub struct Turn<'a> {
     world: &'a Communicator,
@@ -24,9 +24,9 @@ pub struct Turn<'a> {
     planes: Vec<usize>,
     /// The first curtain of each task, and the end.
     curtains: Vec<usize>,
-    /// For each task, its curtains of own planes.
+    /// For each task, the part of its curtains that lies in this task's planes.
     on_planes: Vec<Pair>,
-    /// For each task, its planes of own curtains.
+    /// For each task, the part of its planes that lies in this task's curtains.
     on_curtains: Vec<Pair>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Turn<'a> {
         own(self.world, &self.curtains)
     }
 
-    /// Lays plane `z`, which is an own one and lies by rows, into the messages.
+    /// Copies plane `z`, one of this task's, by rows, into the messages.
     pub fn put_plane(&mut self, z: usize, plane: &[Complex]) {
         let (width, at) = (self.width, z - self.own_planes().start);
         let depth = self.own_planes().len();
@@ -68,7 +68,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Takes plane `z`, which is an own one, out of the messages.
+    /// Copies plane `z`, one of this task's, out of the messages.
     pub fn take_plane(&self, z: usize, plane: &mut [Complex]) {
         let (width, at) = (self.width, z - self.own_planes().start);
         let depth = self.own_planes().len();
@@ -80,7 +80,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Takes curtain `y`, which is an own one, out of the messages; its rows are by z.
+    /// Copies curtain `y`, one of this task's, out of the messages; its rows are by z.
     pub fn take_curtain(&self, y: usize, curtain: &mut [Complex]) {
         for (z, row) in curtain.chunks_exact_mut(self.width).enumerate() {
             for (to, from) in row.iter_mut().zip(&self.on_curtains[self.row_of_curtain(y, z)]) {
@@ -89,7 +89,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Lays curtain `y`, which is an own one, into the messages.
+    /// Copies curtain `y`, one of this task's, into the messages.
     pub fn put_curtain(&mut self, y: usize, curtain: &[Complex]) {
         for (z, row) in curtain.chunks_exact(self.width).enumerate() {
             let place = self.row_of_curtain(y, z);
@@ -99,7 +99,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Collective: sends what lies by planes; then it lies by curtains.
+    /// Collective: redistributes the block from planes to curtains.
     ///
     /// # Errors
     /// What MPI reports.
@@ -110,7 +110,7 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// Collective: sends what lies by curtains; then it lies by planes.
+    /// Collective: redistributes the block from curtains to planes.
     ///
     /// # Errors
     /// What MPI reports.
@@ -121,7 +121,7 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// The messages are stored one after the other by planes, so the row is found as if there were one message.
+    /// The messages are stored one after the other by planes, so the row is found as in one long message.
     fn row_of_curtain(&self, y: usize, z: usize) -> Range<usize> {
         let own = self.own_curtains();
         let start = (z * own.len() + y - own.start) * self.width;
@@ -159,7 +159,7 @@ fn own(world: &Communicator, bounds: &[usize]) -> Range<usize> {
     bounds[rank]..bounds[rank + 1]
 }
 
-/// The place of plane `at` of `depth` in the message to the task that has these curtains.
+/// The range of plane `at` of `depth` in the message to the task that has these curtains.
 fn part(curtains: &Range<usize>, at: usize, depth: usize, width: usize) -> Range<usize> {
     let start = (curtains.start * depth + at * curtains.len()) * width;
     start..start + curtains.len() * width

@@ -1,5 +1,5 @@
-//! Equations along a line that are taken apart: the changes of a point are a sum of five waves that travel at their own speeds,
-//! and in each kind of wave a point has to do with two points on each side. Five matrices with five diagonals of numbers.
+//! Equations along a line, separated by waves: the change at a point is a sum of five waves that travel at their own speeds, and in each
+//! kind of wave a point is coupled to two points on each side. They are five matrices with five diagonals of numbers.
 
 use crate::directions::{Elimination, Piece};
 use crate::flow::damping_at;

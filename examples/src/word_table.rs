@@ -20,7 +20,7 @@ use am_core::task::TaskId;
 
 use crate::text::WORD_BYTES_MAX;
 
-/// Bytes before the counts of a slot.
+/// Bytes of a slot before its counts.
 const WORD_FIELD_BYTES: usize = 1 + WORD_BYTES_MAX;
 const COUNT_BYTES: usize = 8;
 
@@ -35,7 +35,7 @@ pub struct Layout {
 pub struct Entry {
     /// The word.
     pub word: String,
-    /// By all tasks together.
+    /// Its count by all tasks together.
     pub count: u64,
 }
 
@@ -113,7 +113,7 @@ impl WordTable {
         Ok(Self { layout, memory, slots_max, used: AtomicU64::new(0) })
     }
 
-    /// Where the slots begin, for other tasks.
+    /// The address of the slots, for other tasks.
     #[must_use]
     pub fn address(&self) -> RemoteAddress {
         self.memory.address(0)

@@ -122,15 +122,15 @@ pub use policy::{ByCall, Call, LockPolicy, OneThread, Threads};
 pub use properties::{NAME_BYTES_MAX, Properties};
 pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};
 pub use request::{
-    AnyOver, ArrivedPart, OwnPart, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent, Request,
-    Returned, Scope, Tested, WaitList,
+    AnyCompleted, ArrivedPart, OwnPart, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent,
+    Request, Returned, Scope, Tested, WaitList,
 };
 pub use request_id::{RequestFacts, RequestId};
 pub use request_table::MessageId;
 pub use session::Session;
 pub use settings::{
-    COLLECTIVE_SETTINGS, Check, CompletionVariant, Selection, Setting, SettingError, Settings, Shown, Table,
-    Wanted,
+    COLLECTIVE_SETTINGS, Check, CompletionVariant, Selection, Setting, SettingError, SettingText, Settings,
+    Table, Wanted,
 };
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};

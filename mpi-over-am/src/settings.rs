@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use am_via_settings::{Older, Value, choose, table};
-pub use am_via_settings::{Setting, SettingError, Shown, Table, Wanted};
+use am_via_settings::{ForeignName, Value, choose, table};
+pub use am_via_settings::{Setting, SettingError, SettingText, Table, Wanted};
 
 /// How the receiver learns that an eager message is complete: the three variants of the seed paper's section 5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl fmt::Display for Check {
     }
 }
 
-table! { Settings, older OLDER;
+table! { Settings, foreign FOREIGN_NAMES;
     "Largest MPI message, in bytes, that is sent eagerly: with its data, before the receiver has asked for it. Longer messages are announced (rendezvous).",
         eager_limit_bytes: usize = eager_limit_bytes, "AM_EAGER_LIMIT_BYTES", 0..=1 << 40;
     "on: MPI_Ssend sends messages up to the eager limit with their data, and the receiver acknowledges the match. off: it announces all of them.",
@@ -233,32 +233,32 @@ pub const COLLECTIVE_SETTINGS: [&str; 11] = [
     "alltoall_rounds_bytes_max",
 ];
 
-const OLDER: &[Older<Settings>] = &[
-    Older {
+const FOREIGN_NAMES: &[ForeignName<Settings>] = &[
+    ForeignName {
         env: "MP_EAGER_LIMIT",
         own: "eager_limit_bytes",
         meaning: "the same",
         store: |settings, text| keep(&mut settings.eager_limit_bytes, usize::parse(text)?),
     },
-    Older {
+    ForeignName {
         env: "MPI_LONG_MSG",
         own: "eager_limit_bytes",
         meaning: "the shortest long message: one byte more",
         store: |settings, text| keep(&mut settings.eager_limit_bytes, usize::parse(text)?.saturating_sub(1)),
     },
-    Older {
+    ForeignName {
         env: "LAM_MPI_SSI_rpi_via_short",
         own: "eager_limit_bytes",
         meaning: "the same",
         store: |settings, text| keep(&mut settings.eager_limit_bytes, usize::parse(text)?),
     },
-    Older {
+    ForeignName {
         env: "MP_BUFFER_MEM",
         own: "early_arrival_bytes_max",
         meaning: "the same",
         store: |settings, text| keep(&mut settings.early_arrival_bytes_max, u64::parse(text)?),
     },
-    Older {
+    ForeignName {
         env: "MPI_UNEX_BLOCK_SIZE",
         own: "early_arrival_bytes_max",
         meaning: "one of three blocks of memory",
@@ -268,25 +268,25 @@ const OLDER: &[Older<Settings>] = &[
             keep(&mut settings.early_arrival_bytes_max, bytes)
         },
     },
-    Older {
+    ForeignName {
         env: "MPI_UNEX_MAX",
         own: "early_arrivals_max",
         meaning: "the same",
         store: |settings, text| keep(&mut settings.early_arrivals_max, Some(u64::parse(text)?)),
     },
-    Older {
+    ForeignName {
         env: "MPI_IRECV_MAX",
         own: "posted_receives_max",
         meaning: "the same",
         store: |settings, text| keep(&mut settings.posted_receives_max, Some(u64::parse(text)?)),
     },
-    Older {
+    ForeignName {
         env: "MPI_LONG_MAX",
         own: "long_sends_max",
         meaning: "the same",
         store: |settings, text| keep(&mut settings.long_sends_max, Some(u64::parse(text)?)),
     },
-    Older {
+    ForeignName {
         env: "MPI_DEBUG",
         own: "debug",
         meaning: "set at all: on",
@@ -316,12 +316,12 @@ mod tests {
     }
 
     #[test]
-    fn each_older_name_changes_its_setting_and_no_other() {
-        for older in OLDER {
-            let changed = read(&[(older.env, "7000")]).unwrap();
+    fn each_foreign_name_changes_its_setting_and_no_other() {
+        for foreign in FOREIGN_NAMES {
+            let changed = read(&[(foreign.env, "7000")]).unwrap();
             for setting in Settings::SETTINGS {
                 let is_same = setting.value(&changed) == setting.value(&Settings::default());
-                assert_eq!(is_same, setting.name != older.own, "{}", older.env);
+                assert_eq!(is_same, setting.name != foreign.own, "{}", foreign.env);
             }
         }
         assert_eq!(read(&[("MPI_UNEX_BLOCK_SIZE", "2m")]).unwrap().early_arrival_bytes_max, 6 << 20);

@@ -140,15 +140,15 @@ impl<F: Fabric> State<F> {
     /// [`Error::TooMany`].
     #[inline(always)]
     pub(crate) fn check_receives(&mut self) -> Result<()> {
-        if self.has_room() { Ok(()) } else { Err(too_many_receives(self.posted_receives_max)) }
+        if self.may_post_receive() { Ok(()) } else { Err(too_many_receives(self.posted_receives_max)) }
     }
 
     /// Whether [`check_receives`](Self::check_receives) allows one more receive.
     #[inline(always)]
-    pub(crate) fn has_room(&mut self) -> bool {
+    pub(crate) fn may_post_receive(&mut self) -> bool {
         let max = self.posted_receives_max;
         let requests = &self.handlers().requests;
-        requests.posted() < max && requests.has_room()
+        requests.posted() < max && requests.has_free_slot()
     }
 
     /// Checks the limit of long non-blocking sends.
@@ -159,7 +159,7 @@ impl<F: Fabric> State<F> {
     pub(crate) fn check_sends(&mut self, len: u64) -> Result<()> {
         match self.long_sends_max {
             Some(max) if len > self.eager_limits.bytes as u64 => self.check_long_sends(max),
-            _ if self.context.handlers().requests.has_room() => Ok(()),
+            _ if self.context.handlers().requests.has_free_slot() => Ok(()),
             _ => Err(too_many_requests()),
         }
     }

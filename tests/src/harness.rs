@@ -7,13 +7,13 @@
 //! job("two_tasks_talk").tasks(2).env("AM_MEMORY", "staged").run(|| {
 //!     let mpi = mpi_over_am::Environment::init().expect("a job");
 //!     mpi.world().barrier().expect("everybody comes");
-//!     mpi.finalize().expect("nothing went wrong");
+//!     mpi.finalize().expect("all tasks finalize");
 //! });
 //! ```
 //!
 //! The test function runs in the test and in each task. At [`Job::run`], the test starts the job and judges it, and the task runs the body
-//! and ends. So a test depends on no file that another command built. Code before the job must do the same in both: no random choice, no
-//! use of what only the test has.
+//! and ends. So a test depends on no file that another command built. Code before the job must do the same in the test and in its tasks: no
+//! random choice, nothing that only the test has.
 //!
 //! A job has a time limit. Each task's output goes into files; if the job does not end as it should they are printed and kept. After
 //! each job the harness looks for processes that it has left behind.
@@ -219,7 +219,7 @@ impl Job {
         Outcome { tasks: vec![task], failure: None, line: String::new(), is_success, recorded: Vec::new() }
     }
 
-    /// This binary, told to run this test alone and to hide nothing that it says.
+    /// This binary with the arguments that run this test alone, with its output uncaptured.
     fn command(&self) -> (OsString, Vec<OsString>) {
         let own: OsString = std::env::current_exe().expect("a test knows its binary").into();
         let path = path_of(self.test);
@@ -332,7 +332,7 @@ impl Logs {
     }
 }
 
-/// Prints what a job did if the test fails while this lives.
+/// Prints the job's output if the test panics before this is dropped.
 struct StoryOnPanic<'a> {
     what: String,
     logs: &'a Path,

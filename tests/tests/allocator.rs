@@ -63,7 +63,7 @@ fn large_blocks_are_job_memory_from_joining_on() {
         let task = Task::join().expect("the launcher made a job");
         let mut context = task.context().expect("the job has memory");
         assert!(!of(&std::iter::repeat_n(1u8, 1000).collect::<Vec<_>>()).is_job_memory());
-        // Grown beyond the limit, and shrunk below it.
+        // A vector that grows beyond the limit, and shrinks below it.
         let mut grown: Vec<u8> = Vec::new();
         for index in 0..LARGE {
             grown.push(index.to_le_bytes()[0]);
@@ -74,11 +74,11 @@ fn large_blocks_are_job_memory_from_joining_on() {
         assert!(!of(&grown).is_job_memory());
         assert!((0u8..100).eq(grown.iter().copied()));
         assert!(vec![0u8; LARGE].iter().all(|&byte| byte == 0), "zeroed, also where something was before");
-        // As in a program: both ends of a transfer are plain vectors.
+        // Both ends of the transfer are plain vectors, as in a program.
         let mine = vec![5u8 + task.number().to_le_bytes()[0]; LARGE];
         assert!(of(&mine).is_job_memory());
         let region = context.expose(vec![0; LARGE].into(), Access::READ_WRITE).expect("expose");
-        let addresses = context.address_init(region.address(0)).expect("all are there");
+        let addresses = context.address_init(region.address(0)).expect("all tasks exchange addresses");
         let other = addresses[1 - task.number() as usize];
         context.put(other, &mine, PutOptions::default()).expect("put");
         context.gfence().expect("gfence");
@@ -157,7 +157,7 @@ fn abort_with_marked_memory() {
     drop(freed);
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux, with /proc");
     assert!(!maps.contains("/dev/shm/"), "job memory has no name that could stay: {maps}");
-    context.gfence().expect("all are there");
+    context.gfence().expect("all tasks reach the fence");
     if task.number() == 1 {
         std::process::abort();
     }
@@ -191,9 +191,9 @@ fn an_aborted_task_leaves_a_core_dump_of_its_blocks_and_a_job_that_ends() {
             println!("not looked into: dumps go elsewhere, or nowhere ({})", pattern.trim());
             return std::fs::remove_dir_all(&folder).expect("it is empty");
         };
-        let len = std::fs::metadata(dump).expect("it is there").len();
+        let len = std::fs::metadata(dump).expect("the file can be read").len();
         assert!(len < 1 << 30, "a dump of {len} bytes");
-        let bytes = std::fs::read(dump).expect("it is there");
+        let bytes = std::fs::read(dump).expect("it can be read");
         let lines = SEEDS.map(line_of);
         let mut counts = [0; SEEDS.len()];
         for chunk in bytes.chunks_exact(LINE) {
@@ -206,7 +206,7 @@ fn an_aborted_task_leaves_a_core_dump_of_its_blocks_and_a_job_that_ends() {
         assert!(kept >= LARGE / LINE, "the program's block is not whole: {counts:?}");
         // Copies on the stack of a function count as well.
         assert!(freed < 16 && other < 16, "what is not the program's: {counts:?}");
-        std::fs::remove_dir_all(&folder).expect("it is ours");
+        std::fs::remove_dir_all(&folder).expect("the folder can be removed");
     });
 }
 
@@ -224,7 +224,7 @@ fn a_copy_has_its_blocks_alone() {
     job("a_copy_has_its_blocks_alone").tasks(2).run(|| {
         let task = Task::join().expect("the launcher made a job");
         let mut context = task.context().expect("the job has memory");
-        context.gfence().expect("all are there");
+        context.gfence().expect("all tasks reach the fence");
         let changing: Arc<[AtomicU64]> = (0..LARGE / 8).map(|_| AtomicU64::new(0)).collect();
         assert!(mapping_of(changing.as_ptr().addr()).is_job_memory());
         let mut block = vec![1u8; LARGE];

@@ -1,5 +1,5 @@
-//! The binary interface itself: the table `c/abi_values.txt` says what each constant, size and offset is, and which functions there
-//! are. The header and the library are compared with it, and, in a test that is ignored by default, another library.
+//! The binary interface itself: the table `c/abi_values.txt` says the value of each constant, size and offset, and the names of the
+//! functions. The header and the library are compared with it, and, in a test that is ignored by default, another library.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -54,10 +54,10 @@ fn compare_header(name: &str, options: &[&str]) {
     text.push_str("int main(void)\n{\n");
     for (expression, _) in values() {
         writeln!(text, "    printf(\"%s %lld\\n\", \"{expression}\", (long long)(intptr_t)({expression}));")
-            .expect("a string takes all");
+            .expect("writing to a string succeeds");
     }
     text.push_str("    return 0;\n}\n");
-    std::fs::write(&source, text).expect("a file of ours");
+    std::fs::write(&source, text).expect("a test can write here");
     let (good, said) = run(Command::new("cc").args(options).arg(&source).arg("-o").arg(&program));
     assert!(good, "{said}");
     let (good, said) = run(&mut Command::new(&program));
@@ -150,7 +150,8 @@ fn literals(line: &str) -> impl Iterator<Item = (&str, i64)> {
     })
 }
 
-/// Numbers of the library itself that also occur in the header: a page, the table of predefined datatypes, the first handle of a tool.
+/// Numbers of the library itself that happen to occur in the header too: a page, the table of predefined datatypes, the first handle of a
+/// tool.
 const OWN: [(&str, i64); 3] = [("shared_windows.rs", 4096), ("state.rs", 512), ("mpi_t.rs", 4096)];
 
 /// The library uses the header's constants by name, as its build script generates them: a number written twice may differ, as
@@ -200,7 +201,7 @@ fn library_names_itself_as_programs_ask_for_it() {
     let (_, said) = run(Command::new("readelf").arg("-d").arg(&library));
     assert!(said.contains("[libmpi_abi.so.1]"), "{said}");
     let versioned = programs::folder().join("libmpi_abi.so.1").canonicalize().expect("the build has left it");
-    assert_eq!(versioned, library.canonicalize().expect("it is there"));
+    assert_eq!(versioned, library.canonicalize().expect("the path exists"));
 }
 
 #[test]
@@ -214,12 +215,12 @@ fn another_library_agrees() {
     let theirs = exported(&prefix.join("lib/libmpi_abi.so.1"));
     let known = with_profiling(functions().into_iter().chain(REMOVED.map(str::to_owned)));
     let unknown: Vec<_> = theirs.difference(&known).filter(|name| !name.contains("MPIX_")).collect();
-    assert!(unknown.is_empty(), "they have more: {unknown:?}");
+    assert!(unknown.is_empty(), "names that the table lacks: {unknown:?}");
     let later = with_profiling(ADDED_LATER.map(str::to_owned));
     let missing: Vec<_> = with_profiling(functions())
         .difference(&theirs)
         .filter(|name| !later.contains(*name))
         .cloned()
         .collect();
-    assert!(missing.is_empty(), "they lack: {missing:?}");
+    assert!(missing.is_empty(), "names that only the table has: {missing:?}");
 }

@@ -44,7 +44,7 @@ fn calls() -> (String, usize) {
                 let call = format!("{}({})", function.name, arguments.join(", "));
                 let base = rules::said_name(&function.name, value == "NULL");
                 writeln!(text, "TRY({number}, \"{base}\", \"{says}\", {call}, {})", classes.join(", "))
-                    .expect("a string takes all");
+                    .expect("writing to a string succeeds");
                 families.insert(base.to_owned());
                 number += 1;
             }
@@ -62,7 +62,8 @@ fn calls_outside() -> (String, usize) {
             function.parameters.iter().map(|parameter| rules::good_value(function, parameter)).collect();
         let call = format!("{}({})", function.name, arguments.join(", "));
         let (base, works) = (rules::said_name(&function.name, false), rules::works_always(&function.name));
-        writeln!(text, "OUTSIDE(\"{base}\", {}, {call})", u8::from(works)).expect("a string takes all");
+        writeln!(text, "OUTSIDE(\"{base}\", {}, {call})", u8::from(works))
+            .expect("writing to a string succeeds");
         number += 1;
     }
     assert!(number > 400, "{number} calls only");
@@ -73,8 +74,8 @@ fn calls_outside() -> (String, usize) {
 fn compile(scratch: &Scratch, calls: &str, outside: &str) -> PathBuf {
     programs::build();
     let program = scratch.path().join("program");
-    std::fs::write(scratch.path().join("bad_input_calls.h"), calls).expect("a file of ours");
-    std::fs::write(scratch.path().join("outside_calls.h"), outside).expect("a file of ours");
+    std::fs::write(scratch.path().join("bad_input_calls.h"), calls).expect("a test can write here");
+    std::fs::write(scratch.path().join("outside_calls.h"), outside).expect("a test can write here");
     let mut compile = Command::new(programs::folder().join("mpicc"));
     compile
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-nonnull", "-Wno-deprecated-declarations"])
@@ -121,7 +122,7 @@ fn each_bad_argument_is_found_and_named() {
         let mut start = Command::new(programs::folder().join("mpiexec"));
         let (good, said) = run(start.args(["-n", "1"]).arg(&program).arg(next.to_string()));
         for line in said.lines().filter(|line| line.starts_with("wrong")) {
-            writeln!(wrong, "{line}").expect("a string takes all");
+            writeln!(wrong, "{line}").expect("writing to a string succeeds");
         }
         if good {
             break;
@@ -129,7 +130,7 @@ fn each_bad_argument_is_found_and_named() {
         let at = said.lines().rev().find_map(|line| line.strip_prefix("at ")).expect("it says where it is");
         let (at, call) = at.split_once(' ').expect("a number and a call");
         let last = said.lines().rev().find(|line| !line.starts_with("at ")).unwrap_or_default();
-        writeln!(wrong, "wrong: {call} ended the program: {last}").expect("a string takes all");
+        writeln!(wrong, "wrong: {call} ended the program: {last}").expect("writing to a string succeeds");
         next = at.parse::<usize>().expect("a number") + 1;
     }
     assert!(wrong.is_empty(), "{} of {number} calls:\n{wrong}", wrong.lines().count());

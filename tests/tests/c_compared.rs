@@ -53,12 +53,13 @@ fn every_function_is_compared_or_has_its_reason() {
         .collect();
     let reason = |name: &str| reasons.iter().any(|(pattern, _)| matches(pattern, name));
     let missing: Vec<_> = all.iter().filter(|name| !compared.contains(**name) && !reason(name)).collect();
-    assert!(missing.is_empty(), "neither compared nor a reason: {missing:?}");
+    assert!(missing.is_empty(), "functions that are not compared, without a reason: {missing:?}");
     let both: Vec<_> = compared.iter().filter(|name| reason(name)).collect();
-    assert!(both.is_empty(), "compared, and a reason why not: {both:?}");
-    // The program that a reason names must call the function.
+    assert!(both.is_empty(), "functions that are compared, but have a reason why not: {both:?}");
+    // The program that a reason names must call the function: nothing else tests it.
     for (pattern, reason) in &reasons {
-        let (_, caller) = reason.rsplit_once("; ").expect("a reason ends with who calls it");
+        let (_, caller) =
+            reason.rsplit_once("; ").expect("a reason ends with the program that calls the function");
         let program = folder.join(caller.split(' ').next().expect("a name")).with_extension("c");
         if program.ends_with("c_compared.c") {
             continue; // The test below.
@@ -70,7 +71,7 @@ fn every_function_is_compared_or_has_its_reason() {
     }
     let unused: Vec<_> =
         reasons.iter().filter(|(pattern, _)| !all.iter().any(|name| matches(pattern, name))).collect();
-    assert!(unused.is_empty(), "reasons for what is no function: {unused:?}");
+    assert!(unused.is_empty(), "reasons for names that are not functions: {unused:?}");
     eprintln!("{} of {} functions are compared", compared.len(), all.len());
 }
 
@@ -119,7 +120,7 @@ fn functions_that_are_not_offered_say_so() {
     assert!(number > 90, "{number} functions only");
     text += "    return end();\n}\n";
     let source = scratch.path().join("not_offered.c");
-    std::fs::write(&source, text).expect("a file of ours");
+    std::fs::write(&source, text).expect("a test can write here");
     let program = scratch.path().join("program");
     let mut compile = Command::new(programs::folder().join("mpicc"));
     compile

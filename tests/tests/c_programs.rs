@@ -130,7 +130,7 @@ fn c_threads_mixed() {
     programs::compile_and_run_under("mpicc", &options, "c/c_threads_mixed.c", &settings);
 }
 
-/// The errors of tasks that call collectives which do not fit together: compared in advance, or detected from what they receive.
+/// The errors of tasks that call collectives which do not match: found by the exchange in advance, or from the data received.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_mismatched() {
@@ -140,7 +140,7 @@ fn c_mismatched() {
     programs::compile_and_run_under("mpicc", &options, "c/c_mismatched.c", &settings);
 }
 
-/// Short rooted collectives, which take their shortest way only where tasks do not compare what they are in.
+/// Short rooted collectives, which take their shortest path only if tasks do not compare their calls in advance.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_short() {
@@ -149,7 +149,7 @@ fn c_short() {
     programs::compile_and_run_under("mpicc", &options, "c/c_short.c", &settings);
 }
 
-/// How a table shows a value of one of its settings.
+/// The text by which a table shows a value of one of its settings.
 fn value_in<T: Table>(name: &str, value: &str) -> Option<String> {
     let setting = T::SETTINGS.iter().find(|setting| setting.name == name)?;
     let mut settings = T::default();

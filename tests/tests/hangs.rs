@@ -8,7 +8,7 @@ use std::sync::{LazyLock, Mutex, OnceLock};
 
 use am_tests::programs::{self, Scratch};
 
-/// The program, compiled once.
+/// Compiles the program once, and returns its path.
 fn program() -> &'static PathBuf {
     static PROGRAM: OnceLock<(Scratch, PathBuf)> = OnceLock::new();
     let (_, path) = PROGRAM.get_or_init(|| {
@@ -35,7 +35,7 @@ fn amrun(tasks: u32, options: &[&str], shape: &str) -> Command {
 const HANGING: [(u32, &str); 6] =
     [(2, "cycle"), (2, "reversed"), (2, "sends"), (3, "barrier"), (2, "wrong_tag"), (2, "lock")];
 
-/// Where one job tells whether it ended well, and what its launcher said.
+/// Receives whether one job succeeded, and the output of its launcher.
 type Told = Mutex<Receiver<(bool, String)>>;
 
 /// The launcher's report on a job that its time limit ends. All these jobs run at once, since they only wait.
@@ -51,7 +51,8 @@ fn said_before_the_limit(tasks: u32, shape: &'static str) -> String {
         HANGING.into_iter().map(start).collect()
     });
     let at = HANGING.iter().position(|&job| job == (tasks, shape)).expect("it is in the list");
-    let (well, said) = SAID[at].lock().expect("one test has it").recv().expect("its job has ended");
+    let (well, said) =
+        SAID[at].lock().expect("no thread panics with the lock").recv().expect("its job has ended");
     assert!(!well, "{shape} must hang: {said}");
     said
 }
@@ -116,7 +117,7 @@ fn a_wait_that_ends_is_reported_where_that_is_asked_for() {
     assert!(well, "{said}");
     must_say(&said, &["receive from task 1, tag 2"]);
     let (well, said) = programs::run(&mut amrun(2, &[], "slow"));
-    assert!(well && said.is_empty(), "not asked for, and the job goes on: {said}");
+    assert!(well && said.is_empty(), "no report is printed for a job that goes on: {said}");
 }
 
 #[test]
@@ -137,14 +138,14 @@ fn the_task_that_has_a_window_s_lock_is_named() {
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_receive_from_a_task_that_has_left_is_told() {
     let (well, said) = programs::run(&mut amrun(2, &["--timeout", "30"], "ended"));
-    assert!(!well, "nothing can come: {said}");
+    assert!(!well, "the job must not succeed: {said}");
     must_say(&said, &["task 1"]);
 }
 
 /// Reads the launcher's standard error until a line contains `words`.
 fn read_until(child: &mut Child, words: &str) -> String {
     let mut said = String::new();
-    let mut lines = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut lines = BufReader::new(child.stderr.take().expect("the output is piped"));
     while !said.contains(words) {
         let read = lines.read_line(&mut said).expect("what a launcher says is text");
         assert!(read > 0, "\"{words}\" was never said:\n{said}");
@@ -175,7 +176,7 @@ fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("amrun can be started");
-    let stderr = BufReader::new(job.stderr.take().expect("it is piped"));
+    let stderr = BufReader::new(job.stderr.take().expect("the output is piped"));
     let mut lines = stderr.lines().map(|line| line.expect("what a launcher says is text"));
     // "amrun: 2 tasks (processes 12 13) on 2 processors".
     let first = lines.next().expect("a verbose launcher says something");
@@ -186,10 +187,10 @@ fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
         .map(|pid| pid.parse().unwrap_or_else(|error| panic!("{error}: {first}")))
         .collect();
     let launcher = i32::try_from(job.id()).expect("a process number");
-    // Asks for reports until one says this of task 0: it takes a while to come to the barrier, and to note the wait.
+    // Asks for reports until one has these words about task 0: it takes a while until task 0 is in the barrier and has noted its wait.
     let mut ask_until = |words: &str| loop {
         signal(launcher, "USR2");
-        // "tasks 0-1:" where both do the same.
+        // The line begins with "tasks 0-1:" if both do the same.
         let is_of_task_0 = |line: &String| line.contains("task 0:") || line.contains("tasks 0");
         let line = lines.find(is_of_task_0).expect("each report has a line of task 0");
         if line.contains(words) {
@@ -205,7 +206,7 @@ fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
         }
         signal(pids[0], "CONT");
     }
-    // The same of the job of a process, for jobs that another launcher has started.
+    // Asks for the report on the job of a process, as for jobs that another launcher has started.
     let ask = |of: &str| {
         let answer = Command::new(programs::folder().join("amrun")).args(["report", of]).output();
         let answer = answer.expect("amrun can be started");

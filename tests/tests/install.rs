@@ -121,7 +121,7 @@ fn installed(name: &str) -> Scratch {
     programs::build();
     let scratch = Scratch::new(name);
     let mut install = Command::new(programs::folder().join("mpi-install"));
-    // Run by cargo, it builds first; here everything is built, and this variable would make it build again.
+    // mpi-install builds first if cargo runs it, which it sees by this variable. Here everything is built.
     let _ = said(install.arg("--prefix").arg(scratch.path()).env_remove("CARGO"));
     scratch
 }

@@ -52,7 +52,7 @@ fn misuse_does_not_compile() {
             fs::write(&text, said).expect("a text can be written");
         } else if recorded != said {
             write!(differing, "\n--- {} is not what the compiler says:\n{said}", text.display())
-                .expect("a string takes all");
+                .expect("writing to a string succeeds");
         }
     }
     assert!(differing.is_empty(), "{differing}");
@@ -87,7 +87,8 @@ fn check_all(root: &Path, cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String,
         String::from("[package]\nname = \"misuse\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]");
     manifest.push_str(&DEPENDENCIES.replace("ROOT", &root.to_string_lossy()));
     for (name, path) in cases {
-        write!(manifest, "\n[[bin]]\nname = {name:?}\npath = {path:?}\n").expect("a string takes all");
+        write!(manifest, "\n[[bin]]\nname = {name:?}\npath = {path:?}\n")
+            .expect("writing to a string succeeds");
     }
     fs::write(project.join("Cargo.toml"), manifest).expect("the manifest can be written");
     // The versions with which the workspace was built, which are available without a network.

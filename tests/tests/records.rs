@@ -34,20 +34,20 @@ fn the_figures_of_an_mpi_program_are_those_of_its_messages() {
                 let large = vec![7u8; 1 << 20];
                 if world.rank() == 0 {
                     for tag in 0..100 {
-                        world.send(&[1u8; 40], 1, tag).expect("it is received");
+                        world.send(&[1u8; 40], 1, tag).expect("the message is sent");
                     }
-                    world.ssend(&2u64, 1, 100).expect("it is received");
-                    world.send(&large, 1, 101).expect("it is received");
+                    world.ssend(&2u64, 1, 100).expect("the message is received");
+                    world.send(&large, 1, 101).expect("the message is sent");
                 } else {
                     let mut got = vec![0u8; 1 << 20];
                     // The others arrive before their receives.
                     for tag in (0..100).rev() {
-                        world.recv(&mut got[..40], 0, tag).expect("it is sent");
+                        world.recv(&mut got[..40], 0, tag).expect("the message arrives");
                     }
-                    world.recv(&mut got[..8], 0, 100).expect("it is sent");
-                    world.recv(&mut got, 0, 101).expect("it is sent");
+                    world.recv(&mut got[..8], 0, 100).expect("the message arrives");
+                    world.recv(&mut got, 0, 101).expect("the message arrives");
                 }
-                mpi.finalize().expect("nothing went wrong");
+                mpi.finalize().expect("all tasks finalize");
             },
             |outcome| {
                 let tasks = statistics(outcome);
@@ -125,7 +125,7 @@ fn one_sided() -> am_core::Result<()> {
             context.put(there, &1u64.to_le_bytes(), options)?;
         }
         context.put(there, &[1; 4096], PutOptions::default())?;
-        assert_eq!(context.statistics().puts - before, 21, "puts of both ways are counted, and once");
+        assert_eq!(context.statistics().puts - before, 21, "puts of both kinds are counted once");
         context.get(there, &mut [0; 4096], GetOptions::default())?;
         context.rmw(there, Width::Bits64, AtomicOp::FetchAdd(1))?;
     } else {

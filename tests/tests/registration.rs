@@ -62,12 +62,12 @@ fn an_exchange_beyond_the_limit_finishes() {
             }
             drop(receive);
             let mut all = vec![0_u8; TASKS as usize * BLOCK_BYTES];
-            world.alltoall(&send.concat(), &mut all).expect("it finishes");
+            world.alltoall(&send.concat(), &mut all).expect("all tasks take part");
             for (rank, got) in (0..TASKS).zip(all.chunks(BLOCK_BYTES)) {
                 assert!(got == block(rank, own, 0), "block of {rank}");
             }
             drop(world);
-            mpi.finalize().expect("nothing went wrong");
+            mpi.finalize().expect("all tasks finalize");
         });
     }
 }
@@ -92,7 +92,7 @@ fn registrations_are_kept_for_the_next_use_and_never_more_than_the_limit() {
                     let keep = Arc::clone(&keep);
                     let place = JobBuffer::from(vec![0; usize::try_from(message.len).expect("a length")]);
                     let done = move |delivered: am_core::handler::Delivered| {
-                        delivered.outcome.expect("it came whole");
+                        delivered.outcome.expect("the message arrives whole");
                         let buffer = delivered.buffer.expect("it had a buffer");
                         let mut came = keep.lock().unwrap_or_else(PoisonError::into_inner);
                         came.push((delivered.source.task.0, buffer));
@@ -100,7 +100,7 @@ fn registrations_are_kept_for_the_next_use_and_never_more_than_the_limit() {
                     Answer::owned(place, Completion::Call(Box::new(done)))
                 })
                 .expect("the first handler");
-            context.gfence().expect("all are there");
+            context.gfence().expect("all tasks reach the fence");
             // One piece of memory, so that the second round finds the registrations of the first.
             let mut send = vec![0_u8; BLOCK_BYTES * TASKS as usize];
             for round in 0..2 {
@@ -128,11 +128,11 @@ fn registrations_are_kept_for_the_next_use_and_never_more_than_the_limit() {
                     .expect("each begins");
                 context
                     .wait_until(|_| Ok(came.lock().is_ok_and(|came| came.len() == TASKS as usize - 1)))
-                    .expect("all come");
+                    .expect("the wait ends");
                 for (from, buffer) in came.lock().expect("no handler panicked").drain(..) {
                     assert!(buffer[..] == block(from, own, round), "block of {from}");
                 }
-                context.gfence().expect("all are done");
+                context.gfence().expect("all tasks reach the fence");
                 let now = of(&context);
                 println!("round {round}: {now:?}");
                 assert!(now.registered_bytes_peak <= LIMIT_BYTES, "{now:?}");
@@ -164,16 +164,16 @@ fn exposing_more_than_the_limit_is_refused_with_values_and_what_was_exposed_coun
         let heap = context.alloc(16 << 20).expect("the job has memory");
         let heap = context.expose(heap, Access::READ_WRITE).expect("it does not count");
         for region in [&first, &heap] {
-            let addresses = context.address_init(region.address(0)).expect("both come");
+            let addresses = context.address_init(region.address(0)).expect("all tasks exchange addresses");
             let other = addresses[1 - task.number() as usize];
             let mark = if task.number() == 0 { 5 } else { 6 };
             let mine = vec![mark; 3 << 20];
-            context.put(other, &mine, PutOptions::default()).expect("it is exposed");
-            context.gfence().expect("both come");
+            context.put(other, &mine, PutOptions::default()).expect("the put completes");
+            context.gfence().expect("all tasks reach the fence");
             let mut got = vec![0; 3 << 20];
-            context.get(other, &mut got, am_core::GetOptions::default()).expect("it is exposed");
+            context.get(other, &mut got, am_core::GetOptions::default()).expect("the get completes");
             assert!(got == mine);
-            context.gfence().expect("both come");
+            context.gfence().expect("all tasks reach the fence");
         }
         context.unexpose(first).expect("nobody copies");
         expose(&mut context, 4 << 20).expect("its room is free again");

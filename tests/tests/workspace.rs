@@ -188,5 +188,5 @@ fn what_waits_in_a_turn_is_listed() {
     let (new, gone): (Vec<_>, Vec<_>) =
         (found.difference(&listed).collect(), listed.difference(&found).collect());
     assert!(new.is_empty(), "these wait in their turn: use Turn::wait_for, or give a reason here: {new:?}");
-    assert!(gone.is_empty(), "these wait no more: take them out of the list: {gone:?}");
+    assert!(gone.is_empty(), "these do not wait: remove them from the list: {gone:?}");
 }

@@ -19,7 +19,7 @@ fn said(command: &mut Command) -> String {
 
 #[test]
 fn show_is_a_line_of_a_compiler() {
-    let folder = programs::folder().canonicalize().expect("it is there");
+    let folder = programs::folder().canonicalize().expect("the path exists");
     let shown = said(tool("mpicc").args(["-show", "-O2", "x.c"]));
     let words: Vec<_> = shown.split_whitespace().collect();
     assert_eq!(words[..3], ["cc", "-O2", "x.c"]);
@@ -211,7 +211,7 @@ fn what_else_is_to_be_loaded_first_stays() {
     programs::build();
     let scratch = Scratch::new("shared-malloc-preload");
     let (source, library) = (scratch.path().join("other.c"), scratch.path().join("other.so"));
-    std::fs::write(&source, "int of_the_other = 1;\n").expect("a file of ours");
+    std::fs::write(&source, "int of_the_other = 1;\n").expect("a test can write here");
     let (good, said) = run(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source));
     assert!(good, "it does not compile: {said}");
     for by in ["-x", "-genv", "inherited"] {
@@ -268,7 +268,7 @@ fn what_cannot_be_written_is_an_error() {
         let (good, said) = run(Command::new("sh").args(["-c", &script]));
         assert!(!good && said.contains("cannot be written"), "{words}: {said}");
     }
-    // Also where all tasks have ended before the loss is seen, as happens where processors are few.
+    // Also if all tasks have ended before the loss is seen, as happens on few processors.
     let script = format!("exec {} -n 2 echo lost >/dev/full", mpiexec.display());
     let jobs: Vec<_> = (0..24)
         .map(|_| Command::new("sh").args(["-c", &script]).stderr(Stdio::piped()).spawn().unwrap())
@@ -280,21 +280,22 @@ fn what_cannot_be_written_is_an_error() {
     }
 }
 
-/// Without a home the module for Fortran is kept where other users can make folders too: in one that is this user's alone.
+/// Without a home directory the module for Fortran is kept in a folder where other users may write: in a subfolder that belongs to this
+/// user alone.
 #[test]
 fn a_folder_that_others_can_write_is_not_used() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
     let scratch = Scratch::new("private-cache");
     let folder = scratch.path().join("tmp");
-    std::fs::create_dir(&folder).expect("a folder of ours");
-    // A compiler that knows the module at once.
+    std::fs::create_dir(&folder).expect("a test can write here");
+    // A compiler that accepts the module at once.
     let compiler = scratch.path().join("fc");
     std::fs::write(
         &compiler,
         "#!/bin/sh\n[ \"$1\" = --version ] && echo Fc 1 && exit\n: > mpi.mod\necho $@\n",
     )
-    .expect("a file of ours");
-    std::fs::set_permissions(&compiler, PermissionsExt::from_mode(0o755)).expect("a file of ours");
+    .expect("a test can write here");
+    std::fs::set_permissions(&compiler, PermissionsExt::from_mode(0o755)).expect("a test can write here");
     let compile = || {
         let mut command = tool("mpifort");
         command.args(["-c", "x.f90"]).current_dir(scratch.path()).env("AM_FC", &compiler);
@@ -302,10 +303,12 @@ fn a_folder_that_others_can_write_is_not_used() {
     };
     let (good, text) = compile();
     assert!(good, "{text}");
-    let made: Vec<_> =
-        std::fs::read_dir(&folder).expect("it is there").map(|made| made.expect("read").path()).collect();
+    let made: Vec<_> = std::fs::read_dir(&folder)
+        .expect("the folder can be read")
+        .map(|made| made.expect("read").path())
+        .collect();
     let [own] = made.as_slice() else { panic!("one folder, not {made:?}") };
-    let found = std::fs::metadata(own).expect("it is there");
+    let found = std::fs::metadata(own).expect("the file can be read");
     assert_eq!(found.mode() & 0o7777, 0o700);
     assert!(text.contains(&format!("-I{}", own.display())), "{text}");
     assert!(own.to_string_lossy().ends_with(&format!("mpi-over-am-{}", found.uid())), "{own:?}");
@@ -314,11 +317,11 @@ fn a_folder_that_others_can_write_is_not_used() {
         assert!(good && text.contains("XDG_CACHE_HOME"), "{what}: {text}");
         assert!(!text.contains(&format!("-I{}", own.display())), "{what}: {text}");
     };
-    std::fs::set_permissions(own, PermissionsExt::from_mode(0o770)).expect("a folder of ours");
+    std::fs::set_permissions(own, PermissionsExt::from_mode(0o770)).expect("a test can write here");
     refused("others can write");
     let elsewhere = scratch.path().join("elsewhere");
-    std::fs::rename(own, &elsewhere).expect("a folder of ours");
-    std::fs::set_permissions(&elsewhere, PermissionsExt::from_mode(0o700)).expect("a folder of ours");
+    std::fs::rename(own, &elsewhere).expect("a test can write here");
+    std::fs::set_permissions(&elsewhere, PermissionsExt::from_mode(0o700)).expect("a test can write here");
     symlink(&elsewhere, own).expect("a link of ours");
     refused("a link");
 }

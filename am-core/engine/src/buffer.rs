@@ -20,4 +20,4 @@ pub use exposed::Owner;
 pub use exposed::{Access, BlockOwner, Executor, Exposed, ExposedRange, Grant, JobBuffer, RemoteAddress};
 pub use pieces::RawPieces;
 pub use raw::{ForEngine, KeepsPromises, MappedRange, PacketWriter, RawBuffer, RawBytes};
-pub use shared::{Keep, SharedMemory, SharedName, SharedPart};
+pub use shared::{KeepsMapped, SharedMemory, SharedName, SharedPart};

@@ -245,7 +245,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         }
     }
 
-    fn begin(&self, begun: Result<Waits, (Error, Option<JobBuffer>)>) -> Begun<'_, 'c, F, H> {
+    fn begin(&self, begun: Result<Waits, (Error, Option<JobBuffer>)>) -> OperationSlot<'_, 'c, F, H> {
         let slot = match begun {
             Ok(waits @ Waits::Counter(..)) => Slot::UnderWay { waits, waker: None, is_dropped: false },
             // Most operations on memory of this machine end at once.
@@ -255,7 +255,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
             },
             Err((error, buffer)) => Slot::Ended(Ended { result: Err(error), value: 0, buffer }),
         };
-        Begun { session: self, slot: Some(self.slots.borrow_mut().insert(slot)) }
+        OperationSlot { session: self, slot: Some(self.slots.borrow_mut().insert(slot)) }
     }
 
     /// Runs `future` to its end in this thread. Sleeps if there is nothing to do; a call of a waker by another thread is noticed within
@@ -396,13 +396,13 @@ impl Drop for Driven<'_> {
 }
 
 /// A future's part of its session.
-struct Begun<'s, 'c, F: Fabric, H: HandlerSet> {
+struct OperationSlot<'s, 'c, F: Fabric, H: HandlerSet> {
     session: &'s Session<'c, F, H>,
     /// `None` when it has ended.
     slot: Option<usize>,
 }
 
-impl<F: Fabric, H: HandlerSet> Begun<'_, '_, F, H> {
+impl<F: Fabric, H: HandlerSet> OperationSlot<'_, '_, F, H> {
     fn poll(&mut self, cx: &std::task::Context<'_>) -> Poll<Ended> {
         let slot = self.slot.expect("a future is not polled after it was ready");
         let ended = self.session.poll(slot, cx.waker());
@@ -413,7 +413,7 @@ impl<F: Fabric, H: HandlerSet> Begun<'_, '_, F, H> {
     }
 }
 
-impl<F: Fabric, H: HandlerSet> Drop for Begun<'_, '_, F, H> {
+impl<F: Fabric, H: HandlerSet> Drop for OperationSlot<'_, '_, F, H> {
     fn drop(&mut self) {
         let Some(slot) = self.slot else { return };
         if let Slot::UnderWay {
@@ -429,15 +429,18 @@ impl<F: Fabric, H: HandlerSet> Drop for Begun<'_, '_, F, H> {
 
 /// Ready when the value was subtracted from the counter ([`Session::counter`]).
 #[must_use = "nothing is subtracted from the counter unless this is awaited"]
-pub struct CounterFuture<'s, 'c, F: Fabric, H: HandlerSet>(Begun<'s, 'c, F, H>);
+pub struct CounterFuture<'s, 'c, F: Fabric, H: HandlerSet>(OperationSlot<'s, 'c, F, H>);
 
 /// Ready when a put, get or amsend has ended; returns the buffer.
 #[must_use = "awaiting this returns the buffer"]
-pub struct TransferFuture<'s, 'c, F: Fabric, H: HandlerSet>(Begun<'s, 'c, F, H>);
+pub struct TransferFuture<'s, 'c, F: Fabric, H: HandlerSet>(OperationSlot<'s, 'c, F, H>);
 
 /// Ready when an rmw has ended; returns the old value ([`Session::rmw`]).
 #[must_use = "awaiting this returns the old value"]
-pub struct RmwFuture<'s, 'c, T, F: Fabric, H: HandlerSet>(Begun<'s, 'c, F, H>, PhantomData<fn() -> T>);
+pub struct RmwFuture<'s, 'c, T, F: Fabric, H: HandlerSet>(
+    OperationSlot<'s, 'c, F, H>,
+    PhantomData<fn() -> T>,
+);
 
 impl<F: Fabric, H: HandlerSet> Future for CounterFuture<'_, '_, F, H> {
     type Output = Result<()>;

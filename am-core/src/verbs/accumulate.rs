@@ -1,7 +1,7 @@
 //! Accumulate: rmw on whole arrays, without returning the old values. LAPI has it as a reduction function (`LAPI_REG_DDM_FUNC`); the
 //! operations here are fixed, so that peers can carry them out.
 
-use am_core_engine::protocol::{Begun, End};
+use am_core_engine::protocol::{End, Issued};
 
 use super::PutOptions;
 use crate::buffer::{JobBuffer, RemoteAddress};
@@ -136,7 +136,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let notify = CounterName::to_wire(options.target);
         let begun =
             self.engine.accumulate(&mut self.fabric, to, operands, (T::WIDTH, operation), notify, end)?;
-        let Begun::Ongoing(key) = begun else { return Ok(None) };
+        let Issued::Ongoing(key) = begun else { return Ok(None) };
         // The operation owns the operands, even if this call fails.
         self.engine.ops.keep(key, kept);
         Ok(Some(key))

@@ -1,6 +1,6 @@
 //! `LAPI_Amsend`: a message whose header handler at the target returns the destination of its data.
 
-use am_core_engine::protocol::{Begun, End, Outgoing, Posted, Source};
+use am_core_engine::protocol::{End, Issued, Outgoing, Posted, Source};
 
 use super::operation::{Operation, sealed::Sealed};
 use crate::context::Context;
@@ -74,7 +74,7 @@ impl<T: Target, S: Source> Operation<S> for Amsend<'_, T> {
         context: &mut Context<F, H>,
         memory: S,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         let target = self.target.seen_from(context.fabric.endpoint().context);
         record::sent(&context.handlers, target.task, (self.handler, self.uhdr), memory.len() as u64);
         let outgoing = self.outgoing(target);
@@ -219,7 +219,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         } else {
             message.begin(self, Gather::new(udata, Unguarded, own), end)
         };
-        begun.map(Begun::outcome)
+        begun.map(Issued::outcome)
     }
 
     /// Gives a message for which a header handler has returned [`Destination::Later`] its destination: the data are stored at once if they have

@@ -1,6 +1,6 @@
 //! `LAPI_Get`: reading exposed memory of another task.
 
-use am_core_engine::protocol::{Begun, End};
+use am_core_engine::protocol::{End, Issued};
 
 use super::operation::{Operation, sealed::Sealed};
 use crate::buffer::{RawBuffer, RawPieces, RemoteAddress};
@@ -63,7 +63,7 @@ impl Operation<RawBuffer> for Get {
         context: &mut Context<F, H>,
         memory: RawBuffer,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         let (notify, end) = self.options.counters(end);
         record::moved("get", self.from.task, memory.len() as u64);
         context.engine.read(&mut context.fabric, self.from, memory, notify, end)
@@ -83,7 +83,7 @@ impl Operation<RawPieces<RawBuffer>> for Get<(RemoteAddress, &Layout)> {
         context: &mut Context<F, H>,
         memory: RawPieces<RawBuffer>,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         let (notify, end) = self.options.counters(end);
         record::moved("get", self.from.0.task, memory.len());
         context.engine.read_pieces(&mut context.fabric, self.from, &memory, notify, end)

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use am_core_engine::protocol::{Begun, End};
+use am_core_engine::protocol::{End, Issued};
 
 use super::{AmOptions, Amsend, Operation};
 use crate::buffer::{RawBytes, lend};
@@ -64,8 +64,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 let options = AmOptions { origin: None, ..options };
                 let message = Amsend { target: member, handler, uhdr, options };
                 match message.begin(context, udata, End::held()) {
-                    Ok(Begun::Ongoing(op)) => begun.borrow_mut().push(op),
-                    Ok(Begun::Done) => {}
+                    Ok(Issued::Ongoing(op)) => begun.borrow_mut().push(op),
+                    Ok(Issued::Done) => {}
                     Err(error) => first_error = std::mem::replace(&mut first_error, Ok(())).and(Err(error)),
                 }
             }

@@ -10,7 +10,7 @@
 
 use std::cell::Cell;
 
-use am_core_engine::protocol::{Begun, End};
+use am_core_engine::protocol::{End, Issued};
 
 use crate::buffer::{Borrowed, JobBuffer, Owned, lend};
 use crate::context::Context;
@@ -31,7 +31,7 @@ pub trait Operation<M>: sealed::Sealed {
         context: &mut Context<F, H>,
         memory: M,
         end: End,
-    ) -> Result<Begun>;
+    ) -> Result<Issued>;
 
     /// What a blocking call does after the operation has ended, before it returns.
     #[doc(hidden)]
@@ -72,7 +72,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check(O::CALL)?;
         let op = Cell::new(None);
         let start = |context: &mut Self, memory| {
-            if let Begun::Ongoing(key) = operation.begin(context, memory, End::held())? {
+            if let Issued::Ongoing(key) = operation.begin(context, memory, End::held())? {
                 op.set(Some(key));
             }
             Ok(())
@@ -94,8 +94,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let begun = in_handler::check(O::CALL)
             .and_then(|()| operation.begin(self, memory.raw_of_owned()?, End::held()))
             .and_then(|begun| match begun {
-                Begun::Ongoing(op) => Ok(op),
-                Begun::Done => {
+                Issued::Ongoing(op) => Ok(op),
+                Issued::Done => {
                     let own = self.fabric.peer(self.engine.own())?;
                     self.engine.ops.insert_ended(own, Ok(0))
                 }
@@ -129,7 +129,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         request: Option<u64>,
     ) -> Result<Outcome> {
         in_handler::check(O::CALL)?;
-        operation.begin(self, memory, End { request, ..End::default() }).map(Begun::outcome)
+        operation.begin(self, memory, End { request, ..End::default() }).map(Issued::outcome)
     }
 
     /// Returns the buffer and the result of an operation that has ended; otherwise its handle. Makes no progress.

@@ -1,6 +1,6 @@
 //! `LAPI_Put`: writing into exposed memory of another task.
 
-use am_core_engine::protocol::{Begun, End, Posted};
+use am_core_engine::protocol::{End, Issued, Posted};
 
 use super::operation::{Operation, sealed::Sealed};
 use crate::buffer::{RawBytes, RawPieces, RemoteAddress};
@@ -109,7 +109,7 @@ impl<M: Into<RawBytes>> Operation<M> for Put {
         context: &mut Context<F, H>,
         memory: M,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         let (memory, (notify, completed, end)) = (memory.into(), self.options.counters(end));
         record::moved("put", self.to.task, memory.len() as u64);
         context.engine.statistics.puts += 1;
@@ -132,7 +132,7 @@ where
         context: &mut Context<F, H>,
         memory: RawPieces<R>,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         let (memory, (notify, _, end)) = (memory.into(), self.options.counters(end));
         record::moved("put", self.to.0.task, memory.len());
         context.engine.statistics.puts += 1;

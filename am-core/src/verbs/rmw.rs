@@ -1,6 +1,6 @@
 //! `LAPI_Rmw`: an atomic operation on a word of exposed memory of another task.
 
-use am_core_engine::protocol::{Begun, End};
+use am_core_engine::protocol::{End, Issued};
 
 use crate::buffer::RemoteAddress;
 use crate::context::Context;
@@ -74,9 +74,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         record::moved("rmw", at.task, width.bytes());
         let end = End { origin, ..End::held() };
         match self.engine.atomic(&mut self.fabric, at, width, operation, end)? {
-            Begun::Ongoing(op) => Ok(RmwHandle(op)),
+            Issued::Ongoing(op) => Ok(RmwHandle(op)),
             // The result is kept, so there is always a number.
-            Begun::Done => Err(Error::UnknownHandle { handle: 0 }),
+            Issued::Done => Err(Error::UnknownHandle { handle: 0 }),
         }
     }
 

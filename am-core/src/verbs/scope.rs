@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use am_core_engine::protocol::{Begun, End};
+use am_core_engine::protocol::{End, Issued};
 
 use super::Operation;
 use crate::buffer::{Borrowed, Loans, RemoteAddress, lend_in_scope};
@@ -74,7 +74,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
     pub fn start<M: Borrowed + 'env, O: Operation<M::Raw>>(&mut self, operation: O, memory: M) -> Result<()> {
         in_handler::check(O::CALL)?;
         let memory = self.loans.lend(memory)?;
-        if let Begun::Ongoing(op) = operation.begin(self.context, memory, End::held())? {
+        if let Issued::Ongoing(op) = operation.begin(self.context, memory, End::held())? {
             self.ops.borrow_mut().push_back(op);
         }
         Ok(())

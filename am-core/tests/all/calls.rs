@@ -16,7 +16,7 @@ fn arguments_and_results_of_any_length_arrive() {
         let double =
             context.function(|words: Vec<u64>| words.iter().map(|word| word * 2).collect::<Vec<_>>());
         let double = double.expect("a function");
-        context.gfence().expect("both are here");
+        context.gfence().expect("all tasks reach the fence");
         let other = TaskId(1 - context.task().0);
         // Inside a reply; beyond one; beyond a packet.
         for len in [0, 1, 2, 3, 5, 100, 1_000, 100_000] {
@@ -35,20 +35,20 @@ fn many_calls_are_under_way_at_once_to_every_task_and_to_oneself() {
         let seen = Local::new(Vec::new());
         let note = context.function_on(&seen, |seen, number: u32| seen.push(number)).expect("a function");
         let square = context.function(|x: u32| u64::from(x) * u64::from(x)).expect("a function");
-        context.gfence().expect("all are here");
+        context.gfence().expect("all tasks reach the fence");
         let me = context.task().0;
         for task in context.tasks() {
-            context.cast(task, note, me).expect("all live");
+            context.cast(task, note, me).expect("all tasks take part");
         }
         let session = Session::new(context);
         let squares = session.block_on(join_all((0..300).map(|x| session.call(TaskId(x % 3), square, x))));
-        for (x, square) in (0..).zip(squares.expect("all live")) {
+        for (x, square) in (0..).zip(squares.expect("all tasks take part")) {
             assert_eq!(square.expect("a number"), x * x);
         }
         // The result of a dropped call is dropped.
         drop(session.call(TaskId(0), square, 7));
         drop(session);
-        context.gfence().expect("all have called");
+        context.gfence().expect("all tasks reach the fence");
         let mut all = seen.with(|seen| seen.clone());
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2]);
@@ -60,7 +60,7 @@ fn a_function_that_panics_is_an_error_of_its_caller() {
     let (_, endpoints) = network(Config::new(2));
     threads::run(endpoints, |context| {
         let picky = context.function(|x: u32| assert!(x != 3, "not three, please")).expect("a function");
-        context.gfence().expect("both are here");
+        context.gfence().expect("all tasks reach the fence");
         if context.task().0 == 0 {
             let refused = context.call(TaskId(1), picky, 3).expect_err("it panics");
             assert!(matches!(refused, Error::Refused { why: Refusal::HandlerPanicked, .. }), "{refused}");
@@ -77,12 +77,12 @@ fn arguments_of_another_type_are_an_error_of_the_caller() {
         // An error of the program: the functions have the same number and different types.
         if context.task().0 == 0 {
             let length = context.function(|text: String| text.len()).expect("a function");
-            context.gfence().expect("both are here");
+            context.gfence().expect("all tasks reach the fence");
             let refused = context.call(TaskId(1), length, "x".to_owned()).expect_err("it takes two");
             assert!(matches!(refused, Error::Refused { why: Refusal::Malformed, .. }), "{refused}");
         } else {
             context.function(|(one, two): (String, String)| one.len() + two.len()).expect("a function");
-            context.gfence().expect("both are here");
+            context.gfence().expect("all tasks reach the fence");
         }
         context.gfence().expect("both go on");
     });
@@ -109,8 +109,8 @@ fn a_call_ends_with_the_death_of_its_target() {
     nodes[0].set_go_on(true);
     let (waiting, dropped) =
         (nodes[0].begin_call(TaskId(1), answer, ()), nodes[0].begin_call(TaskId(1), answer, ()));
-    let mut call = waiting.expect("the target lives yet");
-    drop(dropped.expect("the target lives yet"));
+    let mut call = waiting.expect("the target is alive");
+    drop(dropped.expect("the target is alive"));
     net.kill(TaskId(1));
     let ended = loop {
         match nodes[0].call_result(call) {
@@ -131,8 +131,8 @@ fn a_call_ends_with_the_purge_of_its_target_also_after_it_was_resumed() {
     let mut nodes: Vec<_> = endpoints.into_iter().map(am_core::Context::new).collect();
     let answer =
         nodes.iter_mut().map(|node| node.function(|()| 42).expect("a function")).last().expect("a node");
-    let call = nodes[0].begin_call(TaskId(1), answer, ()).expect("the target lives");
-    nodes[0].purge_totask(TaskId(1)).expect("the target lives");
+    let call = nodes[0].begin_call(TaskId(1), answer, ()).expect("the target is alive");
+    nodes[0].purge_totask(TaskId(1)).expect("the target is alive");
     nodes[0].resume_totask(TaskId(1)).expect("it was purged");
     let ended = nodes[0].call_result(call).expect_err("its message was given up");
     assert!(matches!(ended, Error::Purged { task: TaskId(1), by: TaskId(0) }), "{ended}");

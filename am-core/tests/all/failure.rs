@@ -3,7 +3,7 @@
 #![expect(
     clippy::cast_possible_truncation,
     clippy::unwrap_used,
-    reason = "a test: numbers are cut on purpose, and what can't go wrong may panic"
+    reason = "a test: numbers are cut on purpose, and a failed test panics"
 )]
 
 use std::sync::{Arc, Mutex};

@@ -4,7 +4,7 @@
 //! A name stands for its code `LAPI_ERR_*`; `*` for a family. What a task alone can do wrong is done by one task of two; the
 //! same errors on every fabric, and between processes, are the conformance suite's.
 
-#![expect(clippy::unwrap_used, reason = "a test: what can't go wrong may panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::time::Duration;
 

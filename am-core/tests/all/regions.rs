@@ -19,5 +19,5 @@ fn a_region_is_taken_back_by_the_context_that_exposed_it_and_by_no_other() {
     let refused = other.unexpose(of_one).expect_err("it is a region of the other context");
     assert_eq!(refused.fault(), Fault::Caller, "{refused}");
     assert!(matches!(refused, Error::ForeignRegion { .. }), "{refused}");
-    assert_eq!(other.unexpose(of_other).expect("it is its own").len(), 64);
+    assert_eq!(other.unexpose(of_other).expect("this context has exposed the region").len(), 64);
 }

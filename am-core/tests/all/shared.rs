@@ -1,6 +1,6 @@
 //! A context that threads share, by polling and by interrupts.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

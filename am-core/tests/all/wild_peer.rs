@@ -3,7 +3,7 @@
 #![expect(
     clippy::cast_possible_truncation,
     clippy::unwrap_used,
-    reason = "a test: numbers are cut on purpose, and what can't go wrong may panic"
+    reason = "a test: numbers are cut on purpose, and a failed test panics"
 )]
 
 use std::sync::{Arc, Mutex};
@@ -98,7 +98,7 @@ fn any_packet_is_an_error_at_worst() {
                 wild.post_packet(target, class, label, &inline, &mut body)
             };
             // A packet without a credit is not sent: others follow.
-            let _ = posted.expect("the target lives");
+            let _ = posted.expect("the target is alive");
             for _ in 0..3 {
                 if let Err(error) = context.probe() {
                     assert_ne!(error.fault(), Fault::System, "{error}");

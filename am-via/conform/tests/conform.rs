@@ -1,6 +1,6 @@
 //! The conformance suite as a program: what it lists, and that the provider passes all of it.
 
-#![expect(clippy::unwrap_used, reason = "a test: what can't go wrong may panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};

@@ -4,7 +4,7 @@
 use std::fmt;
 
 pub use am_via_settings::{
-    Older, Setting, SettingError, Shown, Table, Value, Wanted, choose, in_binary_units,
+    ForeignName, Setting, SettingError, SettingText, Table, Value, Wanted, choose, in_binary_units,
 };
 
 /// Declares [`Settings`], its defaults and its table from one line per setting.
@@ -22,7 +22,7 @@ macro_rules! settings {
             }
         }
 
-        am_via_settings::table! { Settings, older OLDER;
+        am_via_settings::table! { Settings, foreign FOREIGN_NAMES;
             $(concat!($($meaning),+), $name: $type = $name, $env $(, $range)?;)+
         }
     };
@@ -126,26 +126,26 @@ impl fmt::Display for Device {
     }
 }
 
-const OLDER: &[Older<Settings>] = &[
-    Older {
+const FOREIGN_NAMES: &[ForeignName<Settings>] = &[
+    ForeignName {
         env: "LAM_MPI_SSI_rpi_via_tiny",
         own: "packet_bytes",
         meaning: "the longest message that goes in one packet: the same",
         store: |settings, text| keep(&mut settings.packet_bytes, u32::parse(text)?),
     },
-    Older {
+    ForeignName {
         env: "LAM_MPI_SSI_rpi_via_rdescs",
         own: "credits",
         meaning: "posted receive descriptors of a connection: the same number, at most 64",
         store: |settings, text| keep(&mut settings.credits, u32::parse(text)?.min(64)),
     },
-    Older {
+    ForeignName {
         env: "LAM_MPI_SSI_rpi_via_sdescs",
         own: "credits",
         meaning: "send descriptors to one task: the same number, at most 64",
         store: |settings, text| keep(&mut settings.credits, u32::parse(text)?.min(64)),
     },
-    Older {
+    ForeignName {
         env: "LAM_MPI_SSI_rpi_via_area",
         own: "credits",
         meaning: "memory for the messages of one task: the number of packets that fit, at most 64",
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn older_names_hold_where_our_own_is_not_set_and_of_several_the_first() {
+    fn the_first_foreign_name_holds_if_our_own_is_not_set() {
         assert_eq!(read(&[("LAM_MPI_SSI_rpi_via_rdescs", "10")]).unwrap().credits, 10);
         assert_eq!(read(&[("LAM_MPI_SSI_rpi_via_area", "133120")]).unwrap().credits, 8);
         let both =

@@ -117,12 +117,12 @@ fn a_death_is_seen_by_one_load_with_who_how_and_what_it_said() {
     let job = attach_to(&owner, 0).unwrap();
     let other = attach_to(&owner, 1).unwrap();
     let epoch = job.failure_epoch();
-    other.set_last_words("out of cheese");
+    other.set_last_words("planned panic");
     owner.mark_dead(1, Cause::Signalled(11), "");
     assert_ne!(job.failure_epoch(), epoch);
     assert!(job.is_failed(1) && !job.is_failed(0));
     let failure = job.failure().unwrap();
-    assert_eq!(failure.to_string(), "task 1 was killed by signal 11 (SIGSEGV): out of cheese");
+    assert_eq!(failure.to_string(), "task 1 was killed by signal 11 (SIGSEGV): planned panic");
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub struct Hosts {
     pub launch_agent: String,
     /// Tasks of the job.
     pub tasks: u32,
-    /// The program, as a shell would find it, and its arguments.
+    /// The program, as a shell would find it.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,

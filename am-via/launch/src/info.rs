@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use am_via_job::settings::{SettingError, Settings, Shown, Table, in_binary_units};
+use am_via_job::settings::{SettingError, SettingText, Settings, Table, in_binary_units};
 use am_via_ofi::Provider;
 use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::{membarrier, private_memory, sched};
@@ -115,11 +115,11 @@ fn facts() -> String {
     text
 }
 
-fn as_json(shown: &[Shown]) -> serde_json::Value {
+fn as_json(shown: &[SettingText]) -> serde_json::Value {
     let object = |facts: Vec<(String, String)>| {
         facts.into_iter().map(|(name, fact)| (name, fact.into())).collect::<serde_json::Map<_, _>>()
     };
-    let settings: Vec<_> = shown.iter().map(Shown::as_json).collect();
+    let settings: Vec<_> = shown.iter().map(SettingText::as_json).collect();
     serde_json::json!({ "machine": object(machine()), "limits": object(bounds()), "settings": settings })
 }
 

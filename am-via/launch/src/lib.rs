@@ -8,14 +8,14 @@
 //!
 //! What it promises:
 //!
-//! - The tasks are children of a thread of this process, in its session, process group and scheduling group, so that a
-//!   terminal's Ctrl-C and job control reach them and a yield reaches their neighbours.
+//! - The tasks are children of a thread of this process, in its session, process group and scheduling group, so that a terminal's Ctrl-C
+//!   and job control reach them, and a task that yields its processor yields it to another task.
 //! - When a task fails, the others are told, given a moment, and killed; the report says which task was first, and how.
-//! - When the job is over, no process of it is left, children of children included. When this process is killed, the kernel
-//!   kills the tasks, and a sweeper what they had started. `amrun` puts a process of its own between the one that it was started
-//!   as and the tasks, so that even processes that hide are found.
+//! - When the job is over, no process of it is left, children of children included. When this process is killed, the kernel kills the
+//!   tasks, and the sweeper kills the processes that they have started. `amrun` consists of two processes, each of which cleans up after
+//!   the other, so that even processes that hide are found.
 //! - The job's memory has no name anywhere: it is gone with the last process that uses it.
-//! - A dead task stays unreaped until the job is over, so that its number names nobody else meanwhile.
+//! - A dead task stays unreaped until the job is over, so that no other process gets its number.
 //! - It may be used in a process with many threads: nothing runs between fork and exec but plain system calls.
 
 mod agent;
@@ -64,7 +64,7 @@ pub use am_via_os::standard_output::was_closed as output_was_closed;
 pub use cargo::{CargoTarget, TargetKind, build};
 pub use error::LaunchError;
 pub use guard::run_guarded;
-pub use hang::{Doing, HangFormat, HangReport, HangReports, Verdict, Wait};
+pub use hang::{Activity, HangFormat, HangReport, HangReports, Verdict, Wait};
 pub use hosts::{Host, HostsError, only_this_machine, parse_hostfile, parse_hosts};
 pub use hub::{Hosts, Outcome};
 pub use info::{InfoError, Wanted, answer_probe, info};
@@ -120,8 +120,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A job of one task that runs `program` (a path with a slash, or a name that is looked up in PATH, then here) with
-    /// `args`. Its output is forwarded, its input is empty, and it may run as long as it likes.
+    /// A job of one task that runs `program` (a path with a slash, or a name that is looked up in PATH, then here) with `args`. Its output
+    /// is forwarded, its input is empty, and it has no time limit.
     pub fn new<A: Into<OsString>>(program: impl Into<OsString>, args: impl IntoIterator<Item = A>) -> Self {
         Self {
             program: program.into(),
@@ -241,7 +241,7 @@ impl Launch {
     /// Starts the job and waits for its end.
     ///
     /// # Errors
-    /// The job could not be started. A failing task is no error here: the report tells of it.
+    /// The job could not be started. A failed task is not an error of this call: the report names it.
     pub fn run(self) -> Result<Report, LaunchError> {
         self.start()?.wait()
     }
@@ -291,8 +291,8 @@ impl Launch {
         }
     }
 
-    /// Runs only those tasks of the job that `hosts` (a number for each task) gives to `host`, which stand in a row; the job's other tasks run
-    /// elsewhere. The output goes by `uplink`.
+    /// Runs only those tasks of the job that `hosts` (a number for each task) gives to `host`, which are consecutive; the job's other tasks
+    /// run elsewhere. The output is sent over `uplink`.
     fn part_of(mut self, hosts: Vec<u32>, host: u32, uplink: Uplink) -> Self {
         self.first = number_of(&hosts[..hosts.iter().position(|&at| at == host).unwrap_or(0)]);
         self.tasks = number_of(&hosts.iter().filter(|&&at| at == host).collect::<Vec<_>>());
@@ -310,8 +310,7 @@ impl Launch {
         }
     }
 
-    /// A variable of the job's environment, from the caller or from this process. What that environment says about settings of layers above
-    /// am-via.
+    /// The settings of layers above am-via in the job's environment, which the caller's variables and those of this process make up.
     fn variables(&self) -> Variables {
         let names =
             std::env::vars_os().map(|(name, _)| name).chain(self.env.iter().map(|(name, _)| name.clone()));
@@ -390,8 +389,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// The process of a task: the one that attached to the job, or, before that, what the launcher started. `None` if there is
-    /// no such task.
+    /// The process of a task: the one that attached to the job, or, before that, the one that the launcher started. `None` if there is no
+    /// such task.
     #[must_use]
     pub fn pid(&self, task: u32) -> Option<u32> {
         self.job.pid(task).or_else(|| Some(self.tasks.get(task as usize)?.pid))
@@ -418,7 +417,8 @@ impl Running {
         self.signal(task, libc::SIGKILL);
     }
 
-    /// Sends a signal to all processes of the job; one that does not end a job (SIGUSR1, SIGUSR2) to those that catch it.
+    /// Sends a signal to all processes of the job. A signal that does not end a job (SIGUSR1, SIGUSR2) is sent only to processes that catch
+    /// it.
     fn signal_all(&self, signal: i32) {
         for task in self.tasks.iter() {
             let members = spawn::members_below(task.pid);

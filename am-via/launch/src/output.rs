@@ -241,7 +241,7 @@ impl Work {
     }
 }
 
-/// The last line of a text that tells something. Hints on backtraces do not, nor do the lines that valgrind and the sanitizers print for
+/// The last informative line of a text. Hints on backtraces are skipped, and so are the lines that valgrind and the sanitizers print for
 /// any program.
 pub(super) fn last_telling_line(text: &str) -> Option<&str> {
     text.lines()

@@ -88,7 +88,7 @@ impl Report {
         ended.map_or(0, of_ended)
     }
 
-    /// Whether the job fails although the first failed task has no exit code that says so: it exited with 0, or its end is unknown.
+    /// Whether the job has failed, but its first failed task has no exit code of a failure: the task exited with 0, or its end is unknown.
     fn has_code_of_nobody(&self) -> bool {
         let is_so = |cause| matches!(cause, Cause::Exited(0) | Cause::NeverJoined | Cause::Vanished);
         self.ended_by.is_none()

@@ -146,8 +146,8 @@ fn spawn_one(
     Ok((TaskProcess { pid: child.id(), process, stdout, stderr }, outputs))
 }
 
-/// What other launchers call the number of a task and of tasks, in the job and on its host, for scripts that choose a GPU by them. Without
-/// `PMI_FD` and the like a library of another project does not take them for its own job's.
+/// The variables by which other launchers give a task's number and the number of tasks, in the job and on the host: scripts choose a GPU by
+/// them. Libraries of other projects ignore them, since `PMI_FD` and its like are not set.
 fn names_of_other_launchers(launch: &Launch, job: &JobOwner, task: u32) -> Vec<(&'static str, String)> {
     let values = [
         (["PMI_RANK", "OMPI_COMM_WORLD_RANK"], task),

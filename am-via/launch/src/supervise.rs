@@ -438,7 +438,7 @@ impl Supervisor {
         self.job.mark_dead(self.number(index), cause, &words);
     }
 
-    /// The text about a task that was killed and left no words: whether memory was used up.
+    /// The text about a task that was killed and has reported no cause: whether memory was used up.
     fn words_for_a_kill(&self) -> String {
         memory_words(self.memory_kills, limits::cgroup_memory_kills(), limits::cgroup_memory_bytes())
     }

@@ -55,7 +55,7 @@ impl Sweeper {
         let said = self.child.stdin.take().is_some_and(|mut pipe| pipe.write_all(b"done\n").is_ok());
         if !said {
             // It has already been killed.
-            tracing::debug!("the sweeper was gone before its time");
+            tracing::debug!("the sweeper ended before its job");
         }
         // It is reaped; how it ended does not matter.
         let _ = self.child.wait();

@@ -91,7 +91,7 @@ pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Opti
     let len = u32::from_le_bytes([a, b, c, d]) as usize;
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     if len > FRAME_BYTES_MAX {
-        return Err(wrong("this is not what a launcher says"));
+        return Err(wrong("this is not a message of a launcher"));
     }
     let mut bytes = vec![0; len];
     from.read_exact(&mut bytes)?;
@@ -99,7 +99,7 @@ pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Opti
         OUTPUT => Frame::Output(bytes),
         ERRORS => Frame::Errors(bytes),
         WORD => Frame::Word(serde_json::from_slice(&bytes)?),
-        _ => return Err(wrong("this is not what a launcher says")),
+        _ => return Err(wrong("this is not a message of a launcher")),
     }))
 }
 

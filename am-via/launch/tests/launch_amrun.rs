@@ -1,6 +1,6 @@
 //! `amrun` as a person meets it: output, input, exit codes, options, and what it says of wrong calls.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod launch_support;
 

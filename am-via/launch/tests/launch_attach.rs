@@ -1,6 +1,6 @@
 //! How a task finds its job: behind wrappers, with files closed or their numbers taken, and when it must not.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod launch_support;
 

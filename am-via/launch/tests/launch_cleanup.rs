@@ -1,6 +1,6 @@
 //! Nothing is left behind: signals to the launcher, and the death of each of the processes that make up a job.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod launch_support;
 

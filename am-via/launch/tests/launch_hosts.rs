@@ -1,7 +1,7 @@
 //! Jobs of several hosts, each an agent on this machine that a plain command starts in the place of ssh: their output, their ends, and
 //! that nothing is left of them. The programs send no messages.
 
-#![expect(clippy::unwrap_used, reason = "a test: what can't go wrong may panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod launch_support;
 

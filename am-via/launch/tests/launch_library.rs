@@ -1,6 +1,6 @@
 //! The launcher as a library: what a test harness relies on.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
 #![allow(clippy::exit, reason = "a task that ends early is what is tested")]
 
 mod launch_support;
@@ -38,7 +38,7 @@ fn task() {
         "task 1 panics" => {
             job.install_panic_hook();
             if job.task() == 1 {
-                panic!("out of cheese");
+                panic!("no input left");
             }
             sleep_until_a_failure(&job);
         }
@@ -82,7 +82,7 @@ fn sleep_until_a_failure(job: &Job) {
     }
 }
 
-/// Long enough for a task that is told to end to have ended by itself.
+/// Time in which a task that is told to end ends by itself.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn all_attached(running: &Running) {
@@ -170,7 +170,7 @@ fn a_panic_is_told_with_its_words_and_its_place() {
         line.starts_with("task 1 exited with code 101: panicked at am-via/launch/tests/launch_library.rs:"),
         "{line}"
     );
-    assert!(line.ends_with(": out of cheese"), "{line}");
+    assert!(line.ends_with(": no input left"), "{line}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The buffers of an endpoint: memory that the network reads and writes, in equal parts, each with what the library keeps of the
-//! operation that uses it.
+//! The buffers of an endpoint: memory that the network reads and writes, in equal parts, each with the library's context of the operation
+//! that uses it.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
@@ -8,7 +8,7 @@ use std::ptr::{NonNull, null_mut};
 use crate::OfiError;
 use crate::sys::OpContext;
 
-/// The memory. Freed when it is dropped, which its owner does after the network has let it go.
+/// The memory, freed on drop. Its owner drops it after the objects of the endpoint are closed.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     memory: NonNull<u8>,
@@ -36,29 +36,29 @@ impl Buffers {
         Ok(Self { memory, layout, contexts, stride })
     }
 
-    /// All of it.
+    /// Address and length of the memory.
     pub(crate) fn whole(&self) -> (*mut c_void, usize) {
         (self.memory.as_ptr().cast(), self.layout.size())
     }
 
-    /// Bytes of one buffer.
+    /// Length of one buffer.
     pub(crate) fn bytes(&self) -> usize {
         self.stride
     }
 
-    /// Where a buffer starts. Panics for one that there is not.
+    /// Address of a buffer. Panics if there is no buffer of this index.
     pub(crate) fn at(&self, index: usize) -> *mut u8 {
         assert!(index < self.contexts.len(), "buffer {index} of {}", self.contexts.len());
         // SAFETY: `index` is below the count (just checked), so the sum stays inside the allocation.
         unsafe { self.memory.as_ptr().add(index * self.stride) }
     }
 
-    /// What the library keeps of the operation that uses a buffer.
+    /// The library's context of the operation that uses a buffer.
     pub(crate) fn context(&mut self, index: usize) -> *mut c_void {
         (&raw mut self.contexts[index]).cast()
     }
 
-    /// The buffer whose operation's context this is: what the library said.
+    /// The buffer of the operation whose context the library has reported.
     pub(crate) fn index_of(&self, context: *mut c_void) -> Option<usize> {
         let offset = context.addr().checked_sub(self.contexts.as_ptr().addr())?;
         let index = offset / size_of::<OpContext>();

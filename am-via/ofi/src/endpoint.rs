@@ -15,9 +15,9 @@ use crate::sys::{
 };
 use crate::{ADDRESS_BYTES_MAX, MESSAGE_BYTES_MAX, OfiError};
 
-/// Receives that are posted: more than one poll of a busy endpoint takes.
+/// Number of posted receives: more than one poll of a busy endpoint consumes.
 const RECEIVES: usize = 64;
-/// Sends under way that have not left their buffer.
+/// Maximum number of sends that have not left their buffer.
 const SENDS: usize = 64;
 /// Entries of the completion queue that one call reads.
 const READ_AT_ONCE: usize = 16;
@@ -36,16 +36,16 @@ pub struct Endpoint {
     pub(crate) lent: Vec<NonNull<Mr>>,
     /// Dropped before the buffers: then the network uses none of them.
     pub(crate) objects: Objects,
-    /// If the provider has reads.
+    /// `None` if the provider has no reads.
     pub(crate) reads: Option<Reads>,
     receives: Buffers,
     sends: Buffers,
-    /// For each send under way, where it goes.
+    /// Destination of each send in flight, by the index of its buffer.
     going_to: Vec<PeerAddress>,
     free_sends: Vec<usize>,
     /// Receives that the provider has not taken yet: each poll offers them again.
     unposted: Vec<usize>,
-    /// Messages up to this length leave in the call.
+    /// Maximum length of a message that the provider copies during the call (inject).
     inject_bytes: usize,
     address: Vec<u8>,
     provider: String,
@@ -76,7 +76,7 @@ impl Endpoint {
         let mut objects = Objects::default();
         let info = info.as_ptr();
         let mut fabric: *mut Fabric = ptr::null_mut();
-        // SAFETY: the attributes belong to the live list `infos`; the place for the object is alive.
+        // SAFETY: the attributes belong to the live list `infos`; the variable for the object is alive.
         let code = unsafe { (library.fabric)((*info).fabric_attr, &mut fabric, ptr::null_mut()) };
         library.check("opening the fabric", code)?;
         let fabric = objects.keep(fabric);
@@ -163,7 +163,7 @@ impl Endpoint {
         let len = address.len().min(ADDRESS_BYTES_MAX);
         padded[..len].copy_from_slice(&address[..len]);
         let mut found = FI_ADDR_UNSPEC;
-        // SAFETY: one address of at most `ADDRESS_BYTES_MAX` bytes (`name_of` refuses longer ones), and a place for the answer.
+        // SAFETY: one address of at most `ADDRESS_BYTES_MAX` bytes (`name_of` refuses longer ones), and a variable for the answer.
         let count = unsafe {
             let insert = (*self.av.as_ref().ops).insert;
             insert(self.av.as_ptr(), padded.as_ptr().cast(), 1, &mut found, 0, ptr::null_mut())
@@ -176,10 +176,10 @@ impl Endpoint {
         }
     }
 
-    /// Sends `len` bytes, which `fill` writes, with `word`. Returns `false` if the network has no room now: poll and try again.
+    /// Sends `len` bytes, which `fill` writes, with `word`. Returns `false` if the network takes no message now: poll and try again.
     ///
     /// # Errors
-    /// The network refuses for another reason than room. Panics if `len` is above [`MESSAGE_BYTES_MAX`].
+    /// The network refuses the message, and polling would not help. Panics if `len` is above [`MESSAGE_BYTES_MAX`].
     pub fn send(
         &mut self,
         to: PeerAddress,
@@ -190,8 +190,8 @@ impl Endpoint {
         self.send_by(to, word, len, len <= self.inject_bytes, fill)
     }
 
-    /// Sends as [`send`](Self::send) does. The endpoint is not [idle](Self::is_idle) until the message has left the provider: an endpoint
-    /// that closes takes back what the provider has only accepted, which is all it does with a short message of `send`.
+    /// Like [`send`](Self::send), but the endpoint is not [idle](Self::is_idle) until the message has left the provider. When an endpoint
+    /// closes, messages are lost that the provider has accepted and not yet sent; `send` waits for no more than that with a short message.
     ///
     /// # Errors
     /// Those of [`send`](Self::send).
@@ -245,8 +245,8 @@ impl Endpoint {
         }
     }
 
-    /// Makes progress, and hands each message that has arrived to `take`, with its word. Returns how many there were. The peers to which
-    /// a send failed are added to `broken`.
+    /// Makes progress, and hands each message that has arrived to `take`, with its word. Returns their number. The peers to which a send
+    /// failed are added to `broken`.
     ///
     /// # Errors
     /// The endpoint itself is broken.
@@ -258,7 +258,7 @@ impl Endpoint {
         self.post_receives()?;
         let none = CqEntry { op_context: ptr::null_mut(), flags: 0, len: 0, buf: ptr::null_mut(), data: 0 };
         let mut entries = [none; READ_AT_ONCE];
-        // SAFETY: a queue of this format, and room for as many entries.
+        // SAFETY: a queue of this format, and memory for this number of entries.
         let count = unsafe {
             let read = (*self.cq.as_ref().ops).read;
             read(self.cq.as_ptr(), entries.as_mut_ptr().cast(), READ_AT_ONCE)
@@ -298,7 +298,7 @@ impl Endpoint {
     fn read_error(&mut self, broken: &mut Vec<PeerAddress>) -> Result<(), OfiError> {
         // SAFETY: numbers and pointers: all zero is a value of it, and asks for no details.
         let mut error: CqError = unsafe { std::mem::zeroed() };
-        // SAFETY: a live queue, and room for one entry.
+        // SAFETY: a live queue, and memory for one entry.
         let count = unsafe { ((*self.cq.as_ref().ops).readerr)(self.cq.as_ptr(), &mut error, 0) };
         if count < 1 {
             return Ok(());
@@ -326,7 +326,7 @@ impl Endpoint {
         while let Some(&index) = self.unposted.last() {
             let (ep, at) = (self.ep.as_ptr(), self.receives.at(index));
             // SAFETY: the endpoint is enabled; the buffer has that length, is registered by this descriptor, and is left to the network
-            // until the completion that names its context: it is in `unposted` until this call has taken it.
+            // until the completion that names its context: it stays in `unposted` until the provider has taken it.
             let code = unsafe {
                 let context = self.receives.context(index);
                 let bytes = self.receives.bytes();
@@ -347,15 +347,15 @@ impl Endpoint {
         self.free_sends.len() == self.going_to.len()
     }
 
-    /// The file that becomes readable when there is something to poll, if the caller may sleep on it now. `None`: there is something to
-    /// poll, or the provider has no such file.
+    /// The file that becomes readable when a poll would find an event, if the caller may sleep on it. `None`: an event is ready now, or the
+    /// provider has no such file.
     pub fn file_to_sleep_on(&mut self) -> Option<BorrowedFd<'_>> {
         let fd = self.wait_fd.filter(|_| self.unposted.is_empty())?;
         let mut fids = [self.cq.as_ptr().cast::<Fid>()];
         // SAFETY: a live fabric, and one live queue of it.
         let code =
             unsafe { ((*self.fabric.as_ref().ops).trywait)(self.fabric.as_ptr(), fids.as_mut_ptr(), 1) };
-        // SAFETY: the queue keeps the file open as long as it is, which outlives the borrow of `self`.
+        // SAFETY: the queue owns the file, and outlives the borrow of `self`.
         (code == 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
@@ -389,7 +389,7 @@ fn open_cq(
             wait_set: ptr::null_mut(),
         };
         let mut cq: *mut Cq = ptr::null_mut();
-        // SAFETY: a live domain, whole attributes, and a place for the object.
+        // SAFETY: a live domain, whole attributes, and a variable for the object.
         let code =
             unsafe { ((*domain.as_ref().ops).cq_open)(domain.as_ptr(), &mut attr, &mut cq, ptr::null_mut()) };
         (cq, code)
@@ -425,15 +425,15 @@ fn open_av(
         flags: 0,
     };
     let mut av: *mut Av = ptr::null_mut();
-    // SAFETY: a live domain, whole attributes, and a place for the object.
+    // SAFETY: a live domain, whole attributes, and a variable for the object.
     let code =
         unsafe { ((*domain.as_ref().ops).av_open)(domain.as_ptr(), &mut attr, &mut av, ptr::null_mut()) };
     library.check("opening the address vector", code)?;
     Ok(objects.keep(av))
 }
 
-/// Registers buffers for `access`, also where the provider would not ask for it, so that there is one way. The key, which no peer is given, is the kind
-/// of access: another one for each of the two.
+/// Registers buffers for `access`, even if the provider does not require it, so that all providers are treated alike. The kind of access
+/// serves as key, since it differs between the two registrations; no peer gets the key.
 fn register(
     library: Library,
     domain: NonNull<Domain>,
@@ -449,7 +449,7 @@ fn register(
 fn name_of(library: Library, ep: NonNull<Ep>) -> Result<Vec<u8>, OfiError> {
     let mut address = [0_u8; ADDRESS_BYTES_MAX];
     let mut len = address.len();
-    // SAFETY: an enabled endpoint, and room for `len` bytes.
+    // SAFETY: an enabled endpoint, and memory for `len` bytes.
     let code =
         unsafe { ((*ep.as_ref().cm).getname)(ep.as_ptr().cast(), address.as_mut_ptr().cast(), &mut len) };
     library.check("asking for the endpoint's address", code)?;
@@ -481,7 +481,7 @@ mod tests {
     use super::*;
     use crate::READ_BYTES_MAX;
 
-    /// Polls until `count` messages are there.
+    /// Polls until `count` messages have arrived.
     fn receive(endpoint: &mut Endpoint, count: usize) -> Vec<(u32, Vec<u8>)> {
         let (mut got, mut broken) = (Vec::new(), Vec::new());
         let end = Instant::now() + Duration::from_secs(60);
@@ -528,7 +528,7 @@ mod tests {
         got.dedup_by_key(|&mut (word, _)| word);
         assert_eq!(got.len(), lengths.len());
         let to_a = b.add_peer(a.address()).unwrap();
-        // The other way, on the connection that is there.
+        // The opposite direction, over the same connection.
         while !b.send(to_a, 7, 3, |room| room.copy_from_slice(b"abc")).unwrap() {
             b.poll(&mut broken, |_, _| {}).unwrap();
             a.poll(&mut broken, |_, _| panic!("nothing was sent yet")).unwrap();
@@ -559,7 +559,7 @@ mod tests {
             assert!(broken.is_empty() && Instant::now() < end);
         }
         while b.poll(&mut broken, |_, _| {}).unwrap() > 0 {}
-        // More than the sockets of a connection hold.
+        // More messages than the sockets of a connection hold.
         let sent = (0..80_000).find(|&word| !a.send(to_b, word, 64, |room| room.fill(7)).unwrap());
         let sent = sent.unwrap_or(80_000);
         got = 0;
@@ -577,7 +577,7 @@ mod tests {
         }
     }
 
-    /// Reads of all lengths, more than may be under way at once, with another peer's abandoned.
+    /// Reads of all lengths, more than may be in flight at once. Those from another peer are abandoned.
     #[test]
     fn lent_memory_is_read_and_abandoned_reads_give_their_buffers_back() {
         if !crate::is_there_for_tests() {

@@ -17,10 +17,10 @@ use crate::sys::{
 /// Why the network cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OfiError {
-    /// The library is not there, or too old.
+    /// The library is not installed, or is too old.
     #[error("libfabric.so.1 cannot be used: {why}; install libfabric 1.17 or later (Debian: libfabric1)")]
     NoLibrary {
-        /// The loader's words.
+        /// The loader's text about the error.
         why: String,
     },
     /// No provider offers reliable datagrams in order.
@@ -35,17 +35,17 @@ pub enum OfiError {
     /// A call failed.
     #[error("libfabric: {doing}: {why} (error {code})")]
     Failed {
-        /// What was being done.
+        /// The purpose of the call.
         doing: &'static str,
-        /// The library's words.
+        /// The library's text about the error.
         why: String,
-        /// Its number.
+        /// The library's number of the error.
         code: i32,
     },
     /// There is no memory for the buffers.
     #[error("there is no memory for {bytes} bytes of network buffers")]
     NoMemory {
-        /// How many were asked for.
+        /// The length that was requested.
         bytes: usize,
     },
 }
@@ -130,7 +130,8 @@ impl Drop for Infos {
 }
 
 impl Infos {
-    /// What can carry messages between hosts, and read memory of peers, if there is such a provider; the library's best first.
+    /// The providers that can carry messages between hosts, the library's best first: only those that can read memory of peers too, if
+    /// there are any.
     pub(crate) fn find(library: Library) -> Result<Self, OfiError> {
         const MESSAGES: u64 = FI_MSG | FI_SEND | FI_RECV;
         Self::with(library, MESSAGES | FI_RMA | FI_READ | FI_REMOTE_READ)
@@ -142,7 +143,7 @@ impl Infos {
         let hints = unsafe { (library.dupinfo)(ptr::null()) };
         let hints = NonNull::new(hints).ok_or(OfiError::NoMemory { bytes: size_of::<Info>() })?;
         let hints = Self { library, first: hints };
-        // SAFETY: just made, nobody else's, and whole (fi_allocinfo(3)): the five parts are there until the list is given back.
+        // SAFETY: just made, not shared, and complete (fi_allocinfo(3)): the five parts are there until the list is given back.
         unsafe {
             let info = hints.first.as_ptr();
             (*info).caps = caps;
@@ -159,7 +160,7 @@ impl Infos {
             domain.cq_data_size = 4;
         }
         let mut found = ptr::null_mut();
-        // SAFETY: no node and no service, hints that are alive, and a place for the answer.
+        // SAFETY: no node and no service, hints that are alive, and a variable for the answer.
         let code = unsafe {
             (library.getinfo)(VERSION, ptr::null(), ptr::null(), 0, hints.first.as_ptr(), &mut found)
         };
@@ -174,8 +175,8 @@ impl Infos {
         std::iter::successors(Some(self.first), |info| NonNull::new(unsafe { info.as_ref() }.next))
     }
 
-    /// The one to use: of the person's provider, or else of the first that crosses hosts; by an interface that other hosts may reach,
-    /// if there is one.
+    /// The element to use: of the provider that the user names, or else of the first one that crosses hosts. An interface that other hosts
+    /// can reach is preferred.
     pub(crate) fn best(&self) -> Option<NonNull<Info>> {
         let is_asked_for = wanted().is_some();
         let candidates = || {
@@ -189,7 +190,7 @@ impl Infos {
     }
 }
 
-/// Providers that are used only where FI_PROVIDER names them: one that stays within a host, one that loses, and those that the
+/// Providers that are used only if FI_PROVIDER names them: one that stays within a host, one that loses messages, and those that the
 /// library's authors advise against.
 const NOT_BY_THEMSELVES: [&str; 5] = ["shm", "udp", "sockets", "net", "ofi_rxd"];
 
@@ -197,7 +198,7 @@ fn wanted() -> Option<String> {
     std::env::var("FI_PROVIDER").ok().filter(|name| !name.is_empty())
 }
 
-/// Whether the source address is one that another host may reach: no loopback, no address of one link.
+/// Whether other hosts can reach the source address: it is neither a loopback nor a link-local address.
 fn crosses_hosts(info: NonNull<Info>) -> bool {
     // SAFETY: an element of a live list (`Infos::iter`).
     let info = unsafe { info.as_ref() };

@@ -1,4 +1,4 @@
-//! Objects of the library: made, kept, closed; registrations of memory.
+//! Objects of libfabric, closed in the opposite order of their making, and registrations of memory.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -14,7 +14,7 @@ pub struct PeerAddress(pub(crate) u64);
 /// The library's objects, closed in the opposite order of their making.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    /// The last made stands last.
+    /// In the order of their making.
     made: Vec<NonNull<Fid>>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn close(fid: NonNull<Fid>) {
 }
 
 impl Objects {
-    /// Keeps an object that the library has made; the object.
+    /// Keeps an object that the library has made, and returns it.
     pub(crate) fn keep<T>(&mut self, object: *mut T) -> NonNull<T> {
         let object = NonNull::new(object).expect("libfabric returned success without an object");
         self.made.push(object.cast());
@@ -43,7 +43,7 @@ impl Drop for Objects {
     }
 }
 
-/// Registers memory for `access` with a key, which a provider that chooses keys does not look at.
+/// Registers memory for `access` with a key. A provider that chooses its keys itself ignores this one.
 pub(crate) fn register(
     library: Library,
     domain: NonNull<Domain>,
@@ -62,7 +62,7 @@ pub(crate) fn register(
     NonNull::new(mr).ok_or_else(|| library.failed("registering memory", libc::EINVAL))
 }
 
-/// Binds a registration to the endpoint, where the provider asks for that.
+/// Binds a registration to the endpoint, if the provider requires that.
 pub(crate) fn bind_memory(library: Library, mr: NonNull<Mr>, ep: NonNull<Ep>) -> Result<(), OfiError> {
     // SAFETY: a live registration, and a live, enabled endpoint of its domain; the second command takes no argument.
     let code = unsafe {
@@ -75,7 +75,7 @@ pub(crate) fn bind_memory(library: Library, mr: NonNull<Mr>, ep: NonNull<Ep>) ->
     library.check("binding buffers", code)
 }
 
-/// What the library wants to see with each use of registered memory.
+/// The descriptor that the library requires with each use of registered memory.
 pub(crate) fn descriptor(mr: NonNull<Mr>) -> *mut c_void {
     // SAFETY: a live registration.
     unsafe { mr.as_ref() }.mem_desc

@@ -31,18 +31,18 @@ impl Endpoint {
         Ok(LentMemory { mr, remote: RemoteKey { key, base } })
     }
 
-    /// Ends what [`lend`](Self::lend) began: peers that read now break their connection.
+    /// Ends a loan of [`lend`](Self::lend). A peer that reads the memory afterwards loses its connection.
     pub fn end_lend(&mut self, lent: &LentMemory) {
         if let Some(at) = self.lent.iter().position(|&mr| mr == lent.mr) {
             close(self.lent.swap_remove(at).cast());
         }
     }
 
-    /// Begins to read `len` bytes, at most [`READ_BYTES_MAX`], that a peer has lent, `offset` bytes from their first. `None`: there is no room
-    /// now, poll and try again.
+    /// Begins to read `len` bytes (at most [`READ_BYTES_MAX`]) at `offset` in memory that a peer has lent. `None`: no more reads can begin
+    /// now; poll and try again.
     ///
     /// # Errors
-    /// The network refuses for another reason.
+    /// The network refuses the read, and polling would not help.
     pub fn read(
         &mut self,
         from: PeerAddress,
@@ -78,7 +78,7 @@ impl Endpoint {
         Ok(Some(ReadId(index)))
     }
 
-    /// Hands the bytes of a read that has ended to `take`, `None` if it has failed; which one, if there is one.
+    /// Hands a read that has ended to `take`, with its bytes, or `None` if it has failed. Returns whether there was such a read.
     pub fn ended_read(&mut self, take: impl FnOnce(ReadId, Option<&[u8]>)) -> bool {
         let Some(reads) = &mut self.reads else { return false };
         let Some((index, is_good)) = reads.ended.pop() else { return false };
@@ -92,7 +92,7 @@ impl Endpoint {
         true
     }
 
-    /// Wants nothing of the reads from this peer any more.
+    /// Abandons the reads from this peer: their bytes are discarded.
     pub fn abandon_reads(&mut self, from: PeerAddress) {
         let Some(reads) = &mut self.reads else { return };
         let has_ended = |index| reads.ended.iter().any(|&(ended, _)| ended == index);

@@ -12,10 +12,10 @@ use crate::objects::{Objects, PeerAddress, bind_memory, descriptor, register};
 use crate::sys::{Domain, Ep, FI_MR_ENDPOINT, FI_READ, Mr};
 use crate::{OfiError, READ_BYTES_MAX};
 
-/// Reads under way at once: with their length, several times what a link of 100 Gbit/s carries in a round trip.
+/// Maximum number of reads in flight. Together they are several times what a link of 100 Gbit/s carries in a round trip.
 pub(crate) const READS_MAX: usize = 8;
 
-/// What a peer reads lent memory by.
+/// What a peer needs to read lent memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteKey {
     /// The network's key.
@@ -28,7 +28,7 @@ pub struct RemoteKey {
 #[derive(Debug)]
 pub struct LentMemory {
     pub(crate) mr: NonNull<Mr>,
-    /// Where peers find it.
+    /// What peers need to read it.
     pub remote: RemoteKey,
 }
 
@@ -42,9 +42,9 @@ pub struct ReadId(pub(crate) usize);
 #[derive(Debug)]
 pub(crate) enum Use {
     Free,
-    /// Of so many bytes of this peer's.
+    /// Reads this number of bytes from this peer.
     Reading(PeerAddress, usize),
-    /// The caller does not want the bytes any more.
+    /// The caller has abandoned the read.
     Abandoned,
 }
 
@@ -64,15 +64,15 @@ pub(crate) struct Reads {
     pub(crate) ep: NonNull<Ep>,
     pub(crate) mr_mode: i32,
     pub(crate) stages: Vec<Stage>,
-    /// Those that have ended, with whether all is well.
+    /// The reads that have ended, and whether each has succeeded.
     pub(crate) ended: Vec<(usize, bool)>,
     next_key: u64,
 }
 
 impl Reads {
-    /// For an endpoint that can read; `mr_mode` says what its provider asks of registrations.
+    /// The reads of an endpoint that can read; `mr_mode` is what its provider requires of registrations.
     pub(crate) fn new(library: Library, domain: NonNull<Domain>, ep: NonNull<Ep>, mr_mode: i32) -> Self {
-        // The keys of the endpoint's own buffers are below.
+        // Smaller keys are those of the endpoint's own buffers.
         Self { library, domain, ep, mr_mode, stages: Vec::new(), ended: Vec::new(), next_key: 1 << 32 }
     }
 
@@ -108,7 +108,7 @@ impl Reads {
         Ok(Some(self.stages.len() - 1))
     }
 
-    /// Takes note of the end of an operation; whether it was a read.
+    /// Notes the end of an operation. Returns whether it was a read.
     pub(crate) fn note_end(&mut self, context: *mut c_void, is_good: bool) -> bool {
         let is_it = |stage: &Stage| stage.memory.index_of(context).is_some();
         let Some(index) = self.stages.iter().position(is_it) else { return false };
@@ -119,7 +119,7 @@ impl Reads {
         true
     }
 
-    /// Where the read of this context goes.
+    /// The peer from which the operation of this context reads.
     pub(crate) fn peer_of(&self, context: *mut c_void) -> Option<PeerAddress> {
         let stage = self.stages.iter().find(|stage| stage.memory.index_of(context).is_some())?;
         if let Use::Reading(peer, _) = stage.usage { Some(peer) } else { None }

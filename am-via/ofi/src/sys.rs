@@ -1,9 +1,9 @@
-//! What is used of libfabric's binary interface (version 1.17). Later versions add fields at the end of these structures only, and
-//! every one of them is made by the library or given to it with its size or version.
+//! The part of libfabric's binary interface (version 1.17) that is used here. Later versions add fields at the end of these structures
+//! only, and every one of them is made by the library or given to it with its size or version.
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// `FI_VERSION(1, 17)`: what this interface is asked for.
+/// `FI_VERSION(1, 17)`: the version that is requested.
 pub(crate) const VERSION: u32 = 1 << 16 | 17;
 
 pub(crate) const FI_MSG: u64 = 1 << 1;
@@ -34,12 +34,12 @@ pub(crate) const FI_ADDR_UNSPEC: u64 = u64::MAX;
 pub(crate) const FI_SOCKADDR_IN: u32 = 2;
 pub(crate) const FI_SOCKADDR_IN6: u32 = 3;
 
-/// `-FI_EAGAIN`: no room now.
+/// `-FI_EAGAIN`: the call has to be repeated later.
 pub(crate) const AGAIN: isize = -11;
 /// `-FI_EAVAIL`: the queue's next entry is an error.
 pub(crate) const ERROR_AVAILABLE: isize = -259;
 
-/// A function that is never called from here.
+/// A function that is not called here.
 type Unused = Option<unsafe extern "C" fn()>;
 
 /// `struct fi_tx_attr`.
@@ -177,7 +177,7 @@ pub(crate) struct CqError {
     err_data_size: usize,
 }
 
-/// `struct fi_context2`: what the library keeps of an operation under way.
+/// `struct fi_context2`: the library's state of an operation in flight.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct OpContext {

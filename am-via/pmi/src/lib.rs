@@ -38,7 +38,7 @@ pub trait Launcher: Debug + Send {
     /// There is none, or the launcher is gone.
     fn get(&mut self, task: u32, key: &str) -> io::Result<String>;
 
-    /// Tells the launcher that this process ends in order: its end is no failure from now on. Later calls fail.
+    /// Tells the launcher that this process ends normally, so that its end is not a failure. Later calls fail.
     ///
     /// # Errors
     /// The launcher is gone.

@@ -70,7 +70,7 @@ impl Pmi1 {
     /// Sends a request and returns its answer, whose command is `expected`.
     fn ask(&mut self, request: &str, expected: &str) -> io::Result<Answer> {
         if self.is_finalized {
-            return Err(wrong(format!("{request}: after the end was told")));
+            return Err(wrong(format!("{request}: this process has already told the launcher that it ends")));
         }
         self.send(request)?;
         let mut line = String::new();
@@ -81,7 +81,7 @@ impl Pmi1 {
         if answer.word("cmd")? != expected {
             return Err(wrong(format!("{request}: the launcher answers {:?}", answer.0.trim_end())));
         }
-        // Launchers leave it out where nothing can go wrong.
+        // Launchers omit `rc` where nothing can fail.
         match answer.word("rc") {
             Ok("0") | Err(_) => Ok(answer),
             Ok(_) => Err(wrong(format!("{request}: the launcher refuses: {:?}", answer.0.trim_end()))),
@@ -131,7 +131,7 @@ impl Launcher for Pmi1 {
     }
 
     fn abort(&mut self, code: i32) {
-        // If it cannot be told, the end of this process tells it.
+        // If the launcher does not get this, it sees the end of this process.
         let _ = self.send(&format!("abort exitcode={code}"));
     }
 }

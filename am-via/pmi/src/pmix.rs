@@ -1,4 +1,5 @@
-//! PMIx, by a library that comes with the launcher and is opened at run time: what the two say to each other is theirs alone, and changes.
+//! PMIx, by a library that comes with the launcher and is opened at run time: the protocol between library and launcher is private to them,
+//! and changes.
 //!
 //! The structures are those of the PMIx standard, version 4, which `libpmix.so.2` keeps.
 
@@ -19,10 +20,10 @@ struct Process {
     rank: u32,
 }
 
-/// All processes of a job, or the job itself, in the place of a number.
+/// All processes of a job, or the job itself, instead of a number.
 const RANK_WILDCARD: u32 = u32::MAX - 1;
 
-/// A value: what kind it is, and 24 bytes, of which text uses a pointer and a number its first bytes.
+/// A value: its kind and 24 bytes, which hold a pointer to text, or a number in the first bytes.
 #[repr(C)]
 struct Value {
     kind: u16,
@@ -72,7 +73,8 @@ pub(super) struct Pmix {
     own: Process,
     num_tasks: u32,
     is_finalized: bool,
-    /// Its name tells the programs that this one starts that the task is taken: they have the launcher's variables, too.
+    /// While this socket has its name, programs that this process starts do not join as the same task: they inherit the launcher's
+    /// variables.
     _taken: UnixListener,
 }
 
@@ -97,7 +99,7 @@ impl Pmix {
                 tracing::warn!(
                     namespace,
                     rank,
-                    "another process is this task of PMIx: this one is a job of one"
+                    "another process has joined as this task of PMIx: this process is a job of one"
                 );
                 return Ok(None);
             }
@@ -120,17 +122,17 @@ impl Pmix {
         Ok(Some(new))
     }
 
-    /// What `read` makes of a value of process `rank`.
+    /// A value of process `rank`, converted by `read`.
     fn value<T>(&self, rank: u32, key: &CStr, read: impl FnOnce(&Value) -> io::Result<T>) -> io::Result<T> {
         let of = Process { namespace: self.own.namespace, rank };
         let mut found: *mut Value = ptr::null_mut();
-        // SAFETY: a process and a C string, alive during the call, no further information, and a place for the answer.
+        // SAFETY: a process and a C string, alive during the call, no further information, and a variable for the answer.
         let code = unsafe { (self.library.get)(&raw const of, key.as_ptr(), ptr::null(), 0, &raw mut found) };
         self.library.check("PMIx_Get", code)?;
         let Some(found) = NonNull::new(found) else {
             return Err(wrong("PMIx_Get gives no value".to_owned()));
         };
-        // SAFETY: the library has made the value for this caller, and nobody else has it.
+        // SAFETY: the library has made the value for this caller only.
         let value = unsafe { found.as_ref() };
         let result = read(value);
         // SAFETY: both were allocated by malloc (PMIX_VALUE_CREATE, strdup), are this caller's, and are not used again.
@@ -144,7 +146,11 @@ impl Pmix {
     }
 
     fn check_open(&self) -> io::Result<()> {
-        if self.is_finalized { Err(wrong("PMIx: after the end was told".to_owned())) } else { Ok(()) }
+        if self.is_finalized {
+            Err(wrong("PMIx: this process has already told the launcher that it ends".to_owned()))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -193,7 +199,8 @@ impl Launcher for Pmix {
 
     fn abort(&mut self, code: i32) {
         if !self.is_finalized {
-            // SAFETY: a C string; no processes are named, which means all of the job. If it fails, the end of this process tells it.
+            // SAFETY: a C string; no processes are named, which means all of the job. If the call fails, the launcher sees the end of this
+            // process.
             unsafe { (self.library.abort)(code, c"the program ends its job".as_ptr(), ptr::null_mut(), 0) };
         }
     }

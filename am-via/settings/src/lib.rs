@@ -27,10 +27,10 @@ use std::ops::RangeInclusive;
 pub use value::{Value, choose};
 
 /// Makes a struct a [`Table`]: for each setting its meaning, name, type, field, environment variable and, for a number, its range; and
-/// optionally its [`Older`] names.
+/// optionally its names in other libraries ([`ForeignName`]).
 #[macro_export]
 macro_rules! table {
-    ($table:ty $(, older $older:expr)?; $($meaning:expr, $name:ident: $type:ty = $($field:ident).+, $env:literal $(, $range:expr)?;)+) => {
+    ($table:ty $(, foreign $foreign:expr)?; $($meaning:expr, $name:ident: $type:ty = $($field:ident).+, $env:literal $(, $range:expr)?;)+) => {
         impl $crate::Table for $table {
             const SETTINGS: &'static [$crate::Setting<Self>] = &[$($crate::Setting::of::<$type>(
                 stringify!($name),
@@ -40,7 +40,7 @@ macro_rules! table {
                 |table, text| $crate::set(&mut table.$($field).+, text),
                 |table| $crate::Value::show(&table.$($field).+),
             ),)+];
-            $(const OLDER: &'static [$crate::Older<Self>] = $older;)?
+            $(const FOREIGN_NAMES: &'static [$crate::ForeignName<Self>] = $foreign;)?
         }
     };
     (@range) => { None };
@@ -167,7 +167,7 @@ impl<S: Clone + Default> Setting<S> {
 
 /// A setting's name in another library. It applies if our own name is not set.
 #[derive(Debug)]
-pub struct Older<S: 'static> {
+pub struct ForeignName<S: 'static> {
     /// The environment variable.
     pub env: &'static str,
     /// The name of our setting that it changes.
@@ -199,9 +199,9 @@ pub trait Table: Clone + Default + 'static {
     /// The settings, in the order in which they are shown.
     const SETTINGS: &'static [Setting<Self>];
     /// Their names in other libraries. If several are set for one setting, the first applies.
-    const OLDER: &'static [Older<Self>] = &[];
+    const FOREIGN_NAMES: &'static [ForeignName<Self>] = &[];
 
-    /// The defaults, changed by the environment variables that `variable` returns, including [older names](Self::OLDER).
+    /// The defaults, changed by the environment variables that `variable` returns, including [those of other libraries](Self::FOREIGN_NAMES).
     ///
     /// # Errors
     /// An invalid value.
@@ -212,10 +212,11 @@ pub trait Table: Clone + Default + 'static {
                 setting.store(&mut settings, &text)?;
                 continue;
             }
-            let mut older = Self::OLDER.iter().filter(|older| older.own == setting.name);
-            if let Some((older, text)) = older.find_map(|older| Some((older, variable(older.env)?))) {
-                settings = setting
-                    .changed(&settings, older.env, &text, |changed| (older.store)(changed, text.trim()))?;
+            let mut names = Self::FOREIGN_NAMES.iter().filter(|foreign| foreign.own == setting.name);
+            if let Some((foreign, text)) = names.find_map(|foreign| Some((foreign, variable(foreign.env)?))) {
+                settings = setting.changed(&settings, foreign.env, &text, |changed| {
+                    (foreign.store)(changed, text.trim())
+                })?;
             }
         }
         Ok(settings)
@@ -239,7 +240,7 @@ pub trait Table: Clone + Default + 'static {
     #[must_use]
     fn knows(variable: &str) -> bool {
         Self::SETTINGS.iter().any(|setting| setting.env == variable)
-            || Self::OLDER.iter().any(|older| older.env == variable)
+            || Self::FOREIGN_NAMES.iter().any(|foreign| foreign.env == variable)
     }
 
     /// The variable of this table that was probably meant by `variable`: one that differs in at most two letters.
@@ -252,17 +253,17 @@ pub trait Table: Clone + Default + 'static {
 
     /// All settings as text, in the order of the table.
     #[must_use]
-    fn shown(&self) -> Vec<Shown> {
+    fn shown(&self) -> Vec<SettingText> {
         let defaults = Self::default();
-        let older = |name| Self::OLDER.iter().filter(move |older| older.own == name);
-        let show = |setting: &Setting<Self>| Shown {
+        let foreign = |name| Self::FOREIGN_NAMES.iter().filter(move |foreign| foreign.own == name);
+        let show = |setting: &Setting<Self>| SettingText {
             name: setting.name,
             env: setting.env,
             value: setting.value(self),
             default: setting.value(&defaults),
             form: setting.form(),
             meaning: setting.meaning.trim(),
-            older: older(setting.name).map(|older| (older.env, older.meaning)).collect(),
+            foreign_names: foreign(setting.name).map(|foreign| (foreign.env, foreign.meaning)).collect(),
         };
         Self::SETTINGS.iter().map(show).collect()
     }
@@ -271,7 +272,9 @@ pub trait Table: Clone + Default + 'static {
     #[must_use]
     fn describe_changed(&self, command: &str) -> String {
         let mut text = String::new();
-        for Shown { name, env, value, default, .. } in self.shown().into_iter().filter(Shown::is_changed) {
+        for SettingText { name, env, value, default, .. } in
+            self.shown().into_iter().filter(SettingText::is_changed)
+        {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "  {name} = {value}  (default {default}; {env})");
         }
@@ -291,7 +294,7 @@ pub trait Table: Clone + Default + 'static {
 
 /// A setting and its value, as text. `Display` writes at least two lines: value, default, variable, form, meaning, names elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct SettingText {
     /// Its name.
     pub name: &'static str,
     /// The environment variable that sets it.
@@ -305,10 +308,10 @@ pub struct Shown {
     /// What it means.
     pub meaning: &'static str,
     /// Its variables in other libraries, and what their values mean here.
-    pub older: Vec<(&'static str, &'static str)>,
+    pub foreign_names: Vec<(&'static str, &'static str)>,
 }
 
-impl Shown {
+impl SettingText {
     /// Whether it differs from its default.
     #[must_use]
     pub fn is_changed(&self) -> bool {
@@ -318,29 +321,29 @@ impl Shown {
     /// The same as JSON.
     #[must_use]
     pub fn as_json(&self) -> serde_json::Value {
-        let Self { name, env, value, default, form, meaning, older } = self;
-        let older: serde_json::Map<_, _> =
-            older.iter().map(|&(env, meaning)| (env.into(), meaning.into())).collect();
+        let Self { name, env, value, default, form, meaning, foreign_names } = self;
+        let foreign_names: serde_json::Map<_, _> =
+            foreign_names.iter().map(|&(env, meaning)| (env.into(), meaning.into())).collect();
         serde_json::json!({
-            "name": name, "env": env, "value": value, "default": default, "form": form, "meaning": meaning, "older": older,
+            "name": name, "env": env, "value": value, "default": default, "form": form, "meaning": meaning, "foreign_names": foreign_names,
         })
     }
 
     /// Whether `name` is this setting's name, its variable, or one of its names elsewhere. Case does not matter.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
-        let mut elsewhere = self.older.iter().map(|(env, _)| *env);
+        let mut elsewhere = self.foreign_names.iter().map(|(env, _)| *env);
         [self.name, self.env].iter().any(|own| own.eq_ignore_ascii_case(name))
             || elsewhere.any(|env| env.eq_ignore_ascii_case(name))
     }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for SettingText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, env, value, default, form, meaning, older } = self;
+        let Self { name, env, value, default, form, meaning, foreign_names } = self;
         let origin = if self.is_changed() { format!("default {default}") } else { "default".to_owned() };
         write!(f, "  {name} = {value}  ({origin}; {env}: {form})\n     {meaning}")?;
-        older.iter().try_for_each(|(env, meaning)| write!(f, "\n     also {env}: {meaning}"))
+        foreign_names.iter().try_for_each(|(env, meaning)| write!(f, "\n     also {env}: {meaning}"))
     }
 }
 
@@ -436,8 +439,12 @@ pub fn check<S: Table>() {
         assert_eq!(auto, setting.may_be_auto || setting.choices.contains(&"auto"), "{}", setting.name);
         assert_eq!(setting.choices.is_empty(), setting.form.contains("a number"), "{}", setting.name);
     }
-    for older in S::OLDER {
-        assert!(S::SETTINGS.iter().any(|setting| setting.name == older.own), "{} stands for none", older.env);
+    for foreign in S::FOREIGN_NAMES {
+        assert!(
+            S::SETTINGS.iter().any(|setting| setting.name == foreign.own),
+            "{} stands for none",
+            foreign.env
+        );
     }
 }
 

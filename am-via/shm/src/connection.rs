@@ -165,7 +165,7 @@ impl Connection {
     /// Writes an entry, and tells the peer if the ring is parked.
     #[inline(always)]
     pub fn post(&mut self, entry: Entry, payload: &Payload) -> Written {
-        if !self.has_room() {
+        if !self.has_free_line() {
             return self.full_or_closed();
         }
         self.write(entry, payload);
@@ -186,7 +186,7 @@ impl Connection {
         fill: impl FnOnce(CheckedRange<'_>, Storing) -> Option<usize>,
         finish: impl FnOnce(usize) -> Entry,
     ) -> Written {
-        if !self.has_room() {
+        if !self.has_free_line() {
             return self.full_or_closed();
         }
         let slot = self.writer.written();
@@ -214,16 +214,16 @@ impl Connection {
 
     /// Whether the peer has freed the next line. Reads this task's own memory only.
     #[inline(always)]
-    fn has_room(&mut self) -> bool {
+    fn has_free_line(&mut self) -> bool {
         if self.writer.written().wrapping_sub(self.their_consumed) < RING_LINES {
             return true;
         }
-        self.look_for_room()
+        self.look_for_free_line()
     }
 
     #[cold]
     #[inline(never)]
-    fn look_for_room(&mut self) -> bool {
+    fn look_for_free_line(&mut self) -> bool {
         // Acquire: "slots released": the peer has finished with the area slots that are about to be written.
         let consumed = self.own.header().consumed_by_peer.load(Ordering::Acquire);
         // A claim: a count that is not between the last one and the lines written is ignored.

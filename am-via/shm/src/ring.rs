@@ -71,7 +71,7 @@ pub struct Entry {
 
 /// The memory of the lines.
 #[derive(Clone, Debug)]
-enum Keep {
+enum LineMemory {
     Mapped { _mapping: Arc<Mapping> },
     Private { _lines: Arc<[Line]> },
 }
@@ -81,10 +81,10 @@ enum Keep {
 pub struct Lines {
     first: NonNull<Line>,
     mask: u32,
-    _keep: Keep,
+    _memory: LineMemory,
 }
 
-// SAFETY: a Line is atomics only, and `_keep` (itself Send and Sync) keeps the lines alive wherever the value goes.
+// SAFETY: a Line is atomics only, and `_memory` (itself Send and Sync) keeps the lines alive wherever the value goes.
 unsafe impl Send for Lines {}
 // SAFETY: shared access to lines is by atomics only.
 unsafe impl Sync for Lines {}
@@ -107,7 +107,7 @@ impl Lines {
         if !count.is_power_of_two() || !first.is_aligned() {
             return None;
         }
-        Some(Self { first, mask: count - 1, _keep: Keep::Mapped { _mapping: Arc::clone(mapping) } })
+        Some(Self { first, mask: count - 1, _memory: LineMemory::Mapped { _mapping: Arc::clone(mapping) } })
     }
 
     /// A ring of `count` lines (a power of two) in private memory.
@@ -118,7 +118,7 @@ impl Lines {
         }
         let lines: Arc<[Line]> = (0..count).map(|_| Line::default()).collect();
         let first = NonNull::from(&lines[0]);
-        Some(Self { first, mask: count - 1, _keep: Keep::Private { _lines: lines } })
+        Some(Self { first, mask: count - 1, _memory: LineMemory::Private { _lines: lines } })
     }
 
     /// Number of lines.
@@ -131,7 +131,7 @@ impl Lines {
     fn line(&self, sequence: u32) -> &Line {
         let index = (sequence & self.mask) as usize;
         // SAFETY: `index` is at most `mask`, `first` is the first of `mask + 1` lines (both constructors), kept alive by
-        // `_keep` as long as `self`. A Line is atomics only, so a reference to it may be shared with other processes.
+        // `_memory` as long as `self`. A Line is atomics only, so a reference to it may be shared with other processes.
         unsafe { self.first.add(index).as_ref() }
     }
 }

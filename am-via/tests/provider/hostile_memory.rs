@@ -1,7 +1,7 @@
 //! A peer that writes arbitrary bytes into the shared structures of its connection, while its victim works: the victim sees errors, and all
 //! other messages arrive.
 
-#![expect(clippy::unwrap_used, reason = "a test: what can't go wrong may panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

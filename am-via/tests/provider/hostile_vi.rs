@@ -1,7 +1,7 @@
 //! A peer that writes garbage into the rings and areas that it shares with a program written to VIA: nothing but errors on its own
 //! connections may follow.
 
-#![expect(clippy::unwrap_used, reason = "a test: what can't go wrong may panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -10,7 +10,7 @@
 
 use std::ffi::c_int;
 
-use mpi_over_am::{AnyOver, Error, ErrorClass, RequestId, Status, WaitList};
+use mpi_over_am::{AnyCompleted, Error, ErrorClass, RequestId, Status, WaitList};
 use smallvec::SmallVec;
 
 use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
@@ -424,11 +424,11 @@ unsafe fn any(
             None => communicator.wait_any(&several.ids)?,
             Some(flag) => {
                 let found = communicator.test_any(&several.ids)?;
-                *flag = c_int::from(!matches!(found, AnyOver::Pending));
+                *flag = c_int::from(!matches!(found, AnyCompleted::Pending));
                 match found {
-                    AnyOver::Over(index, result) => Some((index, result)),
-                    AnyOver::NoneActive => None,
-                    AnyOver::Pending => {
+                    AnyCompleted::Completed(index, result) => Some((index, result)),
+                    AnyCompleted::NoneActive => None,
+                    AnyCompleted::Pending => {
                         *index = MPI_UNDEFINED;
                         return Ok(());
                     }

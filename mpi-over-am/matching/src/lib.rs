@@ -7,10 +7,9 @@
 //!
 //! # The rule
 //!
-//! MPI 4.1 section 3.5 (Order): messages of one sender in one communicator are not overtaken, and of several posted
-//! receives that a message satisfies the one posted first gets it. Both follow from one sentence that both queues keep:
-//! *of all entries that match, the earliest is taken*. Wildcards (any source, any tag) do not weaken it; the
-//! communicator's context id is never a wildcard.
+//! MPI 4.1 section 3.5 (Order): messages of one sender in one communicator are not overtaken, and of several posted receives that a message
+//! satisfies the one posted first gets it. Both follow from one rule that both queues keep: *of all entries that match, the earliest is
+//! taken*. Wildcards (any source, any tag) do not weaken it; the communicator's context id is never a wildcard.
 //!
 //! # The cost
 //!
@@ -25,8 +24,7 @@
 //! - Under each key of a table lies a first-in first-out list, so a hundred thousand entries with one key cost no more than one.
 //! - Vacated slots are used again. Nothing is allocated unless a queue is longer than it has ever been.
 //!
-//! Worked out after the queues of the paper's MPI over LAPI and after what later work found missing there: search time that
-//! grows with the queue.
+//! The queues follow those of the paper's MPI over LAPI, and avoid what later work criticized there: search time that grows with the queue.
 
 #![forbid(unsafe_code)]
 

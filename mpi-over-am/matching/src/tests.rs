@@ -41,7 +41,7 @@ enum Step {
     Receive(Pattern),
     /// Searches the posted receives, else is stored.
     Arrive(Envelope),
-    /// Is only posted, or only searches, to build long queues that a receiver with both would not get.
+    /// Posts without a search, or searches without posting, to build long queues that a receiver with both would not get.
     PostOnly(Pattern),
     PushOnly(Envelope),
     TakePosted(Envelope),
@@ -69,8 +69,7 @@ fn pattern() -> impl Strategy<Value = Pattern> {
     })
 }
 
-/// A receiver's life: receives and arrivals in a ratio that differs from case to case, so that now one queue is long and
-/// now the other.
+/// Receives and arrivals in a ratio that differs from case to case, so that sometimes one queue is long and sometimes the other.
 fn receiver_steps() -> impl Strategy<Value = Vec<Step>> {
     (1u32..12, 1u32..12).prop_flat_map(|(receives, arrivals)| {
         let step = prop_oneof![

@@ -98,7 +98,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let pattern = self.pattern_now(source, tag)?;
         let receive = Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) };
         let mut state = self.state_briefly()?;
-        if !state.has_room() {
+        if !state.may_post_receive() {
             return None;
         }
         Some(protocol::start_receive(&mut state, receive))

@@ -19,4 +19,4 @@ pub use kept::Persistent;
 pub use owned::{OwnedRequest, Returned};
 pub use parted::{ArrivedPart, OwnPart, PartitionedReceive, PartitionedSend};
 pub use scope::{Request, Scope, Tested};
-pub use several::{AnyOver, WaitList};
+pub use several::{AnyCompleted, WaitList};

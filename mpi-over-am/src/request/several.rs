@@ -17,13 +17,13 @@ use crate::turn::Turn;
 
 /// Result of [`Communicator::test_any`].
 #[derive(Debug)]
-pub enum AnyOver {
+pub enum AnyCompleted {
     /// There is nothing to wait for.
     NoneActive,
     /// None is complete.
     Pending,
     /// This one is complete: its index in the list and its result. The request is gone.
-    Over(usize, Result<Status>),
+    Completed(usize, Result<Status>),
 }
 
 /// Requests to wait for in order, and the destination of their statuses.
@@ -156,15 +156,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// Those of [`wait_all`](Self::wait_all).
-    pub fn test_any(&self, requests: &[RequestId]) -> Result<AnyOver> {
+    pub fn test_any(&self, requests: &[RequestId]) -> Result<AnyCompleted> {
         let mut state = self.state()?;
         if !check(&mut state, requests)? {
-            return Ok(AnyOver::NoneActive);
+            return Ok(AnyCompleted::NoneActive);
         }
         state.take_in()?;
         Ok(match requests.iter().position(|&request| is_active_and_over(&mut state, request)) {
-            Some(index) => AnyOver::Over(index, state.handlers().requests.take(requests[index])),
-            None => AnyOver::Pending,
+            Some(index) => AnyCompleted::Completed(index, state.handlers().requests.take(requests[index])),
+            None => AnyCompleted::Pending,
         })
     }
 

@@ -129,7 +129,7 @@ impl Requests {
 
     /// Whether the program may start one more operation.
     #[inline(always)]
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn has_free_slot(&self) -> bool {
         self.free != NO_SLOT || self.records.len() < SLOTS_MAX - SLOTS_KEPT
     }
 

@@ -115,10 +115,10 @@ fn run_task(environment: &Environment, world: &Communicator, seed: u64, rounds: 
         });
         exchanged.expect("everything was planned");
         environment.flush_buffer().expect("all were received");
-        world.barrier().expect("all are there");
+        world.barrier().expect("all tasks reach the barrier");
     }
     assert!(world.iprobe(Source::Any, Tag::Any).expect("nothing went wrong").is_none());
-    world.barrier().expect("all are there");
+    world.barrier().expect("all tasks reach the barrier");
 }
 
 fn run(seed: u64, config: Config, messages: u64) {
@@ -131,7 +131,7 @@ fn run(seed: u64, config: Config, messages: u64) {
     job(config, settings, |environment, world| {
         run_task(environment, world, seed, rounds.div_ceil(10));
         let warm = resident_bytes();
-        environment.detach_buffer().expect("nothing is left");
+        environment.detach_buffer().expect("the buffer is free");
         run_task(environment, world, seed + 1, rounds);
         if world.rank() == 0 {
             let (grown, secs) = (resident_bytes().saturating_sub(warm), start.elapsed().as_secs_f64());

@@ -24,7 +24,9 @@ struct Expected {
 pub(super) fn judge(plan: &Plan, ended: &JobEnd) -> Result<(), String> {
     let reports: Vec<&str> = ended.lines.lines().filter_map(|line| line.strip_prefix("amrun: ")).collect();
     match plan.victim {
-        Victim::Guard => expect(ended.code == 128 + 9, || "amrun was killed, and did not end so".to_owned()),
+        Victim::Guard => expect(ended.code == 128 + 9, || {
+            "amrun was killed, but its exit code is not that of SIGKILL".to_owned()
+        }),
         Victim::Launcher => {
             let is_right =
                 matches!(reports[..], [report] if report.starts_with("the launcher was killed by signal 9"));

@@ -6,8 +6,8 @@
 //! - `amrun` says once, in its last line, which task failed first and how, and exits with that task's code;
 //! - no survivor's line blames another survivor without naming the task that died.
 //!
-//! `cargo build -p am-via-launch && cargo run -p am-tests --bin death-rounds -- --rounds 1000 --seed 7` runs them; the tasks are that same
-//! program, and `amrun` lies beside it.
+//! `cargo build -p am-via-launch && cargo run -p am-tests --bin death-rounds -- --rounds 1000 --seed 7` runs them; its tasks run that same
+//! program, and `amrun` is in the same folder.
 
 mod judge;
 mod plan;

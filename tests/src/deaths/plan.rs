@@ -18,14 +18,14 @@ pub enum Phase {
     Eager,
     /// A ring of messages of a megabyte.
     Rendezvous,
-    /// A ring of messages of 16 megabytes that go through pipes: sender and receiver copy them at the same time. A task that dies by
-    /// its own hand does so when its messages have begun, and before they are whole.
+    /// A ring of messages of 16 megabytes that go through pipes: sender and receiver copy them at the same time. A task that ends itself
+    /// does so when its messages have begun, and before they are complete.
     Pipe,
     /// Collectives of all kinds: the death comes between two messages of one, or between two of them.
     Collective,
-    /// All want the lock of one window; the task that dies holds it.
+    /// All ask for the lock of one window; the task that dies holds it.
     WindowLock,
-    /// They take their leave.
+    /// They finalize MPI and leave the job.
     Finalize,
 }
 
@@ -43,11 +43,11 @@ impl Phase {
         Self::Finalize,
     ];
 
-    /// What the launcher is told beside.
+    /// Additional options for the launcher.
     #[must_use]
     pub fn options(self) -> &'static [&'static str] {
         match self {
-            // Where tasks outnumber processors there are no pipes, since waits do not spin: here they do.
+            // If tasks outnumber processors, waits do not spin, and pipes are not used: this setting makes them spin.
             Self::Pipe => &["--env", "AM_SPIN_MICROSECONDS_MAX=200"],
             _ => &[],
         }
@@ -134,7 +134,7 @@ impl Wrapper {
 pub struct Plan {
     /// The seed of all rounds.
     pub seed: u64,
-    /// This one's number.
+    /// The number of this round.
     pub round: u64,
     /// Tasks of the job.
     pub tasks: u32,
@@ -144,7 +144,7 @@ pub struct Plan {
     pub phase: Phase,
     /// The wrapper of each task.
     pub wrapper: Wrapper,
-    /// The way to private memory: the setting `AM_MEMORY`.
+    /// The way of copying private memory: the setting `AM_MEMORY`.
     pub memory: &'static str,
     /// For a task that ends itself in the main thread: after how many steps of the phase.
     pub steps: u32,
@@ -180,7 +180,7 @@ impl Plan {
             phase,
             wrapper: if wrapper == Wrapper::Silent && !system_tells() { Wrapper::Honest } else { wrapper },
             memory: match (random.one_of(&["auto", "auto", "kernel", "staged"]), phase) {
-                // The other ways have no pipes.
+                // Only `auto` uses pipes.
                 (_, Phase::Pipe) => "auto",
                 (memory, _) => memory,
             },

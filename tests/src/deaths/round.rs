@@ -64,7 +64,7 @@ fn one(plan: &Plan, amrun: &Path, program: &Path) -> Result<(), String> {
 }
 
 fn start(plan: &Plan, amrun: &Path, program: &Path, mark: &str, logs: &Logs) -> io::Result<Child> {
-    // A core file of gigabytes is not wanted; and the caller may ignore signals that a user's shell does not ignore.
+    // Core files would have gigabytes. The caller may ignore signals that a user's shell does not ignore.
     Command::new("env")
         .args(["--default-signal=HUP,INT,QUIT,TERM", "sh", "-c", "ulimit -c 0; exec \"$0\" \"$@\""])
         .arg(amrun)

@@ -21,13 +21,13 @@ pub(super) const BEGUN: &str = "phase begun in process ";
 pub(super) const SURVIVOR: &str = "survivor ";
 /// Wait of a task that its plan will end: far longer than the judge waits.
 const FOR_EVER: Duration = Duration::from_secs(1000);
-/// How often each task takes a window's lock that one of them will keep.
+/// Number of times that each task takes the lock of the window, which one of them will keep.
 const LOCKS: u32 = 100;
 /// Bytes of a message of the phase that dies amid pipes.
 const PIPED_BYTES: usize = 16 << 20;
-/// How often a task makes progress with such messages before its step.
+/// Number of times that a task makes progress with such messages before its step.
 const LOOKS: u32 = 20;
-/// Stack that a thread uses up at each step of its way down.
+/// Stack that each recursion uses up.
 const STEP_BYTES: usize = 4096;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -143,7 +143,7 @@ impl Player {
         }
         let Victim::Task(_, way) = self.plan.victim else { return };
         match way {
-            Way::Panic => panic!("out of cheese"),
+            Way::Panic => panic!("planned panic"),
             Way::Exit => std::process::exit(VICTIM_CODE.into()),
             Way::ExitZero => std::process::exit(0),
             _ => {}
@@ -174,7 +174,7 @@ impl Player {
             world.scope(|scope| {
                 let receive = scope.irecv(&mut buffer, before, 0)?;
                 let send = scope.isend(&data, next, 0)?;
-                // Some of both is copied here, and some is left.
+                // Both messages are partly copied here.
                 for _ in 0..LOOKS {
                     world.iprobe(Source::Any, 1)?;
                 }

@@ -15,11 +15,11 @@ pub enum End {
     Well,
     /// With another exit code, or by a signal: the shell's number for it.
     Badly(i32),
-    /// Not at all: it exceeded its time limit and was killed.
+    /// It exceeded its time limit and was killed.
     TooLong,
 }
 
-/// How a command ended, and what it said on standard output and standard error together.
+/// The end of a command, and its output: standard output and standard error together.
 #[derive(Debug)]
 pub struct Ran {
     /// How it ended.
@@ -37,7 +37,7 @@ impl Ran {
     }
 }
 
-/// Runs a command; what it says goes to the file `log`.
+/// Runs a command with its output in the file `log`.
 ///
 /// # Errors
 /// The command cannot be started, or the file not be written.
@@ -59,7 +59,7 @@ pub fn run(command: &mut Command, limit: Duration, log: &Path) -> io::Result<Ran
             };
         }
         if Instant::now() > end {
-            // The launcher's tasks notice its end, and end.
+            // The launcher's tasks end with it.
             child.kill()?;
             child.wait()?;
             break End::TooLong;

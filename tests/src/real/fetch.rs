@@ -9,7 +9,7 @@ use super::Problem;
 use super::command::must;
 use super::workshop::Workshop;
 
-/// The longest that fetching may take.
+/// Time limit of fetching.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// A Python environment for this purpose, with packages installed in it.
@@ -68,7 +68,7 @@ impl Python {
             .map_err(|problem| unreachable("the Python package index", problem))
     }
 
-    /// Fetches a package's source; where its archive lies.
+    /// Fetches a package's source, and returns the path of its archive.
     ///
     /// # Errors
     /// The index cannot be reached, or has no such source.

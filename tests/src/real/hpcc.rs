@@ -22,7 +22,7 @@ const BLAS: Published = Published {
     sum: "9aae8058b8d02b800bdafc5b340614df1442a2d2abbc2d351947c0fdd67aa08a",
 };
 
-/// The file that says how to build it, named as its makefile wants.
+/// The settings of its build, under the name that its makefile expects.
 const MAKE: &str = include_str!("Make.hpcc");
 
 /// The order of the matrix; the other sizes follow from it.
@@ -62,7 +62,7 @@ pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
 fn test(workshop: &Workshop, program: &Path, blas: &Path, tasks: u32, row: &mut Row) -> Result<(), Problem> {
     let place = workshop.built(&format!("hpcc/{tasks}"))?;
     let report = place.join("hpccoutf.txt");
-    // It appends to what is there.
+    // The program appends to an existing report.
     if report.exists() {
         fs::remove_file(&report)?;
     }
@@ -91,7 +91,7 @@ fn test(workshop: &Workshop, program: &Path, blas: &Path, tasks: u32, row: &mut 
     Ok(())
 }
 
-/// The sections that check their result and always say so; one that runs in a single task says it only where that is the first.
+/// The sections that check their result and always say so; one that runs in a single task prints its result only if that task is the first.
 const CHECKED: [&str; 7] = [
     "PTRANS",
     "HPL",
@@ -132,7 +132,7 @@ fn blas(workshop: &Workshop, folder: &Path) -> Result<PathBuf, Problem> {
     Ok(library)
 }
 
-/// What to run, in HPL's format: one matrix, on as square a grid as the tasks make.
+/// Its input, in HPL's format: one matrix, on a grid of tasks as square as possible.
 fn input(tasks: u32) -> String {
     let rows = if tasks == 4 { 2 } else { 1 };
     let columns = tasks / rows;

@@ -1,8 +1,8 @@
 //! Real programs: each fetched from where it is published into the user's cache, built with this library's wrappers in
 //! `target/real-programs`, run under its launcher, and listed in a table.
 //!
-//! One file for each program. If the machine lacks something, the table names it: nothing is left out silently. A failure that is known has
-//! its reason in [`known`]; any other makes the command fail, and so does a known one that does not fail any more.
+//! One file for each program. If the machine lacks something, the table names it: nothing is left out silently. A known failure has its
+//! reason in [`known`]; any other makes the command fail, and so does a known failure that passes.
 
 use std::process::ExitCode;
 

@@ -67,12 +67,12 @@ fn left_out() -> String {
 }
 
 impl Build<'_> {
-    /// The source, each build's own: what a build leaves in it would be taken for the other's.
+    /// The source, one copy for each build: a build would take files of the other one for its own.
     fn source(&self) -> PathBuf {
         self.folder.join(format!("mpi4py-{VERSION}"))
     }
 
-    /// Where the built package lies; it is built when it is not there.
+    /// Path of the built package; builds it if it is missing.
     fn make(&self) -> Result<PathBuf, Problem> {
         let place = self.folder.join("package");
         let (stamp, wanted) = (self.folder.join("built"), format!("{VERSION} {}", self.compiler.display()));
@@ -154,7 +154,7 @@ impl Build<'_> {
     }
 }
 
-/// Adds what a run came to; whether all tasks got to the end of their tests.
+/// Adds the results of a run. Returns whether all tasks completed their tests.
 fn count(ran: &Ran, tasks: u32, row: &mut Row) -> bool {
     let all = unittest::read(&ran.said);
     let whole = (0..tasks).all(|task| all.get(&task).is_some_and(|tests| tests.ran.is_some()));
@@ -178,7 +178,7 @@ fn count(ran: &Ran, tasks: u32, row: &mut Row) -> bool {
     true
 }
 
-/// Where each task was when the job ended too early.
+/// The last test of each task, for a job that ended too early.
 fn stopped(ran: &Ran) -> String {
     let all = unittest::read(&ran.said);
     let places: Vec<String> = all

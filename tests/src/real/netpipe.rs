@@ -1,5 +1,5 @@
 //! NetPIPE: messages of many sizes between two tasks, in each of its modes, with its own check of every byte. With more than two tasks it
-//! hangs, on MPICH at the same size: tasks in the middle measure no time, take that for a long one, and leave after the first size.
+//! hangs, on MPICH at the same size: tasks in the middle measure no time, treat that as too long, and leave after the first size.
 
 use std::path::Path;
 use std::process::Command;

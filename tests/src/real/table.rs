@@ -121,7 +121,7 @@ pub fn text(rows: &[Row]) -> String {
         for case in row.passing_again() {
             let (program, what) = (&row.program, &row.what);
             let _ =
-                writeln!(text, "PASSES: {program}, {what}: {case}: strike it off tests/src/real/known.rs");
+                writeln!(text, "PASSES: {program}, {what}: {case}: remove it from tests/src/real/known.rs");
         }
     }
     text

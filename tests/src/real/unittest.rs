@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub struct Tests {
     /// Number of completed tests; `None` if the task did not finish them all.
     pub ran: Option<u64>,
-    /// How many the program left out by itself.
+    /// Number of tests that the program skipped.
     pub skipped: u64,
     /// Name and last output of each failed test.
     pub failures: Vec<(String, String)>,

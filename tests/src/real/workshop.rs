@@ -8,7 +8,7 @@ use std::{env, fs, io};
 
 use super::{Problem, command};
 
-/// The longest that building this library may take.
+/// Time limit of building this library.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
 /// This library's tools, built in release, and the folders for what is fetched and for what is built with them.
@@ -58,7 +58,7 @@ impl Workshop {
         made(self.built.join(name))
     }
 
-    /// The file for what a command of that name says.
+    /// The file for the output of a command of that name.
     ///
     /// # Errors
     /// Its folder cannot be made.
@@ -78,8 +78,8 @@ impl Workshop {
         self.tools.join(name)
     }
 
-    /// A launch of so many tasks, on the hosts that `REAL_PROGRAMS_HOSTS` names, or else here; the program and its arguments are still
-    /// to be named.
+    /// A command that launches this number of tasks, on the hosts that `REAL_PROGRAMS_HOSTS` names, or else here. The caller adds the
+    /// program and its arguments.
     #[must_use]
     pub fn launch(&self, tasks: u32) -> Command {
         let mut command = Command::new(self.tool("mpiexec"));

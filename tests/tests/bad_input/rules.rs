@@ -55,8 +55,8 @@ pub(crate) struct Bad {
     pub(crate) says: String,
 }
 
-/// Excludes functions without bad arguments, that end the program or are called only once, that have their own errors (the tool interface),
-/// or that this library does not have (files, dynamic tasks, and two that were added after MPI 5.0).
+/// Excludes functions that have no bad arguments, end the program, may be called only once, have errors of their own (the tool interface),
+/// or are missing in this library (files, dynamic tasks, and two that were added after MPI 5.0).
 pub(crate) fn is_tested(name: &str) -> bool {
     const ELSEWHERE: [&str; 13] = [
         "MPI_Psend_init_c",
@@ -102,7 +102,7 @@ pub(crate) fn works_always(name: &str) -> bool {
         "MPI_Get_version",
         "MPI_Get_library_version",
     ];
-    // The standard does not say so for these; they use only their arguments.
+    // The standard does not list these functions; they use only their arguments.
     const ITSELF: [&str; 8] = [
         "MPI_Initialized",
         "MPI_Finalized",
@@ -299,7 +299,7 @@ pub(crate) fn bad_values(function: &Function, parameter: &Parameter) -> Vec<Bad>
     let handle = |class: &'static [&'static str], null: &str, freed: &str, other: &str| {
         vec![bad(null, class, null), bad(freed, class, "0x"), bad(other, class, "0x")]
     };
-    // A status holds what the program stores; null objects have names; an unknown code has a class, too.
+    // Any status is valid, null objects have names, and an unknown code has a class, too.
     let says_what_it_wants =
         base.starts_with("status_set") || matches!(base.as_str(), "error_class" | "error_string");
     if says_what_it_wants && kind == "int" {
@@ -418,7 +418,7 @@ fn bad_numbers(base: &str, name: &str) -> Vec<Bad> {
     }
 }
 
-/// Handles that a call takes by address, with their classes: null, and a freed one.
+/// Bad handles that a call takes by address, with their classes: null, and a freed one.
 fn by_address(base: &str, kind: &str) -> Option<(&'static str, &'static str, &'static [&'static str])> {
     let takes = base.ends_with("_free") || base.ends_with("_finalize") || base.ends_with("_disconnect");
     match kind {
@@ -494,7 +494,7 @@ fn bad_addresses(function: &Function, parameter: &Parameter) -> Vec<Bad> {
         _ if is_function && name.contains("attr_fn") || matches!(name, "copy_fn" | "delete_fn") => Vec::new(),
         ("void *", "attribute_val") if base.contains("set_attr") || base.contains("attr_put") => Vec::new(),
         ("const int *", "weights" | "sourceweights" | "destweights") => null(&["ARG"]),
-        // Without an array for what it would hold.
+        // Null: without an array the call returns only the length.
         ("char *", "pset_name" | "value") if function.has("pset_len") || function.has("buflen") => Vec::new(),
         ("const void *" | "void *", "location" | "base")
             if base == "get_address" || base.starts_with("address") =>

@@ -88,14 +88,14 @@ fn two_tasks_over_the_network() {
     run_over_the_network("two_tasks_over_the_network", 2, &[]);
 }
 
-/// Messages of which each takes many of the network's. Longer ones of the network's own once were lost where several tasks sent to one.
+/// Packets that are cut into many messages of the network. The provider loses parts of longer messages if several tasks send to one.
 #[test]
 fn packets_longer_than_messages_of_the_network() {
     let test = "packets_longer_than_messages_of_the_network";
     run_over_the_network(test, 3, &[("AM_PACKET_BYTES", "100000"), ("AM_CHECK", "announced")]);
 }
 
-/// A task that kept sending to itself once never polled its peers, one of which held the lock.
+/// A task that keeps sending to itself must still poll its peers, one of which holds the lock.
 #[test]
 fn the_owner_of_a_lock_lets_others_in() {
     for (way, tasks) in [("kernel", 8), ("staged", 3)] {

@@ -65,7 +65,7 @@ fn a_closed_context_is_seen_as_gone() {
         let task = Task::join().expect("the launcher made a job");
         let mut first = Context::new(task.fabric(0).expect("the job has memory"));
         let handler = first.register_handler(|_| Answer::discard()).expect("expose");
-        first.gfence().expect("all are there");
+        first.gfence().expect("all tasks reach the fence");
         let known = Endpoint::new(TaskId(2), ContextNumber(1));
         let unknown = Endpoint::new(TaskId(2), ContextNumber(2));
         if task.number() == 2 {
@@ -84,12 +84,12 @@ fn a_closed_context_is_seen_as_gone() {
                 }
             }
             println!("closed");
-            first.gfence().expect("this one is open");
-            first.gfence().expect("this one is open");
+            first.gfence().expect("all tasks reach the fence");
+            first.gfence().expect("all tasks reach the fence");
             return;
         }
         let long = vec![1; 1 << 20];
-        first.amsend(known, handler, &[], &[1], AmOptions::default()).expect("it is open");
+        first.amsend(known, handler, &[], &[1], AmOptions::default()).expect("the message is sent");
         // Operations under way when it closes end with the error, and so do later ones.
         let later = |first: &mut Context<ShmFabric>| match task.number() {
             0 => first.fence_ops(Some(known)),
@@ -111,7 +111,7 @@ fn a_closed_context_is_seen_as_gone() {
         is_about(first.gfence(), known);
         is_about(first.amsend(unknown, handler, &[], &[1], AmOptions::default()), unknown);
         is_about(first.fence_ops(Some(unknown)), unknown);
-        first.gfence().expect("the contexts of the number 0 are open");
+        first.gfence().expect("all tasks reach the fence");
     });
 }
 
@@ -131,7 +131,7 @@ fn a_message_to_a_context_that_no_task_can_have_changes_nothing_at_its_target() 
             .collect();
         let mut victims = Vec::new();
         for region in &regions {
-            victims.push(context.address_init(region.address(0)).expect("all are there")[0]);
+            victims.push(context.address_init(region.address(0)).expect("all tasks exchange addresses")[0]);
         }
         if task.number() == 1 {
             for number in 16..=u8::MAX {
@@ -149,7 +149,7 @@ fn a_message_to_a_context_that_no_task_can_have_changes_nothing_at_its_target() 
                 assert!(matches!(put, Err(Error::RemoteRange { .. })), "it was exposed to be read: {put:?}");
             }
         }
-        context.gfence().expect("both are there");
+        context.gfence().expect("all tasks reach the fence");
         for region in regions {
             assert!(context.unexpose(region).expect("it is this context's").iter().all(|&byte| byte == 0));
         }
@@ -169,26 +169,26 @@ fn an_address_of_a_closed_context_is_stale_when_it_is_open_again() {
             (context, region)
         };
         let (context, region) = exposed(&task);
-        let old = first.address_init(region.address(0)).expect("all are there")[1];
+        let old = first.address_init(region.address(0)).expect("all tasks exchange addresses")[1];
         if task.number() == 1 {
             drop((region, context));
         }
-        first.gfence().expect("the old one is closed");
+        first.gfence().expect("all tasks reach the fence");
         if task.number() == 0 {
             let put = first.put(old, &[7; 8], PutOptions::default());
             assert!(put.is_ok() || is_stale(&put), "nothing is wrong but the address: {put:?}");
         }
-        first.gfence().expect("nothing is open");
+        first.gfence().expect("all tasks reach the fence");
         let again = (task.number() == 1).then(|| exposed(&task));
         let now = again.as_ref().map_or(old, |(_, region)| region.address(0));
-        let new = first.address_init(now).expect("the new one is open")[1];
+        let new = first.address_init(now).expect("all tasks exchange addresses")[1];
         assert_ne!(old, new, "a name is given once");
         if task.number() == 0 {
             let put = first.put(old, &[7; 8], PutOptions::default());
             assert!(is_stale(&put), "an old address: {put:?}");
             first.put(new, &[1; 8], PutOptions::default()).expect("the new one");
         }
-        first.gfence().expect("all is in place");
+        first.gfence().expect("all tasks reach the fence");
         if let Some((_, region)) = again {
             assert_eq!(region.load_u64(0).expect("a word"), u64::from_ne_bytes([1; 8]));
         }
@@ -205,13 +205,13 @@ fn a_context_that_was_connected_is_not_opened_again() {
     job("a_context_that_was_connected_is_not_opened_again").tasks(2).run(|| {
         let task = Task::join().expect("the launcher made a job");
         let mut first = task.context().expect("the job has memory");
-        first.gfence().expect("the other is there");
+        first.gfence().expect("all tasks reach the fence");
         drop(first);
         let refused = task.fabric(0).expect_err("the other keeps its state");
         assert_eq!(refused.fault(), Fault::Caller, "{refused}");
         assert!(refused.to_string().contains("open another number"), "{refused}");
         let mut second = Context::new(task.fabric(1).expect("it was never open"));
-        second.gfence().expect("the other is there");
+        second.gfence().expect("all tasks reach the fence");
     });
 }
 
@@ -227,9 +227,9 @@ fn an_address_of_the_program_before_an_exec_is_stale() {
             memory.fill(0xEE);
             let of_job = before.expose(memory, Access::READ_WRITE).expect("a region");
             let private = before.expose(vec![0xEE; 1 << 20].into(), Access::READ_WRITE).expect("a region");
-            before.address_init(of_job.address(0)).expect("the other is there");
-            before.address_init(private.address(0)).expect("the other is there");
-            before.gfence().expect("the other has them");
+            before.address_init(of_job.address(0)).expect("all tasks exchange addresses");
+            before.address_init(private.address(0)).expect("all tasks exchange addresses");
+            before.gfence().expect("all tasks reach the fence");
             let mut args = std::env::args_os();
             let own = args.next().expect("a name");
             let error = std::process::Command::new(own).args(args).env("IS_NEW", "1").exec();
@@ -242,24 +242,24 @@ fn an_address_of_the_program_before_an_exec_is_stale() {
             for _ in 0..2 {
                 let memory = context.alloc(64).expect("job memory");
                 let region = context.expose(memory, Access::READ).expect("a region");
-                old.push(context.address_init(region.address(0)).expect("the other is there")[1]);
+                old.push(context.address_init(region.address(0)).expect("all tasks exchange addresses")[1]);
             }
-            context.gfence().expect("the other has what it needs");
+            context.gfence().expect("all tasks reach the fence");
             before = Some(context);
         }
         let mut after = Context::new(task.fabric(1).expect("it was never open"));
         let memory = after.alloc(1 << 20).expect("job memory");
         assert!(memory.iter().all(|&byte| byte == 0), "memory of the program before");
         let region = after.expose(memory, Access::READ_WRITE).expect("a region");
-        after.gfence().expect("the new program is there");
+        after.gfence().expect("all tasks reach the fence");
         if let Some(context) = &mut before {
             for &old in &old {
                 let put = context.put(old, &[7; 8], PutOptions::default());
                 assert!(is_stale(&put), "an old address: {put:?}");
             }
         }
-        after.gfence().expect("the new program is there");
-        let memory = after.unexpose(region).expect("it is its own");
+        after.gfence().expect("all tasks reach the fence");
+        let memory = after.unexpose(region).expect("this context has exposed the region");
         assert!(memory.iter().all(|&byte| byte == 0), "nobody has named it");
     });
 }
@@ -358,14 +358,14 @@ fn to_everybody(own: u8, context: &mut Context<ShmFabric>) {
         let place = JobBuffer::zeroed(len_of(number));
         let mark = source.task.0.to_le_bytes()[0] << 4 | source.context.0;
         let check = move |delivered: Delivered| {
-            delivered.outcome.expect("it came whole");
-            let bytes = delivered.buffer.expect("its place");
+            delivered.outcome.expect("the message arrives whole");
+            let bytes = delivered.buffer.expect("the buffer of the destination");
             assert!(bytes[..] == vec![mark; len_of(number)], "somebody else's bytes");
         };
         Answer::owned(place, Completion::Call(Box::new(check)))
     });
     let handler = handler.expect("the first handler");
-    context.gfence().expect("those of this number are there");
+    context.gfence().expect("all tasks reach the fence");
     let me = context.endpoint();
     let mark = me.task.0.to_le_bytes()[0] << 4 | me.context.0;
     let options = AmOptions { target: Some(came.name()), ..AmOptions::default() };
@@ -380,10 +380,12 @@ fn to_everybody(own: u8, context: &mut Context<ShmFabric>) {
             }
         }
     }
-    context.wait_counter(came, u64::from(2 * u32::from(THREADS) * MESSAGES)).expect("all come");
-    context.fence_ops(None).expect("all were taken");
+    context
+        .wait_counter(came, u64::from(2 * u32::from(THREADS) * MESSAGES))
+        .expect("the counter reaches its value");
+    context.fence_ops(None).expect("the fence completes");
     context.gfence().expect("gfence");
-    // A closed context answers no fence: all contexts of this task stay until all have passed theirs.
+    // A closed context answers no fence, so all contexts of this task stay open until all have passed their fence.
     serve_until(context, &DONE, THREADS);
 }
 
@@ -424,10 +426,10 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
             context.wait_counter(back, 1).expect("it was handled, and that came back");
             context.rmw(theirs[other], Width::Bits64, AtomicOp::FetchAdd(1)).expect("rmw");
         }
-        context.wait_counter(came, 1000).expect("all come");
+        context.wait_counter(came, 1000).expect("the counter reaches its value");
         context.gfence().expect("gfence");
         assert_eq!(region.load_u64(0).expect("load"), 1000);
-        // Nothing of this passed through the queues of the context that does not poll.
+        // None of these messages passed through the queues of the context that does not poll.
         let still = Endpoint::new(to.task, ContextNumber(0));
         let traffic = context.peer_statistics(still).expect("a task of the job");
         assert_eq!((traffic.packets_sent, traffic.packets_received), (0, 0));
@@ -448,7 +450,7 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
     for handle in sent {
         context.wait_owned(handle).expect("a handle of this context").1.expect("it goes on");
     }
-    context.wait_counter(back, count).expect("all are handled");
+    context.wait_counter(back, count).expect("the counter reaches its value");
     context.gfence().expect("gfence");
 }
 
@@ -491,12 +493,12 @@ fn across(number: u8, context: &mut Context<ShmFabric>) {
     assert_eq!(back, [number; 2000]);
     context.gfence().expect("gfence");
     assert_eq!(region.load_u64(0).expect("load"), 5);
-    context.gfence().expect("all have looked");
+    context.gfence().expect("all tasks reach the fence");
     // To memory that another context has exposed: its address comes in a message between threads of its own task.
     exchange_between_contexts(number, context, own, puts);
     context.gfence().expect("gfence");
     drop(context.unexpose(region).expect("unexpose"));
-    // A closed context answers no fence: all contexts of this task stay until all have passed theirs.
+    // A closed context answers no fence, so all contexts of this task stay open until all have passed their fence.
     static PASSED: AtomicU8 = AtomicU8::new(0);
     serve_until_all(context, &PASSED);
 }
@@ -526,11 +528,11 @@ fn exchange_between_contexts(
     static ALL: AtomicU8 = AtomicU8::new(0);
     let theirs = context.address_init(own).expect("address_init");
     let other = 1 - context.task().index();
-    TOLD.lock().expect("nobody panics with it").push((number, theirs[other]));
+    TOLD.lock().expect("no thread panics with the lock").push((number, theirs[other]));
     // Makes progress meanwhile: contexts of the other task may still be in a fence that needs an answer from this one.
     serve_until_all(context, &ALL);
     let next = (number + 1) % CONTEXTS;
-    let told = TOLD.lock().expect("nobody panics with it").clone();
+    let told = TOLD.lock().expect("no thread panics with the lock").clone();
     let &(_, at) = told.iter().find(|&&(context, _)| context == next).expect("all have told");
     assert_eq!(at.context, ContextNumber(next));
     let options = PutOptions { target: Some(puts.name()), ..PutOptions::default() };

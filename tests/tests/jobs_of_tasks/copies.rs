@@ -18,7 +18,7 @@ use am_via_os::process::Ended;
 
 const BYTES: usize = 2 << 20;
 
-/// In a copy: each way to communicate, with its expected error.
+/// Tries each way to communicate in a copy, and checks its error.
 fn is_refused(context: &mut Context<ShmFabric>, at: am_core::buffer::RemoteAddress, handler: HandlerId) {
     let results = [
         ("amsend", context.amsend(TaskId(1), handler, &[], &[1], AmOptions::default())),
@@ -54,18 +54,17 @@ fn run() {
     let handler = handler.expect("the first handler");
     let memory = context.alloc(64).expect("alloc");
     let region = context.expose(memory, Access::READ_WRITE).expect("expose");
-    let addresses = context.address_init(region.address(0)).expect("all are there");
+    let addresses = context.address_init(region.address(0)).expect("all tasks exchange addresses");
     let at = addresses[1];
     if task.number() == 0 {
         let mut held: JobBuffer = context.alloc(BYTES).expect("alloc");
         held.fill(7);
-        // Connected, so that the copy has every mapping of its task.
+        // Connects both tasks, so that the copy has every mapping of its task.
         context.amsend(TaskId(1), handler, &[], &[1], AmOptions::default()).expect("amsend");
         context.put(at, &[1; 8], PutOptions::default()).expect("put");
         let (mut in_copy, mut buffer) = (Some(context), Some(held));
         let ended = run_in_copy(|| {
-            let (mut context, mut held) =
-                (in_copy.take().expect("it is here"), buffer.take().expect("it is here"));
+            let (mut context, mut held) = (in_copy.take().expect("present"), buffer.take().expect("present"));
             assert!(held.iter().all(|&byte| byte == 7), "as it was at the fork");
             held.fill(9);
             is_refused(&mut context, at, handler);
@@ -89,7 +88,7 @@ fn run() {
         }
         context.gfence().expect("gfence");
     } else {
-        context.wait_counter(counter, 101).expect("all come");
+        context.wait_counter(counter, 101).expect("the counter reaches its value");
         context.gfence().expect("gfence");
         assert_eq!(region.load_u64(0).expect("load"), 0x0101_0101_0101_0101 + 100);
     }
@@ -129,7 +128,7 @@ fn split_in_a_scope(unwinds: bool) {
     );
     let in_handler = Arc::clone(&waiting);
     let later = context.register_handler(move |message| {
-        in_handler.lock().expect("nobody panics with it").push(message.ticket);
+        in_handler.lock().expect("no thread panics with the lock").push(message.ticket);
         Answer::later()
     });
     let later = later.expect("the first handler");
@@ -137,15 +136,15 @@ fn split_in_a_scope(unwinds: bool) {
     let told = told.expect("the second handler");
     let memory = context.alloc(64).expect("alloc");
     let region = context.expose(memory, Access::READ_WRITE).expect("expose");
-    let addresses = context.address_init(region.address(0)).expect("all are there");
+    let addresses = context.address_init(region.address(0)).expect("all tasks exchange addresses");
     if task.number() == 1 {
-        context.wait_counter(go, 1).expect("the copy has ended");
-        let ticket = waiting.lock().expect("nobody panics with it").pop().expect("it came before");
+        context.wait_counter(go, 1).expect("the counter reaches its value");
+        let ticket = waiting.lock().expect("no thread panics with the lock").pop().expect("it came before");
         let place = JobBuffer::zeroed(BYTES);
         let check = move |delivered: Delivered| {
             delivered.outcome.expect("nobody has withdrawn it");
             assert!(
-                delivered.buffer.expect("its place").iter().all(|&byte| byte == 7),
+                delivered.buffer.expect("the buffer of the destination").iter().all(|&byte| byte == 7),
                 "not the copy's bytes"
             );
         };

@@ -21,7 +21,7 @@ fn run() {
     let mut context = task.context().expect("the job has memory");
     let memory = context.alloc(if task.number() == 0 { BYTES } else { 8 }).expect("alloc");
     let region = context.expose(memory, Access::READ_WRITE).expect("expose");
-    let addresses = context.address_init(region.address(0)).expect("all are there");
+    let addresses = context.address_init(region.address(0)).expect("all tasks exchange addresses");
     if task.number() == 1 {
         let bytes = vec![1; BYTES];
         std::thread::spawn(|| {
@@ -38,7 +38,7 @@ fn run() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let mut other = another_process(pid);
-    context.unexpose(region).expect("the copier is dead");
+    context.unexpose(region).expect("this context has exposed the region");
     println!("\nunexposed");
     if let Some(other) = &mut other {
         other.kill().expect("it sleeps");
@@ -64,7 +64,7 @@ fn another_process(pid: i32) -> Option<Child> {
 }
 
 fn unexpose_ends(test: &'static str, first: &str) {
-    // A core file of gigabytes is not wanted.
+    // A core file would have gigabytes.
     let first = format!("ulimit -c 0; {first}");
     job(test).tasks(2).after(first).run_and_judge(run, |outcome| {
         assert!(outcome.tasks[0].stdout.contains("unexposed"));

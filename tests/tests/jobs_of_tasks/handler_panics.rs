@@ -18,9 +18,9 @@ const LENGTHS: [usize; 3] = [0, 100, 1 << 20];
 
 fn panicking(context: &mut Context<ShmFabric>, place: &'static str) -> HandlerId {
     let handler = context.register_handler(move |_| match place {
-        "header" => panic!("out of cheese"),
-        "completion" => Answer::consumed(Completion::Call(Box::new(|_| panic!("out of cheese")))),
-        _ => Answer::consumed(Completion::Thread(Box::new(|_, _| panic!("out of cheese")))),
+        "header" => panic!("planned panic"),
+        "completion" => Answer::consumed(Completion::Call(Box::new(|_| panic!("planned panic")))),
+        _ => Answer::consumed(Completion::Thread(Box::new(|_, _| panic!("planned panic")))),
     });
     handler.expect("the first handler")
 }
@@ -29,7 +29,7 @@ fn open(place: &'static str) -> (Context<ShmFabric>, HandlerId) {
     let task = Task::join().expect("the launcher made a job");
     let mut context = task.context().expect("the job has memory");
     let handler = panicking(&mut context, place);
-    context.gfence().expect("all are there");
+    context.gfence().expect("all tasks reach the fence");
     (context, handler)
 }
 
@@ -38,7 +38,7 @@ fn send(context: &mut Context<ShmFabric>, handler: HandlerId, len: usize) -> Res
     context.fence_ops(None)
 }
 
-/// A program that does not handle it ends, and the report names the task, the place and the message.
+/// A program that does not handle it ends, and the report names the task, the source line and the message.
 #[test]
 fn a_panic_in_a_handler_ends_the_job_with_a_report() {
     let test = "a_panic_in_a_handler_ends_the_job_with_a_report";
@@ -72,11 +72,11 @@ fn a_panic_in_a_handler_ends_the_job_with_a_report() {
                 assert!(!outcome.is_success);
                 let failure = outcome.failure.as_ref().expect("task 1 failed");
                 assert_eq!(failure.task, 1);
-                assert!(failure.last_words.contains("out of cheese"), "last words: {}", failure.last_words);
+                assert!(failure.last_words.contains("planned panic"), "last words: {}", failure.last_words);
                 let kind = if place == "header" { "header" } else { "completion" };
                 let said = &outcome.tasks[1].stdout;
                 let met = said.lines().find(|line| line.starts_with("met: ")).expect("an error");
-                for word in [kind, "task 0", "out of cheese"] {
+                for word in [kind, "task 0", "planned panic"] {
                     assert!(met.contains(word), "no {word:?} in {met:?}");
                 }
                 assert!(outcome.tasks[0].stdout.contains("told"), "{}", outcome.tasks[0].stdout);
@@ -96,15 +96,15 @@ fn a_panic_in_a_handler_is_not_lost_where_nobody_asks() {
         let note = Arc::clone(&came);
         let handler = context.register_handler(move |_| {
             note.store(true, Ordering::SeqCst);
-            panic!("out of cheese");
+            panic!("planned panic");
         });
         let handler = handler.expect("the first handler");
         let counter = context.counter().expect("counter");
-        context.gfence().expect("all are there");
+        context.gfence().expect("all tasks reach the fence");
         if context.task().0 == 0 {
             let options = AmOptions::default();
             context.amsend(TaskId(1), handler, &[], &[], options).expect("it is one way");
-            // Until the other task has ended.
+            // Waits until the other task has ended.
             let _ = context.wait_counter(counter, 1);
             return;
         }
@@ -126,6 +126,6 @@ fn a_panic_in_a_handler_is_not_lost_where_nobody_asks() {
         assert!(!outcome.is_success);
         let failure = outcome.failure.as_ref().expect("task 1 failed");
         assert_eq!(failure.task, 1);
-        assert!(failure.to_string().contains("out of cheese"), "{failure}");
+        assert!(failure.to_string().contains("planned panic"), "{failure}");
     });
 }

@@ -37,12 +37,12 @@ fn a_body_that_leaves_the_process_is_no_success() {
 
 #[test]
 fn a_panic_of_one_task_is_the_failure_of_the_job() {
-    let body = || assert_ne!(std::env::var("AM_TASK").as_deref(), Ok("1"), "out of cheese");
+    let body = || assert_ne!(std::env::var("AM_TASK").as_deref(), Ok("1"), "planned panic");
     job("a_panic_of_one_task_is_the_failure_of_the_job").tasks(3).run_and_judge(body, |outcome| {
         is_no_success(outcome);
         let failure = outcome.failure.as_ref().expect("a task failed");
         assert_eq!((failure.task, failure.cause), (1, Cause::Exited(101)));
-        assert!(outcome.tasks[1].stderr.contains("out of cheese"), "{outcome:?}");
+        assert!(outcome.tasks[1].stderr.contains("planned panic"), "{outcome:?}");
         assert_eq!(outcome.tasks[0].ended, Some(Ended::Exited(0)));
     });
 }

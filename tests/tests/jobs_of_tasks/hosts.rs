@@ -24,7 +24,7 @@ fn on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) {
     assert_eq!(ended, tasks as usize, "{said}");
 }
 
-/// As [`on_hosts`]: whether the job ended well, and its output. `None` in a task.
+/// Like [`on_hosts`], and returns whether the job succeeded, with its output. `None` in a task.
 fn said_on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) -> Option<(bool, String)> {
     if std::env::var_os("AM_JOB").is_some() {
         body();
@@ -79,9 +79,9 @@ fn mpi_opens_again_on_hosts() {
             let environment = Environment::init().expect("an agent made a job");
             let world = environment.world();
             let mut sum = [0];
-            world.allreduce(&[round + world.rank()], &mut sum, op::Sum).expect("all tasks are there");
+            world.allreduce(&[round + world.rank()], &mut sum, op::Sum).expect("all tasks reduce");
             assert_eq!(sum, [3 * round + 3]);
-            environment.finalize().expect("nothing was left to go wrong");
+            environment.finalize().expect("all tasks finalize");
         }
     });
 }
@@ -98,7 +98,7 @@ fn the_suite_is_right_within_and_between_hosts() {
     });
 }
 
-/// Gets are reads by the network: no byte of them comes as a packet. Nothing is read by a registration that has ended.
+/// Gets are reads by the network: no byte of them comes as a packet. No read uses a registration that has ended.
 #[test]
 fn the_network_reads_memory_of_other_hosts_until_its_registration_ends() {
     let test = "the_network_reads_memory_of_other_hosts_until_its_registration_ends";
@@ -110,14 +110,14 @@ fn the_network_reads_memory_of_other_hosts_until_its_registration_ends() {
         let mut block = context.alloc(LEN).expect("3 MiB of job memory");
         block.copy_from_slice(&am_core::testing::pattern(own.into(), LEN));
         let exposed = context.expose(block, Access::READ_WRITE).expect("a registration is free");
-        let addresses = context.address_init(exposed.address(0)).expect("all tasks are there");
+        let addresses = context.address_init(exposed.address(0)).expect("all tasks exchange addresses");
         for (peer, address) in (0_u64..).zip(&addresses) {
             let whole = am_core::testing::pattern(peer, LEN);
             for (offset, len) in [(0, 1), (7, 4096), (0, LEN), (LEN - 1, 1)] {
                 let mut got = vec![0; len];
                 context
                     .get(address.plus(offset as u64), &mut got, GetOptions::default())
-                    .expect("it is there");
+                    .expect("the get completes");
                 assert!(got == whole[offset..][..len], "{len} bytes from {offset} of task {peer}");
             }
             let beyond = context.get(address.plus(1), &mut vec![0; LEN], GetOptions::default());
@@ -125,15 +125,15 @@ fn the_network_reads_memory_of_other_hosts_until_its_registration_ends() {
             assert!(matches!(&beyond, Err(Error::RemoteRange { why, .. }) if is_told(why)), "{beyond:?}");
         }
         assert_eq!(context.statistics().pieces_received, 0);
-        context.gfence().expect("all tasks are there");
+        context.gfence().expect("all tasks reach the fence");
         let block = context.unexpose(exposed).expect("nobody reads it any more");
-        context.gfence().expect("all tasks are there");
+        context.gfence().expect("all tasks reach the fence");
         drop(block);
         for address in &addresses {
             let stale = context.get(*address, &mut [0; 64], GetOptions::default());
             assert!(matches!(stale, Err(Error::RemoteRange { why: RangeFault::Stale, .. })), "{stale:?}");
         }
-        context.gfence().expect("all tasks are there");
+        context.gfence().expect("all tasks reach the fence");
     });
 }
 
@@ -144,14 +144,14 @@ fn collectives_and_long_messages_cross_three_hosts() {
         let world = environment.world();
         let (rank, size) = (world.rank(), world.size());
         let mut sum = [0_u64];
-        world.allreduce(&[u64::from(rank)], &mut sum, op::Sum).expect("all tasks are there");
+        world.allreduce(&[u64::from(rank)], &mut sum, op::Sum).expect("all tasks reduce");
         assert_eq!(sum, [u64::from(size * (size - 1) / 2)]);
         let sent = am_core::testing::pattern(rank.into(), (1 << 20) + 3);
         let mut got = vec![0_u8; sent.len()];
         let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
         world.sendrecv(&sent, next, 1, &mut got, previous, 1).expect("the message fits");
         assert!(got == am_core::testing::pattern(previous.into(), got.len()));
-        environment.finalize().expect("nothing was left to go wrong");
+        environment.finalize().expect("all tasks finalize");
     });
 }
 
@@ -167,26 +167,26 @@ fn the_owner_and_near_and_far_tasks_update_one_element() {
         let allocated = world.allocate_window(16, 8, &Info::new()).expect("16 bytes");
         let created = world.create_window(vec![0; 16], 8, &Info::new()).expect("a window of 16 bytes");
         for window in [&allocated, &created] {
-            window.lock_all(Assertion::NONE).expect("all tasks are there");
+            window.lock_all(Assertion::NONE).expect("the lock is granted");
             let mut seen = Vec::new();
             for _ in 0..ROUNDS {
                 seen.push(window.fetch_and_op(1_u64, 0, 0, PredefinedOp::Sum).expect("a word"));
                 window.accumulate(&[1, u64::from(rank)], 0, 0, PredefinedOp::Sum).expect("two words");
             }
-            window.flush_all().expect("all tasks are there");
+            window.flush_all().expect("the transfers complete");
             assert!(seen.is_sorted_by(|before, after| before + 2 <= *after), "{seen:?}");
-            world.barrier().expect("all tasks are there");
+            world.barrier().expect("all tasks reach the barrier");
             let read = |at| window.fetch_and_op(0_u64, 0, at, PredefinedOp::NoOp).expect("a word");
             assert_eq!((read(0), read(1)), (3 * 2 * ROUNDS, ROUNDS * (1 + 2)));
             window.unlock_all().expect("locked above");
         }
-        allocated.free().expect("all tasks are there");
-        created.free().expect("all tasks are there");
-        environment.finalize().expect("nothing was left to go wrong");
+        allocated.free().expect("all tasks free the window");
+        created.free().expect("all tasks free the window");
+        environment.finalize().expect("all tasks finalize");
     });
 }
 
-/// The host of task 2 is gone with its agent. The others are told, and go on.
+/// The host of task 2 is gone with its agent. The other tasks get an error, and go on.
 #[test]
 fn a_host_that_is_lost_is_an_error_at_the_others() {
     let said = said_on_hosts("a_host_that_is_lost_is_an_error_at_the_others", (3, "a,b,c"), || {
@@ -194,7 +194,7 @@ fn a_host_that_is_lost_is_an_error_at_the_others() {
         let environment = Environment::init().expect("an agent made a job");
         environment.set_go_on(true).expect("no call is under way");
         let world = environment.world();
-        world.barrier().expect("all tasks are there");
+        world.barrier().expect("all tasks reach the barrier");
         if world.rank() == 2 {
             let agent = std::os::unix::process::parent_id().to_string();
             Command::new("kill").args(["-KILL", &agent]).status().expect("kill runs");
@@ -221,7 +221,7 @@ fn a_host_that_is_lost_is_an_error_at_the_others() {
     assert_eq!(said.matches("the body has ended").count(), 2, "{said}");
 }
 
-/// Tasks 0 and 1 share memory; the communicators of tasks that can do have theirs in one file, and the world's tasks have each their own.
+/// Tasks 0 and 1 share memory; the shared windows of a communicator of such tasks lie in one file; the world's tasks have a file each.
 #[test]
 fn tasks_of_one_host_are_a_communicator_with_shared_memory() {
     on_hosts("tasks_of_one_host_are_a_communicator_with_shared_memory", (3, "a:2,b"), || {
@@ -229,18 +229,18 @@ fn tasks_of_one_host_are_a_communicator_with_shared_memory() {
         let world = environment.world();
         let rank = world.rank();
         let near = world.split_type(Some(SplitType::Shared), 0, &Info::new());
-        let near = near.expect("all tasks are there").expect("each task has a host");
+        let near = near.expect("all tasks take part").expect("each task has a host");
         assert_eq!((near.size(), near.rank()), if rank < 2 { (2, rank) } else { (1, 0) });
         let global = |of: &Communicator| of.predefined_attribute(PredefinedAttribute::WtimeIsGlobal);
         assert_eq!((global(&near), global(&world)), (Some(1), Some(0)));
         let window = near.allocate_shared_window::<u64>(1, &Info::new()).expect("one host's memory");
         let next = (near.rank() + 1) % near.size();
         window.store(next, 0, 7 + u64::from(next)).expect("a rank");
-        window.barrier().expect("all tasks are there");
+        window.barrier().expect("all tasks reach the barrier");
         assert_eq!(window.load(near.rank(), 0).expect("a rank"), 7 + u64::from(near.rank()));
         let is_one_file = window.window().mapped_part(near.size() - 1).expect("a rank").is_some();
         assert!(is_one_file, "tasks of one host share memory");
-        window.free().expect("all tasks are there");
-        environment.finalize().expect("nothing was left to go wrong");
+        window.free().expect("all tasks free the window");
+        environment.finalize().expect("all tasks finalize");
     });
 }

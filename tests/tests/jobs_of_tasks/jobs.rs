@@ -24,7 +24,7 @@ fn sixteen_tasks_make_progress() {
             assert_eq!(sum, [120 + 16 * round]);
         }
         drop(world);
-        mpi.finalize().expect("nothing went wrong");
+        mpi.finalize().expect("all tasks finalize");
     });
 }
 
@@ -38,13 +38,13 @@ fn a_hundred_and_twenty_eight_tasks_come_through() {
         let mut got = [u32::MAX];
         world
             .sendrecv(&[own], (own + 1) % size, 0, &mut got, (own + size - 1) % size, 0)
-            .expect("the neighbours live");
+            .expect("both messages arrive");
         assert_eq!(got, [(own + size - 1) % size]);
         let mut sum = [own];
         world.allreduce_in_place(&mut sum, op::Sum).expect("allreduce");
         assert_eq!(sum, [127 * 64]);
         drop(world);
-        mpi.finalize().expect("nothing went wrong");
+        mpi.finalize().expect("all tasks finalize");
     });
 }
 
@@ -72,7 +72,7 @@ fn first_messages_of_all_to_all_arrive() {
                     s.wait_all(sends?).map(|_| ())
                 })
                 .expect("all arrive");
-            mpi.finalize().expect("nothing went wrong");
+            mpi.finalize().expect("all tasks finalize");
         });
     }
 }
@@ -87,16 +87,16 @@ fn a_blocked_task_burns_almost_no_processor() {
             world.barrier().expect("barrier");
             if world.rank() == 0 {
                 std::thread::sleep(Duration::from_millis(1500));
-                (1..world.size()).for_each(|rank| world.send(&[1_u8], rank, 0).expect("it is waited for"));
+                (1..world.size()).for_each(|rank| world.send(&[1_u8], rank, 0).expect("the message is sent"));
             } else {
                 let (begun, burnt_before) = (Instant::now(), processor_time());
-                world.recv(&mut [0_u8], 0, 0).expect("it comes");
+                world.recv(&mut [0_u8], 0, 0).expect("the message arrives");
                 let (waited, burnt) = (begun.elapsed(), processor_time() - burnt_before);
                 println!("waited {waited:?}, of these {burnt:?} on a processor");
                 assert!(burnt * 5 < waited, "waited {waited:?}, of these {burnt:?} on a processor");
             }
             drop(world);
-            mpi.finalize().expect("nothing went wrong");
+            mpi.finalize().expect("all tasks finalize");
         });
     }
 }
@@ -113,10 +113,10 @@ fn long_waits_that_recur_burn_almost_no_processor() {
         for wait in 0..WAITS {
             if world.rank() == 0 {
                 std::thread::sleep(Duration::from_millis(20));
-                world.send(&[wait], 1, 0).expect("it is waited for");
+                world.send(&[wait], 1, 0).expect("the message is sent");
             } else {
                 let mut got = [u32::MAX];
-                world.recv(&mut got, 0, 0).expect("it comes");
+                world.recv(&mut got, 0, 0).expect("the message arrives");
                 assert_eq!(got, [wait]);
             }
         }
@@ -124,11 +124,11 @@ fn long_waits_that_recur_burn_almost_no_processor() {
         println!("waited {waited:?}, of these {burnt:?} on a processor");
         assert!(burnt * 7 < waited, "waited {waited:?}, of these {burnt:?} on a processor");
         drop(world);
-        mpi.finalize().expect("nothing went wrong");
+        mpi.finalize().expect("all tasks finalize");
     });
 }
 
-/// What this process has used of its processors, in the kernel's ticks of 10 ms.
+/// Processor time of this process, in the kernel's ticks of 10 ms.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux has /proc");
     let after_name = &stat[stat.rfind(')').expect("the name is in brackets") + 1..];
@@ -141,7 +141,7 @@ fn processor_time() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// The ways to die of task 1, and what the launcher makes of each.
+/// The ways in which task 1 dies, and what the launcher reports for each.
 const DEATHS: [(&str, Cause, &str); 3] = [
     ("killed", Cause::Signalled(9), "out of paper"),
     ("exit 3", Cause::Exited(3), "out of paper"),
@@ -158,7 +158,7 @@ fn die(how: &str) -> ! {
             unreachable!("nobody survives that signal");
         }
         "exit 3" => std::process::exit(3),
-        _ => panic!("out of cheese"),
+        _ => panic!("planned panic"),
     }
 }
 
@@ -186,15 +186,15 @@ fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Erro
         let body = || {
             let mpi = Environment::init().expect("the launcher made a job");
             let world = mpi.world();
-            world.barrier().expect("all are alive");
-            // The others must be through: a task's death ends a barrier in which they may still be.
+            world.barrier().expect("all tasks reach the barrier");
+            // The other tasks must have left the barrier: a task's death ends it for tasks that are still in it.
             if world.rank() == 1 {
                 for other in [0, 2] {
-                    world.recv(&mut [0_u8], other, 7).expect("it is alive");
+                    world.recv(&mut [0_u8], other, 7).expect("the message arrives");
                 }
                 die(how);
             }
-            world.send(&[0_u8], 1, 7).expect("it is alive");
+            world.send(&[0_u8], 1, 7).expect("the message is sent");
             match wait(&mpi) {
                 Err(Error::Core(error)) => is_failure_of_task_1(&error),
                 other => panic!("waited for the dead: {other:?}"),
@@ -241,13 +241,13 @@ fn a_counter_that_nobody_raises_any_more_ends_its_wait() {
             let through = context.counter().expect("the second counter");
             let tell = context.register_handler(move |_| Answer::consumed(Completion::Bump(through)));
             let tell = tell.expect("the first handler");
-            context.gfence().expect("all are alive");
-            // The others must be through: a task's death ends a fence in which they may still be.
+            context.gfence().expect("all tasks reach the fence");
+            // The other tasks must have left the fence: a task's death ends it for tasks that are still in it.
             if task.number() == 1 {
-                context.wait_counter(through, 2).expect("they are alive");
+                context.wait_counter(through, 2).expect("the counter reaches its value");
                 die(how);
             }
-            context.amsend(TaskId(1), tell, &[], &[], AmOptions::default()).expect("it is alive");
+            context.amsend(TaskId(1), tell, &[], &[], AmOptions::default()).expect("the message is sent");
             is_failure_of_task_1(&context.wait_counter(counter, 1).expect_err("nobody raises it"));
         };
         job(test).tasks(3).run_and_judge(body, |outcome| judge_death(outcome, cause, words));
@@ -329,10 +329,10 @@ fn a_job_of_one_needs_no_launcher() {
         let world = mpi.world();
         assert_eq!((world.rank(), world.size()), (0, 1));
         let mut got = [0_u64; 2];
-        world.sendrecv(&[7_u64, 8], 0, 1, &mut got, Source::Any, Tag::Any).expect("it fits");
+        world.sendrecv(&[7_u64, 8], 0, 1, &mut got, Source::Any, Tag::Any).expect("both messages arrive");
         assert_eq!(got, [7, 8]);
-        world.barrier().expect("nobody else is waited for");
+        world.barrier().expect("all tasks reach the barrier");
         drop(world);
-        mpi.finalize().expect("nothing went wrong");
+        mpi.finalize().expect("all tasks finalize");
     });
 }

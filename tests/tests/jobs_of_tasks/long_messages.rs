@@ -44,8 +44,8 @@ fn open(task: &Task) -> (Context<ShmFabric>, HandlerId, Counter) {
         let (from, len) = (message.source.task.0, usize::try_from(message.len).expect("it fits"));
         let number = usize::from(message.uhdr[0]);
         let check = move |delivered: Delivered| {
-            delivered.outcome.expect("it is whole");
-            let bytes = delivered.buffer.expect("its place");
+            delivered.outcome.expect("the message arrives whole");
+            let bytes = delivered.buffer.expect("the buffer of the destination");
             assert!(
                 bytes[..] == content(from, number, len)[..],
                 "message {number} of {len} bytes is spoiled"

@@ -55,7 +55,7 @@ fn around_the_ring(world: &Communicator) -> Result<()> {
             })?;
             assert!(got == expected, "{count} of {layout:?} differ in mode {mode:?}");
         }
-        // Contiguous at the sender, and at the receiver.
+        // The same with contiguous data at the sender, then at the receiver.
         let packed = pack(&out, elements)?;
         let mut got = vec![0xEE; len];
         let mut bytes = vec![0; packed.len()];
@@ -79,7 +79,7 @@ fn layouts_arrive_by_every_way_to_memory() {
         job("layouts_arrive_by_every_way_to_memory").tasks(tasks).env("AM_MEMORY", way).run(|| {
             let environment = Environment::init().expect("the launcher made a job");
             around_the_ring(&environment.world()).expect("each message fits");
-            environment.finalize().expect("nothing was left to go wrong");
+            environment.finalize().expect("all tasks finalize");
         });
     }
 }

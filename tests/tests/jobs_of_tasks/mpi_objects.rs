@@ -15,7 +15,7 @@ fn everywhere(test: &'static str, body: fn(&Communicator)) {
         job(test).tasks(tasks).env("AM_MEMORY", way).run(|| {
             let environment = Environment::init().expect("the launcher made a job");
             body(&environment.world());
-            environment.finalize().expect("nothing was left to go wrong");
+            environment.finalize().expect("all tasks finalize");
         });
     }
 }
@@ -75,7 +75,7 @@ fn windows_are_reached_by_every_way() {
             assert!(own == theirs, "the put has not arrived whole");
             window.get(&mut own, next, 7).unwrap();
             assert!(own == mine, "the get is not what was put");
-            // A column, and an update of every fourth word.
+            // Gets a column, and updates every fourth word.
             let column = Datatype::vector(100, 1, 4, &Datatype::predefined(Predefined::Uint64)).unwrap();
             let target = TargetData { rank: next, displacement: 45_000, count: 1, datatype: &column };
             let elements = (100, &Datatype::predefined(Predefined::Uint64));
@@ -84,7 +84,7 @@ fn windows_are_reached_by_every_way() {
             let mut sums = vec![0u64; 397];
             window.read(8 * 45_000, &mut sums).unwrap();
             assert!(sums.iter().step_by(4).eq(theirs[..100].iter()), "{sums:?}");
-            // A counter under a lock, one by atomic operations, and one of bytes.
+            // Three counters: one under a lock, one updated by atomic operations, and one of bytes.
             world.barrier().unwrap();
             for _ in 0..10 {
                 window.lock(Lock::Exclusive, 0, Assertion::NONE).unwrap();
@@ -128,7 +128,7 @@ fn windows_that_follow_each_other_are_reached_at_their_own_memory() {
     everywhere("windows_that_follow_each_other_are_reached_at_their_own_memory", |world| {
         let next = next(world);
         for (round, count) in [(1u64, 100u16), (2, 200), (3, 300), (4, 400)] {
-            // Their regions are those that earlier windows have freed, at other addresses.
+            // These windows reuse regions that earlier windows have freed, at other addresses.
             let allocated = world.allocate_window(8 * usize::from(count), 8, &Info::new()).unwrap();
             let shared = world.allocate_shared_bytes(8 * usize::from(count), 8, &Info::new()).unwrap();
             for window in [&allocated, &shared] {
@@ -137,7 +137,7 @@ fn windows_that_follow_each_other_are_reached_at_their_own_memory() {
                     window.put(&[round << 32 | u64::from(i)], next, i64::from(i)).unwrap();
                 }
                 window.flush(next).unwrap();
-                // No operation, whatever the operand is.
+                // `NoOp` changes nothing, whatever the operand is.
                 let found = window.fetch_and_op(1u64 << 48, next, 0, PredefinedOp::NoOp).unwrap();
                 assert_eq!(found, round << 32);
                 let expected = round << 32 | 1;
@@ -172,7 +172,7 @@ fn ends_the_job(test: &'static str, call: fn(&Communicator), words: &'static str
             call(&world);
             println!("the call has come back");
         } else {
-            // No task sends: the other task's death ends it.
+            // No task sends: the receive ends with the other task's death.
             assert!(world.recv(&mut [0u8], 1, 0).is_err());
         }
     };

@@ -18,7 +18,7 @@ fn everywhere(test: &'static str, body: fn(&Environment, &Communicator)) {
 fn as_a_task(body: impl FnOnce(&Environment, &Communicator)) {
     let environment = Environment::init().expect("the launcher made a job");
     body(&environment, &environment.world());
-    environment.finalize().expect("nothing was left to go wrong");
+    environment.finalize().expect("all tasks finalize");
 }
 
 fn next(world: &Communicator) -> u32 {
@@ -88,19 +88,21 @@ fn every_mode_arrives() {
                 })
                 .expect("all three arrive");
             world.bsend(&sent, next(world), tag).expect("the buffer has room");
-            world.recv(&mut blocking[0], previous(world), tag).expect("it fits");
+            world.recv(&mut blocking[0], previous(world), tag).expect("the message arrives");
             // In a ring of blocking synchronous sends, one task must receive first.
             for round in 0..2 {
                 if (world.rank() == 0) == (round == 0) {
-                    world.ssend(&sent, next(world), tag).expect("somebody receives");
+                    world.ssend(&sent, next(world), tag).expect("the message is received");
                 } else {
-                    world.recv(&mut blocking[1], previous(world), tag).expect("it fits");
+                    world.recv(&mut blocking[1], previous(world), tag).expect("the message arrives");
                 }
             }
-            world.sendrecv(&sent, next(world), tag, &mut blocking[2], previous(world), tag).expect("it fits");
+            world
+                .sendrecv(&sent, next(world), tag, &mut blocking[2], previous(world), tag)
+                .expect("both messages arrive");
             assert!(received.iter().all(|got| *got == expected), "{len} bytes differ");
         }
-        let memory = environment.detach_buffer().expect("all has gone");
+        let memory = environment.detach_buffer().expect("the buffer is free");
         assert_eq!(memory.map(|memory| memory.len()), Some(room));
     });
 }
@@ -122,7 +124,7 @@ fn receives_from_anybody_keep_each_sender_in_order() {
             let seen = world.probe(Source::Any, Tag::Any).expect("more will come");
             let mut got =
                 vec![0; usize::try_from(seen.count::<u64>().expect("whole numbers")).expect("it fits")];
-            let status = world.recv(&mut got, Source::Any, Tag::Any).expect("it fits");
+            let status = world.recv(&mut got, Source::Any, Tag::Any).expect("the message arrives");
             let number = &mut expected[status.source() as usize];
             assert_eq!((status, got), (seen, vec![*number; len_of(*number)]), "probed and received");
             assert_eq!(u64::try_from(status.tag()).expect("a tag"), *number % 5);
@@ -154,7 +156,7 @@ fn a_message_too_long_for_its_receive_says_who_sent_what() {
             assert!(text.contains(&facts), "{text}");
             assert!(got == pattern(source, sent)[..room], "the beginning is there");
         }
-        world.barrier().expect("and all goes on");
+        world.barrier().expect("all tasks reach the barrier");
     });
 }
 
@@ -225,12 +227,12 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
                 let mut file = options.open(&path).expect("a task can write where temporary files go");
                 for round in 1..=20 {
                     if round % world.size() == world.rank() {
-                        // The others would be through by now if the barrier did not hold them.
+                        // Without the barrier the other tasks would be in a later round after these yields.
                         (0..200).for_each(|_| std::thread::yield_now());
                     }
-                    file.write_all(b".").expect("there is room for a byte");
+                    file.write_all(b".").expect("the file can grow");
                     world.barrier().expect("barrier");
-                    let came = file.metadata().expect("it is open").len();
+                    let came = file.metadata().expect("the file can be read").len();
                     assert!(came >= u64::from(round * world.size()), "{came} came to barrier {round}");
                     world.barrier().expect("barrier");
                 }
@@ -241,7 +243,7 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
     }
 }
 
-/// Beyond what 32 bits count. The sender's pages are untouched zeros, which the system holds once; the receiver's are real.
+/// Longer than 32 bits can count. The sender's pages are untouched zeros, which the system stores once; the receiver's are real.
 #[test]
 #[ignore = "moves 4 GiB"]
 fn big_message() {
@@ -262,7 +264,7 @@ fn big_message() {
                 marks.into_iter().zip(1..).for_each(|(at, mark)| bytes[at] = mark);
                 world.send(&bytes, 1, 0).expect("it arrives");
             } else {
-                let status = world.recv(&mut bytes, 0, 0).expect("it fits");
+                let status = world.recv(&mut bytes, 0, 0).expect("the message arrives");
                 assert_eq!(status.len(), LEN as u64);
                 for (at, mark) in marks.into_iter().zip(1..) {
                     assert_eq!(bytes[at], mark, "at {at}");
@@ -302,7 +304,7 @@ fn mpi_opens_again() {
                 }
                 assert_eq!(got, [true; 2], "round {round}");
             });
-            world.barrier().expect("the first one goes on");
+            world.barrier().expect("all tasks reach the barrier");
         }
         let error = Environment::init().expect_err("a task has 16 contexts");
         assert!(error.to_string().contains("context"), "{error}");

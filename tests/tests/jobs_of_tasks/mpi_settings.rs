@@ -6,7 +6,7 @@ use mpi_over_am::{Communicator, Environment, Error, ErrorClass, Fault};
 fn as_a_task(body: impl FnOnce(&Environment, &Communicator)) {
     let environment = Environment::init().expect("the launcher made a job");
     body(&environment, &environment.world());
-    environment.finalize().expect("nothing was left to go wrong");
+    environment.finalize().expect("all tasks finalize");
 }
 
 #[test]
@@ -62,11 +62,11 @@ fn early_messages_beyond_the_setting_wait_at_their_sender() {
                     sent.expect("all are received");
                 } else {
                     world.recv(&mut (), 0, COUNT).expect("it is the last one");
-                    let early = environment.counts().expect("nothing went wrong").early_messages;
+                    let early = environment.counts().expect("MPI is open").early_messages;
                     for tag in (0..COUNT).rev() {
                         world.recv(&mut [0u8; 8], 0, tag).expect("each was sent");
                     }
-                    let waited = environment.counts().expect("nothing went wrong").long_messages_received;
+                    let waited = environment.counts().expect("MPI is open").long_messages_received;
                     assert!(
                         (1..=8).contains(&(early - waited)),
                         "{waited} of {early} waited at their sender"
@@ -80,7 +80,7 @@ fn early_messages_beyond_the_setting_wait_at_their_sender() {
 #[test]
 fn a_talkative_task_says_how_it_starts_and_what_it_has_done() {
     job("a_talkative_task_says_how_it_starts_and_what_it_has_done").env("MPI_DEBUG", "1").run_and_judge(
-        || as_a_task(|_, world| world.barrier().expect("it is alone")),
+        || as_a_task(|_, world| world.barrier().expect("all tasks reach the barrier")),
         |outcome: &Outcome| {
             let said = &outcome.tasks[0].stderr;
             assert!(
@@ -92,9 +92,9 @@ fn a_talkative_task_says_how_it_starts_and_what_it_has_done() {
 }
 
 #[test]
-fn an_older_name_with_a_senseless_value_is_refused() {
+fn a_foreign_name_with_a_senseless_value_is_refused() {
     // Without a launcher: it is the task that reads the variable.
-    job("an_older_name_with_a_senseless_value_is_refused")
+    job("a_foreign_name_with_a_senseless_value_is_refused")
         .env("MP_EAGER_LIMIT", "many")
         .without_launcher()
         .run(|| {
@@ -120,7 +120,7 @@ fn a_sender_beyond_its_part_of_the_budget_is_named_and_the_receiver_keeps_no_mor
                 for tag in 0..SENT {
                     world.send(&[1u8; 1000], 1, tag).expect("it goes eagerly");
                 }
-                world.ssend(&0u8, 1, SENT).expect("it is received");
+                world.ssend(&0u8, 1, SENT).expect("the message is received");
             } else {
                 world.recv(&mut 0u8, 0, SENT).expect("what was wrong before is told by the next calls");
                 let mut errors = 0;

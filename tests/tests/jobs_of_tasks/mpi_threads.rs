@@ -20,7 +20,7 @@ fn everywhere(test: &'static str, body: fn(&Communicator)) {
         job(test).tasks(tasks).env("AM_MEMORY", way).run(|| {
             let environment = Environment::init_threads().expect("the launcher made a job");
             body(&environment.world());
-            environment.finalize().expect("nothing was left to go wrong");
+            environment.finalize().expect("all tasks finalize");
         });
     }
 }

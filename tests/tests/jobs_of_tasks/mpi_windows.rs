@@ -9,7 +9,8 @@ use mpi_over_am::window::{Assertion, Lock, Window};
 use mpi_over_am::{Communicator, Environment, Info, Source, Tag};
 
 const TASKS: u32 = 8;
-/// The words of the target: how many tasks have had the lock, how many hold it, whether the target may go on, and the order.
+/// The words of the target: the number of tasks that have had the lock, the number that hold it, whether the target may go on, and the
+/// order.
 const GRANTS: i64 = 0;
 const INSIDE: i64 = 1;
 const OVER: i64 = 2;
@@ -31,7 +32,7 @@ fn add(window: &Window, target: u32, word: i64, value: u64) -> u64 {
 /// Waits for permission, then takes the lock while messages arrive that need this task's progress.
 fn lock_when_told(world: &Communicator, window: &Window, lock: Lock, target: u32) {
     let mut leave = [0u8];
-    world.recv(&mut leave, Source::Rank(0), Tag::Is(0)).expect("leave comes");
+    world.recv(&mut leave, Source::Rank(0), Tag::Is(0)).expect("the message arrives");
     let mut messages = vec![vec![0u8; MESSAGE_BYTES]; MESSAGES];
     world
         .scope(|scope| {
@@ -46,9 +47,9 @@ fn lock_when_told(world: &Communicator, window: &Window, lock: Lock, target: u32
     assert!(messages.iter().all(|message| message.iter().all(|&byte| byte == 7)));
 }
 
-/// Permits a task to take the lock, and returns when it is in the queue: only there it makes that much progress.
+/// Permits a task to take the lock, and returns when the task is in the queue of the lock: only there it handles all these messages.
 fn let_it_queue(world: &Communicator, rank: u32) {
-    world.send(&[0u8], rank, 0).expect("it waits for leave");
+    world.send(&[0u8], rank, 0).expect("the message is sent");
     let message = vec![7u8; MESSAGE_BYTES];
     for _ in 0..MESSAGES {
         world.ssend(&message, rank, 1).expect("it makes progress while it waits");
@@ -101,26 +102,26 @@ fn locks_are_granted_in_order_of_arrival_to_tasks_that_sleep_and_make_progress()
                 log[1..4].sort_unstable();
                 assert_eq!(log, [4, 1, 2, 6, 3, 5]);
             } else if own == 0 {
-                window.lock(exclusive, target, Assertion::NONE).expect("nobody else wants it");
+                window.lock(exclusive, target, Assertion::NONE).expect("the lock is granted");
                 for (rank, ..) in order {
                     let_it_queue(&world, rank);
                 }
                 assert_eq!(add(&window, target, GRANTS, 0), 0, "the lock is held");
-                window.unlock(target).expect("it is locked");
-                window.lock(exclusive, target, Assertion::NONE).expect("the last one");
+                window.unlock(target).expect("the task has the lock");
+                window.lock(exclusive, target, Assertion::NONE).expect("the lock is granted");
                 assert_eq!(add(&window, target, GRANTS, 0), 6);
                 add(&window, target, OVER, 1);
-                window.unlock(target).expect("it is locked");
+                window.unlock(target).expect("the task has the lock");
             } else {
                 let &(_, lock, together) =
                     order.iter().find(|(rank, ..)| *rank == own).expect("each has a place");
                 lock_when_told(&world, &window, lock, target);
                 // Rank 5 comes last, and has the lock alone.
                 note(&window, target, own, if lock == exclusive { 0 } else { together });
-                window.unlock(target).expect("it is locked");
+                window.unlock(target).expect("the task has the lock");
             }
-            window.free().expect("all come");
-            environment.finalize().expect("nothing was left");
+            window.free().expect("all tasks free the window");
+            environment.finalize().expect("all tasks finalize");
         },
     );
 }
@@ -133,27 +134,27 @@ fn each_task_gets_its_share_of_a_lock() {
         let world = environment.world();
         let window = window(&world);
         let (mut had, mut taken) = (0u32, 0);
-        world.barrier().expect("all come");
+        world.barrier().expect("all tasks reach the barrier");
         while taken < GRANTS_MAX {
-            window.lock(Lock::Exclusive, 0, Assertion::NONE).expect("each in its turn");
+            window.lock(Lock::Exclusive, 0, Assertion::NONE).expect("the lock is granted");
             let mut grants = [0u64];
             window.get(&mut grants, 0, GRANTS).expect("get");
             taken = grants[0];
             window.put(&[taken + 1], 0, GRANTS).expect("put");
-            window.unlock(0).expect("it is locked");
+            window.unlock(0).expect("the task has the lock");
             had += 1;
         }
-        // A fair share is about 500. A task that does not run while it is in no queue misses its turns.
+        // A fair share is about 500. A task that the system suspends outside the queue misses turns.
         assert!(had > 25, "this task has had the lock {had} times");
         let mut all = [u64::from(had)];
-        world.allreduce_in_place(&mut all, mpi_over_am::op::Sum).expect("all come");
+        world.allreduce_in_place(&mut all, mpi_over_am::op::Sum).expect("all tasks take part");
         let mut grants = [0u64];
         window.lock(Lock::Shared, 0, Assertion::NONE).expect("lock");
         window.get(&mut grants, 0, GRANTS).expect("get");
         window.unlock(0).expect("unlock");
         assert_eq!(grants[0], all[0], "each lock was exclusive");
-        window.free().expect("all come");
-        environment.finalize().expect("nothing was left");
+        window.free().expect("all tasks free the window");
+        environment.finalize().expect("all tasks finalize");
     });
 }
 
@@ -175,12 +176,12 @@ fn end(environment: Environment, world: &Communicator, survivors: &[u32]) {
     // No task ends before the others are done with its memory.
     if world.rank() == survivors[0] {
         for &rank in &survivors[1..] {
-            world.recv(&mut [0u8], Source::Rank(rank), Tag::Is(9)).expect("it lives");
+            world.recv(&mut [0u8], Source::Rank(rank), Tag::Is(9)).expect("the message arrives");
         }
-        survivors[1..].iter().for_each(|&rank| world.send(&[0u8], rank, 9).expect("it lives"));
+        survivors[1..].iter().for_each(|&rank| world.send(&[0u8], rank, 9).expect("the message is sent"));
     } else {
-        world.send(&[0u8], survivors[0], 9).expect("it lives");
-        world.recv(&mut [0u8], Source::Rank(survivors[0]), Tag::Is(9)).expect("it lives");
+        world.send(&[0u8], survivors[0], 9).expect("the message is sent");
+        world.recv(&mut [0u8], Source::Rank(survivors[0]), Tag::Is(9)).expect("the message arrives");
     }
     // Another task may have left before.
     let _ = environment.leave();
@@ -195,7 +196,7 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
             let window = window(&world);
             let own = world.rank();
             let mut pids = [0u64; 6];
-            world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all live");
+            world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all tasks take part");
             let target = 5;
             match own {
                 0 => {
@@ -207,10 +208,10 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
                     kill(pids[1]);
                 }
                 1 => {
-                    window.lock(Lock::Exclusive, target, Assertion::NONE).expect("nobody else wants it");
-                    // It answers as a waiting task.
+                    window.lock(Lock::Exclusive, target, Assertion::NONE).expect("the lock is granted");
+                    // It waits in a receive, and so answers other tasks.
                     let mut leave = [0u8];
-                    world.recv(&mut leave, Source::Rank(0), Tag::Is(0)).expect("leave comes");
+                    world.recv(&mut leave, Source::Rank(0), Tag::Is(0)).expect("the message arrives");
                     let mut message = vec![0u8; MESSAGE_BYTES];
                     loop {
                         let _ = world.recv(&mut message, Source::Rank(0), Tag::Is(1));
@@ -221,9 +222,9 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
                     let lock = if own == 3 { Lock::Shared } else { Lock::Exclusive };
                     lock_when_told(&world, &window, lock, target);
                     assert_eq!(add(&window, target, GRANTS, 1), u64::from(own) - 3);
-                    window.unlock(target).expect("it is locked");
+                    window.unlock(target).expect("the task has the lock");
                 }
-                // It does nothing.
+                // The other tasks do nothing.
                 _ => {}
             }
             end(environment, &world, &[0, 3, 4, 5]);
@@ -245,14 +246,14 @@ fn updates_of_one_element_and_of_many_lose_nothing() {
         let environment = Environment::init().expect("in a job");
         let world = environment.world();
         let window = world.allocate_window(8 * ELEMENTS, 8, &Info::new()).expect("the job has memory");
-        window.lock_all(Assertion::NONE).expect("shared by all");
-        world.barrier().expect("all live");
+        window.lock_all(Assertion::NONE).expect("the lock is granted");
+        world.barrier().expect("all tasks reach the barrier");
         let ones = vec![1u64; ELEMENTS];
         let mut last = 0;
         for round in 0..ROUNDS {
             let at = i64::try_from(round % 7).expect("small");
             match world.rank() {
-                // In order, since each sees all earlier updates of its own.
+                // The values rise, since each update sees all earlier ones of its own task.
                 0 => {
                     let old = window.get_accumulate(&ones, 0, 0, PredefinedOp::Sum).expect("inside");
                     assert!(old[0] >= last && old[6] >= round, "{} after {last}", old[0]);
@@ -272,17 +273,17 @@ fn updates_of_one_element_and_of_many_lose_nothing() {
                 _ => window.accumulate(&[1u64], 0, at, PredefinedOp::Sum).expect("inside"),
             }
         }
-        world.barrier().expect("all live");
+        world.barrier().expect("all tasks reach the barrier");
         let all = window.get_accumulate(&ones, 0, 0, PredefinedOp::NoOp).expect("inside");
         // The rounds in which the tasks 2, 3 and 4 have updated an element.
         let single = |at: u64| if at < 7 { 3 * (ROUNDS / 7 + u64::from(at < ROUNDS % 7)) } else { 0 };
         for (at, got) in (0..).zip(all) {
             assert_eq!(got, 2 * ROUNDS + single(at), "element {at}");
         }
-        world.barrier().expect("all live");
+        world.barrier().expect("all tasks reach the barrier");
         window.unlock_all().expect("locked above");
-        window.free().expect("all live");
-        environment.finalize().expect("all live");
+        window.free().expect("all tasks free the window");
+        environment.finalize().expect("all tasks finalize");
     });
 }
 
@@ -296,8 +297,8 @@ fn a_task_that_dies_while_it_updates_holds_nobody_up() {
             let bytes = 8 * ELEMENTS + 8;
             let window = world.allocate_window(bytes, 1, &Info::new()).expect("the job has memory");
             let mut pids = [0u64; 4];
-            world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all live");
-            window.lock_all(Assertion::NONE).expect("shared by all");
+            world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all tasks take part");
+            window.lock_all(Assertion::NONE).expect("the lock is granted");
             let ones = vec![1u64; ELEMENTS];
             if world.rank() == 1 {
                 loop {

@@ -17,10 +17,10 @@ use mpi_over_am::{Environment, op};
 
 /// Marks the processes of one job, the watchers included, which are copies of tasks.
 const MARK: &str = "TEST_PMI_MARK";
-/// Tells a program that a task has started that it is no task.
+/// Tells a program that a task has started that it is not a task itself.
 const STARTED_BY_TASK: &str = "TEST_PMI_STARTED_BY_TASK";
 
-/// What the launcher keeps and hears.
+/// The values that the launcher keeps, and the requests that it gets.
 #[derive(Debug, Default)]
 struct Heard {
     values: HashMap<String, String>,
@@ -73,7 +73,7 @@ fn serve(link: UnixStream, heard: &Mutex<Heard>, barrier: &Barrier) {
     }
 }
 
-/// How a job ended: each task's end and output, and what its launcher heard.
+/// The end of a job: each task's end and output, and the requests to its launcher.
 struct Ended {
     tasks: Vec<(ExitStatus, String)>,
     heard: Heard,
@@ -163,11 +163,11 @@ fn add_ranks() {
     let environment = Environment::init().expect("the launcher tells of the job");
     let world = environment.world();
     let mut sum = [0_u64];
-    world.allreduce(&[u64::from(world.rank())], &mut sum, op::Sum).expect("all tasks are there");
+    world.allreduce(&[u64::from(world.rank())], &mut sum, op::Sum).expect("all tasks reduce");
     let expected: u32 = std::env::var("PMI_SIZE").ok().and_then(|size| size.parse().ok()).expect("a size");
     assert_eq!((world.size(), sum), (expected, [u64::from(expected * (expected - 1) / 2)]));
     assert_eq!(world.rank().to_string(), std::env::var("PMI_RANK").expect("a rank"));
-    environment.finalize().expect("nothing was left to go wrong");
+    environment.finalize().expect("all tasks finalize");
     assert_eq!(Task::join().expect("the job is still there").job().num_tasks(), expected);
 }
 
@@ -230,7 +230,7 @@ fn an_abort_is_the_launchers_to_carry_out() {
         if environment.world().rank() == 1 {
             environment.world().abort(7);
         }
-        // It fails with task 1, or the launcher would end it.
+        // Ends with an error when task 1 fails, or when the launcher ends this task.
         let _ = environment.world().barrier();
     });
     assert_eq!(ended.heard.aborted.as_deref(), Some("7"));
@@ -263,12 +263,12 @@ fn real_launchers_start_one_job() {
         let environment = Environment::init().expect("the launcher tells of the job");
         let world = environment.world();
         let mut sum = [0_u32];
-        world.allreduce(&[world.rank()], &mut sum, op::Sum).expect("all tasks are there");
+        world.allreduce(&[world.rank()], &mut sum, op::Sum).expect("all tasks reduce");
         assert_eq!((world.size(), sum), (4, [6]));
         if std::env::args_os().any(|word| word == "abort") && world.rank() == 2 {
             world.abort(7);
         }
-        environment.finalize().expect("nothing was left to go wrong");
+        environment.finalize().expect("all tasks finalize");
         println!("the body has ended");
         return;
     }
@@ -292,7 +292,7 @@ fn real_launchers_start_one_job() {
         };
         let (status, said) = run(&[]);
         assert!(status.success() && said.matches("the body has ended").count() == 4, "{launcher}: {said}");
-        // A name of a further test, of which there is none. Slurm gives the highest code of all tasks.
+        // There is no test of this name. Slurm returns the highest exit code of all tasks.
         let (status, said) = run(&["abort"]);
         let is_slurm = launcher.contains("srun");
         assert!(status.code() == Some(7) || is_slurm && !status.success(), "{launcher}: {status} {said}");

@@ -25,7 +25,7 @@ fn signal(name: &str, pid: u32) {
 
 /// Whether all threads of the process are stopped.
 fn is_stopped(pid: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the peer lives");
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the folder can be read");
     tasks.flatten().all(|task| {
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
         stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
@@ -128,7 +128,7 @@ fn a_buffer_comes_back_when_nobody_copies_from_it_any_more() {
         .time_limit(Duration::from_secs(120))
         .run_and_judge(run, |outcome| {
             assert!(outcome.is_success, "{}", outcome.line);
-            // Of this many stops some are in the middle of a copy; if none is, nothing was tested.
+            // Some of these stops are in the middle of a copy; if none is, nothing was tested.
             let told = &outcome.tasks[0].stdout;
             println!("{told}");
             assert!(told.contains("held back") && !told.contains("held back 0 "), "{told}");

@@ -31,7 +31,7 @@ fn open() -> Shared {
         Answer::consumed(Completion::None)
     });
     let handler = handler.expect("the first handler");
-    context.gfence().expect("all are there");
+    context.gfence().expect("all tasks reach the fence");
     Shared { context: SharedContext::new(context), other: TaskId(1 - task.number()), handler, handled }
 }
 
@@ -58,7 +58,7 @@ impl Shared {
             let addresses = context.address_init(region.address(0))?;
             Ok((region, addresses))
         };
-        self.context.with(expose).expect("both come")
+        self.context.with(expose).expect("both tasks take part")
     }
 
     /// Polls a word of the other task until it has this value.
@@ -107,7 +107,7 @@ fn a_task_that_computes_is_interrupted_only_in_interrupt_mode() {
                 }
                 assert_eq!(shared.handled(), 2 * round - 1, "it is here, and nobody polls");
                 while shared.handled() < 2 * round {
-                    shared.context.msgpoll(1).expect("nothing is wrong");
+                    shared.context.msgpoll(1).expect("no error is pending");
                 }
             }
             shared.fence();
@@ -153,7 +153,7 @@ fn share(interrupts: bool) {
                     if thread == 0 && interrupts {
                         context.wait_counter_without_polling(done, 1).expect("it is handled");
                     } else {
-                        context.wait_counter(done, 1).expect("it is handled");
+                        context.wait_counter(done, 1).expect("the counter reaches its value");
                     }
                     let (_, ended) = context.wait_owned(sent.expect("amsend")).expect("its handle");
                     ended.expect("it was sent");
@@ -163,7 +163,7 @@ fn share(interrupts: bool) {
         }
         // Until the other task's threads need nothing more of this task.
         let all = || Ok((region.load_u64(0)? == THREADS * ROUNDS as u64).then_some(()));
-        context.wait_for(|_| all()).expect("all come");
+        context.wait_for(|_| all()).expect("all tasks take part");
     });
     context.with(Context::gfence).expect("gfence");
     assert_eq!(handled.load(Ordering::SeqCst), THREADS * ROUNDS as u64);

@@ -23,17 +23,17 @@ pub struct SharedMemory {
     len: usize,
     name: SharedName,
     /// Keeps it mapped.
-    mapping: Arc<dyn Keep>,
+    mapping: Arc<dyn KeepsMapped>,
 }
 
 /// Keeps shared memory mapped until it is dropped.
-pub trait Keep: Send + Sync + fmt::Debug {}
+pub trait KeepsMapped: Send + Sync + fmt::Debug {}
 
-impl<T: Send + Sync + fmt::Debug> Keep for T {}
+impl<T: Send + Sync + fmt::Debug> KeepsMapped for T {}
 
-// SAFETY: an address of memory that any thread may access by raw pointers and atomics; its `Keep` is Send.
+// SAFETY: an address of memory that any thread may access by raw pointers and atomics; its `KeepsMapped` is Send.
 unsafe impl Send for SharedMemory {}
-// SAFETY: shared access is by raw pointers and atomics only, never by a reference to the bytes; its `Keep` is Sync.
+// SAFETY: shared access is by raw pointers and atomics only, never by a reference to the bytes; its `KeepsMapped` is Sync.
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
@@ -42,7 +42,7 @@ impl SharedMemory {
     /// # Safety
     /// `at..at + len` is initialised, readable and writable as long as `mapping` lives, and nothing makes a reference to it.
     #[must_use]
-    pub unsafe fn new(at: NonNull<u8>, len: usize, name: SharedName, mapping: Arc<dyn Keep>) -> Self {
+    pub unsafe fn new(at: NonNull<u8>, len: usize, name: SharedName, mapping: Arc<dyn KeepsMapped>) -> Self {
         Self { at, len, name, mapping }
     }
 
@@ -88,7 +88,7 @@ impl SharedMemory {
 #[derive(Debug)]
 pub struct SharedPart {
     memory: RawBuffer,
-    mapping: Arc<dyn Keep>,
+    mapping: Arc<dyn KeepsMapped>,
 }
 
 impl SharedPart {
@@ -105,7 +105,7 @@ impl SharedPart {
     pub(super) fn into_buffer(self) -> JobBuffer {
         #[derive(Debug)]
         struct Mapped {
-            _mapping: Arc<dyn Keep>,
+            _mapping: Arc<dyn KeepsMapped>,
         }
         impl BlockOwner for Mapped {
             unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}

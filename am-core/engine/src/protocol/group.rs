@@ -7,7 +7,7 @@ use super::Engine;
 use super::ask::atomic_code;
 use super::outstanding::{Data, End, Op, State};
 use super::packet::{self, pack};
-use super::send::{Begun, Started, refuse_operation_grant};
+use super::send::{Issued, Started, refuse_operation_grant};
 use crate::buffer::{Executor, PacketWriter, RawBuffer, RawBytes, RawPieces, RemoteAddress};
 use crate::counter::Counter;
 use crate::error::{Error, Result};
@@ -24,8 +24,8 @@ impl<U: UserCode> Engine<U> {
         self.ops.insert(Op { peer, len, end, state })
     }
 
-    fn count_part(&mut self, group: u32, begun: Begun) {
-        if let (Begun::Ongoing(_), Some(Op { state: State::Group { left, .. }, .. })) =
+    fn count_part(&mut self, group: u32, begun: Issued) {
+        if let (Issued::Ongoing(_), Some(Op { state: State::Group { left, .. }, .. })) =
             (begun, self.ops.get_mut(group))
         {
             *left += 1;
@@ -33,25 +33,25 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// Closes a group: all parts have begun, or one failed to begin.
-    fn close_group<F: Fabric>(&mut self, fabric: &mut F, group: u32, begun: Result<()>) -> Result<Begun> {
+    fn close_group<F: Fabric>(&mut self, fabric: &mut F, group: u32, begun: Result<()>) -> Result<Issued> {
         let Some(Op { peer, state: State::Group { left, failed, notify }, .. }) = self.ops.get_mut(group)
         else {
-            return begun.map(|()| Begun::Done);
+            return begun.map(|()| Issued::Done);
         };
         let (peer, notify) = (*peer, *notify);
         *left -= 1;
         if *left > 0 {
             // The memory is free when the parts that began have ended.
             *failed = begun.err().map(Box::new);
-            return Ok(Begun::Ongoing(group));
+            return Ok(Issued::Ongoing(group));
         }
-        let Some(op) = self.ops.forget(group) else { return begun.map(|()| Begun::Done) };
+        let Some(op) = self.ops.forget(group) else { return begun.map(|()| Issued::Done) };
         begun?;
         self.notify(fabric, peer, notify)?;
         self.bump_own(op.end.origin);
         self.bump_own(op.end.completion);
         self.counters.note_received(op.end.completion.map(Counter::name), peer.endpoint.task);
-        Ok(Begun::Done)
+        Ok(Issued::Done)
     }
 
     /// Ends a part.
@@ -97,7 +97,7 @@ impl<U: UserCode> Engine<U> {
         from: RawPieces<RawBytes>,
         notify: u32,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         check_lengths(from.len(), layout.len())?;
         refuse_operation_grant(to, layout.len())?;
         let peer = self.target(fabric, to.owner())?;
@@ -138,7 +138,7 @@ impl<U: UserCode> Engine<U> {
             if !posted {
                 self.retry_later(op);
             }
-            self.count_part(group, Begun::Ongoing(op));
+            self.count_part(group, Issued::Ongoing(op));
             position += bytes.len() as u64;
         }
         Ok(())
@@ -163,7 +163,7 @@ impl<U: UserCode> Engine<U> {
             let part = Data::Parts(Box::new(PiecesOf { from: data.clone(), len }));
             if let Started::Ongoing = self.announce_put(fabric, key, &mut op, part, &destination, (0, 0))? {
                 let op = self.ops.insert(op)?;
-                self.count_part(group, Begun::Ongoing(op));
+                self.count_part(group, Issued::Ongoing(op));
             }
             data.start += len;
         }
@@ -181,7 +181,7 @@ impl<U: UserCode> Engine<U> {
         to: &RawPieces<RawBuffer>,
         notify: u32,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         check_lengths(to.len(), layout.len())?;
         let peer = self.target(fabric, from.owner())?;
         let group = self.open_group(peer, layout.len(), notify, end)?;
@@ -211,7 +211,7 @@ impl<U: UserCode> Engine<U> {
         (width, operation): (Width, AtomicOp),
         notify: u32,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         refuse_operation_grant(to, operands.len() as u64)?;
         let peer = self.target(fabric, to.owner())?;
         let group = self.open_group(peer, operands.len() as u64, notify, end)?;
@@ -256,7 +256,7 @@ impl<U: UserCode> Engine<U> {
             if !posted {
                 self.retry_later(op);
             }
-            self.count_part(group, Begun::Ongoing(op));
+            self.count_part(group, Issued::Ongoing(op));
         }
         Ok(())
     }
@@ -286,7 +286,7 @@ impl<U: UserCode> Engine<U> {
             self.announce_put(fabric, key, &mut op, operands, destination.as_slice(), (0, 0))?
         {
             let op = self.ops.insert(op)?;
-            self.count_part(group, Begun::Ongoing(op));
+            self.count_part(group, Issued::Ongoing(op));
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ pub use purge::Purges;
 use reassembly::Incoming;
 pub use receive::{Front, Packet};
 use segment::Streams;
-pub use send::{Begun, Outgoing, Posted, Source};
+pub use send::{Issued, Outgoing, Posted, Source};
 use slab::Slab;
 use statistics::Statistics;
 use tally::Tally;

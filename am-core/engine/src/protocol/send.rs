@@ -94,14 +94,14 @@ impl FrontBytes {
 
 /// State of an operation when the call that began it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum Issued {
     /// Done: the local memory is free, and no report follows.
     Done,
     /// Under way, with this number.
     Ongoing(u32),
 }
 
-impl Begun {
+impl Issued {
     /// The outcome for a caller that needs to know whether the memory is free.
     pub fn outcome(self) -> Outcome {
         match self {
@@ -266,12 +266,12 @@ impl<U: UserCode> Engine<U> {
         outgoing: Outgoing<'_>,
         mut source: impl Source,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         if self.post_line(fabric, &outgoing, &mut source)
             || self.post_whole(fabric, &outgoing, &mut source)? == Posted::Sent
         {
             self.bump_own(end.origin);
-            return Ok(Begun::Done);
+            return Ok(Issued::Done);
         }
         self.send_later(fabric, outgoing, source.into_data(), end)
     }
@@ -287,7 +287,7 @@ impl<U: UserCode> Engine<U> {
         outgoing: Outgoing<'_>,
         mut data: Data,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         let target = self.target(fabric, outgoing.target)?;
         let len = data.len();
         if !self.is_whole(&outgoing, usize::try_from(len).unwrap_or(usize::MAX)) {
@@ -302,12 +302,12 @@ impl<U: UserCode> Engine<U> {
             && data.post(fabric, target, class, label, front.as_slice())? == Outcome::Done
         {
             self.bump_own(end.origin);
-            return Ok(Begun::Done);
+            return Ok(Issued::Done);
         }
         let op = self.ops.insert(Op { peer: target, len, end, state: State::Queued(data) })?;
         let front = front.as_slice().into();
         self.queue(target, Queued { class, label, front, op });
-        Ok(Begun::Ongoing(op))
+        Ok(Issued::Ongoing(op))
     }
 
     /// Announces a message: the target fetches its data, or asks for them.
@@ -318,7 +318,7 @@ impl<U: UserCode> Engine<U> {
         outgoing: Outgoing<'_>,
         data: Data,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         let len = data.len();
         if outgoing.uhdr.len() > self.uhdr_bytes_max() {
             return Err(Error::UserHeaderTooLong { len: outgoing.uhdr.len(), max: self.uhdr_bytes_max() });
@@ -336,7 +336,7 @@ impl<U: UserCode> Engine<U> {
         if let (Err(_), Some(grant)) = (&sent, grant) {
             let _ = fabric.revoke(grant)?;
         }
-        sent.map(Begun::Ongoing)
+        sent.map(Issued::Ongoing)
     }
 
     fn send_announcement<F: Fabric>(
@@ -373,7 +373,7 @@ impl<U: UserCode> Engine<U> {
         notify: u32,
         completion_counter: u32,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         let (peer, len) = (self.target(fabric, to.owner())?, bytes.len() as u64);
         refuse_operation_grant(to, len)?;
         let key = self.ops.reserve()?;
@@ -383,7 +383,7 @@ impl<U: UserCode> Engine<U> {
             self.bump_own(end.origin);
             self.bump_own(end.completion);
             self.counters.note_received(end.completion.map(Counter::name), peer.endpoint.task);
-            return Ok(Begun::Done);
+            return Ok(Issued::Done);
         }
         let state = State::Write { bytes, to, notify, completion_counter, posted: false };
         let mut op = Op { peer, len, end, state };
@@ -402,7 +402,7 @@ impl<U: UserCode> Engine<U> {
         to: RawBuffer,
         notify: u32,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         let (peer, len) = (self.target(fabric, from.owner())?, to.len() as u64);
         refuse_operation_grant(from, len)?;
         self.begin(fabric, Op { peer, len, end, state: State::Read { from, to, notify, posted: false } })
@@ -419,7 +419,7 @@ impl<U: UserCode> Engine<U> {
         width: Width,
         operation: AtomicOp,
         end: End,
-    ) -> Result<Begun> {
+    ) -> Result<Issued> {
         let (peer, size) = (self.target(fabric, at.owner())?, width.bytes());
         refuse_operation_grant(at, size)?;
         if !has_operation(width, operation) {
@@ -433,13 +433,13 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// Starts an operation of the fabric. Records it unless it ends at once and no caller waits for it.
-    fn begin<F: Fabric>(&mut self, fabric: &mut F, mut op: Op) -> Result<Begun> {
+    fn begin<F: Fabric>(&mut self, fabric: &mut F, mut op: Op) -> Result<Issued> {
         let key = self.ops.reserve()?;
         let started = self.start(fabric, key, &mut op)?;
         self.begun(op, started)
     }
 
-    fn begun(&mut self, op: Op, started: Started) -> Result<Begun> {
+    fn begun(&mut self, op: Op, started: Started) -> Result<Issued> {
         match started {
             Started::Over(value) => {
                 self.bump_own(op.end.origin);
@@ -448,16 +448,16 @@ impl<U: UserCode> Engine<U> {
                 // Only an rmw has a value to return.
                 match op.state {
                     State::Atomic { .. } if op.end.held => {
-                        self.ops.insert_ended(op.peer, Ok(value)).map(Begun::Ongoing)
+                        self.ops.insert_ended(op.peer, Ok(value)).map(Issued::Ongoing)
                     }
-                    _ => Ok(Begun::Done),
+                    _ => Ok(Issued::Done),
                 }
             }
-            Started::Ongoing => self.ops.insert(op).map(Begun::Ongoing),
+            Started::Ongoing => self.ops.insert(op).map(Issued::Ongoing),
             Started::NoCredit => {
                 let key = self.ops.insert(op)?;
                 self.retry_later(key);
-                Ok(Begun::Ongoing(key))
+                Ok(Issued::Ongoing(key))
             }
         }
     }

@@ -31,7 +31,7 @@ fn flood_one_way<F: Fabric>(context: &mut Context<F>) {
         }
     }
     let all = u64::from(COUNT) * u64::from(context.num_tasks());
-    context.wait_counter(arrived, all).expect("all arrived");
+    context.wait_counter(arrived, all).expect("the counter reaches its value");
     context.gfence().expect("gfence");
     context.remove_counter(arrived);
 }
@@ -72,7 +72,9 @@ fn flood_of_pieces<F: Fabric>(context: &mut Context<F>) {
             context.amsend(target, handler, &[], &vec![1; len], AmOptions::default()).expect("amsend");
         }
     }
-    context.wait_counter(arrived, 10 * u64::from(context.num_tasks())).expect("all arrived");
+    context
+        .wait_counter(arrived, 10 * u64::from(context.num_tasks()))
+        .expect("the counter reaches its value");
     context.gfence().expect("gfence");
     context.remove_counter(arrived);
 }
@@ -85,7 +87,7 @@ fn unanswered<F: Fabric>(context: &mut Context<F>) {
         // It may be answered, but is not.
         context.amsend(next(context), handler, &[], &[], AmOptions::default()).expect("amsend");
     }
-    context.wait_counter(arrived, u64::from(count)).expect("all arrived");
+    context.wait_counter(arrived, u64::from(count)).expect("the counter reaches its value");
     context.gfence().expect("gfence");
     context.remove_counter(arrived);
 }

@@ -37,7 +37,9 @@ fn purge<F: Fabric>(context: &mut Context<F>) {
         let sink = sink.clone();
         let done = move |delivered: crate::handler::Delivered| {
             if delivered.outcome.is_ok() {
-                sink.with(|sink| sink.push(delivered.buffer.expect("its place").to_vec()));
+                sink.with(|sink| {
+                    sink.push(delivered.buffer.expect("the buffer of the destination").to_vec())
+                });
             }
         };
         Answer::owned(JobBuffer::zeroed(message.len as usize), Completion::Call(Box::new(done)))

@@ -182,7 +182,7 @@ fn get<F: Fabric>(context: &mut Context<F>) {
             context.get(ring.all[from.task.index()], &mut bytes, options).expect("get");
             assert!(bytes == pattern(from.task.0, len), "{len} bytes");
             context.wait_counter(origin, 1).expect("origin");
-            context.wait_counter(target, 1).expect("the other neighbour has got its bytes");
+            context.wait_counter(target, 1).expect("the counter reaches its value");
         }
     }
     close(context, rings);

@@ -136,7 +136,7 @@ fn nonfetching<F: Fabric>(context: &mut Context<F>) {
                     .expect("rmw");
             }
         }
-        context.wait_counter(done, 40 * tasks).expect("done");
+        context.wait_counter(done, 40 * tasks).expect("the counter reaches its value");
         context.gfence().expect("gfence");
         assert_eq!(f64::from_bits(own.load_u64(0).expect("load")), 10.0 * tasks as f64);
         assert_eq!(own.load_u64(8).expect("load"), 60 * tasks);
@@ -316,7 +316,7 @@ fn contention<F: Fabric>(context: &mut Context<F>) {
             let completion = context.counter().expect("counter");
             let options = crate::PutOptions { completion: Some(completion), ..Default::default() };
             context.put(all[0].plus(24), &more.to_le_bytes(), options).expect("put");
-            context.wait_counter(completion, 1).expect("in place");
+            context.wait_counter(completion, 1).expect("the counter reaches its value");
             context.remove_counter(completion);
             context.rmw(all[0].plus(16), Width::Bits64, AtomicOp::Swap(0)).expect("rmw");
         }
@@ -338,7 +338,7 @@ fn nonblocking<F: Fabric>(context: &mut Context<F>) {
                     .expect("rmw_nonblocking")
             })
             .collect();
-        context.wait_counter(done, u64::from(context.num_tasks())).expect("done");
+        context.wait_counter(done, u64::from(context.num_tasks())).expect("the counter reaches its value");
         for handle in handles {
             let old = context.rmw_result(handle).expect("rmw").expect("it is done");
             assert!(old < u64::from(context.num_tasks()));

@@ -225,7 +225,7 @@ fn multicast<F: Fabric>(context: &mut Context<F>) {
         let sink = sink.clone();
         let room = JobBuffer::zeroed(message.len as usize);
         let done = move |delivered: crate::handler::Delivered| {
-            sink.with(|sink| sink.push(delivered.buffer.expect("its place").to_vec()));
+            sink.with(|sink| sink.push(delivered.buffer.expect("the buffer of the destination").to_vec()));
         };
         Answer::owned(room, Completion::Call(Box::new(done)))
     });

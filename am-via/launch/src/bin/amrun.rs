@@ -32,7 +32,7 @@ struct Options {
     /// Builds this example of the cargo workspace around the current directory, in release mode, and runs it.
     #[arg(long, value_name = "NAME")]
     example: Option<String>,
-    /// The same for a program (a binary target).
+    /// Builds and runs this program (a binary target) in the same way.
     #[arg(long, value_name = "NAME", conflicts_with = "example")]
     bin: Option<String>,
     /// The package of the example or program, if several have one of this name.
@@ -76,15 +76,15 @@ struct Options {
     /// .txt; as a picture if it ends in .svg. Keeps the last 65536 events of each task.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Runs the job on these hosts: the first tasks on the first. A number behind a host is that of its tasks; hosts without one share
-    /// the rest evenly. Without -n, each host takes its number of tasks, or one. amrun and the program must be there by the same paths,
-    /// and libfabric.
+    /// Runs the job on these hosts: the first tasks on the first. HOST:N gives a host N tasks; hosts without a number share the rest
+    /// evenly. Without -n, each host takes its number of tasks, or one. Each host needs libfabric, and amrun and the program by the same
+    /// paths as here.
     #[arg(long, visible_alias = "host", value_name = "HOST[:TASKS],...", conflicts_with = "hostfile")]
     hosts: Option<String>,
-    /// The same from a file: a host a line, as NAME, NAME:TASKS or NAME slots=TASKS.
+    /// Reads the hosts from a file: one per line, as NAME, NAME:TASKS or NAME slots=TASKS.
     #[arg(long, visible_alias = "machinefile", value_name = "FILE")]
     hostfile: Option<PathBuf>,
-    /// The command that starts another one on a host, whose name it is given before it.
+    /// Command that starts another command on a host. Its arguments are the name of the host and that command.
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
     launch_agent: String,
     /// Set by amrun itself for the process that starts the tasks of one host.
@@ -219,7 +219,7 @@ fn check(options: &Options) {
     }
 }
 
-/// The first process: starts itself again as the launcher, and guards that.
+/// The first process: starts itself again as the launcher, and guards this second process.
 fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
     let is_news = am_via_launch::output_was_closed() && !knows_of_closed_output;
     let closed = is_news.then(|| "--output-is-closed".into());
@@ -312,7 +312,7 @@ fn hosts(options: &Options) -> Option<Vec<Host>> {
     };
     let hosts = hosts.unwrap_or_else(|error| refuse(error.to_string()));
     if (options.stats || options.trace.is_some()) && !am_via_launch::only_this_machine(&hosts) {
-        refuse("--stats and --trace tell of jobs on one machine only".to_owned());
+        refuse("--stats and --trace are for jobs on one machine only".to_owned());
     }
     Some(hosts)
 }

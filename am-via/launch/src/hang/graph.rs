@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::{Doing, Wait};
+use super::{Activity, Wait};
 
 /// The result of the analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub enum Verdict {
 impl Verdict {
     /// The verdict on a job from what each task does, task 0 first.
     #[must_use]
-    pub fn of(tasks: &[Doing]) -> Self {
-        let waits = |task: &u32| matches!(doing(tasks, *task), Some(Doing::Waits(_)));
+    pub fn of(tasks: &[Activity]) -> Self {
+        let waits = |task: &u32| matches!(activity(tasks, *task), Some(Activity::Waits(_)));
         let all: Vec<u32> = (0..).zip(tasks).map(|(task, _)| task).collect();
         if !all.iter().any(waits) {
             return Self::NobodyWaits;
@@ -54,26 +54,26 @@ impl Verdict {
     }
 }
 
-fn doing(tasks: &[Doing], task: u32) -> Option<&Doing> {
+fn activity(tasks: &[Activity], task: u32) -> Option<&Activity> {
     tasks.get(task as usize)
 }
 
-fn operations_of(tasks: &[Doing], task: u32) -> Option<&Wait> {
-    match doing(tasks, task) {
-        Some(Doing::Waits(wait)) => Some(wait),
+fn operations_of(tasks: &[Activity], task: u32) -> Option<&Wait> {
+    match activity(tasks, task) {
+        Some(Activity::Waits(wait)) => Some(wait),
         _ => None,
     }
 }
 
-fn is_alive(tasks: &[Doing], task: u32) -> bool {
-    !matches!(doing(tasks, task), None | Some(Doing::Ended))
+fn is_alive(tasks: &[Activity], task: u32) -> bool {
+    !matches!(activity(tasks, task), None | Some(Activity::Ended))
 }
 
 /// Whether the task may act without a message from another one.
-fn can_act(tasks: &[Doing], task: u32) -> bool {
-    match doing(tasks, task) {
-        None | Some(Doing::Ended) => false,
-        Some(Doing::Waits(wait)) => wait.may_end_alone(),
+fn can_act(tasks: &[Activity], task: u32) -> bool {
+    match activity(tasks, task) {
+        None | Some(Activity::Ended) => false,
+        Some(Activity::Waits(wait)) => wait.may_end_alone(),
         Some(_) => true,
     }
 }
@@ -86,7 +86,7 @@ fn helpers<'a>(wait: &'a Wait, own: u32, all: &'a [u32]) -> impl Iterator<Item =
 }
 
 /// The waiting tasks that no other task can help, directly or through others.
-fn stuck(tasks: &[Doing], all: &[u32]) -> BTreeSet<u32> {
+fn stuck(tasks: &[Activity], all: &[u32]) -> BTreeSet<u32> {
     let mut acting: BTreeSet<u32> = all.iter().copied().filter(|&task| can_act(tasks, task)).collect();
     loop {
         let more: Vec<u32> = all
@@ -110,7 +110,7 @@ fn stuck(tasks: &[Doing], all: &[u32]) -> BTreeSet<u32> {
 }
 
 /// Follows the waits from `first`, up to a task that has ended or that was seen before.
-fn chain(tasks: &[Doing], all: &[u32], stuck: &BTreeSet<u32>, first: u32) -> Verdict {
+fn chain(tasks: &[Activity], all: &[u32], stuck: &BTreeSet<u32>, first: u32) -> Verdict {
     let mut seen = vec![first];
     let mut at = first;
     loop {
@@ -166,16 +166,16 @@ mod tests {
     use super::*;
     use am_via_job::{UnderWay, WaitFacts};
 
-    fn waits_for(partners: &[Option<u32>]) -> Doing {
+    fn waits_for(partners: &[Option<u32>]) -> Activity {
         let operation =
             |&partner: &Option<u32>| UnderWay { what: "receive".into(), partner, details: String::new() };
         let operations = partners.iter().map(operation).collect();
         let facts = WaitFacts { operations, ..WaitFacts::default() };
-        Doing::Waits(Wait { facts: Some(facts), quiet: Duration::from_secs(5), call: None, caller: None })
+        Activity::Waits(Wait { facts: Some(facts), quiet: Duration::from_secs(5), call: None, caller: None })
     }
 
-    fn computes() -> Doing {
-        Doing::Computes { processor_time: Duration::ZERO }
+    fn computes() -> Activity {
+        Activity::Computes { processor_time: Duration::ZERO }
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_partner_that_has_ended_is_named() {
-        let verdict = Verdict::of(&[Doing::Ended, waits_for(&[Some(0)])]);
+        let verdict = Verdict::of(&[Activity::Ended, waits_for(&[Some(0)])]);
         assert_eq!(verdict, Verdict::PartnerEnded { waiting: 1, partner: 0 });
     }
 
@@ -217,7 +217,7 @@ mod tests {
     fn a_receive_from_any_task_waits_for_all_others() {
         assert!(Verdict::of(&[waits_for(&[None]), waits_for(&[Some(0)])]).is_dead_lock());
         assert!(!Verdict::of(&[waits_for(&[None]), waits_for(&[Some(0)]), computes()]).is_dead_lock());
-        assert!(Verdict::of(&[waits_for(&[None]), Doing::Ended]).is_dead_lock());
+        assert!(Verdict::of(&[waits_for(&[None]), Activity::Ended]).is_dead_lock());
     }
 
     #[test]
@@ -229,13 +229,13 @@ mod tests {
     #[test]
     fn services_without_an_operation_are_idle() {
         assert_eq!(Verdict::of(&[waits_for(&[]), waits_for(&[])]), Verdict::Idle);
-        assert_eq!(Verdict::of(&[Doing::Ended, Doing::Ended]), Verdict::NobodyWaits);
+        assert_eq!(Verdict::of(&[Activity::Ended, Activity::Ended]), Verdict::NobodyWaits);
     }
 
     #[test]
     fn another_thread_may_end_a_wait() {
         let mut first = waits_for(&[Some(1)]);
-        if let Doing::Waits(Wait { facts: Some(facts), .. }) = &mut first {
+        if let Activity::Waits(Wait { facts: Some(facts), .. }) = &mut first {
             facts.may_end_alone = true;
         }
         assert!(!Verdict::of(&[first, waits_for(&[Some(0)])]).is_dead_lock());

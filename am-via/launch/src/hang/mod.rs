@@ -27,7 +27,7 @@ const OPERATIONS_SHOWN_MAX: usize = 8;
 /// The activity of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Doing {
+pub enum Activity {
     /// It has not joined the job.
     HasNotJoined,
     /// It waits, and nothing has arrived for a while.
@@ -81,7 +81,7 @@ impl Wait {
 #[derive(Clone, Debug, Serialize)]
 pub struct HangReport {
     /// The activity of each task, task 0 first.
-    pub tasks: Vec<Doing>,
+    pub tasks: Vec<Activity>,
     /// The verdict, as text.
     pub verdict: String,
     #[serde(skip)]
@@ -92,7 +92,7 @@ impl HangReport {
     /// Inspects the tasks. `with_callers`: also reads the files of their programs, for the names of functions.
     pub(super) fn of(job: &JobOwner, with_callers: bool) -> Self {
         let mut symbols = callers::Symbols::default();
-        let tasks: Vec<Doing> = (0..job.num_tasks())
+        let tasks: Vec<Activity> = (0..job.num_tasks())
             .map(|task| look_at(job, task, with_callers.then_some(&mut symbols)))
             .collect();
         let of = Verdict::of(&tasks);
@@ -120,8 +120,8 @@ impl HangReport {
         let mut least = None;
         for task in &self.tasks {
             match task {
-                Doing::Ended => {}
-                Doing::Waits(wait) if !wait.may_end_alone() => {
+                Activity::Ended => {}
+                Activity::Waits(wait) if !wait.may_end_alone() => {
                     least = Some(least.map_or(wait.quiet, |before: Duration| before.min(wait.quiet)));
                 }
                 _ => return None,
@@ -132,10 +132,10 @@ impl HangReport {
 }
 
 /// Inspects one task.
-fn look_at(job: &JobOwner, task: u32, symbols: Option<&mut callers::Symbols>) -> Doing {
+fn look_at(job: &JobOwner, task: u32, symbols: Option<&mut callers::Symbols>) -> Activity {
     match job.state(task) {
-        TaskState::NotStarted => return Doing::HasNotJoined,
-        TaskState::Dead | TaskState::Finalized => return Doing::Ended,
+        TaskState::NotStarted => return Activity::HasNotJoined,
+        TaskState::Dead | TaskState::Finalized => return Activity::Ended,
         TaskState::Running => {}
     }
     let pid = job.pid(task);
@@ -149,19 +149,19 @@ fn look_at(job: &JobOwner, task: u32, symbols: Option<&mut callers::Symbols>) ->
         Wait { facts: noted.facts, quiet: noted.quiet, call: place.name, caller: place.caller }
     });
     match (noted, process) {
-        (wait, _) if is_stopped => Doing::Stopped { wait },
-        (Some(wait), _) => Doing::Waits(wait),
-        (None, Some(process)) if process.is_asleep => Doing::SleepsElsewhere,
-        (None, Some(process)) => Doing::Computes { processor_time: process.processor_time },
-        (None, None) => Doing::Computes { processor_time: Duration::ZERO },
+        (wait, _) if is_stopped => Activity::Stopped { wait },
+        (Some(wait), _) => Activity::Waits(wait),
+        (None, Some(process)) if process.is_asleep => Activity::SleepsElsewhere,
+        (None, Some(process)) => Activity::Computes { processor_time: process.processor_time },
+        (None, None) => Activity::Computes { processor_time: Duration::ZERO },
     }
 }
 
 impl fmt::Display for HangReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
-        for (task, doing) in (0..).zip(&self.tasks) {
-            let text = doing.to_string();
+        for (task, activity) in (0..).zip(&self.tasks) {
+            let text = activity.to_string();
             match groups.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, tasks)) => tasks.push(task),
                 None => groups.push((text, vec![task])),
@@ -175,7 +175,7 @@ impl fmt::Display for HangReport {
     }
 }
 
-impl fmt::Display for Doing {
+impl fmt::Display for Activity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HasNotJoined => f.write_str("has not called MPI_Init (or Task::join)"),
@@ -267,14 +267,14 @@ mod tests {
             let operation =
                 UnderWay { what: "receive".into(), partner: Some(3), details: format!("tag {tag}") };
             let facts = WaitFacts { operations: vec![operation], ..WaitFacts::default() };
-            Doing::Waits(Wait {
+            Activity::Waits(Wait {
                 facts: Some(facts),
                 quiet: Duration::from_millis(5300),
                 call: Some("MPI_Recv".into()),
                 caller: Some("exchange at ring.c:12".into()),
             })
         };
-        let tasks = vec![waits(7), waits(7), waits(8), Doing::Ended];
+        let tasks = vec![waits(7), waits(7), waits(8), Activity::Ended];
         let of = Verdict::of(&tasks);
         let report = HangReport { verdict: of.to_string(), tasks, of };
         assert_eq!(

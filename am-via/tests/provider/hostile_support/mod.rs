@@ -1,6 +1,6 @@
 //! A peer that writes arbitrary bytes into the shared structures of its connection.
 
-#![expect(clippy::unwrap_used, reason = "for tests: what can't go wrong may panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -31,11 +31,11 @@ pub(crate) struct CompletionQueue {
 impl CompletionQueue {
     /// Adds an entry; `false`: the queue is full, and the entry is lost (the descriptor is not).
     pub(crate) fn push(&mut self, entry: CqEntry) -> bool {
-        let has_room = self.entries.len() < self.entries_max;
-        if has_room {
+        let is_below_max = self.entries.len() < self.entries_max;
+        if is_below_max {
             self.entries.push_back(entry);
         }
-        has_room
+        is_below_max
     }
 
     /// The oldest entry.

@@ -41,7 +41,7 @@ impl Along {
 
 /// How a measured value is shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Shown {
+pub(crate) enum Quantity {
     /// Nanoseconds, as microseconds.
     Time,
     /// Nanoseconds of a message, as MB/s.
@@ -50,7 +50,7 @@ pub(crate) enum Shown {
     Plain(&'static str),
 }
 
-impl Shown {
+impl Quantity {
     pub(crate) fn value(self, point: Point) -> f64 {
         match self {
             Self::Time => point.y / 1e3,
@@ -93,7 +93,7 @@ pub(crate) struct Figure {
     pub(crate) title: &'static str,
     pub(crate) form: Form,
     pub(crate) along: Along,
-    pub(crate) shown: Shown,
+    pub(crate) quantity: Quantity,
     /// Only points up to this x: several figures show parts of the same curves.
     pub(crate) x_max: f64,
     pub(crate) series: Vec<Series>,

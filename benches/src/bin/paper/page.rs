@@ -80,14 +80,14 @@ fn section(text: &mut String, drawn: &Drawn<'_>, effort: &Effort) -> Result<(), 
 
 fn table(text: &mut String, drawn: &Drawn<'_>) -> std::fmt::Result {
     let figure = drawn.figure;
-    writeln!(text, "<table><tr><th>{}; {}", figure.along.description(), figure.shown.description())?;
+    writeln!(text, "<table><tr><th>{}; {}", figure.along.description(), figure.quantity.description())?;
     drawn.curves.iter().try_for_each(|curve| write!(text, "<th>{}", escaped(curve.label)))?;
     let points = drawn.curves.first().map_or(&[][..], |curve| &curve.points);
     for point in points {
         write!(text, "\n<tr><td>{}", figure.along.name(point.x))?;
         for curve in &drawn.curves {
             match curve.points.iter().find(|other| other.x == point.x) {
-                Some(found) => write!(text, "<td>{}", digits(figure.shown.value(*found)))?,
+                Some(found) => write!(text, "<td>{}", digits(figure.quantity.value(*found)))?,
                 None => write!(text, "<td>")?,
             }
         }
@@ -112,7 +112,7 @@ fn chart(drawn: &Drawn<'_>) -> Result<String, Box<dyn Error>> {
         .curves
         .iter()
         .map(|curve| {
-            (curve.label, curve.points.iter().map(|point| (point.x, figure.shown.value(*point))).collect())
+            (curve.label, curve.points.iter().map(|point| (point.x, figure.quantity.value(*point))).collect())
         })
         .collect();
     let all = || curves.iter().flat_map(|(_, points)| points);
@@ -127,7 +127,7 @@ fn chart(drawn: &Drawn<'_>) -> Result<String, Box<dyn Error>> {
             .x_label_area_size(46)
             .y_label_area_size(78)
             .build_cartesian_2d(across.log_scale().base(2.0), up.log_scale())?;
-        let description = figure.shown.description();
+        let description = figure.quantity.description();
         chart
             .configure_mesh()
             .x_desc(figure.along.description())

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs, io};
 
-use mpi_over_am::{Settings, Shown, Table, Wanted};
+use mpi_over_am::{SettingText, Settings, Table, Wanted};
 
 use super::standard_output;
 
@@ -438,7 +438,7 @@ fn info(words: &[String]) -> Result<String, String> {
             let text = amrun_info(words)?;
             let mut all: serde_json::Value =
                 serde_json::from_str(&text).map_err(|error| format!("amrun info --json: {error}"))?;
-            all["settings_of_mpi"] = settings.shown().iter().map(Shown::as_json).collect();
+            all["settings_of_mpi"] = settings.shown().iter().map(SettingText::as_json).collect();
             Ok(format!("{all}\n"))
         }
     }

@@ -25,9 +25,9 @@ fn a_message_is_kept_in_the_nearest_buffer() {
         let making = environment.session(&Info::new(), ErrorHandler::Return);
         let group = world.group().of_session(3);
         let made = making.create_from_group(&group, "of a session", &Info::new(), ErrorHandler::Return);
-        let made = made.expect("all are here").expect("this task is in it");
+        let made = made.expect("all tasks take part").expect("this task is in it");
         // Communicators made from it belong to the session, too.
-        let world = &made.dup().expect("all are here");
+        let world = &made.dup().expect("all tasks take part");
         let fits = |len| fits_in(world, len);
         assert!(fits(500));
         environment.attach_buffer_for(session, vec![0; 2000].into()).expect("the first");
@@ -37,13 +37,13 @@ fn a_message_is_kept_in_the_nearest_buffer() {
         assert!(matches!(error, Error::BufferAttached { attached: 300 }), "{error}");
         assert!(fits(200) && !fits(500));
         world.flush_buffer().expect("nothing is left");
-        assert_eq!(world.detach_buffer().expect("nothing is left").map(|buffer| buffer.len()), Some(300));
+        assert_eq!(world.detach_buffer().expect("the buffer is free").map(|buffer| buffer.len()), Some(300));
         assert!(world.detach_buffer().expect("there is none").is_none());
         assert!(fits(1500));
         environment.detach_buffer_for(session).expect("nothing is left");
         assert!(fits(500) && !fits(1001));
         assert_eq!(
-            environment.detach_buffer().expect("nothing is left").map(|buffer| buffer.len()),
+            environment.detach_buffer().expect("the buffer is free").map(|buffer| buffer.len()),
             Some(1000)
         );
     });
@@ -65,10 +65,10 @@ fn the_librarys_own_buffer_has_room_for_everything() {
                 world.wait(flushed).expect("all are received");
             }
         } else {
-            world.recv(&mut (), 0, 99).expect("it was sent");
+            world.recv(&mut (), 0, 99).expect("the message arrives");
             for (tag, len) in (0..).zip([0, 8, 1000, 100_000, 1 << 20]) {
                 let mut got = vec![0u8; len];
-                world.recv(&mut got, 0, tag).expect("it was sent");
+                world.recv(&mut got, 0, tag).expect("the message arrives");
                 assert_eq!(got, pattern(7, len));
             }
         }
@@ -97,12 +97,12 @@ fn a_flush_that_does_not_wait_ends_with_the_messages_before_it() {
             world.wait(both).expect("both are received");
         } else {
             for (seed, tag) in [(1, 1), (2, 2)] {
-                world.recv(&mut (), 0, 99).expect("it was sent");
+                world.recv(&mut (), 0, 99).expect("the message arrives");
                 let mut got = vec![0u8; long];
-                world.recv(&mut got, 0, tag).expect("it was sent");
+                world.recv(&mut got, 0, tag).expect("the message arrives");
                 assert_eq!(got, pattern(seed, long));
             }
         }
-        world.detach_buffer().expect("nothing is left");
+        world.detach_buffer().expect("the buffer is free");
     });
 }

@@ -26,7 +26,7 @@ pub(crate) type Communicator = mpi_over_am::Communicator<Loopback, Policy>;
 pub(crate) fn job(config: Config, settings: Settings, task: impl Fn(&Environment, &Communicator) + Sync) {
     job_without_finalize(config, settings, |environment| {
         task(&environment, &environment.world());
-        environment.finalize().expect("nothing was left to go wrong");
+        environment.finalize().expect("all tasks finalize");
     });
 }
 

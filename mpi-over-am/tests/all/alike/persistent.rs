@@ -4,8 +4,8 @@ use super::common::{everywhere, job, pattern};
 use am_core::testing::Random;
 use am_core::testing::loopback::Config;
 use mpi_over_am::{
-    ANY_TAG, AnyOver, Error, ErrorClass, MessageId, Mode, PROC_NULL, RecvData, RequestId, SendData, Settings,
-    Source, Tag,
+    ANY_TAG, AnyCompleted, Error, ErrorClass, MessageId, Mode, PROC_NULL, RecvData, RequestId, SendData,
+    Settings, Source, Tag,
 };
 
 #[test]
@@ -308,14 +308,14 @@ fn some_and_any_of_several_requests() {
         let other = 1 - world.rank();
         let nothing = RecvData::from_buffer(am_core::buffer::RawBuffer::EMPTY);
         let sleeping = world.recv_init_data(&nothing, other, 50).unwrap();
-        assert!(matches!(world.test_any(&[sleeping]), Ok(AnyOver::NoneActive)));
+        assert!(matches!(world.test_any(&[sleeping]), Ok(AnyCompleted::NoneActive)));
         assert!(world.wait_any(&[sleeping]).unwrap().is_none());
         assert_eq!(world.wait_some(&[sleeping], |_, _| ()).unwrap(), None);
         assert_eq!(world.test_some(&[], |_, _| ()).unwrap(), None);
         assert!(world.test_all(&[sleeping], |_, status| assert!(status.unwrap().is_empty())).unwrap());
         let post = |tag| world.irecv_data(&nothing, other, tag).unwrap();
         let mut open: Vec<RequestId> = (0..10).map(post).chain([sleeping]).collect();
-        assert!(matches!(world.test_any(&open), Ok(AnyOver::Pending)));
+        assert!(matches!(world.test_any(&open), Ok(AnyCompleted::Pending)));
         assert_eq!(world.test_some(&open, |_, _| ()).unwrap(), Some(0));
         assert!(!world.test_all(&open, |_, _| ()).unwrap());
         assert!(world.request_status(open[0]).unwrap().is_none());
@@ -339,7 +339,7 @@ fn some_and_any_of_several_requests() {
             }
         }
         while over.len() < 5 {
-            if let AnyOver::Over(index, status) = world.test_any(&open).unwrap() {
+            if let AnyCompleted::Completed(index, status) = world.test_any(&open).unwrap() {
                 over.push(status.unwrap().tag());
                 open.remove(index);
             }

@@ -22,7 +22,7 @@ type Request = mpi_over_am::OwnedRequest<u32, Loopback, Policy>;
 /// Makes progress in both tasks until they have exchanged all notices about a match.
 fn settle(world: &Communicator) {
     for _ in 0..20 {
-        world.barrier().expect("all are there");
+        world.barrier().expect("all tasks reach the barrier");
     }
 }
 

@@ -112,7 +112,7 @@ impl Link {
     }
 
     /// Whether the receiver's ring has a free line for a reliable frame. A lossy frame is never held back: it is lost instead.
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_free_line(&self) -> bool {
         self.lossy || self.next - self.released < self.ring_lines
     }
 
@@ -300,14 +300,14 @@ mod tests {
     fn the_ring_is_full_until_slots_come_back() {
         let mut link = link();
         for number in 0..8 {
-            assert!(link.has_room());
+            assert!(link.has_free_line());
             let frame = send(&mut link, number, false);
             assert!(numbers(link.receive(&frame)).is_some());
         }
         link.acknowledged(8);
-        assert!(!link.has_room(), "acknowledged is not released");
+        assert!(!link.has_free_line(), "acknowledged is not released");
         link.release(false);
-        assert!(link.has_room());
+        assert!(link.has_free_line());
     }
 
     #[test]

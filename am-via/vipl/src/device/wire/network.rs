@@ -274,7 +274,7 @@ impl State {
         if self.links[end.out].closed {
             return Err(DeviceError::Closed(number));
         }
-        if !self.links[end.out].has_room() {
+        if !self.links[end.out].has_free_line() {
             return Ok(Posted::Retry);
         }
         if self.generator.cuts() {

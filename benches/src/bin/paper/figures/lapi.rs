@@ -3,7 +3,7 @@
 
 use super::{Settings, pair};
 use crate::curve::{Curve, below_from, bytes, less_or_more, rate, ratio, saved_percent, time, times_of};
-use crate::figure::{Along, Figure, Form, Series, Shown};
+use crate::figure::{Along, Figure, Form, Quantity, Series};
 use crate::job::{Job, Program};
 use crate::measure::Measure;
 
@@ -44,7 +44,7 @@ pub(super) fn figures() -> Vec<Figure> {
         title: "Raw LAPI and the base MPI",
         form: Form::Chart,
         along: Along::Bytes,
-        shown: Shown::Time,
+        quantity: Quantity::Time,
         x_max: f64::INFINITY,
         series: vec![raw(), base()],
         paper: "The base MPI runs a completion handler on a thread of its own for each message. It took far longer than LAPI itself, more \
@@ -137,7 +137,7 @@ pub(super) fn figures() -> Vec<Figure> {
             name: "lapi17",
             source: "MPI-LAPI, figure 17",
             title: "Bandwidth with and without copies through the library's buffers",
-            shown: Shown::Rate,
+            quantity: Quantity::Rate,
             series: vec![
                 pair("staged MPI (as native MPI)", STAGED, Measure::MpiStream, STREAM),
                 pair("enhanced MPI (in context)", ENHANCED, Measure::MpiStream, STREAM),
@@ -195,7 +195,7 @@ pub(super) fn figures() -> Vec<Figure> {
             source: "MPI-LAPI, beside figure 18",
             title: "What interrupts leave of the target's computation",
             form: Form::Table,
-            shown: Shown::Plain("speed of the computation, % of that alone"),
+            quantity: Quantity::Plain("speed of the computation, % of that alone"),
             series: vec![pair("amsend, target computes", &[], Measure::ComputationLeft, INTERRUPTS)],
             paper: "Interrupt mode is for programs that compute while messages come; the paper measured what it costs the message, not what it \
                     costs the computation.",
@@ -244,7 +244,7 @@ fn kernels(like: &Figure) -> Figure {
         title: "NAS kernels under each completion",
         form: Form::Table,
         along: Along::Names(KERNELS),
-        shown: Shown::Plain("best run, Mop/s"),
+        quantity: Quantity::Plain("best run, Mop/s"),
         series: vec![
             series("base (handler thread)", BASE),
             series("counters", COUNTERS),

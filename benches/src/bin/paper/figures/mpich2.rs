@@ -3,7 +3,7 @@
 
 use super::{Settings, job, pair};
 use crate::curve::{Curve, bytes, less_or_more, listed, rate, time};
-use crate::figure::{Along, Figure, Form, Series, Shown};
+use crate::figure::{Along, Figure, Form, Quantity, Series};
 use crate::measure::Measure;
 
 const LENGTHS: &[usize] = &[1024, 4096, 16384, 32768, 65536, 131_072, 262_144, 1 << 20, 4 << 20];
@@ -20,7 +20,7 @@ pub(super) fn figures() -> Vec<Figure> {
         title: "Bandwidth of a ping-pong with and without RDMA and kept registrations",
         form: Form::Chart,
         along: Along::Bytes,
-        shown: Shown::Rate,
+        quantity: Quantity::Rate,
         x_max: f64::INFINITY,
         series: vec![
             pair("VIA, copied at both ends", &[], Measure::ViaCopied, LENGTHS),
@@ -57,7 +57,7 @@ pub(super) fn figures() -> Vec<Figure> {
         title: "Barrier of 2, 4 and 8 tasks",
         form: Form::Table,
         along: Along::Tasks,
-        shown: Shown::Time,
+        quantity: Quantity::Time,
         series: vec![
             barriers("MPI_Barrier", &[], Measure::MpiBarrier),
             barriers("MPI_Barrier, dissemination", IN_ROUNDS, Measure::MpiBarrier),

@@ -3,7 +3,7 @@
 
 use super::{Settings, pair};
 use crate::curve::{Curve, below_from, bytes, ratio, time, times_of};
-use crate::figure::{Along, Figure, Form, Series, Shown};
+use crate::figure::{Along, Figure, Form, Quantity, Series};
 use crate::measure::Measure;
 
 const LENGTHS: &[usize] = &[64, 512, 2048, 8000, 16384, 32768, 65536, 131_072];
@@ -28,7 +28,7 @@ pub(super) fn figures() -> Vec<Figure> {
         title: "Ping-pong by each protocol",
         form: Form::Chart,
         along: Along::Bytes,
-        shown: Shown::Time,
+        quantity: Quantity::Time,
         x_max: f64::INFINITY,
         series: protocols(Measure::Mpi),
         paper: "Messages below MPI_LONG_MSG, 8064 bytes by default, go by the short protocol: sent at once, kept in a buffer of the library where no \

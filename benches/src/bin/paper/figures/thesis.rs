@@ -2,7 +2,7 @@
 
 use super::{job, pair};
 use crate::curve::{Curve, below_from, bytes, rate, ratio, time, times_of};
-use crate::figure::{Along, Figure, Form, Series, Shown};
+use crate::figure::{Along, Figure, Form, Quantity, Series};
 use crate::measure::Measure;
 
 const REGISTRATION: &[usize] = &[64, 256, 1024, 4096, 16384, 65536, 262_144, 1 << 20, 4 << 20];
@@ -33,7 +33,7 @@ pub(super) fn figures() -> Vec<Figure> {
         title: "Ping-pong over MPI, raw VIA and TCP",
         form: Form::Chart,
         along: Along::Bytes,
-        shown: Shown::Time,
+        quantity: Quantity::Time,
         x_max: f64::INFINITY,
         series: vec![mpi(), via_send(), via_write(), tcp()],
         paper: "MPI over VIA was faster than MPI over TCP nearly everywhere, the most up to 512 bytes; between 16 and 64 KiB TCP was faster. \
