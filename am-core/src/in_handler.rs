@@ -1,4 +1,5 @@
-//! Marks that refuse communicating calls: this thread is inside a handler of the program, or this process is a forked copy of a task. A third mark says that the process has a recorder.
+//! Marks that refuse communicating calls: this thread is inside a handler of the program, or this process is a forked copy of a task. A
+//! third mark says that the process has a recorder.
 //!
 //! One word of the process is tested first: a thread-local in a shared library costs a call for each access, and a library with its own
 //! handlers, such as MPI, never sets the word.

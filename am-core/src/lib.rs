@@ -24,8 +24,8 @@
 //!
 //! # What is promised
 //!
-//! * Safe code, bugs and panics included, corrupts the memory of no task. Peers write only into memory that an operation has lent them
-//!   or that was exposed, and neither is behind a reference meanwhile. Whatever destination a header handler returns, no data are written to
+//! * Safe code, bugs and panics included, corrupts the memory of no task. Peers write only into memory that an operation has lent them or
+//!   that was exposed, and neither is behind a reference meanwhile. Whatever destination a header handler returns, no data are written to
 //!   memory that an operation has lent for reading. One limit is known: see below.
 //! * Packets are claims. Each field is checked where it is read. A wrong one ends with an error that names the party at fault.
 //! * Messages from one context to another reach their header handlers in the order in which they were sent. Nothing else is
@@ -149,9 +149,11 @@
 //!
 //! # Where to look
 //!
-//! [`prelude`] has what most programs name. [`call`] is for functions that run at another task and give their result back. [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context and waits; the operations are its methods, one file each in `verbs`. [`handler`] says what handlers
-//! are given and may answer. The protocol, what packets mean, is a crate of its own, `am-core-engine`, without input, output, clock or threads. [`pgas`] is for programs that think of one memory over all tasks. [`fabric`] has the traits that the world below implements. [`buffer`] is the
-//! one module with `unsafe` code.
+//! [`prelude`] has what most programs name. [`call`] is for functions that run at another task and give their result back. [`shared`] is a
+//! context for several threads, with interrupts if the program wants them. [`context`] opens a context and waits; the operations are its
+//! methods, one file each in `verbs`. [`handler`] says what handlers are given and may answer. The protocol, what packets mean, is a crate
+//! of its own, `am-core-engine`, without input, output, clock or threads. [`pgas`] is for programs that think of one memory over all tasks.
+//! [`fabric`] has the traits that the world below implements. [`buffer`] is the one module with `unsafe` code.
 
 #![expect(
     clippy::cast_possible_truncation,

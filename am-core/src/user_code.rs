@@ -20,7 +20,8 @@ impl UserCode for Guarded {
     }
 }
 
-/// Neither catches panics nor sets the mark: for a library whose handlers make no calls and do not panic ([`HandlerSet::RUNS_USER_CODE`](crate::handler::HandlerSet::RUNS_USER_CODE)).
+/// Neither catches panics nor sets the mark: for a library whose handlers make no calls and do not panic
+/// ([`HandlerSet::RUNS_USER_CODE`](crate::handler::HandlerSet::RUNS_USER_CODE)).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unguarded;
 

@@ -35,7 +35,8 @@ pub(crate) enum Errors {
     Report,
     /// Returns the failure of a task, unless the context goes on. Keeps others for the next probe or wait.
     Failures,
-    /// Like [`Failures`](Self::Failures), for a wait for a credit: sleeps are short, because a target does not ring when it returns credits.
+    /// Like [`Failures`](Self::Failures), for a wait for a credit: sleeps are short, because a target does not ring when it returns
+    /// credits.
     ForCredit,
     /// Keeps all of them: the operation uses memory that is about to be returned.
     Keep,
@@ -313,8 +314,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.look_at_next(&mut self.fabric, source, handler, &mut self.inline)
     }
 
-    /// User header and data of the message that the last [`look_at_next`](Self::look_at_next) returned, and the handlers. `None`: the message
-    /// names a counter or has a long user header, and must not be consumed here.
+    /// User header and data of the message that the last [`look_at_next`](Self::look_at_next) returned, and the handlers. `None`: the
+    /// message names a counter or has a long user header, and must not be consumed here.
     #[inline(always)]
     pub fn parts_of(&mut self, next: &Next) -> Option<(&mut H, &[u8], Arrived<'_>)> {
         let Self { fabric, handlers, inline, .. } = self;

@@ -82,13 +82,14 @@ fn part_of<'a>(header: &'a str, part: &str) -> Fallible<&'a str> {
 fn with_profiling(header: &str) -> Fallible<String> {
     const MARK: &str =
         "/* The build adds here: the same functions by the names that a profiling layer calls (PMPI_). */\n";
-    let (front, back) = header.split_once(MARK).ok_or("mpi.h has no place for the profiling names")?;
+    let (front, back) =
+        header.split_once(MARK).ok_or("mpi.h has no mark where the profiling names are to be inserted")?;
     let (back, end) =
         back.split_once("/* removed prototypes end */\n").ok_or("mpi.h has no removed prototypes")?;
     let profiling = |part| -> Fallible<String> {
         let mut text = String::new();
         for line in part_of(header, part)?.lines() {
-            // A statement's first line has the name; lines that go on are indented.
+            // The first line of a statement has the name; its further lines are indented.
             let named =
                 if line.starts_with(' ') { line.to_owned() } else { line.replacen(" MPI_", " PMPI_", 1) };
             writeln!(text, "{named}")?;

@@ -108,8 +108,8 @@ impl Completions {
         }
     }
 
-    /// The completion of a message of `len` bytes that has met its receive, with `capacity` bytes of memory. `is_eager`: its sender has named
-    /// its counter.
+    /// The completion of a message of `len` bytes that has met its receive, with `capacity` bytes of memory. `is_eager`: its sender has
+    /// named its counter.
     #[inline(always)]
     pub(crate) fn completion(
         &mut self,

@@ -28,7 +28,8 @@ pub fn unpack<T: AnyBitPattern>(bytes: &[u8], memory: &mut [T], elements: (u64, 
 /// Like [`pack`], in the representation external32 (`MPI_Pack_external`).
 ///
 /// # Errors
-/// Those of [`pack`]; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion): a number that does not fit into its external32 form.
+/// Those of [`pack`]; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion): a number that does not fit into its external32
+/// form.
 pub fn pack_external32<T: NoUninit>(memory: &[T], elements: (u64, &Datatype)) -> Result<Vec<u8>> {
     lend_elements(memory, elements, |data| data.pack_external32())
 }

@@ -189,8 +189,8 @@ impl<F: Fabric> State<F> {
         Peer { endpoint: task.seen_from(self.context.endpoint().context), index }
     }
 
-    /// Keeps the fabric's number of a task: from now on short messages to it, and receives from it, take the shortest way, unless the settings
-    /// send short messages with a counter or announce them.
+    /// Keeps the fabric's number of a task: from now on short messages to it, and receives from it, take the shortest way, unless the
+    /// settings send short messages with a counter or announce them.
     #[inline(always)]
     pub(crate) fn learn_peer(&mut self, task: TaskId) {
         if self.handlers().budget.index(task.0) == UNKNOWN {

@@ -1,4 +1,4 @@
-//! Rules of this workspace that the compiler does not check: circles of imports, the length of files, reasons in manifests, and that only
+//! Rules of this workspace that the compiler does not check: circles of imports, the length of files and comments, manifests, and that only
 //! one file of mpi-over-am chooses the fabric. Each rule fails if it finds nothing to check.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,6 +120,24 @@ fn files_are_short() {
 }
 
 #[test]
+fn comments_are_at_most_140_columns_wide() {
+    let (mut comments, mut wide) = (0, Vec::new());
+    for path in sources(root()) {
+        let text = read(&path);
+        // A row of a table cannot be wrapped.
+        let lines = text.lines().zip(1..).filter(|(line, _)| line.trim_start().starts_with("//"));
+        for (line, number) in lines.filter(|(line, _)| !line.contains("//! |")) {
+            comments += 1;
+            if line.chars().count() > 140 {
+                wide.push(format!("{}:{number}", path.display()));
+            }
+        }
+    }
+    assert!(comments > 1000, "{comments} comments only: the sources were not understood");
+    assert!(wide.is_empty(), "wrap these comments: {wide:#?}");
+}
+
+#[test]
 fn manifests_give_reasons() {
     let manifest = read("Cargo.toml");
     let (_, dependencies) = manifest.split_once("[workspace.dependencies]\n").expect("dependencies");
@@ -139,6 +157,38 @@ fn manifests_give_reasons() {
             is_dependency = line.ends_with("dependencies]") || (is_dependency && !line.starts_with('['));
         }
     }
+}
+
+#[test]
+fn packages_have_what_a_registry_shows() {
+    let licences = ["LICENSE-MIT", "LICENSE-APACHE"];
+    let mut published = 0;
+    for member in members() {
+        let manifest = read(format!("{member}/Cargo.toml"));
+        if manifest.contains("publish = false") {
+            continue;
+        }
+        published += 1;
+        let value = |key: &str| {
+            let line = manifest.lines().find_map(|line| line.strip_prefix(key)?.trim().strip_prefix('='));
+            line.unwrap_or_else(|| panic!("{member}: Cargo.toml has no {key}")).trim()
+        };
+        assert!(value("description").len() > 20, "{member}: the description says too little");
+        assert!(
+            read(format!("{member}/{}", value("readme").trim_matches('"'))).starts_with("# "),
+            "{member}"
+        );
+        // A registry takes at most five of each, and keywords of at most 20 characters.
+        for key in ["keywords", "categories"] {
+            let words: Vec<_> = value(key).split('"').skip(1).step_by(2).collect();
+            assert!((1..=5).contains(&words.len()), "{member}: {key} has {} entries", words.len());
+            assert!(key == "categories" || words.iter().all(|word| word.len() <= 20), "{member}: {words:?}");
+        }
+        for licence in licences {
+            assert_eq!(read(format!("{member}/{licence}")), read(licence), "{member}");
+        }
+    }
+    assert!(published > 10, "{published} packages only: the manifests were not understood");
 }
 
 #[test]

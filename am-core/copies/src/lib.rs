@@ -72,7 +72,8 @@ pub fn are_many(words: usize) -> bool {
 /// accesses, so that other threads may access an aligned side meanwhile.
 ///
 /// # Safety
-/// The conditions of [`core::ptr::copy_nonoverlapping`] hold, except that other threads may access one side by relaxed atomics or by this function.
+/// The conditions of [`core::ptr::copy_nonoverlapping`] hold, except that other threads may access one side by relaxed atomics or by this
+/// function.
 ///
 /// # Panics
 /// The words are not [many](are_many).

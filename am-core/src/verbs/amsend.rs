@@ -222,8 +222,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         begun.map(Issued::outcome)
     }
 
-    /// Gives a message for which a header handler has returned [`Destination::Later`] its destination: the data are stored at once if they have
-    /// arrived, and fetched otherwise; then `completion` runs. Does not wait.
+    /// Gives a message for which a header handler has returned [`Destination::Later`] its destination: the data are stored at once if they
+    /// have arrived, and fetched otherwise; then `completion` runs. Does not wait.
     ///
     /// # Errors
     /// A ticket that names no waiting message (its sender may have died), a call inside a handler; the error of the message, if

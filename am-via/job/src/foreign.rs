@@ -73,7 +73,8 @@ pub(super) fn leave() {
     }
 }
 
-/// Asks a launcher of another project, if one has started this process, to end the job with this exit code. The caller then ends this process.
+/// Asks a launcher of another project, if one has started this process, to end the job with this exit code. The caller then ends this
+/// process.
 pub fn abort(code: i32) {
     // If the caller holds the lock, the launcher notices the end of the process instead.
     let Ok(mut launched) = LAUNCHED.try_lock() else { return };

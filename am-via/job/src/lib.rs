@@ -103,8 +103,8 @@ pub struct Job {
     open_contexts: AtomicU32,
     /// NICs that were opened: one bit for each NIC opened by name, and above these one bit for each context.
     nics: AtomicU32,
-    /// The process that all tasks of this host descend from, and a handle of the one that owns the files: both the launcher, but for a job of
-    /// another project's launcher. `None` for a job of one, or if the process cannot be seen from here.
+    /// The process that all tasks of this host descend from, and a handle of the one that owns the files: both the launcher, but for a job
+    /// of another project's launcher. `None` for a job of one, or if the process cannot be seen from here.
     launcher: Option<(u32, PidFd)>,
     /// Number of bytes of each heap file that this task maps, once it is known.
     heap_bytes_mapped: OnceLock<u64>,

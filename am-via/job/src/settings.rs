@@ -29,25 +29,32 @@ macro_rules! settings {
 }
 
 settings! {
-    /// How long transfers reach a peer's buffer: job (a plain copy; only buffers in job memory), kernel (the kernel's copy between processes), staged (pieces through receive buffers), or auto: the fastest way that each buffer allows.
+    /// How long transfers reach a peer's buffer: job (a plain copy; only buffers in job memory), kernel (the kernel's copy between
+    /// processes), staged (pieces through receive buffers), or auto: the fastest way that each buffer allows.
     memory: Memory = Memory::Auto, "AM_MEMORY";
     /// The device that carries messages between tasks of one host. shm: their shared memory. ofi: the network, as between hosts.
     device: Device = Device::Shm, "AM_DEVICE";
-    /// Address space for a task's job memory, in bytes. Only touched pages use memory. auto: 64 GiB, or less where a limit of this machine requires it.
+    /// Address space for a task's job memory, in bytes. Only touched pages use memory. auto: 64 GiB, or less where a limit of this machine
+    /// requires it.
     heap_bytes: Option<u64> = None, "AM_HEAP_BYTES", HEAP_BYTES_MIN..=1 << 46;
-    /// Maximum private memory that one context keeps registered at a time, in bytes, as a real NIC limits it. Longer transfers are split. A program written to VIA gets an error when it registers more. auto: no limit.
+    /// Maximum private memory that one context keeps registered at a time, in bytes, as a real NIC limits it. Longer transfers are split. A
+    /// program written to VIA gets an error when it registers more. auto: no limit.
     registered_bytes_max: Option<u64> = None, "AM_REGISTERED_BYTES_MAX", REGISTERED_BYTES_MIN..=1 << 46;
-    /// Shortest message, in bytes, whose private data sender and receiver copy at the same time, through a ring in job memory. The kernel copies shorter ones. Unused if AM_MEMORY is not auto, or if there are more tasks than processors.
+    /// Shortest message, in bytes, whose private data sender and receiver copy at the same time, through a ring in job memory. The kernel
+    /// copies shorter ones. Unused if AM_MEMORY is not auto, or if there are more tasks than processors.
     pipe_bytes_min: u64 = 8192, "AM_PIPE_BYTES_MIN", 0..=1 << 46;
     /// Largest packet, in bytes. The default holds an eager MPI message of 16 KiB with its headers.
     packet_bytes: u32 = 16640, "AM_PACKET_BYTES", 256..=1 << 20;
-    /// Minimum length, in bytes, of packet data that the sender stores past its caches (non-temporal stores). Applies only where the sender has measured that it shares no cache with the receiver.
+    /// Minimum length, in bytes, of packet data that the sender stores past its caches (non-temporal stores). Applies only where the sender
+    /// has measured that it shares no cache with the receiver.
     cache_bypass_bytes_min: u64 = 1024, "AM_CACHE_BYPASS_BYTES_MIN", 64..=1 << 46;
     /// Maximum number of packets in flight from one task to another. A sender without a credit waits.
     credits: u32 = 64, "AM_CREDITS", 1..=64;
-    /// Longest time in microseconds that a wait spins before it sleeps. Within this limit the time follows the task's last waits; a task that is blocked for longer sleeps. auto: 4000, but 0 where there are more tasks than processors.
+    /// Longest time in microseconds that a wait spins before it sleeps. Within this limit the time follows the task's last waits; a task
+    /// that is blocked for longer sleeps. auto: 4000, but 0 where there are more tasks than processors.
     spin_microseconds_max: Option<u32> = None, "AM_SPIN_MICROSECONDS_MAX", 0..=60_000_000;
-    /// on: a task that is about to sleep runs a barrier on all processors (membarrier, where the kernel offers it), so that senders need no fence. off: each sender runs a fence.
+    /// on: a task that is about to sleep runs a barrier on all processors (membarrier, where the kernel offers it), so that senders need no
+    /// fence. off: each sender runs a fence.
     membarrier: bool = true, "AM_MEMBARRIER";
 }
 

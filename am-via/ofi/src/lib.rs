@@ -5,12 +5,12 @@
 //! [`Endpoint`] is the only caller.
 //!
 //! Memory that is [lent](Endpoint::lend) can be [read](Endpoint::read) by peers, where the provider has such reads
-//! ([`can_read`](Endpoint::can_read)). There are no writes by the network: a caller asks its peer to read. So a peer that is lost, or wrong, has
-//! no operation under way that would change memory here.
+//! ([`can_read`](Endpoint::can_read)). There are no writes by the network: a caller asks its peer to read. So a peer that is lost, or
+//! wrong, has no operation under way that would change memory here.
 //!
-//! An endpoint sends and receives messages of up to [`MESSAGE_BYTES_MAX`] bytes, each with a word of 32 bits beside its bytes. Each
-//! arrives once, or its peer is reported as broken. Some providers let a short message arrive before a long one that was sent earlier: a
-//! caller that needs an order numbers its messages. Memory that the network writes belongs to the endpoint: bytes that were received or read are
+//! An endpoint sends and receives messages of up to [`MESSAGE_BYTES_MAX`] bytes, each with a word of 32 bits beside its bytes. Each arrives
+//! once, or its peer is reported as broken. Some providers let a short message arrive before a long one that was sent earlier: a caller
+//! that needs an order numbers its messages. Memory that the network writes belongs to the endpoint: bytes that were received or read are
 //! lent for a call, and nothing of a peer's reaches other memory of this process.
 //!
 //! ```no_run

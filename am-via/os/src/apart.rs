@@ -10,8 +10,8 @@ const LINK: RawFd = 3;
 /// Starts a copy of this process that runs `body` and ends. It is not a child of this process, so that a wait for any child does not find
 /// it. It has its own session, blocks all signals, and keeps one file: a socket connected to the stream that this call returns.
 ///
-/// `body` may allocate, as the C library's allocator is usable after a fork. It must not wait for anything that another thread of this process
-/// does, since the copy has no other thread; and it uses no file that was opened before.
+/// `body` may allocate, as the C library's allocator is usable after a fork. It must not wait for anything that another thread of this
+/// process does, since the copy has no other thread; and it uses no file that was opened before.
 ///
 /// # Errors
 /// The system's error.

@@ -32,8 +32,8 @@ struct Found<'a> {
 /// For set-up and diagnosis: it reads unwind tables.
 pub fn return_addresses(addresses: &mut [u64]) -> usize {
     let mut found = Found { addresses, len: 0 };
-    // SAFETY: `on_frame` has the type that the unwinder calls, and does not unwind; `argument` is its `Found`, which lives through the call and
-    // which nothing else uses meanwhile.
+    // SAFETY: `on_frame` has the type that the unwinder calls, and does not unwind; `argument` is its `Found`, which lives through the call
+    // and which nothing else uses meanwhile.
     unsafe { _Unwind_Backtrace(on_frame, (&raw mut found).cast()) };
     found.len
 }

@@ -1,9 +1,9 @@
 //! A task's side of the interfaces by which launchers of other projects tell processes of their job.
 //!
 //! Such a launcher gives each process a number, and keeps values: a process stores one under a key ([`Launcher::put`]), and after a
-//! [`fence`](Launcher::fence) each process can read it. [`find`] looks in the environment for a launcher that speaks an interface known here:
-//! PMI-1 (Hydra, which MPICH's and Intel's `mpiexec` are, and Slurm's `srun --mpi=pmi2`) or PMIx (Open MPI's `mpiexec`, which is `prterun`, and
-//! `srun --mpi=pmix`).
+//! [`fence`](Launcher::fence) each process can read it. [`find`] looks in the environment for a launcher that speaks an interface known
+//! here: PMI-1 (Hydra, which MPICH's and Intel's `mpiexec` are, and Slurm's `srun --mpi=pmi2`) or PMIx (Open MPI's `mpiexec`, which is
+//! `prterun`, and `srun --mpi=pmix`).
 
 mod pmi1;
 #[expect(unsafe_code, reason = "calls into libpmix, whose structures and functions it declares")]

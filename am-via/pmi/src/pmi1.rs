@@ -1,4 +1,5 @@
-//! PMI-1: lines of `key=value` words over a socket that the process inherits as file `PMI_FD`. Each request has one answer, but for `abort`.
+//! PMI-1: lines of `key=value` words over a socket that the process inherits as file `PMI_FD`. Each request has one answer, but for
+//! `abort`.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;

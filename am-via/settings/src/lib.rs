@@ -201,7 +201,8 @@ pub trait Table: Clone + Default + 'static {
     /// Their names in other libraries. If several are set for one setting, the first applies.
     const FOREIGN_NAMES: &'static [ForeignName<Self>] = &[];
 
-    /// The defaults, changed by the environment variables that `variable` returns, including [those of other libraries](Self::FOREIGN_NAMES).
+    /// The defaults, changed by the environment variables that `variable` returns, including [those of other
+    /// libraries](Self::FOREIGN_NAMES).
     ///
     /// # Errors
     /// An invalid value.

@@ -62,8 +62,8 @@ pub struct ControlHeader {
     pub packet_bytes: AtomicU32,
     /// Number of VI slots allocated so far.
     pub vis_used: AtomicU32,
-    /// Contexts that the task has closed, as bits; in the upper half those that were connected, which cannot be opened again. Changed by the
-    /// owner; read after its attention was raised.
+    /// Contexts that the task has closed, as bits; in the upper half those that were connected, which cannot be opened again. Changed by
+    /// the owner; read after its attention was raised.
     pub contexts_closed: AtomicU32,
     /// For each context, the number of regions that were ever used, from the first of its range on. Their last user may have been another
     /// program, or an earlier opening of the context; a region that is used again has a later generation.

@@ -79,7 +79,7 @@ pub(crate) fn mpif(constants: &[Constant]) -> Fallible<String> {
     constant("INTEGER(KIND=8)", "MPI_DISPLACEMENT_CURRENT", "-1")?;
     constant("LOGICAL", "MPI_SUBARRAYS_SUPPORTED", ".FALSE.")?;
     constant("LOGICAL", "MPI_ASYNC_PROTECTS_NONBLOCKING", ".FALSE.")?;
-    writeln!(text, "! Their addresses mean something, what is in them does not.")?;
+    writeln!(text, "! Only the addresses of these variables have a meaning, not their values.")?;
     for (name, declaration) in SENTINELS {
         let block = name.replacen("MPI_", "MPI_FORTRAN_", 1);
         writeln!(text, "      {declaration}\n      COMMON /{block}/ {name}\n      SAVE /{block}/")?;

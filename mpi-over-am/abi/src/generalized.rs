@@ -79,7 +79,7 @@ pub(crate) fn ended(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) ->
     told.and(freed)
 }
 
-/// The status that a wait would return for a completed operation.
+/// Gets the status that a wait would return for a completed operation.
 ///
 /// # Errors
 /// That of the program's function.

@@ -121,7 +121,7 @@ impl<T: Clone> Handles<T> {
     /// No object is inserted or removed while the reference lives.
     #[inline]
     pub(crate) unsafe fn peek(&self, handle: usize) -> Option<&T> {
-        // SAFETY: the caller's promise: nobody borrows the table for a change.
+        // SAFETY: the caller's promise: the table is not borrowed mutably.
         unsafe { self.table.try_borrow_unguarded() }.ok()?.find(handle)
     }
 

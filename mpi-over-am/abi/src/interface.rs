@@ -133,7 +133,7 @@ pub(crate) unsafe fn mpi_abi_get_fortran_booleans(
     let give = || {
         let (size, yes, no) = booleans(logical_size)?;
         let (to_yes, to_no, is_set) = (not_null(logical_true)?, not_null(logical_false)?, not_null(is_set)?);
-        // SAFETY: none is null; the program has `size` bytes for each of the two values, which are no memory of ours.
+        // SAFETY: none is null; the program has `size` bytes for each of the two values, which do not overlap with memory of the library.
         unsafe {
             std::ptr::copy_nonoverlapping(yes.as_ptr(), to_yes.cast(), size);
             std::ptr::copy_nonoverlapping(no.as_ptr(), to_no.cast(), size);
@@ -165,7 +165,7 @@ pub(crate) unsafe fn mpi_abi_set_fortran_booleans(
     finish_on_process("MPI_Abi_set_fortran_booleans", check())
 }
 
-/// The hardware resources by which processes are restricted: all share the machine's memory.
+/// The hardware resources to which processes are restricted: only the memory of the machine, which all share.
 pub(crate) unsafe fn mpi_get_hw_resource_info(info: *mut MPI_Info) -> c_int {
     let known = info_from([("mpi_shared_memory".to_owned(), "true".to_owned())]);
     give("MPI_Get_hw_resource_info", info, known)

@@ -29,7 +29,7 @@ use crate::state::{Mpi, enter, enter_briefly};
 use crate::types::{MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win};
 use crate::windows::{on_window, on_window_in};
 
-/// A completed request, for transfers to `MPI_PROC_NULL`.
+/// A request that is complete, for transfers to `MPI_PROC_NULL`.
 fn over(mpi: &Mpi) -> Outcome<RequestId> {
     let nothing = unsafe { to_send(mpi, std::ptr::null(), 0, MPI_BYTE) }?;
     Ok(mpi.world.communicator.isend_data(mpi_over_am::Mode::Standard, &nothing, PROC_NULL, 0)?)
@@ -161,7 +161,7 @@ pub(crate) unsafe fn mpi_put_c(
     }
 }
 
-/// The rest of the call. With the same arguments in the same registers, so that the fast path saves none of them.
+/// The general path of the call. It has the same arguments in the same registers, so that the fast path saves none of them.
 #[inline(never)]
 unsafe fn put_in_full(
     origin_addr: *const c_void,
@@ -246,7 +246,7 @@ pub(crate) unsafe fn mpi_get_c(
     }
 }
 
-/// The rest of the call. With the same arguments in the same registers, so that the fast path saves none of them.
+/// The general path of the call. It has the same arguments in the same registers, so that the fast path saves none of them.
 #[inline(never)]
 unsafe fn get_in_full(
     origin_addr: *mut c_void,

@@ -35,7 +35,7 @@ fn refuse(function: &str, of: &Of, failure: Failure) -> c_int {
 /// The result of a call whose pointer for a result is null.
 #[cold]
 pub(crate) fn no_place_for(function: &str, argument: &str, of: Of) -> c_int {
-    let what = format!("the address {argument}, where a result goes, is null");
+    let what = format!("the address {argument}, at which a result is stored, is null");
     refuse(function, &of, Failure::new(ErrorClass::Argument, what))
 }
 

@@ -342,7 +342,7 @@ impl Several {
         if self.statuses.is_null() { std::ptr::null_mut() } else { unsafe { self.statuses.add(place) } }
     }
 
-    /// Records the end of an operation: `index` is its index among those that are not null, `place` that of its status.
+    /// Records the end of an operation: `index` is its index among the requests that are not null, `place` the index of its status.
     fn ended(&mut self, mpi: &Mpi, index: usize, place: usize, result: Result<Status, Error>) {
         let object = &self.objects[index];
         let status = self.status_at(place);

@@ -321,9 +321,9 @@ struct Process {
     main_thread: AtomicUsize,
 }
 
-// SAFETY: `mpi` is used by one thread at a time: by the program's promise below MPI_THREAD_MULTIPLE (MPI 5.0 section 11.6), by
-// the lock at it. It is written only by MPI_Init and MPI_Finalize, which the program calls once, from one thread, and by the first
-// MPI_Session_init while MPI does not run, when no other thread can use what is not there.
+// SAFETY: `mpi` is used by one thread at a time: by the program's promise below MPI_THREAD_MULTIPLE (MPI 5.0 section 11.6), by the lock at
+// it. It is written only by MPI_Init and MPI_Finalize, which the program calls once, from one thread, and by the first MPI_Session_init
+// while MPI does not run, when no other thread can use MPI.
 unsafe impl Sync for Process {}
 
 static PROCESS: Process = Process {
@@ -406,7 +406,7 @@ pub(crate) fn is_main_thread() -> bool {
 pub(crate) fn begin(mpi: Mpi) {
     PROCESS.main_thread.store(this_thread(), Ordering::Relaxed);
     set_end(end_job);
-    // SAFETY: nobody uses MPI before it is started.
+    // SAFETY: no thread uses MPI before it is started.
     unsafe { *PROCESS.mpi.get() = Some(mpi) };
     PROCESS.stage.store(RUNNING, Ordering::Release);
     if !is_finalized() {

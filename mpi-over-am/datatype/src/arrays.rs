@@ -36,7 +36,7 @@ pub enum Distribution {
     Block(Option<u64>),
     /// Blocks of this length, or of one element, dealt out in turn (`MPI_DISTRIBUTE_CYCLIC`).
     Cyclic(Option<u64>),
-    /// Not at all (`MPI_DISTRIBUTE_NONE`).
+    /// Not distributed (`MPI_DISTRIBUTE_NONE`).
     None,
 }
 
@@ -150,7 +150,7 @@ impl Datatype {
         Self::array(&taken, order, old, contents)
     }
 
-    /// From the fastest dimension outwards, each takes its runs of what the previous ones have made.
+    /// From the fastest dimension outwards, each dimension selects runs of the type that the previous dimensions have made.
     fn array(taken: &[Taken], order: Order, old: &Self, contents: Contents) -> Result<Self> {
         let mut layout = Layout::clone(old.element());
         let (mut unit, mut elements) = (old.extent(), 1u64);
@@ -211,7 +211,7 @@ fn share(
                 return refused("a round of blocks of this length is empty or too long", len);
             };
             let start = (len * coordinate).min(whole);
-            // Rounds with a whole block, and what is left for a last one.
+            // Number of rounds with a whole block, and the rest in the last round.
             let count = (whole - start) / stride + u64::from((whole - start) % stride >= len);
             let behind = start + count * stride;
             let rest = whole.saturating_sub(behind).min(len);

@@ -149,7 +149,7 @@ fn extended_of_quad(bits: u128) -> u128 {
     let mut mantissa = leading | fraction >> SHIFT;
     let mut exponent = exponent;
     if exponent == EXPONENT_MAX {
-        // A NaN stays a NaN when its bits are cut.
+        // A NaN stays a NaN when low bits of its fraction are lost.
         mantissa |= u128::from(fraction != 0) << 62;
     } else {
         let (rest, half) = (fraction & ((1 << SHIFT) - 1), 1 << (SHIFT - 1));

@@ -1,4 +1,4 @@
-//! Datatypes: what lies where in the memory of a message (MPI 5.0 chapter 5).
+//! Datatypes: the layout of a message in memory (MPI 5.0 chapter 5).
 //!
 //! A [`Datatype`] is a list of basic types with their displacements, and an extent: the distance from one element to the next. Data that
 //! are not contiguous are copied directly into the NIC's buffers, and from there to their destination, without a packing buffer between.

@@ -15,11 +15,12 @@
 //!
 //! - The first entry is compared before anything else: traffic in order costs one or two cache lines at any depth.
 //! - Posted receives are linked through slots that their owner stores (the table of requests: [`PostedList`]). Up to 64 of them are
-//!   compared one by one. Beyond that each post also enters two older receives into one of four hash tables, one a shape of pattern: exact, any source,
-//!   any tag, both ([`Shape`]), until only the newest is left. An arriving message looks into each table that is not empty, and the order number decides among at
-//!   most four candidates.
+//!   compared one by one. Beyond that each post also enters two older receives into one of four hash tables, one a shape of pattern: exact,
+//!   any source, any tag, both ([`Shape`]), until only the newest is left. An arriving message looks into each table that is not empty, and
+//!   the order number decides among at most four candidates.
 //! - Up to 64 early arrivals are a ring inside the queue, compared one by one. Beyond that each arrival moves the two oldest of the ring
-//!   into a slab, until only the newest is left: there they lie in the tables of all four shapes, and a receive looks into one, then through the ring.
+//!   into a slab, until only the newest is left: there they lie in the tables of all four shapes, and a receive looks into one, then
+//!   through the ring.
 //! - No step grows with the queue but the doubling of a table, which is paid for by the entries that fill it.
 //! - Under each key of a table lies a first-in first-out list, so a hundred thousand entries with one key cost no more than one.
 //! - Vacated slots are used again. Nothing is allocated unless a queue is longer than it has ever been.

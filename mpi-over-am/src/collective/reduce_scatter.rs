@@ -34,8 +34,8 @@ pub(super) fn slots(plan: &mut impl Plan, like: &RecvData, count: u64) -> Result
     plan.scratch(count * others, like.datatype())
 }
 
-/// Combines all tasks' parts of this task's chunk in `chunk`, which holds this task's own part already if `is_in_place`. `own` has the parts
-/// for the other tasks, and `slots` the memory for theirs.
+/// Combines all tasks' parts of this task's chunk in `chunk`, which holds this task's own part already if `is_in_place`. `own` has the
+/// parts for the other tasks, and `slots` the memory for theirs.
 pub(super) fn exchange(
     plan: &mut impl Plan,
     (own, is_in_place): (&SendData, bool),

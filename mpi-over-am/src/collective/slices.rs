@@ -256,7 +256,8 @@ pub fn allreduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     })
 }
 
-/// [`Communicator::reduce_scatter_block`](crate::Communicator::reduce_scatter_block) as a value (`MPI_Reduce_scatter_block`, `MPI_Ireduce_scatter_block`).
+/// [`Communicator::reduce_scatter_block`](crate::Communicator::reduce_scatter_block) as a value (`MPI_Reduce_scatter_block`,
+/// `MPI_Ireduce_scatter_block`).
 pub fn reduce_scatter_block<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -334,7 +335,8 @@ pub fn exscan<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// [`Communicator::neighbor_allgather`](crate::Communicator::neighbor_allgather) as a value (`MPI_Neighbor_allgather`, `MPI_Ineighbor_allgather`).
+/// [`Communicator::neighbor_allgather`](crate::Communicator::neighbor_allgather) as a value (`MPI_Neighbor_allgather`,
+/// `MPI_Ineighbor_allgather`).
 pub fn neighbor_allgather<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -351,7 +353,8 @@ pub fn neighbor_allgather<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::neighbor_allgatherv`](crate::Communicator::neighbor_allgatherv) as a value (`MPI_Neighbor_allgatherv`, `MPI_Ineighbor_allgatherv`).
+/// [`Communicator::neighbor_allgatherv`](crate::Communicator::neighbor_allgatherv) as a value (`MPI_Neighbor_allgatherv`,
+/// `MPI_Ineighbor_allgatherv`).
 pub fn neighbor_allgatherv<'a, T: Equivalence>(
     send: &'a [T],
     (recv, placement): (&'a mut [T], Placement<'a>),
@@ -367,7 +370,8 @@ pub fn neighbor_allgatherv<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::neighbor_alltoall`](crate::Communicator::neighbor_alltoall) as a value (`MPI_Neighbor_alltoall`, `MPI_Ineighbor_alltoall`).
+/// [`Communicator::neighbor_alltoall`](crate::Communicator::neighbor_alltoall) as a value (`MPI_Neighbor_alltoall`,
+/// `MPI_Ineighbor_alltoall`).
 pub fn neighbor_alltoall<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -384,7 +388,8 @@ pub fn neighbor_alltoall<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::neighbor_alltoallv`](crate::Communicator::neighbor_alltoallv) as a value (`MPI_Neighbor_alltoallv`, `MPI_Ineighbor_alltoallv`).
+/// [`Communicator::neighbor_alltoallv`](crate::Communicator::neighbor_alltoallv) as a value (`MPI_Neighbor_alltoallv`,
+/// `MPI_Ineighbor_alltoallv`).
 pub fn neighbor_alltoallv<'a, T: Equivalence>(
     (send, from): (&'a [T], Placement<'a>),
     (recv, to): (&'a mut [T], Placement<'a>),
@@ -397,7 +402,8 @@ pub fn neighbor_alltoallv<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::neighbor_alltoallw`](crate::Communicator::neighbor_alltoallw) as a value (`MPI_Neighbor_alltoallw`, `MPI_Ineighbor_alltoallw`).
+/// [`Communicator::neighbor_alltoallw`](crate::Communicator::neighbor_alltoallw) as a value (`MPI_Neighbor_alltoallw`,
+/// `MPI_Ineighbor_alltoallw`).
 pub fn neighbor_alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     (send, from): (&'a [T], &'a [LayoutPart<'a>]),
     (recv, to): (&'a mut [U], &'a [LayoutPart<'a>]),

@@ -42,8 +42,8 @@ pub(crate) fn receive_in_line<F: Fabric>(
 }
 
 impl<F: Fabric> State<F> {
-    /// Takes messages of `source` in line, until the operation is over or no further one comes in time; whether it is over. If not, the caller
-    /// waits for it.
+    /// Takes messages of `source` in line, until the operation is over or no further one comes in time; whether it is over. If not, the
+    /// caller waits for it.
     ///
     /// # Errors
     /// An error of progress.

@@ -1,4 +1,5 @@
-//! Jobs that another project's launcher starts: here a small one that speaks PMI-1, as Hydra and Slurm do. Its tasks are this test's binary.
+//! Jobs that another project's launcher starts: here a small one that speaks PMI-1, as Hydra and Slurm do. Its tasks are this test's
+//! binary.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -79,7 +80,8 @@ struct Ended {
     heard: Heard,
 }
 
-/// Runs `body` in tasks on the hosts of these names, and returns how they ended; in a task it does not return. An empty name is this host's.
+/// Runs `body` in tasks on the hosts of these names, and returns how they ended; in a task it does not return. An empty name is this
+/// host's.
 #[expect(clippy::exit, reason = "a task ends where its body does, or it would go on as the test")]
 fn launched(test: &str, hosts: &[&str], body: fn()) -> Ended {
     if std::env::var_os("PMI_FD").is_some() {

@@ -141,8 +141,8 @@ impl Default for InlineBytes {
 /// `from..from + len` is readable.
 #[inline(always)]
 unsafe fn word_at(from: *const u8, len: usize, offset: usize) -> u64 {
-    // SAFETY: each read lies inside `len` bytes (the caller's promise): it begins at `offset` or 0 and its end was compared with the length,
-    // or it ends at the length, which is at least as long as the read.
+    // SAFETY: each read lies inside `len` bytes (the caller's promise): it begins at `offset` or 0 and its end was compared with the
+    // length, or it ends at the length, which is at least as long as the read.
     unsafe {
         let u64_at = |at: usize| from.add(at).cast::<u64>().read_unaligned().to_le();
         let u32_at = |at: usize| u64::from(from.add(at).cast::<u32>().read_unaligned().to_le());

@@ -4,7 +4,7 @@
 //! ```text
 //! cargo build --release
 //! cargo run --release -p am-benches --bin compare -- --peers FOLDER           # everything: a quarter of an hour
-//! cargo run --release -p am-benches --bin compare -- --peers FOLDER --quick   # two tasks only, one round, fewer batches: less than a minute
+//! cargo run --release -p am-benches --bin compare -- --peers FOLDER --quick   # two tasks, one round, few batches: less than a minute
 //! cargo run --release -p am-benches --bin compare -- --peers FOLDER --group pair --only latency_new,barrier --rounds 9
 //! cargo run --release -p am-benches --bin compare -- --before OTHER/target/release --group pair --page page.html
 //! cargo run --release -p am-benches --bin compare -- --with "mine=/opt/mpi/bin/mpicc,/opt/mpi/bin/mpiexec --bind-to core"

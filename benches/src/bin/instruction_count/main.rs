@@ -14,9 +14,9 @@
 //! is its peer. The two tasks alternate by pipes, so that a message is in the ring before the call that takes it begins, and that call
 //! polls once. Work that is done once for many messages, such as returning credits, is in the count with its share; set-up is not.
 //!
-//! A count depends on the compiler, so those that are kept (`benches/instruction_counts.txt`) name theirs, and are compared only
-//! where `rustc --version` says the same. A profile says which lines the instructions are of: `callgrind_annotate FILE`. A count that has become smaller by more than the tolerance fails `--check` too: keep it
-//! with `--write`, or the next change may lose it again unseen.
+//! A count depends on the compiler, so those that are kept (`benches/instruction_counts.txt`) name theirs, and are compared only where
+//! `rustc --version` says the same. A profile says which lines the instructions are of: `callgrind_annotate FILE`. A count that has become
+//! smaller by more than the tolerance fails `--check` too: keep it with `--write`, or the next change may lose it again unseen.
 
 mod kept;
 mod paths;

@@ -5,7 +5,7 @@
 //! source, which its address tells. In a forked copy of the process new blocks come from the C library, and existing ones are private to
 //! the copy.
 //!
-//! Nothing here allocates, locks, or keeps state for a thread. A program with its own `malloc` keeps that.
+//! Nothing here allocates, locks, or keeps state for a thread. A program with its own `malloc` keeps its own.
 
 #![cfg(target_env = "gnu")]
 #![expect(unsafe_code, reason = "called from C, and in the place of C's own functions")]
@@ -56,8 +56,8 @@ struct Header {
     taken_bytes: usize,
 }
 
-/// From now on takes large blocks from job memory at `from`; if `take` is `None`, stops doing so. Only the MPI library calls this, when MPI
-/// starts and ends.
+/// Takes large blocks from job memory at `from` from this call on; if `take` is `None`, stops doing so. Only the MPI library calls this,
+/// when MPI starts and ends.
 ///
 /// Returns whether the program's blocks will come from there: `false` if the program, or a library preloaded earlier, has its own `malloc`.
 ///

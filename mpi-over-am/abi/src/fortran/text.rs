@@ -72,7 +72,8 @@ pub(crate) struct Several {
 }
 
 impl Several {
-    /// Converts `count` elements of an array of characters, `step` elements apart; without a count all before the first blank one.
+    /// Converts `count` elements of an array of characters, `step` elements apart; without a count, all elements before the first blank
+    /// one.
     pub(crate) unsafe fn new(at: *const c_char, len: usize, step: usize, count: Option<c_int>) -> Self {
         let is_none = sentinels::is_no_arguments(at);
         let mut strings = Vec::new();

@@ -63,7 +63,8 @@ impl Compiler {
         Ok(folder)
     }
 
-    /// Makes the folder under another name and renames it: several processes may do so at the same time, and the first one's stays.
+    /// Makes the folder under another name and renames it: several processes may do so at the same time, and the folder of the first one
+    /// stays.
     fn make(&self, folder: &Path) -> io::Result<()> {
         let own = folder.with_extension(std::process::id().to_string());
         fs::create_dir_all(&own)?;
@@ -93,7 +94,7 @@ impl Compiler {
     }
 }
 
-/// The folder for caches: XDG_CACHE_HOME, or `.cache` in the home folder; if there is neither, a private folder among the temporary files.
+/// The folder for caches: XDG_CACHE_HOME, or `.cache` in the home folder; if neither exists, a private folder among the temporary files.
 ///
 /// # Errors
 /// Others can write to that folder: their files would be compiled into programs.

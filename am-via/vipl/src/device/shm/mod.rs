@@ -136,7 +136,8 @@ impl Shm {
     /// Opens the device of this task's context `options.context`; `heap` is shared by the contexts of the task.
     ///
     /// # Errors
-    /// The context is open in this process, was connected before it was closed, or has too high a number. The job's files cannot be mapped, or have another layout.
+    /// The context is open in this process, was connected before it was closed, or has too high a number. The job's files cannot be mapped,
+    /// or have another layout.
     pub fn open(job: Arc<Job>, heap: Arc<OwnHeap>, options: ShmOptions) -> Result<Self, DeviceError> {
         let address = NodeAddress { task: job.task(), context: options.context };
         address.check(job.num_tasks())?;

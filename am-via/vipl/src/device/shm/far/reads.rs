@@ -1,7 +1,8 @@
 //! Reads of memory of tasks of other hosts, by the network.
 //!
-//! The reader asks for a registration's key once and keeps it. The owner lends the memory to the network when the first peer asks, and tells all
-//! that have the key when the registration ends; the memory is free when they have answered. A peer is a number that the caller gives.
+//! The reader asks for a registration's key once and keeps it. The owner lends the memory to the network when the first peer asks, and
+//! tells all that have the key when the registration ends; the memory is free when they have answered. A peer is a number that the caller
+//! gives.
 
 use std::collections::{HashMap, VecDeque};
 
