@@ -115,8 +115,8 @@ impl<F: Fabric> Context<F, HandlerTable> {
     /// Registers the next function that other tasks may call. It runs in the polling context, or on the handler thread if its arguments do
     /// not fit into one packet. It never runs twice at a time.
     ///
-    /// If a function panics, the task that called it gets an error. After a [`cast`](Self::cast) nobody waits for an
-    /// answer, so this task gets the error, as it does when a handler panics.
+    /// If a function panics, the task that called it gets an error. After a [`cast`](Self::cast) no caller waits for an answer, so this
+    /// task gets the error, as it does when a handler panics.
     ///
     /// # Errors
     /// Called inside a handler; too many handlers.

@@ -9,9 +9,9 @@
 //!   need not do anything.
 //! * **rmw** operates atomically on a word of exposed memory, **accumulate** on an array of them.
 //! * The data of each may lie in several pieces, at either side ([`vector`]).
-//! * **amsend** sends a message to a *header handler* of the target. The handler sees who sent it, its short *user header* and the
-//!   length of its data, and returns the destination of the data (a buffer, a part of exposed memory, a sink, none, or *later*)
-//!   and the *completion handler* that runs when they are stored: a predefined one, a closure, or one on the handler thread.
+//! * **amsend** sends a message to a *header handler* of the target. The handler sees its sender, its short *user header* and the length of
+//!   its data, and returns the destination of the data (a buffer, a part of exposed memory, a sink, none, or *later*) and the *completion
+//!   handler* that runs when they are stored: a predefined one, a closure, or one on the handler thread.
 //! * A **call** is a message whose handler is a function with typed arguments and a typed result ([`call`]).
 //! * **Counters** count completions: each operation can bump one at its origin (the memory may be reused), one at the target
 //!   (the bytes are stored, the completion handler has run) and another one at the origin (the target is done). A wait for a

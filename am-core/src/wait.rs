@@ -155,7 +155,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// The error of `done` or of progress; the failure of a task, unless the context goes on ([`set_go_on`](Self::set_go_on)).
     #[inline(always)]
     pub fn wait_until(&mut self, mut done: impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
-        // The loop of `wait`, written out for the message path: through it a receive took 8 instructions more.
+        // The loop of `wait`, written out for the message path: a receive by `wait` took 8 instructions more.
         let mut polls = 0;
         loop {
             if done(self)? {
@@ -417,10 +417,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.stashed.pop_front().map_or(Ok(()), Err)
     }
 
-    /// The oldest kept error that says that a handler has panicked.
+    /// Returns the oldest kept error of a handler's panic, if there is one.
     ///
     /// # Errors
-    /// That one.
+    /// That error.
     #[inline]
     pub(crate) fn take_stashed_panic(&mut self) -> Result<()> {
         let at = self.stashed.iter().position(Error::is_panic);
@@ -428,7 +428,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     fn stash(&mut self, error: Error) {
-        // What a handler's panic says is never pushed out by other errors.
+        // Other errors never displace that of a handler's panic.
         if self.stashed.len() < STASHED_MAX || error.is_panic() {
             self.stashed.truncate(STASHED_MAX - 1);
             self.stashed.push_back(error);

@@ -77,7 +77,7 @@ fn two_threads(criterion: &mut Criterion) {
             let started = Instant::now();
             for round in 0..rounds {
                 there.write(entry(), &[round; 5]);
-                let echoed = receive(&mut back, &stop).expect("nobody has said stop");
+                let echoed = receive(&mut back, &stop).expect("stop is not set");
                 assert_eq!(echoed[0], round);
             }
             started.elapsed()

@@ -137,7 +137,7 @@ impl Plan {
         }
     }
 
-    /// Takes elements `left` apart, and lays their four combinations beside each other.
+    /// Combines four elements at distance `left`, and stores the four results next to each other.
     fn pass_of_four(&self, left: usize, side: usize, from: &[Complex], to: &mut [Complex]) {
         let stride = self.roots.len() / (4 * left);
         let (first, second) = from.split_at(2 * left * side);

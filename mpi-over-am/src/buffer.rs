@@ -158,7 +158,7 @@ unsafe fn raw_buffer<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
     unsafe { RawBuffer::new(NonNull::from(to).cast(), len) }
 }
 
-/// [`Context::start_raw`] for a message from a range, whose maker has given the promise that it requires.
+/// [`Context::start_raw`] for a message from a range; the code that made the range has promised what it requires.
 ///
 /// # Errors
 /// Those of [`Context::start_raw`].

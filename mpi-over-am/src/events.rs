@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn watched_kinds_are_recorded_in_order_and_what_is_too_much_is_counted() {
         use EventKind::{CollectiveBegun, CollectiveEnded};
-        tell(CollectiveBegun, || panic!("nobody watches"));
+        tell(CollectiveBegun, || panic!("no kind is watched yet"));
         watch([CollectiveBegun]);
         tell(CollectiveEnded, || panic!("it is not watched"));
         for context in (0..).take(EVENTS_MAX + 3) {

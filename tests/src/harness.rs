@@ -272,7 +272,7 @@ impl TaskOutcome {
             Some(Ended::Exited(0)) if !self.is_success() => "ended before its body did".to_owned(),
             Some(Ended::Exited(code)) => format!("exited with code {code}"),
             Some(Ended::Signalled(number)) => format!("was killed by signal {number}"),
-            None => "ended, nobody saw how".to_owned(),
+            None => "ended, with an unknown status".to_owned(),
         }
     }
 }

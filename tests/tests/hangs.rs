@@ -77,7 +77,7 @@ fn two_tasks_that_receive_from_each_other_are_named_with_their_lines() {
             "a deadlock: task 0 waits for task 1, which waits for task 0",
         ],
     );
-    assert!(!said.contains("has failed"), "nobody is to be blamed:\n{said}");
+    assert!(!said.contains("has failed"), "no task has failed:\n{said}");
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn exposing_more_than_the_limit_is_refused_with_values_and_what_was_exposed_coun
             assert!(got == mine);
             context.gfence().expect("all tasks reach the fence");
         }
-        context.unexpose(first).expect("nobody copies");
-        expose(&mut context, 4 << 20).expect("its room is free again");
+        context.unexpose(first).expect("no copy is under way");
+        expose(&mut context, 4 << 20).expect("its pages are free again");
     });
 }

@@ -202,11 +202,11 @@ fn one_file_of_mpi_over_am_chooses_the_fabric() {
 const CALLS_THAT_WAIT: [&str; 9] =
     ["wait_until", "wait_until_ended", "rest", "amsend", "put", "get", "rmw", "fence_data", "gfence"];
 
-/// Places where mpi-over-am waits without giving its turn up, and why that delays other threads no longer than a peer's progress takes. An
-/// entry needs a reason; entries without such a place are removed.
+/// Calls by which mpi-over-am waits without giving its turn up, and why each delays other threads no longer than a peer's progress takes.
+/// An entry needs a reason; entries without such a call are removed.
 const WAITS_IN_A_TURN: [(&str, &str, &str); 9] = [
     ("communicator/agree.rs", "rmw", "of a policy that takes no turns"),
-    ("environment.rs", "fence_data", "all have come, or nobody else is in the environment"),
+    ("environment.rs", "fence_data", "all have come, or no other thread is in the environment"),
     ("environment.rs", "gfence", "all have come"),
     ("progress/mod.rs", "wait_until", "of a policy that takes no turns"),
     (

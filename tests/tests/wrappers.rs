@@ -93,7 +93,7 @@ fn options_of_other_launchers_are_taken() {
     assert_eq!(said(tool("mpirun").args(["-n", "1", "-N", "2", "echo", "said"])), "said\n");
 }
 
-/// Each host is an agent on this machine, started by a plain command in the place of ssh.
+/// Each host is an agent on this machine, started by a plain command instead of ssh.
 #[test]
 fn hosts_are_named_as_for_other_launchers() {
     let scratch = Scratch::new("hosts-of-mpiexec");

@@ -1,4 +1,4 @@
-//! Errors. Each says who is at fault: the caller, a peer, a resource, the system. "Not now" is an [`Outcome`], not an error.
+//! Errors. Each names the party at fault: the caller, a peer, a resource, the system. "Not now" is an [`Outcome`], not an error.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -76,7 +76,7 @@ pub enum Error {
     UnknownHandler {
         /// The handler number.
         handler: u16,
-        /// Who sent the message.
+        /// The sender of the message.
         origin: Endpoint,
         /// How many handlers are registered here.
         registered: usize,
@@ -237,7 +237,7 @@ pub enum Error {
     /// A packet that no correct peer sends.
     #[error("{peer} broke the protocol: {what}")]
     Protocol {
-        /// Who sent it.
+        /// Its sender.
         peer: Endpoint,
         /// What was wrong with it.
         what: String,
@@ -245,7 +245,7 @@ pub enum Error {
     /// The target refused an operation, and says why.
     #[error("{target} refused an operation of this task: {why}")]
     Refused {
-        /// Who refused.
+        /// The endpoint that refused it.
         target: Endpoint,
         /// The reason.
         why: Refusal,
@@ -261,7 +261,7 @@ pub enum Error {
         "a completion answers the message of {origin}, which was sent without allowing an answer: set AmOptions::answerable there"
     )]
     NotAnswerable {
-        /// Who sent the message.
+        /// The sender of the message.
         origin: Endpoint,
     },
     /// A ticket that was used before, or whose message is gone.

@@ -5,7 +5,7 @@
 //! * [`Post`] moves packets between endpoints: without loss, and in order for each pair. The fabric numbers its peers ([`Peer`]), so that a
 //!   peer is looked up once and not for each packet.
 //! * [`Memory`] lets a task write into, read from and operate atomically on memory that a peer has granted.
-//! * [`World`] knows the tasks, how to wait, and who has died.
+//! * [`World`] knows the tasks and their deaths, and how to wait.
 //!
 //! One thread at a time polls a fabric, and a fabric makes no callbacks.
 //!
@@ -49,7 +49,7 @@ pub struct PeerIndex(pub u32);
 /// A packet that has arrived. A buffered one keeps its slot of the receive queue until [`Post::release`].
 #[derive(Debug)]
 pub struct Arrival {
-    /// Who sent it.
+    /// Its sender.
     pub from: Peer,
     /// The credit that it took.
     pub class: Class,

@@ -32,7 +32,7 @@ impl HandlerId {
 /// The arguments of a header handler: the five values of LAPI's `lapi_return_info_t`.
 #[derive(Debug)]
 pub struct Message<'a> {
-    /// Who sent it.
+    /// Its sender.
     pub source: Endpoint,
     /// The user header, in private memory.
     pub uhdr: &'a [u8],
@@ -284,7 +284,7 @@ impl Reply {
 /// The argument of a completion handler.
 #[derive(Debug)]
 pub struct Delivered {
-    /// Who sent the message.
+    /// The sender of the message.
     pub source: Endpoint,
     /// Bytes of user data that were sent.
     pub len: u64,

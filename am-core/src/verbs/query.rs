@@ -221,7 +221,7 @@ mod tests {
             assert_eq!(error.fault(), crate::error::Fault::Caller);
             assert!(error.to_string().contains(name) && error.to_string().contains(why), "{error}");
         }
-        let error = Query::of_name("COLOUR").expect_err("nobody knows it");
+        let error = Query::of_name("COLOUR").expect_err("no setting has this name");
         assert!(error.to_string().contains("COLOUR"), "{error}");
     }
 }

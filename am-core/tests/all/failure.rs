@@ -62,7 +62,7 @@ fn a_blocked_wait_ends_with_the_failure() {
     network.kill(TaskId(1));
     let error = nodes[0].wait_counter(counter, 1).unwrap_err();
     assert_names(&error, TaskId(1));
-    // Every later one fails in the same way.
+    // Every later wait fails in the same way.
     assert_names(&nodes[0].wait_counter(counter, 1).unwrap_err(), TaskId(1));
     assert_names(&nodes[0].gfence().unwrap_err(), TaskId(1));
 }

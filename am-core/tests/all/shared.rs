@@ -112,7 +112,7 @@ fn handlers_run_while_the_program_computes_only_with_interrupts() {
         || shared[0].with(|context| context.amsend(TaskId(1), handler, &[], &[1; 8], AmOptions::default()));
     send().unwrap();
     std::thread::sleep(Duration::from_millis(30));
-    assert_eq!(handled.load(Ordering::Relaxed), 0, "nobody polls");
+    assert_eq!(handled.load(Ordering::Relaxed), 0, "no thread polls");
     for round in 1..4 {
         shared[1].set_interrupts(true).unwrap();
         assert!(shared[1].has_interrupts());
@@ -125,7 +125,7 @@ fn handlers_run_while_the_program_computes_only_with_interrupts() {
         assert!(!shared[1].has_interrupts());
         send().unwrap();
         std::thread::sleep(Duration::from_millis(20));
-        assert_eq!(handled.load(Ordering::Relaxed), wanted, "nobody polls any more");
+        assert_eq!(handled.load(Ordering::Relaxed), wanted, "polling has ended");
     }
 }
 
@@ -143,7 +143,7 @@ fn one_thread_at_a_time_waits_for_a_counter_without_polling() {
     std::thread::scope(|scope| {
         let wait = || shared.wait_counter_without_polling(counter, 1);
         let mut waiters = vec![scope.spawn(wait)];
-        // The thread that comes second is refused; either may be.
+        // The second thread is refused; either thread may be the second.
         while !waiters.iter().any(std::thread::ScopedJoinHandle::is_finished) {
             waiters.push(scope.spawn(wait));
             std::thread::sleep(Duration::from_millis(20));

@@ -75,7 +75,7 @@ fn any_packet_is_an_error_at_worst() {
         ];
         let mut errors = 0;
         for round in 0..3000 {
-            // Operations are under way in the right direction, too, so that answers may hit them.
+            // This task has operations under way, too, which wild answers may name.
             if round % 50 == 0 {
                 let options = AmOptions { announce: true, ..AmOptions::default() };
                 let udata = JobBuffer::from(vec![1; 5000]);
@@ -108,11 +108,11 @@ fn any_packet_is_an_error_at_worst() {
             drain(&mut wild);
         }
         assert!(errors > 100, "seed {seed}: hardly a packet was wrong");
-        assert!(private.iter().all(|&byte| byte == 0), "memory that was exposed to nobody");
+        assert!(private.iter().all(|&byte| byte == 0), "memory that was never exposed");
     }
 }
 
-/// A peer sends any number of questions and takes no answer: what waits for it here stays bounded, and an error names the peer.
+/// A peer sends any number of requests and takes no answer: the answers that wait for it stay bounded, and an error names the peer.
 #[test]
 fn questions_without_end_take_no_memory() {
     const QUESTIONS: u32 = if cfg!(debug_assertions) { 300_000 } else { 10_000_000 };
@@ -157,7 +157,7 @@ fn questions_without_end_take_no_memory() {
                 );
             }
         }
-        // It takes the refusals, which have credits of their own, and keeps the pieces: their credits never come back.
+        // The peer takes the refusals, which have credits of their own, but never returns the credits of the pieces.
         while let Some(Event::Arrival(arrival)) = wild.poll(&mut inline) {
             if arrival.class == Class::Answer {
                 wild.release(arrival);

@@ -400,7 +400,7 @@ impl Job {
         &self.settings
     }
 
-    /// What the launcher's environment says about settings, for the tables of the layers above.
+    /// The settings in the launcher's environment, for the tables of the layers above.
     #[must_use]
     pub fn variables(&self) -> &Variables {
         &self.variables

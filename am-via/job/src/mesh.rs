@@ -168,7 +168,7 @@ fn greet(link: TcpStream, host: u32, secret: u64) -> io::Result<(TcpStream, Line
 fn accept(listener: &TcpListener, secret: u64, tell: &Sender<(u32, Event)>) {
     for link in listener.incoming() {
         let tell = tell.clone();
-        // Without memory for a thread the host is not heard, and says that it was not answered.
+        // If no thread can be started, nothing is received from the host, which reports that it got no answer.
         let _ = thread::Builder::new().spawn(move || {
             let Ok(link) = link.and_then(prepared) else { return };
             let Ok(reader) = link.try_clone() else { return };
@@ -201,7 +201,8 @@ fn own_addresses() -> Vec<IpAddr> {
     found
 }
 
-/// The addresses that are this host's own in the kernel's table of routes: a line with an address, and below it one that says so.
+/// The addresses that are this host's own in the kernel's table of routes: a line with the address, followed by a line that marks it as
+/// local.
 fn local_in(table: &str) -> Vec<Ipv4Addr> {
     let lines: Vec<&str> = table.lines().map(str::trim).collect();
     let is_local = |pair: &&[&str]| pair[1].ends_with("host LOCAL");

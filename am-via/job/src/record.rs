@@ -250,7 +250,7 @@ impl Recorder {
         if let Some(&number) = book.names.get(name) {
             return number;
         }
-        // The last name stands for all further ones.
+        // The last name is used for all further ones.
         let number = book.names.len().min(NAMES_MAX - 1);
         if let Some(shared) = &self.shared {
             shared.names[number].write(if number == NAMES_MAX - 1 { "other" } else { name });

@@ -1,7 +1,7 @@
 //! The agent: the launcher of one host's part of a job, which another launcher has started there.
 //!
-//! It exchanges frames with that launcher over its standard input and output, and sends what other hosts must know of its tasks. When that
-//! launcher is gone, the agent ends its part of the job: when the input ends, or is silent for [`SILENCE_MAX`].
+//! It exchanges frames with that launcher over its standard input and output, and sends what other hosts must know of its tasks. When the
+//! input ends, or is silent for [`SILENCE_MAX`], that launcher is gone: the agent then ends its part of the job.
 
 use std::io::{self, Write as _};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

@@ -1,5 +1,5 @@
-//! Jobs of several hosts, each an agent on this machine that a plain command starts in the place of ssh: their output, their ends, and
-//! that nothing is left of them. The programs send no messages.
+//! Jobs of several hosts, each an agent on this machine that a plain command starts instead of ssh: their output, their ends, and that
+//! nothing is left of them. The programs send no messages.
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 

@@ -17,7 +17,7 @@
 //! let mut endpoint = am_via_ofi::Endpoint::open()?;
 //! let own = endpoint.address().to_vec();
 //! let myself = endpoint.add_peer(&own)?;
-//! while !endpoint.send(myself, 7, 5, |room| room.copy_from_slice(b"hello"))? {}
+//! while !endpoint.send(myself, 7, 5, |bytes| bytes.copy_from_slice(b"hello"))? {}
 //! let mut arrived = false;
 //! while !arrived {
 //!     endpoint.poll(&mut Vec::new(), |word, bytes| arrived = (word, bytes) == (7, b"hello"))?;

@@ -162,7 +162,7 @@ extern "C" fn in_child() {
     let table = unsafe { &mut *TABLE.table.get() };
     let holds = HOLDS_CONTENTS.load(Ordering::Relaxed);
     for mapping in table.mappings.drain(..) {
-        // SAFETY: the range is mapped: `forget` comes before its end. Nobody else runs.
+        // SAFETY: the range is mapped: `forget` comes before its end. No other thread runs.
         if unsafe { separate(&mapping, holds) }.is_err() {
             refuse();
         }
@@ -197,8 +197,8 @@ unsafe fn separate(mapping: &Noted, holds: bool) -> io::Result<()> {
         Keeps::Contents => {
             // SAFETY: a new mapping at an address that the system chooses.
             let copy = unsafe { map_private(std::ptr::null_mut(), len, libc::MAP_ANONYMOUS, -1) }?;
-            // SAFETY: two ranges of `len` bytes that do not overlap; then the copy moves to the place of the mapping, whose
-            // bytes are atomics or raw memory that nobody uses during the call.
+            // SAFETY: two ranges of `len` bytes that do not overlap; then the copy moves to the address of the mapping, whose bytes are
+            // atomics or raw memory that no other code uses during the call.
             let moved = unsafe {
                 std::ptr::copy_nonoverlapping(place.cast_const().cast::<u8>(), copy.cast::<u8>(), len);
                 libc::mremap(copy, len, len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, place)

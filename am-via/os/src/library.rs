@@ -8,10 +8,10 @@ use std::ptr::NonNull;
 pub struct Library(NonNull<c_void>);
 
 impl Library {
-    /// Opens the library `name`, which the loader looks for as for a linked one.
+    /// Opens the library `name`, which the loader searches like a linked one.
     ///
     /// # Errors
-    /// The loader's words.
+    /// The loader's message.
     ///
     /// # Safety
     /// The library's initialisers may run now.
@@ -24,7 +24,7 @@ impl Library {
     /// The function `name` of the library.
     ///
     /// # Errors
-    /// The loader's words.
+    /// The loader's message.
     ///
     /// # Safety
     /// `F` is a function pointer of the type that the library declares for this name.

@@ -26,7 +26,7 @@ pub fn create(name: &str, bytes: u64) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `fd` was just returned by the kernel as a new descriptor that nobody else owns.
+    // SAFETY: `fd` was just returned by the kernel as a new descriptor without another owner.
     let file = unsafe { File::from_raw_fd(fd) };
     file.set_len(bytes)?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
@@ -67,7 +67,7 @@ fn duplicate(number: i32, number_min: i32) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `fd` was just returned by the kernel as a new descriptor that nobody else owns.
+    // SAFETY: `fd` was just returned by the kernel as a new descriptor without another owner.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 

@@ -53,7 +53,7 @@ impl PidFd {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `fd` was just returned by the kernel as a new descriptor that nobody else owns.
+        // SAFETY: `fd` was just returned by the kernel as a new descriptor without another owner.
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
@@ -85,8 +85,8 @@ impl PidFd {
         self.wait(libc::WNOWAIT)
     }
 
-    /// How this process ended, which is no child of the caller, once its own parent has reaped it (Linux 6.15 and later). `None` before
-    /// that, and where the system does not tell.
+    /// How this process, which is not a child of the caller, has ended, once its own parent has reaped it (Linux 6.15 and later). `None`
+    /// before that, and where the system does not tell.
     #[must_use]
     pub fn ended_elsewhere(&self) -> Option<Ended> {
         let mut info = ExitInfo { mask: EXIT_INFO, ..ExitInfo::default() };

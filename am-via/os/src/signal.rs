@@ -37,7 +37,7 @@ impl SignalFd {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `fd` was just returned by the kernel as a new descriptor that nobody else owns.
+        // SAFETY: `fd` was just returned by the kernel as a new descriptor without another owner.
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Runs `test` in its own thread; fails if the test has not ended after a time that no working machine needs.
+/// Runs `test` in its own thread; fails if the test takes longer than it does on any working machine.
 pub fn guarded(test: impl FnOnce() + Send + 'static) {
     let (done, wait) = mpsc::channel();
     let thread = thread::spawn(move || {

@@ -117,7 +117,7 @@ pub struct FailureRecord {
     pub kind: AtomicU32,
     /// Its exit code or signal number.
     pub value: AtomicI32,
-    /// The last words of the task, or the launcher's description.
+    /// The last words of the task, or a description by the launcher.
     pub last_words: Text<128>,
 }
 

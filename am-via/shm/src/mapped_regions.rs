@@ -57,7 +57,7 @@ impl PeerMemory {
             // The entry is a claim of its owner: it must lie inside the file that is mapped here.
             let bytes = file.checked(offset, len).ok_or(ClaimFault::Stale)?;
             // SAFETY: only the lifetime changes. The value keeps the file, and lends the bytes only while it is borrowed itself (`lend`):
-            // nobody has them when the file is unmapped.
+            // no caller has them when the file is unmapped.
             let bytes = unsafe { std::mem::transmute::<CheckedRange<'_>, CheckedRange<'static>>(bytes) };
             Ok((bytes, Arc::clone(file)))
         });

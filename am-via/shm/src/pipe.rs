@@ -380,7 +380,7 @@ mod tests {
         let (memory, bytes) = message(8 * PIECE_BYTES, 1);
         let word = AtomicU64::new(pipe.restart());
         assert!(pipe.stage(memory.range()));
-        // Not allowed for a sender; here it shows which copy was read.
+        // A sender may not change its message; here the change shows which copy was read.
         memory.range().zero();
         let read = read_all((&word, &heap), &memory, 4 * PIECE_BYTES, |_| false);
         assert!(

@@ -468,7 +468,7 @@ impl PeerMemory {
         }
     }
 
-    /// Whether the kernel can copy from the peer's private memory, tried once at `address`: if a pipe has no data, it has to.
+    /// Whether the kernel can copy from the peer's private memory, tried once at `address`: if a pipe has no data, the kernel has to copy.
     fn kernel_copies(&self, pid: i32, address: u64) -> bool {
         let copies = self.is_copied_by_kernel.get() || private_memory::read_word(pid, address).is_ok();
         self.is_copied_by_kernel.set(copies);

@@ -175,11 +175,11 @@ mod tests {
     fn a_spin_ends_where_another_thread_has_had_the_processor_and_later_ones_are_short() {
         let (mut spin, clock) = new();
         spin.begin(clock.at(0));
-        assert!(spin.look(clock.at(150)) && spin.is_on, "beyond what every wait may use");
+        assert!(spin.look(clock.at(150)) && spin.is_on, "after the share of every wait");
         spin.look(clock.at(900));
         assert!(!spin.is_on, "the clock has jumped by 750 us");
-        assert_eq!(clock.spin(&mut spin, 50_000), 100, "soon after it");
-        assert_eq!(clock.spin(&mut spin, 150_000), 1000, "long after it");
+        assert_eq!(clock.spin(&mut spin, 50_000), 100, "soon after the jump");
+        assert_eq!(clock.spin(&mut spin, 150_000), 1000, "long after the jump");
     }
 
     #[test]

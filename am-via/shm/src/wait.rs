@@ -29,7 +29,7 @@ pub struct Doorbell {
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for Doorbell {}
 
-/// Longer than a store stays in its processor's buffer: some dozen entries, each written to memory within about 100 ns.
+/// Longer than a store stays in its processor's store buffer, which has some dozen entries, each written to memory within about 100 ns.
 const SETTLE: Duration = Duration::from_micros(20);
 
 /// Limit of the first sleep, after which the sleeper looks again: like [`SETTLE`], without using the processor.
@@ -243,8 +243,8 @@ mod tests {
         }
     }
 
-    /// Threads of this process that start and end on all processors until it is dropped: when one ends and another continues, the kernel's
-    /// barrier has its gap.
+    /// Starts and ends threads of this process on all processors until it is dropped: the gap of the kernel's barrier occurs when a
+    /// processor switches from one thread of the process to another.
     struct Storm {
         over: Arc<AtomicU32>,
         threads: Vec<thread::JoinHandle<()>>,

@@ -1,5 +1,5 @@
 //! Converts between am-core's buffers and the device's checked ranges. It needs `unsafe` because both types promise live memory, and only
-//! here it is known that they mean the same memory.
+//! this module knows that they refer to the same memory.
 
 use std::ptr::NonNull;
 use std::sync::Arc;

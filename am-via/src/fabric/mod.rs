@@ -561,7 +561,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             self.nic.device.expect_one_read(handle);
         }
         if keep && let Added::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
-            // No peer copies by it, so it ends at once.
+            // No peer copies through this grant, so it ends at once.
             let _ = self.end_grant(old, true)?;
         }
         Ok(Some(grant))

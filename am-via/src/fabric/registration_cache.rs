@@ -16,7 +16,7 @@ use std::ops::Range;
 
 /// The unit of registrations: whole pages.
 const PAGE: u64 = 4096;
-/// A quarter of it is more than the two pages that a short range can touch.
+/// Minimum limit: a quarter of it is more than the two pages that a short range can touch.
 const LIMIT_MIN: u64 = 16 * PAGE;
 
 /// Statistics of registrations so far.
@@ -143,7 +143,7 @@ impl RegistrationCache {
         }
     }
 
-    /// Ends unused registrations, oldest first, until `bytes` more fit.
+    /// Ends unused registrations, the oldest first, until `bytes` more bytes fit.
     fn evict_for(&mut self, bytes: u64) {
         while self.statistics.registered_bytes + bytes > self.limit {
             let oldest = self.unused.pop_first();
@@ -277,14 +277,15 @@ mod tests {
     #[test]
     fn a_range_is_kept_for_the_next_use_and_the_oldest_goes_first() {
         let mut cache = cache(4);
-        let held: Vec<_> =
-            [0, 1, 2].map(|page| cache.hold(page * PAGE, 10, Purpose::Peers).expect("room")).into();
+        let held: Vec<_> = [0, 1, 2]
+            .map(|page| cache.hold(page * PAGE, 10, Purpose::Peers).expect("the limit allows it"))
+            .into();
         held.iter().for_each(|pages| cache.let_go(pages));
         assert_eq!((cache.statistics.hits, cache.statistics.registered_bytes), (0, 3 * PAGE));
         let again = cache.hold(5, 20, Purpose::Peers).expect("it is there");
         assert_eq!((cache.statistics.hits, &again), (1, &(0..PAGE)));
         // Two more pages: one is free, and page 1 is the oldest unused one.
-        let more = cache.hold(10 * PAGE, 2 * PAGE, Purpose::Peers).expect("room");
+        let more = cache.hold(10 * PAGE, 2 * PAGE, Purpose::Peers).expect("the limit allows it");
         assert_eq!(cache.statistics.evictions, 1);
         assert!(!cache.ranges.contains_key(&PAGE) && cache.ranges.contains_key(&(2 * PAGE)));
         check(&cache);
@@ -316,7 +317,7 @@ mod tests {
         assert_eq!(cache.hold(0, 9 * PAGE, Purpose::LocalEnd), None);
         assert_eq!(cache.hold(0, u64::MAX, Purpose::LocalEnd), None);
         check(&cache);
-        let last = cache.hold(u64::MAX - 2 * PAGE, PAGE, Purpose::LocalEnd).expect("room");
+        let last = cache.hold(u64::MAX - 2 * PAGE, PAGE, Purpose::LocalEnd).expect("the limit allows it");
         cache.let_go(&last);
         check(&cache);
     }
@@ -325,10 +326,10 @@ mod tests {
     fn a_buffer_used_in_parts_becomes_one_range_again() {
         let mut cache = cache(64);
         for part in 0..16 {
-            let pages = cache.hold(part * PAGE, PAGE, Purpose::Peers).expect("room");
+            let pages = cache.hold(part * PAGE, PAGE, Purpose::Peers).expect("the limit allows it");
             cache.let_go(&pages);
         }
-        let whole = cache.hold(0, 16 * PAGE, Purpose::Peers).expect("room");
+        let whole = cache.hold(0, 16 * PAGE, Purpose::Peers).expect("the limit allows it");
         cache.let_go(&whole);
         assert_eq!((cache.ranges.len(), cache.statistics.misses), (1, 16));
         check(&cache);

@@ -37,7 +37,7 @@ const CREDITS_ONLY: u32 = 3 << CLASS_SHIFT;
 pub enum Class {
     /// A slot paid by a credit.
     OneWay = 0,
-    /// A slot paid by a credit, and one of this side's own ring for an [`Answer`](Self::Answer).
+    /// A slot for which a credit is used, and one in this side's own ring for an [`Answer`](Self::Answer).
     Request = 1,
     /// The slot that a request reserved.
     Answer = 2,
@@ -227,7 +227,7 @@ impl Credits {
         }
     }
 
-    /// Counts a consumed packet of the peer. Returns whether so many credits are owed that they need their own packet.
+    /// Counts a consumed packet of the peer. Returns whether enough credits are owed for a packet of their own.
     #[inline(always)]
     #[must_use = "the peer may be waiting for credits"]
     pub(super) fn consumed(&mut self, class: Class) -> bool {
@@ -241,7 +241,7 @@ impl Credits {
         self.owed & CREDITS_FIELD >= self.credits_owed_max
     }
 
-    /// Books a request that will not be answered. Returns whether so many slots are owed that they need their own packet.
+    /// Books a request that will not be answered. Returns whether enough slots are owed for a packet of their own.
     #[inline(always)]
     #[must_use = "the peer may be waiting for slots"]
     pub(super) fn waive(&mut self) -> bool {

@@ -316,7 +316,7 @@ pub struct AsyncError {
 
 /// The cause of an asynchronous error (`VIP_ERROR_CODE`).
 ///
-/// VIA's other codes cannot occur here: the type of a descriptor guarantees its place and alignment, a full work queue refuses the post,
+/// VIA's other codes cannot occur here: the type of a descriptor guarantees its location and alignment, a full work queue refuses the post,
 /// completions are not written to registered memory, and data are not corrupted in transit. An interrupted write or read ends with its
 /// connection, and a NIC that has failed reports it in each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A provider that is wrong on purpose, to show which tests notice.
+//! Makes the provider wrong on purpose, to show which tests detect it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

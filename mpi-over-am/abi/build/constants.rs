@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Offset,
     /// A handle of this type.
     Handle(String),
-    /// A null address or a function's: a number that stands for something else.
+    /// An address that is a constant: null, or one that names a predefined function.
     Pointer,
 }
 

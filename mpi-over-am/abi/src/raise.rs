@@ -188,8 +188,8 @@ pub(crate) fn raise_through(
     }
     if let Some(user) = user {
         let (mut number, mut code) = (handle, *code);
-        // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or its like, whose functions differ
-        // only in what the first pointer is to, a handle (MPI 5.0 section 9.3).
+        // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or its like, whose functions differ only in the
+        // type of the handle that the first pointer points to (MPI 5.0 section 9.3).
         let function: ErrorFunction = unsafe { std::mem::transmute(user.function) };
         // SAFETY: both arguments live until it returns, and no others follow.
         call_program("an error handler", || unsafe { function(&raw mut number, &raw mut code) });

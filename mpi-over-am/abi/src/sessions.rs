@@ -52,7 +52,7 @@ pub(crate) fn alone() -> bool {
     ALONE.load(Ordering::Relaxed)
 }
 
-/// `MPI_Init` after a session: MPI runs already, and is the program's from now on. Returns whether it did run.
+/// `MPI_Init` after a session: MPI runs already, and no longer only for sessions. Returns whether it ran for them alone.
 pub(crate) fn adopt() -> bool {
     ALONE.swap(false, Ordering::Relaxed)
 }

@@ -570,7 +570,7 @@ struct PieceWriter<'a> {
 impl Visit for PieceWriter<'_> {
     #[inline(always)]
     fn block(&mut self, at: i64, len: u64) {
-        // SAFETY: the piece belongs to the elements whose maker has promised them to be writable and nobody else's.
+        // SAFETY: the piece belongs to the elements whose maker has promised them to be writable and used by no other code.
         self.bytes.copy_to_buffer(unsafe { self.base.buffer(at, len as usize) });
         self.bytes = self.bytes.skip(len as usize);
     }

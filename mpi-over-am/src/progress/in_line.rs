@@ -42,8 +42,8 @@ pub(crate) fn receive_in_line<F: Fabric>(
 }
 
 impl<F: Fabric> State<F> {
-    /// Takes messages of `source` in line, until the operation is over or no further one comes in time; whether it is over. If not, the
-    /// caller waits for it.
+    /// Takes messages of `source` in line, until the operation is over or no further message comes in time. Returns whether the operation
+    /// is over; if not, the caller waits for it.
     ///
     /// # Errors
     /// An error of progress.
@@ -54,8 +54,8 @@ impl<F: Fabric> State<F> {
             if self.take_in_line(source).is_some() {
                 has_taken = true;
             } else if has_taken && self.probe()? {
-                // Once the source's ring is empty, the other peers are looked at. It does empty: each message has a posted receive or a
-                // part of the budget of early ones.
+                // Once the source's ring is empty, the other peers are looked at. The ring does become empty: each message has a posted
+                // receive or a part of the budget of early ones.
                 has_taken = false;
             } else {
                 return Ok(false);

@@ -24,7 +24,7 @@ pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[
         return bytes.len() <= state.eager_limits.bytes
             && try_send_packet(state, (task, destination, envelope), bytes);
     }
-    // Of a task whose number is not known this one charges and takes back: the long way asks for the number.
+    // If the number of the task is not known, the charge is taken back: the general path asks the fabric for the number.
     let Some(index) = state.handlers().budget.charge_quietly(task.0, 0) else { return false };
     let header = envelope::to_bytes(&envelope, destination);
     let target = state.peer(task, index);

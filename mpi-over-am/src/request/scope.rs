@@ -72,9 +72,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// let (out, mut into) = ([world.rank(); 1000], [[0u32; 250]; 4]);
     /// world.scope(|s| {
     ///     std::thread::scope(|threads| {
-    ///         for ((part, room), tag) in out.chunks(250).zip(&mut into).zip(0..) {
+    ///         for ((part, incoming), tag) in out.chunks(250).zip(&mut into).zip(0..) {
     ///             threads.spawn(move || -> mpi_over_am::Result<()> {
-    ///                 let arriving = s.irecv(room, left, tag)?;
+    ///                 let arriving = s.irecv(incoming, left, tag)?;
     ///                 let leaving = s.isend(part, right, tag)?;
     ///                 s.wait_all([arriving, leaving]).map(|_| ())
     ///             });

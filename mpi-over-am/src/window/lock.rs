@@ -111,7 +111,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(0..if promise.has(Assertion::NO_CHECK) { 0 } else { self.communicator.size() })
     }
 
-    /// The end of [`lock_all`](Self::lock_all) with its promise; `None` if it has failed.
+    /// Ends a [`lock_all`](Self::lock_all), with the assertion that the program gave, or `None` if the call has failed.
     pub(crate) fn end_lock_all(&self, promise: Option<Assertion>) {
         self.change_epochs(|epochs| epochs.locked_all = promise.map(held));
     }

@@ -86,7 +86,7 @@ fn run_task(environment: &Environment, world: &Communicator, seed: u64, rounds: 
                 }
             }
             while !left.is_empty() {
-                // One that is still to come, or whatever arrives.
+                // One of the messages that are not yet received, by its envelope, or the next to arrive.
                 let status = if random.one_in(3) {
                     world.probe(Source::Any, Tag::Any)?
                 } else {

@@ -267,7 +267,7 @@ fn every_mode_and_every_way_to_receive() {
 fn modes(world: &Communicator<Threads>, tag: i32) {
     let other = 1 - world.rank();
     for len in [0, 1, 500, 10_000] {
-        // The receive of the ready mode is posted before the other side is told so.
+        // The receive of the ready mode is posted before the other side learns of it.
         let receiving = world.irecv_owned(vec![0u32; len], other, tag).unwrap();
         world.sendrecv(&[0u8; 0], other, tag + 100, &mut [0u8; 0], other, tag + 100).unwrap();
         world.rsend(&vec![1u32; len], other, tag).unwrap();

@@ -1,5 +1,5 @@
-//! No lock is held while an operator of the program runs, in whichever call of a collective: it may make calls, and may wait for another
-//! thread of its task that makes one. `tests/c/c_threads_callbacks.c` tests the same for all callbacks in C.
+//! No lock is held while an operator of the program runs, in any call of a collective: the operator may make calls, and may wait for
+//! another thread of its task that makes one. `tests/c/c_threads_callbacks.c` tests the same for all callbacks in C.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 

@@ -45,7 +45,7 @@ fn rounds(world: &Communicator<Threads>, thread: u32) {
             send.wait().unwrap();
         }
     }
-    // A ready send, whose receive is posted before the other side is told so.
+    // A ready send, whose receive is posted before the other side learns of it.
     let mut receive = world.recv_init(vec![0u8; 100], left, tag).unwrap();
     let mut send = world.send_init(Mode::Ready, vec![1u8; 100], right, tag).unwrap();
     receive.start().unwrap();

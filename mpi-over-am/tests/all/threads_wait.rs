@@ -1,4 +1,4 @@
-//! A thread that waits in a call blocks no other thread of its task, in whichever call of windows and send buffers it waits.
+//! A thread that waits in a call of a window or a send buffer blocks no other thread of its task.
 //! `tests/c/c_threads_wait.c` tests the same for all calls in C.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]

@@ -212,7 +212,7 @@ fn threads_of_all_tasks_lock_in_turns() {
                 window.lock(Lock::Exclusive, 0, Assertion::NONE).unwrap();
                 let mut words = [0u64; 300];
                 window.get(&mut words, 0, 0).unwrap();
-                assert!(words.iter().all(|&word| word == words[0]), "nobody else came between");
+                assert!(words.iter().all(|&word| word == words[0]), "no other update came between");
                 window.put(&words.map(|word| word + 1), 0, 0).unwrap();
                 window.flush(0).unwrap();
                 window.unlock(0).unwrap();

@@ -163,7 +163,7 @@ fn an_address_of_a_closed_context_is_stale_when_it_is_open_again() {
         let task = Task::join().expect("the launcher made a job");
         let mut first = task.context().expect("the job has memory");
         let exposed = |task: &Task| {
-            let mut context = Context::new(task.fabric(1).expect("nobody else has it open"));
+            let mut context = Context::new(task.fabric(1).expect("it is open nowhere else"));
             let memory = context.alloc(64).expect("job memory");
             let region = context.expose(memory, Access::READ_WRITE).expect("a region");
             (context, region)
@@ -260,7 +260,7 @@ fn an_address_of_the_program_before_an_exec_is_stale() {
         }
         after.gfence().expect("all tasks reach the fence");
         let memory = after.unexpose(region).expect("this context has exposed the region");
-        assert!(memory.iter().all(|&byte| byte == 0), "nobody has named it");
+        assert!(memory.iter().all(|&byte| byte == 0), "an old address writes nothing");
     });
 }
 

@@ -142,7 +142,7 @@ fn split_in_a_scope(unwinds: bool) {
         let ticket = waiting.lock().expect("no thread panics with the lock").pop().expect("it came before");
         let place = JobBuffer::zeroed(BYTES);
         let check = move |delivered: Delivered| {
-            delivered.outcome.expect("nobody has withdrawn it");
+            delivered.outcome.expect("the copy is not withdrawn");
             assert!(
                 delivered.buffer.expect("the buffer of the destination").iter().all(|&byte| byte == 7),
                 "not the copy's bytes"

@@ -1,4 +1,4 @@
-//! Jobs of several hosts. Each host is an agent of its own on this machine, started by a plain command in the place of ssh: its tasks share
+//! Jobs of several hosts. Each host is an agent of its own on this machine, started by a plain command instead of ssh: its tasks share
 //! memory files with each other, and none with those of another agent.
 
 use std::fs;
@@ -126,7 +126,7 @@ fn the_network_reads_memory_of_other_hosts_until_its_registration_ends() {
         }
         assert_eq!(context.statistics().pieces_received, 0);
         context.gfence().expect("all tasks reach the fence");
-        let block = context.unexpose(exposed).expect("nobody reads it any more");
+        let block = context.unexpose(exposed).expect("no read is under way");
         context.gfence().expect("all tasks reach the fence");
         drop(block);
         for address in &addresses {

@@ -155,7 +155,7 @@ fn die(how: &str) -> ! {
         "killed" => {
             let own = std::process::id().to_string();
             let _ = Command::new("kill").args(["-KILL", &own]).status();
-            unreachable!("nobody survives that signal");
+            unreachable!("the signal ends the process");
         }
         "exit 3" => std::process::exit(3),
         _ => panic!("planned panic"),
@@ -248,7 +248,7 @@ fn a_counter_that_nobody_raises_any_more_ends_its_wait() {
                 die(how);
             }
             context.amsend(TaskId(1), tell, &[], &[], AmOptions::default()).expect("the message is sent");
-            is_failure_of_task_1(&context.wait_counter(counter, 1).expect_err("nobody raises it"));
+            is_failure_of_task_1(&context.wait_counter(counter, 1).expect_err("the counter is never raised"));
         };
         job(test).tasks(3).run_and_judge(body, |outcome| judge_death(outcome, cause, words));
     }

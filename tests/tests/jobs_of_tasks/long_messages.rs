@@ -98,7 +98,7 @@ fn messages_of_all_lengths_arrive_whole_both_ways_at_once() {
                 let task = Task::join().expect("the launcher made a job");
                 let mut all = open(&task);
                 for len in LENS {
-                    exchange(&mut all, task.number(), len).expect("nobody fails");
+                    exchange(&mut all, task.number(), len).expect("no task fails");
                 }
                 all.0.gfence().expect("gfence");
             },
@@ -111,7 +111,7 @@ fn one_dies(test: &'static str, dying: u32) {
     let run = move || {
         let task = Task::join().expect("the launcher made a job");
         let mut all = open(&task);
-        exchange(&mut all, task.number(), LENS[0]).expect("nobody fails yet");
+        exchange(&mut all, task.number(), LENS[0]).expect("no task has failed yet");
         if task.number() == dying {
             std::thread::spawn(|| {
                 std::thread::sleep(Duration::from_millis(300));

@@ -62,7 +62,7 @@ fn note(window: &Window, target: u32, own: u32, together: u64) {
     window.put(&[u64::from(own)], target, LOG + i64::try_from(place).expect("few")).expect("put");
     add(window, target, INSIDE, 1);
     if together == 0 {
-        assert_eq!(add(window, target, INSIDE, 0), 1, "nobody else is inside");
+        assert_eq!(add(window, target, INSIDE, 0), 1, "no other task is inside");
     } else {
         while add(window, target, GRANTS, 0) < together {
             std::thread::yield_now();
@@ -200,7 +200,7 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
             let target = 5;
             match own {
                 0 => {
-                    // Rank 1 holds it; then come 2, alone, 3, which shares it, and 4, alone.
+                    // Rank 1 holds the lock. In the queue follow rank 2 (exclusive), rank 3 (shared) and rank 4 (exclusive).
                     for rank in 1..=4 {
                         let_it_queue(&world, rank);
                     }

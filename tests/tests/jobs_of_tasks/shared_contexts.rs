@@ -105,7 +105,7 @@ fn a_task_that_computes_is_interrupted_only_in_interrupt_mode() {
                 while region.load_u64(0).expect("inside") != round + 100 {
                     std::hint::spin_loop();
                 }
-                assert_eq!(shared.handled(), 2 * round - 1, "it is here, and nobody polls");
+                assert_eq!(shared.handled(), 2 * round - 1, "the message is here, and no thread polls");
                 while shared.handled() < 2 * round {
                     shared.context.msgpoll(1).expect("no error is pending");
                 }

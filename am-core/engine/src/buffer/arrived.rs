@@ -232,8 +232,7 @@ impl<'a> Arrived<'a> {
     #[inline(always)]
     pub fn copy_to_buffer(&self, to: RawBuffer) -> usize {
         let len = to.len().min(self.len);
-        // SAFETY: source: `len` mapped bytes (constructors). Destination: `len` bytes that nobody else touches
-        // (`RawBuffer::new`).
+        // SAFETY: source: `len` mapped bytes (constructors). Destination: `len` bytes that no other code touches (`RawBuffer::new`).
         unsafe { copies::small(self.at.as_ptr(), to.at().as_ptr(), len) };
         len
     }

@@ -53,7 +53,7 @@ impl RawBytes {
     /// `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` is readable, and nobody writes it, until the operation that gets the value has ended.
+    /// `at..at + len` is readable, and not written, until the operation that gets the value has ended.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
@@ -134,7 +134,7 @@ impl RawBuffer {
     /// `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` is writable, and nobody else reads or writes it, until the operation that gets the value has ended.
+    /// `at..at + len` is writable, and not accessed by other code, until the operation that gets the value has ended.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {

@@ -87,7 +87,10 @@ fn limited_wait<F: Fabric>(context: &mut Context<F>) {
     let counter = new_counter(context);
     for limit in [Duration::ZERO, Duration::from_millis(3)] {
         let begun = Instant::now();
-        assert!(!context.wait_counter_for(counter, 1, limit).expect("nothing is wrong"), "nobody bumps it");
+        assert!(
+            !context.wait_counter_for(counter, 1, limit).expect("nothing is wrong"),
+            "the counter is never raised"
+        );
         assert!(begun.elapsed() >= limit);
     }
     context.gfence().expect("gfence");
@@ -148,7 +151,7 @@ fn queries<F: Fabric>(context: &mut Context<F>) {
     let counter = new_counter(context);
     context.set(Query::Timeout, 1).expect("in its range");
     assert_eq!(context.query(Query::Timeout), 1);
-    let error = context.wait_counter(counter, 1).expect_err("nobody bumps it");
+    let error = context.wait_counter(counter, 1).expect_err("the counter is never raised");
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     context.set(Query::Timeout, 0).expect("no limit");
     context.gfence().expect("gfence");

@@ -319,7 +319,7 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
         own.read(0, &mut bytes).expect("read");
         assert_eq!(bytes, [0; 100], "nothing was written");
         context.remove_counter(counter);
-        // Kept, so that the next round uses another region.
+        // The region stays exposed, so that the next round uses another one.
         regions.push(own);
     }
     for region in regions {
@@ -327,8 +327,8 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Memory that an operation sends from is not a valid destination, even if a header handler names its grant, whose numbers are derived from
-/// those of a region that was exposed just before.
+/// Memory that an operation sends from is not a valid destination, even if a header handler names its grant. The handler derives the grant
+/// from that of a region that was exposed just before.
 fn loans_are_no_places<F: Fabric>(context: &mut Context<F>) {
     let (waiting, forged) = (Shared::<Option<Ticket>>::new(), Shared::<u32>::new());
     let (in_later, in_forged) = (waiting.clone(), forged.clone());

@@ -211,7 +211,10 @@ impl Executor for OtherExecutor {
         let waker = Waker::from(Arc::clone(&wakes));
         let mut future = pin!(future);
         loop {
-            assert!(wakes.0.swap(0, Ordering::Relaxed) > 0, "nobody would ever poll it again");
+            assert!(
+                wakes.0.swap(0, Ordering::Relaxed) > 0,
+                "the waker must run: without it nothing polls again"
+            );
             if let Poll::Ready(value) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
                 return value;
             }

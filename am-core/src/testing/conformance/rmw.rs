@@ -35,7 +35,7 @@ fn with_words<F: Fabric>(
         let all = context.address_init(own.address(0)).expect("address_init");
         check(context, &own, &all);
         context.gfence().expect("gfence");
-        // Not unexposed yet, so that the next region is a different one.
+        // The region stays exposed, so that the next one is different.
         regions.push(own);
     }
     for region in regions {

@@ -230,7 +230,7 @@ impl State {
         Ok(Outcome::Done)
     }
 
-    /// Accepts a packet that [`has_credit`](Self::has_credit) has just allowed.
+    /// Accepts a packet, for which [`has_credit`](Self::has_credit) has just returned true.
     pub(super) fn post(&mut self, own: TaskId, to: TaskId, class: Class, label: u16, bytes: Bytes) {
         self.write_what_was_posted(own);
         match class {

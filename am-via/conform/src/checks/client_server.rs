@@ -93,7 +93,11 @@ fn server_hears_who_asks<D: Device>(pair: &mut Pair<D>) -> Outcome {
         refused(ask(pair, vi), VipReturn::Reject)?;
     } else {
         let request = client(pair)?;
-        same(request.from, NetAddress::new(pair.other(), Discriminator::new(b"client")?), "who asks")?;
+        same(
+            request.from,
+            NetAddress::new(pair.other(), Discriminator::new(b"client")?),
+            "the address of the client",
+        )?;
         let PeerAttributes { reliability, transfer_bytes_max, qos, rdma_write, rdma_read, .. } =
             request.attributes;
         let level = Some(pair.reception().reliability);

@@ -184,7 +184,7 @@ fn unreliable_messages_come_whole_or_not_at_all<D: Device>(pair: &mut Pair<D>) -
             let len = if number % 2 == 0 { 30 } else { 1800 };
             same(done.length(), len, "the length of a message")?;
             let Some(seen) = seen.get_mut(number as usize) else {
-                return crate::pair::fail("a message that nobody has sent");
+                return crate::pair::fail("a message that was never sent");
             };
             ensure(!std::mem::replace(seen, true), "a message came twice")?;
         }

@@ -201,7 +201,11 @@ fn tags_have_a_limit<D: Device>(pair: &mut Pair<D>) -> Outcome {
         pair.nic.destroy_ptag(tag)?;
     }
     // One tag is used by the helper functions.
-    same((made + 1, refusal), (limit, Some(VipReturn::ErrorResource)), "tags, and what one beyond is told")
+    same(
+        (made + 1, refusal),
+        (limit, Some(VipReturn::ErrorResource)),
+        "number of tags, and the refusal of one more",
+    )
 }
 
 fn memory_tells_its_attributes<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -254,7 +258,11 @@ fn memory_has_a_limit_of_regions<D: Device>(pair: &mut Pair<D>) -> Outcome {
     for handle in handles {
         pair.deregister(handle)?;
     }
-    same((made, refusal), (limit, Some(VipReturn::ErrorResource)), "regions, and what one beyond is told")?;
+    same(
+        (made, refusal),
+        (limit, Some(VipReturn::ErrorResource)),
+        "number of regions, and the refusal of one more",
+    )?;
     let again = pair.nic.register_mem(&memory, (0, 8), pair.tag, NO_RIGHTS)?;
     pair.deregister(again)
 }

@@ -120,7 +120,7 @@ fn nic_that_closes_breaks_its_connections<D: Device>(pair: &mut Pair<D>) -> Outc
         pair.post_recv(vi, Descriptor::receive())?;
         pair.sync_still()?;
         let request = pair.nic.connect_wait(endpoint, None)?;
-        same(request.from.host, NodeAddress { context: 10, ..pair.other() }, "who asks")?;
+        same(request.from.host, NodeAddress { context: 10, ..pair.other() }, "the address of the client")?;
         pair.nic.connect_accept(&request, vi)?;
         pair.sync()?;
         pair.until_state(vi, ViState::Error)?;

@@ -51,7 +51,7 @@ fn error_handler_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
         let error = pair.until("a call of the handler", |_| Ok(told.try_recv().ok()))?;
         same((error.code, error.vi), (AsyncCode::ReceiveQueueEmpty, vi), "the error")?;
     }
-    same(pair.nic.next_error(), None, "an error that was told")
+    same(pair.nic.next_error(), None, "an error that the handler got already")
 }
 
 fn error_handler_is_told_what_came_before_it<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -126,7 +126,7 @@ fn error_of_a_refused_write_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
     if pair.is_a() {
         let place = am_via_vipl::AddressSegment { handle: theirs, offset: 0 };
         pair.post_send(vi, Descriptor::rdma_write(place).with_segment(region.segment(0, 8)))?;
-        ensure(pair.sent(vi)?.status().contains(Status::RDMA_PROT_ERROR), "the origin was not told")?;
+        ensure(pair.sent(vi)?.status().contains(Status::RDMA_PROT_ERROR), "the origin got no error")?;
         pair.async_error(AsyncCode::ConnectionLost)?;
     } else {
         same(pair.async_error(AsyncCode::RdmaWriteProtection)?.vi, vi, "the VI")?;
@@ -142,7 +142,7 @@ fn disconnect_by_the_peer_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
         same(pair.state(vi)?, ViState::Error, "the state")?;
     } else {
         pair.nic.disconnect(vi)?;
-        same(pair.nic.next_error(), None, "an error for who has asked for it")?;
+        same(pair.nic.next_error(), None, "an error at the side that disconnects")?;
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ fn send_notification_comes_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
     pair.post_send(vi, Descriptor::send().with_immediate(1))?;
     pair.post_send(vi, Descriptor::send().with_immediate(2))?;
     let told = pair.until("a notification", |_| Ok(Some(heard(&list)).filter(|told| !told.is_empty())))?;
-    same(told, vec![(vi, success(Status::OP_SEND), Some(1))], "what was told")?;
+    same(told, vec![(vi, success(Status::OP_SEND), Some(1))], "the notifications")?;
     same(pair.sent_well(vi)?.immediate(), Some(2), "the second send")?;
     same(heard(&list), vec![], "a second notification")
 }
@@ -189,7 +189,7 @@ fn receive_notification_comes_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
     pair.post_send(vi, Descriptor::send().with_immediate(2))?;
     let told = pair.until("a notification", |_| Ok(Some(heard(&list)).filter(|told| !told.is_empty())))?;
     let status = success(Status::OP_RECEIVE) | Status::IMMEDIATE;
-    same(told, vec![(vi, status, Some(1))], "what was told")?;
+    same(told, vec![(vi, status, Some(1))], "the notifications")?;
     same(pair.received_well(vi)?.immediate(), Some(2), "the second receive")?;
     same(heard(&list), vec![], "a second notification")
 }
@@ -325,7 +325,7 @@ fn notification_comes_of_what_is_done_already<D: Device>(pair: &mut Pair<D>) -> 
     let list = Heard::default();
     pair.nic.send_notify(vi, writer(&list))?;
     let told = pair.until("a notification", |_| Ok(Some(heard(&list)).filter(|told| !told.is_empty())))?;
-    same(told, vec![(vi, flushed(Status::OP_SEND), None)], "what was told")
+    same(told, vec![(vi, flushed(Status::OP_SEND), None)], "the notifications")
 }
 
 fn notification_comes_of_a_flush<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -338,7 +338,7 @@ fn notification_comes_of_a_flush<D: Device>(pair: &mut Pair<D>) -> Outcome {
         pair.nic.disconnect(vi)?;
     }
     let told = pair.until("a notification", |_| Ok(Some(heard(&list)).filter(|told| !told.is_empty())))?;
-    same(told, vec![(vi, flushed(Status::OP_RECEIVE), None)], "what was told")
+    same(told, vec![(vi, flushed(Status::OP_RECEIVE), None)], "the notifications")
 }
 
 fn notification_comes_in_own_calls_only<D: Device>(pair: &mut Pair<D>) -> Outcome {

@@ -52,7 +52,7 @@ fn peers_ask_in_either_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
         let vi = pair.vi(pair.delivery())?;
         if pair.is_a() == a_is_first {
             ask(pair, vi, NONE, NONE)?;
-            ensure(pair.nic.connect_peer_done(vi)?.is_none(), "connected to nobody")?;
+            ensure(pair.nic.connect_peer_done(vi)?.is_none(), "connected without a peer")?;
             pair.sync()?;
         } else {
             pair.sync()?;
@@ -111,7 +111,7 @@ fn peers_meet_by_their_discriminators<D: Device>(pair: &mut Pair<D>) -> Outcome 
     }
     for &(name, vi) in &vis {
         let number = name.iter().map(|&byte| u32::from(byte)).sum();
-        same(pair.received_well(vi)?.immediate(), Some(number), "who is at the other end")?;
+        same(pair.received_well(vi)?.immediate(), Some(number), "the number of the other end")?;
     }
     Ok(())
 }
@@ -127,7 +127,7 @@ fn peers_of_one_discriminator_are_joined_in_order<D: Device>(pair: &mut Pair<D>)
     for (number, vi) in (0..).zip(vis) {
         pair.nic.connect_peer_wait(vi)?;
         pair.post_send(vi, Descriptor::send().with_immediate(number))?;
-        same(pair.received_well(vi)?.immediate(), Some(number), "who is at the other end")?;
+        same(pair.received_well(vi)?.immediate(), Some(number), "the number of the other end")?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use am_via_vipl::{AddressSegment, AsyncCode, Control, Descriptor, Status, ViAttr
 
 table! {
     EarlyAdopter {
-        write_places_its_bytes_silently: "RDMA Write: the target is not told";
+        write_places_its_bytes_silently: "RDMA Write: the target gets no notification";
         write_with_immediate_data_takes_one_receive: "RDMA Write with immediate data";
         write_with_immediate_data_needs_no_segment_there: "RDMA Write with immediate data: the receive's segments";
         write_is_in_place_before_its_immediate_data: "RDMA Write with immediate data: order";

@@ -155,7 +155,7 @@ fn reception_of_too_much_tells_the_sender<D: Device>(pair: &mut Pair<D>) -> Outc
     pair.sync()?;
     if pair.is_a() {
         pair.post_send(vi, Descriptor::send().with_segment(region.segment(0, 11)))?;
-        ensure(pair.sent(vi)?.status().contains(Status::REMOTE_DESC_ERROR), "the sender was not told")?;
+        ensure(pair.sent(vi)?.status().contains(Status::REMOTE_DESC_ERROR), "the sender got no error")?;
     } else {
         ensure(pair.received(vi)?.status().contains(Status::LENGTH_ERROR), "no length error")?;
     }

@@ -316,7 +316,11 @@ fn vis_have_a_limit<D: Device>(pair: &mut Pair<D>) -> Outcome {
             Err(error) => refusal = Some(error.vip_return()),
         }
     }
-    same((made, refusal), (limit, Some(VipReturn::ErrorResource)), "VIs, and what one beyond is told")
+    same(
+        (made, refusal),
+        (limit, Some(VipReturn::ErrorResource)),
+        "number of VIs, and the refusal of one more",
+    )
 }
 
 fn vi_of_another_nic_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {

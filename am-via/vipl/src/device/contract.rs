@@ -34,8 +34,8 @@ pub trait Device: std::fmt::Debug {
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
 
     /// Posts `entry` with `payload` and at most `len` bytes that `fill` writes into the peer's receive area (or where the device gathers
-    /// them), stored as `fill` is told. `fill` returns the number of bytes, which becomes the entry's length, or `None` to post nothing,
-    /// which returns [`Posted::Retry`]. In all other cases of that result `fill` is not called.
+    /// them), stored in the way that is passed to `fill`. `fill` returns the number of bytes, which becomes the entry's length, or `None`
+    /// to post nothing, which returns [`Posted::Retry`]. In all other cases of that result `fill` is not called.
     fn post_area(
         &mut self,
         vi: ViNumber,
@@ -50,7 +50,7 @@ pub trait Device: std::fmt::Debug {
     fn poll(&mut self, payload: &mut Payload) -> Option<News>;
 
     /// Looks at the next entry of one VI as [`poll`](Self::poll) does; it stays there until a poll, or [`take_next`](Self::take_next). If
-    /// `waits`, a moment is waited for it. `None`: nothing came in time, or something else wants a poll, or this device has no such way.
+    /// `waits`, waits briefly for it. `None`: nothing came in time, something else needs a poll, or this device does not support this call.
     #[inline(always)]
     fn look_at_next(&mut self, _vi: ViNumber, _payload: &mut Payload, _waits: bool) -> Option<Completion> {
         None

@@ -331,7 +331,7 @@ impl Registrations {
         }
     }
 
-    /// Notes the end of such a transfer.
+    /// Notes the end of a transfer that used the registration.
     pub(crate) fn end_transfer(&mut self, handle: MemHandle) {
         if let Some(found) = self.regions.get_mut(&handle) {
             found.transfers = found.transfers.saturating_sub(1);

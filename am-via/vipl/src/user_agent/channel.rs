@@ -154,8 +154,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Queues an answer to the NIC at the other end, and posts it if the ring has a free line. Drops it if the queue is already at the
-    /// length that correct peers can cause.
+    /// Queues an answer to the NIC at the other end, and posts it if the ring has a free line. Drops the answer if the queue has the
+    /// maximum length that correct peers can cause.
     pub(crate) fn owe(&mut self, number: ViNumber, entry: Entry, payload: Payload) {
         let Some(channel) = self.channels.get_mut(&number) else { return };
         if channel.owed.len() < OWED_MAX {

@@ -370,7 +370,7 @@ impl<D: Device> UserAgent<D> {
 impl<D: Device> Drop for UserAgent<D> {
     fn drop(&mut self) {
         for &number in self.channels.keys() {
-            // If the ring is full the peer is not told: a NIC that closes cannot wait.
+            // If the ring is full, the peer gets no message: a NIC that closes cannot wait.
             let _ = self.nic.device.disconnect(number);
         }
         self.kernel.registrations.close(&mut self.nic.device);

@@ -31,7 +31,7 @@ For the job:
   -configfile FILE         read options and programs from a file, one program a line; nothing else may be given
   -initial-errhandler WHAT initial error handler: mpi_errors_are_fatal (the default), mpi_errors_abort or mpi_errors_return
   --hosts, -host, -H LIST  run on these hosts: HOST[:TASKS],... (libfabric is needed); -hostfile, -machinefile, -f FILE: one a line
-  --launch-agent COMMAND   the command that starts another one on a host, in the place of ssh
+  --launch-agent COMMAND   the command that starts another one on a host, instead of ssh
   --bind-to core|none      bind each task to a core of its own, or not
   --timeout SECONDS        end the job after this time
   --hang-report SECONDS    print what the tasks do whenever one has waited this long and nothing arrived
@@ -344,7 +344,7 @@ impl Plan {
     fn launcher_arguments(&self, own: &Path) -> Vec<OsString> {
         let tasks: u32 = self.sections.iter().map(Section::tasks).sum();
         let mut arguments = Vec::new();
-        // Without a number, the list of hosts determines it.
+        // Without -n, the list of hosts determines the number of tasks.
         if self.hosts == Hosts::NotSaid
             || self.sections.len() > 1
             || self.sections.iter().any(|section| section.tasks.is_some())

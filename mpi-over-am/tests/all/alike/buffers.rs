@@ -56,7 +56,7 @@ fn the_librarys_own_buffer_has_room_for_everything() {
         let owner = world.buffer_owner().expect("it has one");
         if world.rank() == 0 {
             for (tag, len) in (0..).zip([0, 8, 1000, 100_000, 1 << 20]) {
-                world.bsend(&pattern(7, len), 1, tag).expect("there is room");
+                world.bsend(&pattern(7, len), 1, tag).expect("the buffer is large enough");
             }
             let flushed = environment.iflush_buffer_for(owner).expect("it has started");
             let was_over = world.test(flushed).expect("nothing went wrong").is_some();
@@ -76,7 +76,7 @@ fn the_librarys_own_buffer_has_room_for_everything() {
     });
 }
 
-/// Messages sent after the flush has begun are not waited for.
+/// A flush does not wait for messages that are sent after it has begun.
 #[test]
 fn a_flush_that_does_not_wait_ends_with_the_messages_before_it() {
     everywhere(2, |environment, world| {
@@ -85,10 +85,10 @@ fn a_flush_that_does_not_wait_ends_with_the_messages_before_it() {
         // Announced: they are sent when they are received.
         let long = 100_000;
         if world.rank() == 0 {
-            world.bsend(&pattern(1, long), 1, 1).expect("there is room");
+            world.bsend(&pattern(1, long), 1, 1).expect("the buffer is large enough");
             let first = environment.iflush_buffer_for(owner).expect("it has started");
-            assert!(world.test(first).expect("nothing went wrong").is_none(), "nobody has received");
-            world.bsend(&pattern(2, long), 1, 2).expect("there is room");
+            assert!(world.test(first).expect("nothing went wrong").is_none(), "no receive is posted");
+            world.bsend(&pattern(2, long), 1, 2).expect("the buffer is large enough");
             let both = environment.iflush_buffer_for(owner).expect("it has started");
             world.send(&(), 1, 99).expect("it is short");
             world.wait(first).expect("the first is received");

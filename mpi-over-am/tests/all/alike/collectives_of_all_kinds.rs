@@ -269,7 +269,7 @@ fn alltoallw() {
     with_1_to_9_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         let word = Datatype::predefined(Predefined::Uint64);
-        // From a to b go a + b + 1 words, or 900 times as many: every second word at this task; contiguous at tasks with even ranks.
+        // Task a sends task b a + b + 1 words, or 900 times as many: every second word at this task; contiguous at tasks with even ranks.
         let spread = Datatype::resized(&word, 0, 16).unwrap();
         for times in [1, 900] {
             let count = |other: u32| (rank + other + 1) as usize * times;

@@ -37,7 +37,7 @@ fn a_send_is_over_when_its_receive_has_started_and_not_before() {
     everywhere(2, |_, world| {
         let sent = (world.rank() == 0).then(|| issend(world, 7, 1, 3));
         settle(world);
-        assert!(sent.as_ref().is_none_or(|sent| !sent.is_over().unwrap()), "nobody has received");
+        assert!(sent.as_ref().is_none_or(|sent| !sent.is_over().unwrap()), "no receive is posted");
         settle(world);
         if world.rank() == 1 {
             assert_eq!(receive(world, Source::Any, Tag::Any), 7);
@@ -132,7 +132,7 @@ fn the_setting_says_whether_a_short_message_is_announced() {
 
 #[test]
 fn a_hundred_thousand_that_nobody_receives_block_nothing() {
-    // Within the budget of early messages, and beyond it, where they are announced.
+    // Within the budget of early messages, and beyond it, where messages are announced.
     for (sends, early_arrival_bytes_max) in [(100_000, 64 << 20), (2000, 1 << 18)] {
         let config = Config { credits: 1000, requests_max: 1000, ..Config::new(2) };
         let settings = Settings { early_arrival_bytes_max, ..settings(true) };
@@ -151,7 +151,7 @@ fn a_hundred_thousand_that_nobody_receives_block_nothing() {
                     }
                     if let Some(last) = sent.pop() {
                         match s.test(last)? {
-                            Tested::Done(_) => panic!("nobody has received"),
+                            Tested::Done(_) => panic!("no receive is posted"),
                             Tested::Pending(last) => sent.push(last),
                         }
                     }

@@ -25,7 +25,7 @@ impl Shm {
         }
         for question in progress.questions {
             let Question { handle: MemHandle { region, generation }, ptag, .. } = question;
-            // A length that no memory has: what the refusal says is the true one.
+            // The claimed length exceeds any memory: the refusal contains the true length.
             let claim = |len| Claim { region, generation, offset: 0, len, ptag };
             let memory = match self.regions.memory(claim(u64::MAX), ACCESS_READ) {
                 Err(ClaimFault::Bounds { len }) => self.regions.memory(claim(len), ACCESS_READ),

@@ -335,7 +335,7 @@ impl Far {
         links.move_reads(endpoint);
     }
 
-    /// Lets no peer begin to read a registration any more; whether none reads it. `finished`: the caller knows that none does.
+    /// Refuses further reads of a registration by peers. Returns whether no peer reads it. `finished`: the caller knows that none does.
     pub(super) fn end_lent(&self, handle: MemHandle, finished: bool) -> bool {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
@@ -589,7 +589,7 @@ impl Link {
         self.was_sent(sent)
     }
 
-    /// Whether it was sent, or is not wanted any more.
+    /// Whether it was sent, or need not be sent.
     fn send_saying(
         &mut self,
         endpoint: &mut Endpoint,

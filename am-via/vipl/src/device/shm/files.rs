@@ -84,8 +84,8 @@ impl Files {
         self.wait_until(REPORTED_WITHIN, || self.job.is_failed(task));
     }
 
-    /// Waits briefly for a first failure of the job. In a job of one there is no other task that could fail, and nobody who would report
-    /// it: each false handle of a peer in this process would cost the whole wait.
+    /// Waits briefly for a first failure of the job. In a job of one there is no other task that could fail, and no launcher that would
+    /// report it: each false handle of a peer in this process would cost the whole wait.
     #[cold]
     pub(super) fn wait_for_failure(&self) {
         if self.job.num_tasks() == 1 {

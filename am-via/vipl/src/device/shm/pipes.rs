@@ -75,7 +75,7 @@ impl Pipes {
         }
     }
 
-    /// Gives a free pipe to the message that has waited longest.
+    /// Assigns a free pipe to the message that has waited longest.
     fn open_next(&mut self, regions: &mut OwnRegions) {
         let Some(mut pipe) = self.free.pop() else { return };
         match self.waiting.pop_front() {
@@ -99,7 +99,7 @@ impl Pipes {
     pub(super) fn stage(&mut self, regions: &OwnRegions) -> bool {
         self.has_work = false;
         for Open { message, pipe } in &mut self.open {
-            // A withdrawn message has no memory any more.
+            // A withdrawn message has no memory.
             let Some(memory) = regions.open_memory(message.region, message.generation) else { continue };
             if pipe.stage(memory) {
                 self.has_work = true;
@@ -251,7 +251,7 @@ mod tests {
     }
 
     /// The number of bytes that came through the pipe, of a message that was all `old` when announced and is all `new` now. Programs must
-    /// not change a message meanwhile; here it shows the path of its bytes.
+    /// not change a message meanwhile; here the change shows which path its bytes took.
     fn by_pipe(bytes: &[u8], old: u8, new: u8) -> usize {
         let by_pipe = bytes.iter().take_while(|&&byte| byte == old).count();
         assert!(bytes[by_pipe..].iter().all(|&byte| byte == new), "neither of the two");

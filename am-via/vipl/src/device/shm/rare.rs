@@ -104,7 +104,7 @@ impl Shm {
     }
 
     /// Accepts the connection that a peer made in this slot; returns the peer. A slot with invalid contents is ignored: its maker is at
-    /// fault, and is not told.
+    /// fault, and gets no answer.
     fn accept(&mut self, slot: u32) -> Option<NodeAddress> {
         match self.files.open_accepted(&mut self.peers, self.address, slot, self.barrier) {
             Ok(accepted) => {

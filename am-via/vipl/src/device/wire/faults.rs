@@ -19,7 +19,7 @@ pub struct WireFaults {
     pub overrun: u16,
     /// Frames whose line and area arrive apart, each with a delay of its own.
     pub apart: u16,
-    /// Posts that break their connection: both ends are told, and may make a new one.
+    /// Posts that break their connection: both ends get an event, and may make a new connection.
     pub cut: u16,
     /// A task that dies.
     pub kill: Option<Kill>,
@@ -30,7 +30,7 @@ pub struct WireFaults {
 pub struct Kill {
     /// The task.
     pub task: u32,
-    /// Number of polls of the network before it.
+    /// Number of polls of the network before its death.
     pub at_poll: u64,
 }
 
@@ -40,11 +40,11 @@ pub(super) struct FrameFaults {
     pub(super) dropped: bool,
     pub(super) duplicated: bool,
     pub(super) overrun: bool,
-    /// Number of polls by which this frame alone is late.
+    /// Number of polls by which this frame alone is delayed.
     pub(super) late_polls: u64,
-    /// Number of polls by which this frame and those behind it are late.
+    /// Number of polls by which this frame and those behind it are delayed.
     pub(super) delay_polls: u64,
-    /// Numbers of polls by which line and area are late besides, if they arrive apart.
+    /// Numbers of polls by which line and area are delayed in addition, if they arrive apart.
     pub(super) apart: Option<[u64; 2]>,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Frame {
     /// Frames of an unreliable VI have separate numbers.
     pub(super) lossy: bool,
     pub(super) sequence: u64,
-    /// Which parts have come, of those that travel apart.
+    /// The parts that have arrived, of a frame whose parts travel separately.
     pub(super) parts: AtomicU8,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Part {
 }
 
 impl Frame {
-    /// A part has come: those that had come before, as bits.
+    /// Notes the arrival of a part. Returns the parts that had arrived before, as bits.
     pub(super) fn part_came(&self, part: Part) -> u8 {
         // Relaxed: the network's lock orders it.
         self.parts.fetch_or(part as u8, Ordering::Relaxed)

@@ -240,7 +240,7 @@ impl State {
         self.nics.get(&at)?.vis.get(vi as usize).copied()
     }
 
-    /// Closes a VI: both directions refuse posts from now on, and the peer is told after earlier posts have arrived. The two NICs may
+    /// Closes a VI: both directions refuse posts from now on, and the peer gets an event after earlier posts have arrived. The two NICs may
     /// connect again, by another VI.
     pub(super) fn disconnect(&mut self, at: NodeAddress, vi: u32) {
         let Some(ViEnd { out, back }) = self.end(at, vi) else { return };
@@ -502,7 +502,7 @@ impl State {
         self.failures.get(task as usize)?.as_deref()
     }
 
-    /// Marks a task as dead: every NIC is told once, and its links stop.
+    /// Marks a task as dead: every NIC gets one event, and the task's links stop.
     pub(super) fn fail(&mut self, task: u32, why: &str) {
         let Some(failure @ None) = self.failures.get_mut(task as usize) else { return };
         *failure = Some(why.to_owned());

@@ -126,7 +126,7 @@ pub(super) fn figures() -> Vec<Figure> {
                     None => "It is not faster at the longest length".to_owned(),
                 };
                 format!(
-                    "{}. {from}; the most that it saves is {percent:.1} %, at {}.",
+                    "{}. {from}; it saves at most {percent:.1} %, at {}.",
                     times_of(direct, staged),
                     bytes(at)
                 )

@@ -334,7 +334,7 @@ impl Reads {
         Ok((lent.memory.remote, lent.len))
     }
 
-    /// Ends what was lent of a registration; whether nobody reads it any more. `finished`: the caller knows that nobody does.
+    /// Ends the loans of a registration. Returns whether no peer reads it. `finished`: the caller knows that none does.
     pub(super) fn end_lent(&mut self, endpoint: &mut Endpoint, handle: MemHandle, finished: bool) -> bool {
         let words = Name { handle, ptag: 0 }.words();
         let Self { lent, outbox, .. } = self;
