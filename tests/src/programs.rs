@@ -1,6 +1,8 @@
 //! Programs in other languages: compiled with this build's compiler wrappers and run with its launcher, each under a time limit.
 
 use std::env;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -100,6 +102,27 @@ pub fn build() {
         let built = command.status().is_ok_and(|status| status.success());
         assert!(built, "{command:?} has failed");
     });
+}
+
+/// `amrun` for a job of these hosts. Each host is an agent on this machine, which a plain command starts in the place of ssh. If the system
+/// allows it, the clock of host `late` is a million seconds ahead.
+///
+/// # Panics
+/// If the command cannot be written to the folder.
+#[must_use]
+pub fn amrun_on_hosts(scratch: &Scratch, tasks: u32, hosts: &str) -> Command {
+    const AGENT: &str = "#!/bin/sh
+host=$1
+shift
+if [ $host = late ] && unshare --time --fork true; then exec unshare --time --fork --kill-child --monotonic 1000000 \"$@\"; fi
+exec \"$@\"
+";
+    let agent = scratch.path().join("agent");
+    std::fs::write(&agent, AGENT).expect("a test can write here");
+    std::fs::set_permissions(&agent, Permissions::from_mode(0o755)).expect("the file is ours");
+    let mut command = Command::new(folder().join("amrun"));
+    command.args(["-n", &tasks.to_string(), "--hosts", hosts, "--launch-agent"]).arg(&agent);
+    command
 }
 
 /// A temporary folder for one test.

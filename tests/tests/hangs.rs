@@ -222,6 +222,68 @@ fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
     end(job);
 }
 
+/// What `amrun report` says of a process.
+fn report(of: u32) -> String {
+    let answer = Command::new(programs::folder().join("amrun")).args(["report", &of.to_string()]).output();
+    let answer = answer.expect("amrun can be started");
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    String::from_utf8_lossy(&answer.stdout).into_owned()
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let listed = listed.expect("the process lives");
+    listed.split_whitespace().map(|pid| pid.parse().expect("a number")).collect()
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_dead_lock_between_hosts_is_reported_with_the_hosts() {
+    if !am_via_ofi::is_there_for_tests() {
+        return;
+    }
+    let dead_lock = [
+        "task 0 on host a: waits in MPI_Recv, called by receive_from at k_hangs.c:",
+        "receive from task 1, tag 7",
+        "task 1 on host b: waits in MPI_Recv",
+        "a deadlock: task 0 waits for task 1, which waits for task 0",
+    ];
+    let scratch = Scratch::new("hangs-hosts");
+    let job = |limit: &str, shape: &str| {
+        let mut command = programs::amrun_on_hosts(&scratch, 2, "a,b");
+        command.args(["--timeout", limit]).arg(program()).arg(shape);
+        command
+    };
+    // Before the limit ends the job; without it there is no report, since one task runs.
+    let (well, said) = programs::run(&mut job("8", "barrier"));
+    assert!(!well, "it must hang: {said}");
+    must_say(
+        &said,
+        &["task 0 on host a: waits in MPI_Barrier", "task 1 on host b: does not wait for a message: it runs"],
+    );
+
+    let mut child = job("60", "cycle").stderr(Stdio::piped()).spawn().expect("amrun can be started");
+    let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut lines = stderr.lines().map(|line| line.expect("what a launcher says is text"));
+    let mut next_report = || {
+        let mut said = String::new();
+        while !said.contains("a deadlock") {
+            said += &lines.next().expect("the job goes on");
+        }
+        said
+    };
+    must_say(&next_report(), &dead_lock);
+    signal(i32::try_from(child.id()).expect("a process number"), "USR2");
+    must_say(&next_report(), &dead_lock);
+    must_say(&report(child.id()), &dead_lock);
+    let launcher = children(child.id())[0];
+    must_say(&report(launcher), &dead_lock);
+    // That of one host knows of its own.
+    let said = report(children(launcher)[0]);
+    must_say(&said, &["task 0: waits in MPI_Recv", "task 1: runs on another host"]);
+    end(child);
+}
+
 fn signal(pid: i32, name: &str) {
     let sent = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status();
     assert!(sent.is_ok_and(|status| status.success()), "kill -{name} {pid}");

@@ -135,18 +135,29 @@ fn one_sided() -> am_core::Result<()> {
     context.gfence()
 }
 
-/// Runs the program `t_trace.c`.
-fn mpiexec(test: &str, options: &[&str], arguments: &[&str]) -> (bool, String) {
+/// Compiles the program `t_trace.c`.
+fn program(scratch: &Scratch) -> PathBuf {
     programs::build();
-    let scratch = Scratch::new(test);
     let program = scratch.path().join("t_trace");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_trace.c");
     let mut compile = Command::new(programs::folder().join("mpicc"));
     let (good, said) =
         programs::run(compile.args(["-g", "-Wall", "-Wextra", "-Werror", source, "-o"]).arg(&program));
     assert!(good, "{said}");
+    program
+}
+
+fn mpiexec(test: &str, options: &[&str], arguments: &[&str]) -> (bool, String) {
+    let scratch = Scratch::new(test);
+    let program = program(&scratch);
     let mut command = Command::new(programs::folder().join("mpiexec"));
     programs::run(command.args(["-n", "2", "--timeout", "100"]).args(options).arg(program).args(arguments))
+}
+
+/// The line of JSON among what the launcher said.
+fn json(said: &str) -> Value {
+    let line = said.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{said}"));
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
 fn read(path: &Path) -> Value {
@@ -195,22 +206,57 @@ fn a_c_program_has_figures_and_a_trace() {
     let (good, said) = mpiexec("t_trace", &options, &[]);
     assert!(good, "{said}");
     assert_eq!(arrows(&read(&path)), 24, "a message each");
-    let line = said.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{said}"));
-    let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let value = json(&said);
     let sender = &value["tasks"][0];
     let call = |name: &str| {
         let calls = sender["calls"].as_array().expect("a list");
         calls.iter().find(|call| call["name"] == name).map(|call| call["count"].clone())
     };
-    assert_eq!((call("MPI_Send"), call("MPI_Recv")), (Some(14.into()), Some(10.into())), "{line}");
+    assert_eq!((call("MPI_Send"), call("MPI_Recv")), (Some(14.into()), Some(10.into())), "{said}");
     let sent = sender["sent"].as_array().expect("a list");
     let of = |name: &str| {
         sent.iter().find(|sent| sent["name"] == name).map(|sent| (&sent["count"], &sent["bytes"]))
     };
-    assert_eq!(of("eager"), Some((&13.into(), &104.into())), "{line}");
-    assert_eq!(of("rendezvous"), Some((&1.into(), &(1 << 20).into())), "{line}");
-    assert!(sender["sleeps"].as_u64() > Some(0) && sender["seconds_asleep"].as_f64() > Some(0.1), "{line}");
-    assert!(sender["seconds_in_calls"].as_f64() >= sender["seconds_asleep"].as_f64(), "{line}");
+    assert_eq!(of("eager"), Some((&13.into(), &104.into())), "{said}");
+    assert_eq!(of("rendezvous"), Some((&1.into(), &(1 << 20).into())), "{said}");
+    assert!(sender["sleeps"].as_u64() > Some(0) && sender["seconds_asleep"].as_f64() > Some(0.1), "{said}");
+    assert!(sender["seconds_in_calls"].as_f64() >= sender["seconds_asleep"].as_f64(), "{said}");
+}
+
+/// The hosts' clocks differ; an arrow is later at its end by the clock of the launcher.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn the_figures_and_the_trace_of_several_hosts_are_one_job_s() {
+    if !am_via_ofi::is_there_for_tests() {
+        return;
+    }
+    let scratch = Scratch::new("hosts_trace");
+    let path = scratch.path().join("trace.json");
+    let program = program(&scratch);
+    let mut command = programs::amrun_on_hosts(&scratch, 2, "first,late");
+    let options = ["--timeout", "100", "--stats", "--json", "--trace", &path.display().to_string()];
+    let (good, said) = programs::run(command.args(options).arg(&program));
+    assert!(good, "{said}");
+    let trace = read(&path);
+    assert_eq!(arrows(&trace), 24, "a message each");
+    let events = trace["traceEvents"].as_array().expect("a list of events");
+    let ends = events.iter().filter_map(|event| event["ts"].as_f64()).fold(0.0, f64::max);
+    assert!(ends < 1e11, "the clocks differ by a million seconds, and the job took {ends} us");
+    let titles: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["name"] == "process_name")
+        .map(|event| &event["args"]["name"])
+        .collect();
+    assert_eq!(titles, ["task 0 on host first", "task 1 on host late"]);
+    let value = json(&said);
+    assert_eq!(value["hosts"], serde_json::json!(["first", "late"]), "{said}");
+    let sum = |task: usize, list: &str, field: &str| -> u64 {
+        let list = value["tasks"][task][list].as_array().expect("a list");
+        let of_program = list.iter().filter(|messages| messages["name"] != "control");
+        of_program.map(|messages| messages[field].as_u64().expect("a number")).sum()
+    };
+    assert_eq!((sum(0, "sent", "count"), sum(0, "sent", "bytes")), (14, 13 * 8 + (1 << 20)), "{said}");
+    assert_eq!((sum(1, "received", "count"), sum(1, "sent", "count")), (14, 10), "{said}");
 }
 
 #[test]

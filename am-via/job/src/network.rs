@@ -36,6 +36,15 @@ impl JobOwner {
         Some((cause, entry.last_words.read()))
     }
 
+    /// Whether a task is known to run on another host than the tasks of these files that have joined.
+    #[must_use]
+    pub fn is_elsewhere(&self, task: u32) -> bool {
+        let host =
+            |task: u32| self.entries.get(task as usize).map(|entry| entry.host.load(Ordering::Relaxed));
+        let here = (0..self.num_tasks()).find(|&task| self.has_joined(task));
+        here.is_some_and(|here| host(here) != host(task))
+    }
+
     /// Sets whether the job continues when a task fails, as the program has requested on another host.
     pub fn set_continue_on_failure(&self, goes_on: bool) {
         self.header.continue_on_failure.store(u32::from(goes_on), Ordering::Relaxed);

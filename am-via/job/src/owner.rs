@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::invitation;
 use super::record::{self, Recorded};
 use super::wait::{self, NotedWait};
@@ -25,6 +27,8 @@ use am_via_shm::{Mapping, Shared, SleepBarrier};
 
 /// Lowest number of an inherited file: scripts use lower numbers for their own files.
 const INHERITED_NUMBER_MIN: i32 = 200;
+/// The name of the job file.
+const JOB_FILE: &str = "am-job";
 /// Generous estimate of the files that a task opens besides those of the job.
 const FILES_OF_A_PROGRAM: u64 = 64;
 
@@ -46,7 +50,7 @@ pub struct JobPlan {
 }
 
 /// The extent of a record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
     /// Nothing, at no cost.
     #[default]
@@ -86,7 +90,7 @@ impl JobOwner {
         limits.check_file_size("the control file of a task", layout.file_bytes())?;
         let heap_bytes = limits.heap_file_bytes(plan.settings.heap_bytes, num_tasks)?;
 
-        let file = make("am-job", JobHeader::file_bytes(num_tasks) as u64)?;
+        let file = make(JOB_FILE, JobHeader::file_bytes(num_tasks) as u64)?;
         let mapping = Mapping::new(file.as_fd(), 0, JobHeader::file_bytes(num_tasks))
             .map_err(JobError::system("mapping the job file"))?;
         mapping.keep_in_copies();
@@ -120,23 +124,15 @@ impl JobOwner {
     /// The process is in no job, may not be looked at, or is of another version of this library.
     pub fn of_process(pid: u32) -> Result<Self, JobError> {
         let failed = || JobError::system("looking for a job among the files of the process");
-        for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).map_err(failed())?.filter_map(Result::ok) {
-            let is_job =
-                std::fs::read_link(entry.path()).is_ok_and(|to| to.starts_with("/memfd:am-job (deleted)"));
-            if !is_job {
-                continue;
-            }
-            let file = File::options().read(true).write(true).open(entry.path()).map_err(failed())?;
-            invitation::check_version(&file, pid)?;
-            let (header, entries) = super::mapped(&file)?;
-            let (id, num_tasks) =
-                (header.job_id.load(Ordering::Relaxed), header.num_tasks.load(Ordering::Relaxed));
-            return Ok(Self { file, files: Vec::new(), record: None, header, entries, id, num_tasks });
-        }
-        Err(failed()(std::io::Error::new(
-            std::io::ErrorKind::NotFound,
-            format!("process {pid} is in no job"),
-        )))
+        let none =
+            || std::io::Error::new(std::io::ErrorKind::NotFound, format!("process {pid} is in no job"));
+        let file =
+            memory::open_of_process(pid, JOB_FILE).and_then(|file| file.ok_or_else(none)).map_err(failed())?;
+        invitation::check_version(&file, pid)?;
+        let (header, entries) = super::mapped(&file)?;
+        let (id, num_tasks) =
+            (header.job_id.load(Ordering::Relaxed), header.num_tasks.load(Ordering::Relaxed));
+        Ok(Self { file, files: Vec::new(), record: None, header, entries, id, num_tasks })
     }
 
     fn make_task_files(

@@ -11,6 +11,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32 as Number};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
 use am_events::{Event, EventKind};
 use am_via_os::atomics::Ordering;
 use am_via_os::clock;
@@ -18,11 +20,12 @@ use am_via_shm::layout_record::{EVENTS_MAX, EventSlot, NAMES_MAX, TALLIES_MAX, T
 use am_via_shm::{Mapping, Shared};
 
 /// An event as the launcher reads it from the record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedEvent {
     /// The time, in nanoseconds of the system's monotonic clock.
     pub nanoseconds: u64,
     /// The kind of event.
+    #[serde(serialize_with = "kind_to", deserialize_with = "kind_from")]
     pub kind: EventKind,
     /// The thread of the task, numbered from 0.
     pub thread: u32,
@@ -41,9 +44,10 @@ pub struct RecordedEvent {
 }
 
 /// Sums over the events with one name and one peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedTally {
     /// The kind of these events; [`EventKind::Begin`] for spans.
+    #[serde(serialize_with = "kind_to", deserialize_with = "kind_from")]
     pub kind: EventKind,
     /// Index of the name in [`Recorded::names`].
     pub name: usize,
@@ -60,7 +64,7 @@ pub struct RecordedTally {
 }
 
 /// The record of a task, which the task writes itself and is not to be trusted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
     /// Names of events and tallies.
     pub names: Vec<String>,
@@ -74,7 +78,22 @@ pub struct Recorded {
     pub events_dropped: u64,
 }
 
+fn kind_to<S: Serializer>(kind: &EventKind, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u8(*kind as u8)
+}
+
+fn kind_from<'de, D: Deserializer<'de>>(from: D) -> Result<EventKind, D::Error> {
+    EventKind::of(u32::deserialize(from)?).ok_or_else(|| de::Error::custom("there is no such kind of event"))
+}
+
 impl Recorded {
+    /// Moves all times by `nanoseconds`, for a record of a host whose clock differs by that from the reader's.
+    pub fn shift(&mut self, nanoseconds: i64) {
+        for event in &mut self.events {
+            event.nanoseconds = event.nanoseconds.saturating_add_signed(nanoseconds);
+        }
+    }
+
     /// The name with this index; empty if the task has claimed an index that does not exist.
     #[must_use]
     pub fn name(&self, place: usize) -> &str {
@@ -432,6 +451,8 @@ mod tests {
             "an end without a begin is none"
         );
         let of = |name: &str| read.tallies.iter().find(|tally| read.name(tally.name) == name).unwrap();
+        let text = serde_json::to_string(&read).unwrap();
+        assert_eq!(serde_json::from_str::<Recorded>(&text).unwrap(), read);
         let eager = of("eager");
         assert_eq!((eager.peer, eager.count, eager.bytes, eager.largest), (Some(3), 2, 150, 100));
         assert_eq!((of("MPI_Send").count, of(IN_CALLS).count), (1, 1), "a sleep in a call is no call");

@@ -1,21 +1,26 @@
 //! The agent: the launcher of one host's part of a job, which another launcher has started there.
 //!
-//! It exchanges frames with that launcher over its standard input and output, and sends what other hosts must know of its tasks. When the
-//! input ends, or is silent for [`SILENCE_MAX`], that launcher is gone: the agent then ends its part of the job.
+//! It exchanges frames with that launcher over its standard input and output, and sends what other hosts must know of its tasks, what they
+//! do, and at the end what they have recorded. When the input ends, or is silent for [`SILENCE_MAX`], that launcher is gone: the agent then
+//! ends its part of the job.
 
 use std::io::{self, Write as _};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::hang::{Symbols, look_at_all};
 use super::report::{EndedBy, Report};
 use super::uplink::{self, Down, Frame, Part, Up, Uplink};
 use super::{Bind, Launch, LaunchError, Running, bindings};
-use am_via_job::OwnNews;
+use am_via_job::{OwnNews, Recorded};
+use am_via_os::clock;
 
-/// Interval at which the agent looks for news in the job's file, and reports to the launcher that it is alive.
+/// Interval at which the agent looks for news in the job's file, and tells the launcher what the tasks do.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-const ALIVE_EVERY: Duration = Duration::from_secs(1);
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// Number of questions about the launcher's clock; the one that is answered first is the most precise.
+const CLOCK_QUESTIONS: u32 = 8;
 /// A launcher that is silent for this long is gone.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
 
@@ -51,6 +56,7 @@ fn start(part: Part, uplink: &Uplink) -> Result<Running, LaunchError> {
     }
     let mut launch = Launch::new(part.program, part.args)
         .output_format(part.output)
+        .record(part.record)
         .bind(if part.bind_core { Bind::Core } else { Bind::None })
         .part_of(part.hosts, part.host, uplink.clone());
     for (name, value) in part.env {
@@ -95,19 +101,22 @@ fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<
     // The thread ends with this process, since a read of the standard input can't be interrupted.
     thread::spawn(move || listen(&tell));
     let mut own = OwnNews::new(&running.job, hosts, host);
-    let (mut said_at, mut heard_at) = (Instant::now(), Instant::now());
+    let (first, number) = (running.first, super::number_of(&running.tasks));
+    let mut symbols = Symbols::default();
+    let (mut told_at, mut heard_at) = (None::<Instant>, Instant::now());
     while !running.is_over() {
         match hear(&heard, &running) {
             Heard::Something => heard_at = Instant::now(),
             Heard::Nothing if heard_at.elapsed() < SILENCE_MAX => {}
             Heard::Nothing | Heard::End => running.end(),
         }
-        let mut news: Vec<Up> = own.take().into_iter().map(Up::News).collect();
-        if said_at.elapsed() >= ALIVE_EVERY {
-            news.push(Up::Alive);
+        let mut words: Vec<Up> = own.take().into_iter().map(Up::News).collect();
+        if told_at.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
+            told_at = Some(Instant::now());
+            let tasks = look_at_all(&running.job, first..first + number, Some(&mut symbols));
+            words.push(Up::Activities { first, tasks });
         }
-        for word in news {
-            said_at = Instant::now();
+        for word in words {
             if uplink.say(&word).is_err() {
                 running.end();
             }
@@ -117,7 +126,51 @@ fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<
     for news in own.take() {
         let _ = uplink.say(&Up::News(news));
     }
-    running.wait()
+    let mut report = running.wait()?;
+    let recorded = (first..).zip(report.recorded.drain(..).skip(first as usize)).take(number as usize);
+    // If the launcher is gone, the last message fails too.
+    let _ = tell_recorded(recorded, &heard, uplink);
+    Ok(report)
+}
+
+/// Sends what the tasks have recorded.
+fn tell_recorded(
+    recorded: impl Iterator<Item = (u32, Recorded)>,
+    heard: &Receiver<Down>,
+    uplink: &Uplink,
+) -> io::Result<()> {
+    let mut ahead = None;
+    for (task, mut recorded) in recorded {
+        if !recorded.events.is_empty() {
+            let ahead = match ahead {
+                Some(ahead) => ahead,
+                None => *ahead.insert(launcher_ahead(heard, uplink)?),
+            };
+            recorded.shift(ahead);
+        }
+        uplink.say(&Up::Recorded { task, recorded })?;
+    }
+    Ok(())
+}
+
+/// How many nanoseconds the launcher's clock is ahead of this host's; 0 if it does not answer.
+fn launcher_ahead(heard: &Receiver<Down>, uplink: &Uplink) -> io::Result<i64> {
+    let now = || i64::try_from(clock::monotonic().as_nanos()).unwrap_or(i64::MAX);
+    let mut answers = Vec::new();
+    for _ in 0..CLOCK_QUESTIONS {
+        let asked = now();
+        uplink.say(&Up::AskClock)?;
+        let answer = loop {
+            match heard.recv_timeout(SILENCE_MAX) {
+                Ok(Down::Clock { nanoseconds }) => break i64::try_from(nanoseconds).unwrap_or(i64::MAX),
+                Ok(_) => {}
+                Err(_) => return Ok(0),
+            }
+        };
+        let took = now() - asked;
+        answers.push((took, answer - asked - took / 2));
+    }
+    Ok(answers.into_iter().min().map_or(0, |(_, ahead)| ahead))
 }
 
 enum Heard {
@@ -137,7 +190,7 @@ fn hear(heard: &Receiver<Down>, running: &Running) -> Heard {
         }
         Ok(Down::End | Down::Start(_)) => running.end(),
         Ok(Down::Signal(number)) => running.signal_all(number),
-        Ok(Down::Alive) => {}
+        Ok(Down::Alive | Down::Clock { .. }) => {}
         Ok(Down::News(news)) => running.job.hear(&news),
     }
     Heard::Something

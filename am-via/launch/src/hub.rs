@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use super::agent::SILENCE_MAX;
 use super::end_request::SIGNALS;
+use super::hang::{Activity, HangReports, HostsActivity};
 use super::hosts::{self, Host};
 use super::output::OutputFormat;
 use super::uplink::{self, Down, Frame, Part, Up};
 use super::{LaunchError, program};
-use am_via_job::{Cause, Failure, News};
+use am_via_job::{Cause, Failure, News, Record, Recorded};
+use am_via_os::clock;
 use am_via_os::signal::{self, SignalFd};
 
 /// Interval at which the launcher reports to the agents that it is alive, and checks the time.
@@ -53,6 +55,10 @@ pub struct Hosts {
     pub says_bindings: bool,
     /// Time limit of the job.
     pub timeout: Option<Duration>,
+    /// When to print what the tasks do.
+    pub hang_reports: HangReports,
+    /// What the tasks record.
+    pub record: Record,
     /// The process that guards this one: the job ends when it does.
     pub guard: u32,
 }
@@ -64,6 +70,11 @@ pub struct Outcome {
     pub exit_code: u8,
     /// A line for a person; empty if all went well.
     pub line: String,
+    /// The record of each task, task 0 first, by the clock of this host; empty if none was requested. That of a task whose host was lost is
+    /// empty.
+    pub recorded: Vec<Recorded>,
+    /// The host of each task.
+    pub hosts: Vec<String>,
 }
 
 /// Variables that are passed to all hosts: those of settings, of the network, and search paths of programs and libraries.
@@ -109,8 +120,19 @@ impl Hosts {
         let program = program::find(&self.program)?;
         let signals = SignalFd::block(&SIGNALS).map_err(LaunchError::system("taking over signals"))?;
         let (tell, told) = mpsc::channel();
-        let mut job =
-            Hub { agents: Vec::new(), placed: placed.clone(), ends: Ends::default(), guard: self.guard };
+        let names: Vec<String> = placed.iter().map(|&host| self.hosts[host as usize].name.clone()).collect();
+        let mut job = Hub {
+            agents: Vec::new(),
+            placed: placed.clone(),
+            ends: Ends::default(),
+            guard: self.guard,
+            recorded: if self.record == Record::Nothing {
+                Vec::new()
+            } else {
+                vec![Recorded::default(); placed.len()]
+            },
+            doing: HostsActivity::new(names.clone(), self.hang_reports),
+        };
         for (number, host) in (0..).zip(&self.hosts) {
             if placed.contains(&number) {
                 let part = self.part(&program, &placed, number)?;
@@ -120,7 +142,8 @@ impl Hosts {
             }
         }
         drop(tell);
-        Ok(job.watch(&told, &signals, self.timeout))
+        let Ending { exit_code, line } = job.watch(&told, &signals, self.timeout);
+        Ok(Outcome { exit_code, line, recorded: job.recorded, hosts: names })
     }
 
     fn part(&self, program: &std::path::Path, placed: &[u32], host: u32) -> Result<Part, LaunchError> {
@@ -145,6 +168,7 @@ impl Hosts {
             hosts: placed.to_vec(),
             host,
             output: self.output,
+            record: self.record,
             bind_core: self.bind_core,
             says_bindings: self.says_bindings,
         })
@@ -209,19 +233,26 @@ fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.flush()
 }
 
+/// The exit code of the job, and the line about its end.
+#[derive(Debug, Default)]
+struct Ending {
+    exit_code: u8,
+    line: String,
+}
+
 /// The reason for which the job ends, and the time.
 #[derive(Debug, Default)]
 struct Ends {
-    /// The first reason: the exit code of the job and the line about it.
-    outcome: Option<Outcome>,
+    /// The first reason to end the job.
+    first: Option<Ending>,
+    /// The end of an agent that did not end well, if there is no such reason.
+    of_agent: Ending,
     /// The agent of the task that failed first, whose own report is more precise.
     first_failed: Option<usize>,
     end_at: Option<Instant>,
     kill_at: Option<Instant>,
     goes_on: bool,
     signalled: bool,
-    exit_code: u8,
-    line: String,
 }
 
 struct Hub {
@@ -230,10 +261,12 @@ struct Hub {
     placed: Vec<u32>,
     ends: Ends,
     guard: u32,
+    recorded: Vec<Recorded>,
+    doing: HostsActivity,
 }
 
 impl Hub {
-    fn watch(mut self, told: &Receiver<Event>, signals: &SignalFd, timeout: Option<Duration>) -> Outcome {
+    fn watch(&mut self, told: &Receiver<Event>, signals: &SignalFd, timeout: Option<Duration>) -> Ending {
         let begun = Instant::now();
         let deadline = timeout.and_then(|timeout| begun.checked_add(timeout));
         let mut alive_at = begun;
@@ -250,12 +283,16 @@ impl Hub {
             let parent = std::os::unix::process::parent_id();
             if std::mem::replace(&mut self.guard, parent) != parent {
                 let line = "ended because the first amrun process is gone".to_owned();
-                self.end_with(Outcome { exit_code: 137, line }, Duration::ZERO);
+                self.end_with(Ending { exit_code: 137, line }, Duration::ZERO);
             }
             let now = Instant::now();
-            if deadline.is_some_and(|deadline| now >= deadline) && self.ends.outcome.is_none() {
+            if deadline.is_some_and(|deadline| now >= deadline) && self.ends.first.is_none() {
+                self.doing.print();
                 let line = "the time limit was reached while the job still ran".to_owned();
-                self.end_with(Outcome { exit_code: 124, line }, Duration::ZERO);
+                self.end_with(Ending { exit_code: 124, line }, Duration::ZERO);
+            }
+            if self.ends.end_at.is_none() && self.ends.kill_at.is_none() {
+                self.doing.look();
             }
             if now.duration_since(alive_at) >= ALIVE_EVERY {
                 alive_at = now;
@@ -281,12 +318,8 @@ impl Hub {
             let _ = agent.child.kill();
             let _ = agent.child.wait();
         }
-        self.outcome()
-    }
-
-    fn outcome(self) -> Outcome {
-        let Ends { outcome, exit_code, line, .. } = self.ends;
-        outcome.unwrap_or(Outcome { exit_code, line })
+        let of_agent = std::mem::take(&mut self.ends.of_agent);
+        self.ends.first.take().unwrap_or(of_agent)
     }
 
     fn say_all(&mut self, word: &Down) {
@@ -296,7 +329,16 @@ impl Hub {
     fn hear(&mut self, from: usize, word: Up) {
         self.agents[from].heard_at = Instant::now();
         match word {
-            Up::Alive => {}
+            Up::AskClock => {
+                let nanoseconds = u64::try_from(clock::monotonic().as_nanos()).unwrap_or(u64::MAX);
+                self.agents[from].say(&Down::Clock { nanoseconds });
+            }
+            Up::Recorded { task, recorded } => {
+                if let Some(known) = self.recorded.get_mut(task as usize) {
+                    *known = recorded;
+                }
+            }
+            Up::Activities { first, tasks } => self.doing.hear(first, tasks),
             Up::News(news) => {
                 match &news {
                     News::Failed { task, kind, value, words } => {
@@ -309,60 +351,66 @@ impl Hub {
                 others.for_each(|(_, agent)| agent.say(&Down::News(news.clone())));
             }
             Up::Ended { exit_code, line, ended_by_caller } => {
-                self.agents[from].ended = true;
+                self.note_end(from);
                 if self.ends.first_failed == Some(from) && !ended_by_caller {
-                    self.ends.outcome = Some(Outcome { exit_code, line });
-                } else if !ended_by_caller && self.ends.exit_code == 0 {
-                    (self.ends.exit_code, self.ends.line) = (exit_code, line);
+                    self.ends.first = Some(Ending { exit_code, line });
+                } else if !ended_by_caller && self.ends.of_agent.exit_code == 0 {
+                    self.ends.of_agent = Ending { exit_code, line };
                 }
             }
             Up::NotStarted { exit_code, why } => {
-                self.agents[from].ended = true;
+                self.note_end(from);
                 let line = format!("host {}: {why}", self.agents[from].name);
-                self.end_with(Outcome { exit_code, line }, Duration::ZERO);
+                self.end_with(Ending { exit_code, line }, Duration::ZERO);
             }
         }
     }
 
     /// Records a failure. The first one determines the outcome of the job, and ends it after a moment unless the program continues.
     fn note_failure(&mut self, from: usize, task: u32, cause: Cause, words: &str) {
-        if self.ends.goes_on || self.ends.outcome.is_some() {
+        if self.ends.goes_on || self.ends.first.is_some() {
             return;
         }
         self.ends.first_failed = Some(from);
         let failure = Failure { task, cause, last_words: words.to_owned() };
-        self.end_with(Outcome { exit_code: code_of(cause), line: failure.to_string() }, GRACE);
+        self.end_with(Ending { exit_code: code_of(cause), line: failure.to_string() }, GRACE);
     }
 
-    fn end_with(&mut self, outcome: Outcome, grace: Duration) {
-        self.ends.outcome.get_or_insert(outcome);
+    fn end_with(&mut self, ending: Ending, grace: Duration) {
+        self.ends.first.get_or_insert(ending);
         let end = Instant::now() + grace;
         self.ends.end_at = Some(self.ends.end_at.map_or(end, |before| before.min(end)));
     }
 
-    /// Handles the loss of an agent, and with it of its tasks.
-    fn lose(&mut self, from: usize, why: &str) {
-        if std::mem::replace(&mut self.agents[from].ended, true) {
-            return;
-        }
-        let name = self.agents[from].name.clone();
-        let words = format!("host {name} is lost: {why}");
-        let host = self.host_of(from);
-        let tasks: Vec<u32> =
-            (0..).zip(&self.placed).filter(|&(_, &at)| Some(at) == host).map(|(task, _)| task).collect();
-        for &task in &tasks {
-            self.say_all(&Down::News(News::failed(task, Cause::HostLost, words.clone())));
-        }
-        if !self.ends.goes_on {
-            self.end_with(Outcome { exit_code: 1, line: words }, GRACE);
+    /// Records that an agent has ended, and with it its tasks.
+    fn note_end(&mut self, agent: usize) {
+        self.agents[agent].ended = true;
+        for task in self.tasks_of(agent) {
+            self.doing.hear(task, vec![Activity::Ended]);
         }
     }
 
-    /// The number of the host of an agent. Agents are started in order for the hosts that have tasks.
-    fn host_of(&self, agent: usize) -> Option<u32> {
+    /// Handles the loss of an agent, and with it of its tasks.
+    fn lose(&mut self, from: usize, why: &str) {
+        if self.agents[from].ended {
+            return;
+        }
+        self.note_end(from);
+        let words = format!("host {} is lost: {why}", self.agents[from].name);
+        for task in self.tasks_of(from) {
+            self.say_all(&Down::News(News::failed(task, Cause::HostLost, words.clone())));
+        }
+        if !self.ends.goes_on {
+            self.end_with(Ending { exit_code: 1, line: words }, GRACE);
+        }
+    }
+
+    /// The tasks of an agent. Agents are started in order for the hosts that have tasks.
+    fn tasks_of(&self, agent: usize) -> Vec<u32> {
         let mut hosts = self.placed.clone();
         hosts.dedup();
-        hosts.get(agent).copied()
+        let of_host = |&(_, &at): &(u32, &u32)| Some(&at) == hosts.get(agent);
+        (0..).zip(&self.placed).filter(of_host).map(|(task, _)| task).collect()
     }
 
     fn lose_the_silent(&mut self, now: Instant) {
@@ -377,6 +425,9 @@ impl Hub {
     /// Forwards a signal to the tasks. One that ends a job ends it, the second such signal immediately.
     fn pass_on(&mut self, number: i32) {
         if matches!(number, libc::SIGUSR1 | libc::SIGUSR2) {
+            if number == libc::SIGUSR2 {
+                self.doing.print();
+            }
             return self.say_all(&Down::Signal(number));
         }
         let grace = if std::mem::replace(&mut self.ends.signalled, true) {
@@ -386,7 +437,7 @@ impl Hub {
         };
         self.say_all(&Down::Signal(number));
         let exit_code = u8::try_from(128 + number).unwrap_or(255);
-        self.end_with(Outcome { exit_code, line: format!("ended by {}", signal::name(number)) }, grace);
+        self.end_with(Ending { exit_code, line: format!("ended by {}", signal::name(number)) }, grace);
     }
 }
 

@@ -162,6 +162,11 @@ fn processes() -> HashMap<u32, Process> {
         .collect()
 }
 
+/// The children of a process.
+pub(super) fn children(parent: u32) -> Vec<u32> {
+    processes().into_iter().filter(|(_, process)| process.parent == parent).map(|(pid, _)| pid).collect()
+}
+
 /// The fields from the state on in a line like `12 (a name) S 1 ...` of `/proc`. The name may contain anything, also parentheses.
 pub(crate) fn fields_of_stat(line: &str) -> Option<SplitAsciiWhitespace<'_>> {
     Some(line.rsplit_once(')')?.1.split_ascii_whitespace())

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::hang::Activity;
 use super::output::{OutputFormat, Sinks};
-use am_via_job::News;
+use am_via_job::{News, Record, Recorded};
 
 /// A longer frame is refused: its sender is not a launcher of this library.
 const FRAME_BYTES_MAX: usize = 64 << 20;
@@ -35,6 +36,7 @@ pub(super) struct Part {
     pub(super) hosts: Vec<u32>,
     pub(super) host: u32,
     pub(super) output: OutputFormat,
+    pub(super) record: Record,
     pub(super) bind_core: bool,
     pub(super) says_bindings: bool,
 }
@@ -49,6 +51,10 @@ pub(super) enum Down {
     Signal(i32),
     /// The job is over.
     End,
+    /// The launcher's clock, in answer to [`Up::AskClock`].
+    Clock {
+        nanoseconds: u64,
+    },
     /// An empty message, sent to show that the launcher is alive.
     Alive,
 }
@@ -59,17 +65,15 @@ pub(super) enum Up {
     /// News of its tasks.
     News(News),
     /// The end of its part of the job.
-    Ended {
-        exit_code: u8,
-        line: String,
-        ended_by_caller: bool,
-    },
+    Ended { exit_code: u8, line: String, ended_by_caller: bool },
     /// The reason why it could not be started.
-    NotStarted {
-        exit_code: u8,
-        why: String,
-    },
-    Alive,
+    NotStarted { exit_code: u8, why: String },
+    /// Asks for the launcher's clock.
+    AskClock,
+    /// What a task has recorded, by the launcher's clock.
+    Recorded { task: u32, recorded: Recorded },
+    /// What its tasks do; also shows that the agent is alive.
+    Activities { first: u32, tasks: Vec<Activity> },
 }
 
 /// A frame as a reader returns it.

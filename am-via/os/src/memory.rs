@@ -1,7 +1,7 @@
 //! Memory files: anonymous, sparse, sealed against shrinking, and their mappings.
 
 use std::ffi::CString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
 
@@ -35,6 +35,20 @@ pub fn create(name: &str, bytes: u64) -> io::Result<File> {
         return Err(io::Error::last_os_error());
     }
     Ok(file)
+}
+
+/// Opens the memory file of this name that a process has open; `None` if it has none.
+///
+/// # Errors
+/// There is no such process, or it may not be looked at.
+pub fn open_of_process(pid: u32, name: &str) -> io::Result<Option<File>> {
+    let wanted = format!("/memfd:{name} (deleted)");
+    for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.filter_map(Result::ok) {
+        if fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == wanted.as_str()) {
+            return File::options().read(true).write(true).open(entry.path()).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// Moves a file to a number of at least `number_min`, so that scripts that number their own files (`exec 3>log`) do not overwrite it in

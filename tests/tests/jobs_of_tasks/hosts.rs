@@ -1,15 +1,13 @@
 //! Jobs of several hosts. Each host is an agent of its own on this machine, started by a plain command instead of ssh: its tasks share
 //! memory files with each other, and none with those of another agent.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use am_core::GetOptions;
 use am_core::buffer::Access;
 use am_core::error::{Error, RangeFault};
 use am_core::testing::conformance;
-use am_tests::programs::{self, Scratch, run};
+use am_tests::programs::{self, Scratch, amrun_on_hosts, run};
 use am_via::Task;
 use mpi_over_am::attribute::PredefinedAttribute;
 use mpi_over_am::op::PredefinedOp;
@@ -36,19 +34,10 @@ fn said_on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) -> Option<
     }
     programs::build();
     let scratch = Scratch::new(&format!("hosts-{test}"));
-    let mut command = amrun_on_hosts(&scratch, (tasks, hosts));
+    let mut command = amrun_on_hosts(&scratch, tasks, hosts);
     command.arg(std::env::current_exe().expect("a test has a path"));
     command.args(["--exact", &format!("hosts::{test}"), "--nocapture", "--test-threads=1"]);
     Some(run(&mut command))
-}
-
-fn amrun_on_hosts(scratch: &Scratch, (tasks, hosts): (u32, &str)) -> Command {
-    let agent = scratch.path().join("agent");
-    fs::write(&agent, "#!/bin/sh\nshift\nexec \"$@\"\n").expect("a test can write here");
-    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("the file is ours");
-    let mut command = Command::new(programs::folder().join("amrun"));
-    command.args(["-n", &tasks.to_string(), "--hosts", hosts, "--launch-agent"]).arg(&agent);
-    command
 }
 
 /// A program in C about several hosts, and those that start MPI again.
@@ -67,7 +56,7 @@ fn programs_in_c_run_on_hosts() {
         compile.args(["-O1", "-Wall", "-Wextra", "-Werror"]).args(programs::compiler_options());
         let (good, said) = run(compile.arg(source).arg("-o").arg(&program));
         assert!(good, "{name}: {said}");
-        let (good, said) = run(amrun_on_hosts(&scratch, (3, "a:2,b")).arg(&program));
+        let (good, said) = run(amrun_on_hosts(&scratch, 3, "a:2,b").arg(&program));
         assert!(good && said.contains("all good"), "{name}: {said}");
     }
 }

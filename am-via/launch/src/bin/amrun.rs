@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use am_via_launch::{
     Bind, CargoTarget, Ended, HangFormat, HangReport, HangReports, Host, Hosts, Launch, LaunchError,
-    OutputFormat, Record, Report, Statistics, TargetKind, Trace, Wanted,
+    OutputFormat, Record, Recorded, Statistics, TargetKind, Trace, Wanted,
 };
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
@@ -102,7 +102,7 @@ struct Options {
     /// The program and its arguments, or the example's arguments. Or the word info: prints what this machine offers, its limits, and the
     /// settings: those that differ from their defaults, all (--all), one by its name, or everything as JSON (--json). Or the word report
     /// and the number of a process: prints what the tasks of its job do, also of tasks that are stopped or that another launcher has
-    /// started.
+    /// started. Of a job of several hosts, that of amrun itself tells of all tasks, any other of those of its host.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     /// Set by the caller of amrun, or by amrun for its second process: the standard output was closed.
@@ -122,6 +122,22 @@ struct Options {
 impl Options {
     fn output_format(&self) -> OutputFormat {
         OutputFormat { tag: self.tag_output, time: self.timestamp_output, merged: self.merge_output }
+    }
+
+    fn hang_reports(&self) -> HangReports {
+        let format = match self.hang_format {
+            Format::Text => HangFormat::Text,
+            Format::Json => HangFormat::Json,
+        };
+        HangReports { every: self.hang_report, format }
+    }
+
+    fn record(&self) -> Record {
+        match &self.trace {
+            Some(_) => Record::Events,
+            None if self.stats => Record::Sums,
+            None => Record::Nothing,
+        }
     }
 
     /// The target that cargo must build, if any.
@@ -262,16 +278,7 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     for (name, value) in &options.env {
         job = job.env(name, value);
     }
-    let format = match options.hang_format {
-        Format::Text => HangFormat::Text,
-        Format::Json => HangFormat::Json,
-    };
-    job = job.record(match &options.trace {
-        Some(_) => Record::Events,
-        None if options.stats => Record::Sums,
-        None => Record::Nothing,
-    });
-    job = job.hang_reports(HangReports { every: options.hang_report, format });
+    job = job.record(options.record()).hang_reports(options.hang_reports());
     if options.output_is_closed {
         job = job.output_is_closed();
     }
@@ -292,7 +299,7 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
         eprint!("{}", am_via_launch::bindings(&running));
     }
     let report = running.wait()?;
-    say_what_they_did(options, &report);
+    say_what_they_did(options, &report.recorded, &[]);
     let line = report.to_string();
     if !line.is_empty() {
         eprintln!("amrun: {line}");
@@ -311,11 +318,7 @@ fn hosts(options: &Options) -> Option<Vec<Host>> {
         },
         (None, None) => return None,
     };
-    let hosts = hosts.unwrap_or_else(|error| refuse(error.to_string()));
-    if (options.stats || options.trace.is_some()) && !am_via_launch::only_this_machine(&hosts) {
-        refuse("--stats and --trace are for jobs on one machine only".to_owned());
-    }
-    Some(hosts)
+    Some(hosts.unwrap_or_else(|error| refuse(error.to_string())))
 }
 
 /// Launches a job of several hosts.
@@ -338,9 +341,12 @@ fn launch_on(
         bind_core: matches!(options.bind, BindTo::Core),
         says_bindings: options.report_bindings,
         timeout: options.timeout,
+        hang_reports: options.hang_reports(),
+        record: options.record(),
         guard,
     };
     let outcome = job.run()?;
+    say_what_they_did(options, &outcome.recorded, &outcome.hosts);
     if !outcome.line.is_empty() {
         eprintln!("amrun: {}", outcome.line);
     }
@@ -358,10 +364,10 @@ fn agent() -> ExitCode {
     }
 }
 
-/// Writes the statistics and the trace, if asked for.
-fn say_what_they_did(options: &Options, report: &Report) {
+/// Writes the statistics and the trace, if asked for. `hosts`: the host of each task, if there are several.
+fn say_what_they_did(options: &Options, recorded: &[Recorded], hosts: &[String]) {
     if options.stats {
-        let statistics = Statistics::of(&report.recorded);
+        let statistics = Statistics::of(recorded).on_hosts(hosts.to_vec());
         // Numbers and names can always be serialized.
         match options.json {
             true => eprintln!("{}", serde_json::to_string(&statistics).unwrap_or_default()),
@@ -369,7 +375,7 @@ fn say_what_they_did(options: &Options, report: &Report) {
         }
     }
     if let Some(path) = &options.trace {
-        let trace = Trace::of(&report.recorded);
+        let trace = Trace::of(recorded).on_hosts(hosts.to_vec());
         if let Err(error) = trace.write(path) {
             eprintln!("amrun: the trace cannot be written to {}: {error}", path.display());
         }

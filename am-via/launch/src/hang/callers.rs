@@ -11,7 +11,7 @@ use addr2line::Loader;
 
 /// The call in which a task waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Call {
+pub(crate) struct Call {
     /// The call: the outermost function of this library.
     pub(super) name: Option<String>,
     /// The program's function that made it, with file and line.
@@ -20,8 +20,10 @@ pub(super) struct Call {
 
 /// Symbols of the files read so far, kept for the other tasks, which run the same program.
 #[derive(Default)]
-pub(super) struct Symbols {
+pub(crate) struct Symbols {
     files: HashMap<PathBuf, Option<Loader>>,
+    /// The last call of each process, and its return addresses: a process that still waits in it is not looked up again.
+    last: HashMap<u32, (Vec<u64>, Call)>,
 }
 
 /// A function on the stack.
@@ -37,6 +39,9 @@ struct Frame {
 impl Symbols {
     /// The call in which a process waits, from its innermost return addresses.
     pub(super) fn call(&mut self, pid: u32, addresses: &[u64]) -> Call {
+        if let Some((_, call)) = self.last.get(&pid).filter(|(known, _)| known == addresses) {
+            return call.clone();
+        }
         let Ok(maps) = std::fs::read_to_string(format!("/proc/{pid}/maps")) else { return Call::default() };
         let mut frames = Vec::new();
         for &address in addresses {
@@ -45,7 +50,9 @@ impl Symbols {
             let Some((file, begin)) = mapped_file(&maps, at) else { continue };
             self.add_frames(&file, begin, at, &mut frames);
         }
-        call_of(&frames)
+        let call = call_of(&frames);
+        self.last.insert(pid, (addresses.to_owned(), call.clone()));
+        call
     }
 
     /// Adds the functions at an address, the innermost inlined one first.

@@ -5,19 +5,23 @@
 
 mod callers;
 mod graph;
+mod hosts;
 mod processes;
 mod watch;
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use am_via_job::{JobOwner, TaskState, UnderWay, WaitFacts};
 
 use super::LaunchError;
 
+pub(super) use callers::Symbols;
 pub use graph::Verdict;
+pub(super) use hosts::HostsActivity;
 pub(super) use watch::HangWatch;
 pub use watch::{HangFormat, HangReports};
 
@@ -25,11 +29,13 @@ pub use watch::{HangFormat, HangReports};
 const OPERATIONS_SHOWN_MAX: usize = 8;
 
 /// The activity of a task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
     /// It has not joined the job.
     HasNotJoined,
+    /// It runs on another host, and the report is only of this one.
+    Elsewhere,
     /// It waits, and nothing has arrived for a while.
     Waits(Wait),
     /// It is stopped by a signal or a debugger.
@@ -49,7 +55,7 @@ pub enum Activity {
 }
 
 /// The wait of a task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     /// The operations it waits for; `None` if its note can't be read.
     pub facts: Option<WaitFacts>,
@@ -82,6 +88,9 @@ impl Wait {
 pub struct HangReport {
     /// The activity of each task, task 0 first.
     pub tasks: Vec<Activity>,
+    /// The host of each task; empty if the job has one host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// The verdict, as text.
     pub verdict: String,
     #[serde(skip)]
@@ -89,23 +98,27 @@ pub struct HangReport {
 }
 
 impl HangReport {
-    /// Inspects the tasks. `with_callers`: also reads the files of their programs, for the names of functions.
-    pub(super) fn of(job: &JobOwner, with_callers: bool) -> Self {
-        let mut symbols = callers::Symbols::default();
-        let tasks: Vec<Activity> = (0..job.num_tasks())
-            .map(|task| look_at(job, task, with_callers.then_some(&mut symbols)))
-            .collect();
+    fn new(tasks: Vec<Activity>, hosts: Vec<String>) -> Self {
         let of = Verdict::of(&tasks);
-        Self { verdict: of.to_string(), tasks, of }
+        Self { verdict: of.to_string(), tasks, hosts, of }
+    }
+
+    /// Inspects the tasks of a job of one host, with the names of the functions in which they wait.
+    pub(super) fn of(job: &JobOwner) -> Self {
+        Self::new(look_at_all(job, 0..job.num_tasks(), Some(&mut Symbols::default())), Vec::new())
     }
 
     /// Inspects the job of a living process: one of its tasks, its launcher, or the watcher of a job that another project's launcher has
-    /// started. Tasks may be stopped, as by a debugger.
+    /// started. Tasks may be stopped, as by a debugger. Of a job of several hosts, its first launcher (also the process that the user
+    /// started) knows all tasks, and any other process those of its host.
     ///
     /// # Errors
     /// The process is in no job, or may not be looked at.
     pub fn of_process(pid: u32) -> Result<Self, LaunchError> {
-        Ok(Self::of(&JobOwner::of_process(pid)?, true))
+        match hosts::told(pid) {
+            Some(report) => Ok(report),
+            None => Ok(Self::of(&JobOwner::of_process(pid)?)),
+        }
     }
 
     /// The verdict.
@@ -117,23 +130,37 @@ impl HangReport {
     /// Time without arrivals at any task, if all living tasks wait and only a message can end each wait.
     #[must_use]
     pub fn all_quiet(&self) -> Option<Duration> {
-        let mut least = None;
-        for task in &self.tasks {
-            match task {
-                Activity::Ended => {}
-                Activity::Waits(wait) if !wait.may_end_alone() => {
-                    least = Some(least.map_or(wait.quiet, |before: Duration| before.min(wait.quiet)));
-                }
-                _ => return None,
-            }
-        }
-        least
+        all_quiet(&self.tasks)
     }
 }
 
+fn all_quiet(tasks: &[Activity]) -> Option<Duration> {
+    let mut least = None;
+    for task in tasks {
+        match task {
+            Activity::Ended => {}
+            Activity::Waits(wait) if !wait.may_end_alone() => {
+                least = Some(least.map_or(wait.quiet, |before: Duration| before.min(wait.quiet)));
+            }
+            _ => return None,
+        }
+    }
+    least
+}
+
+/// Inspects tasks. With `symbols`, also reads the files of their programs, for the names of functions.
+pub(super) fn look_at_all(
+    job: &JobOwner,
+    tasks: Range<u32>,
+    mut symbols: Option<&mut Symbols>,
+) -> Vec<Activity> {
+    tasks.map(|task| look_at(job, task, symbols.as_deref_mut())).collect()
+}
+
 /// Inspects one task.
-fn look_at(job: &JobOwner, task: u32, symbols: Option<&mut callers::Symbols>) -> Activity {
+fn look_at(job: &JobOwner, task: u32, symbols: Option<&mut Symbols>) -> Activity {
     match job.state(task) {
+        TaskState::NotStarted if job.is_elsewhere(task) => return Activity::Elsewhere,
         TaskState::NotStarted => return Activity::HasNotJoined,
         TaskState::Dead | TaskState::Finalized => return Activity::Ended,
         TaskState::Running => {}
@@ -160,8 +187,11 @@ fn look_at(job: &JobOwner, task: u32, symbols: Option<&mut callers::Symbols>) ->
 impl fmt::Display for HangReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
-        for (task, activity) in (0..).zip(&self.tasks) {
-            let text = activity.to_string();
+        for (task, doing) in (0..).zip(&self.tasks) {
+            let text = match self.hosts.get(task as usize) {
+                Some(host) => format!(" on host {host}: {doing}"),
+                None => format!(": {doing}"),
+            };
             match groups.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, tasks)) => tasks.push(task),
                 None => groups.push((text, vec![task])),
@@ -169,7 +199,7 @@ impl fmt::Display for HangReport {
         }
         for (text, tasks) in groups {
             let who = if tasks.len() == 1 { "task" } else { "tasks" };
-            writeln!(f, "  {who} {}: {text}", list(&tasks))?;
+            writeln!(f, "  {who} {}{text}", list(&tasks))?;
         }
         write!(f, "  {}", self.verdict)
     }
@@ -179,6 +209,9 @@ impl fmt::Display for Activity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HasNotJoined => f.write_str("has not called MPI_Init (or Task::join)"),
+            Self::Elsewhere => f.write_str(
+                "runs on another host (`amrun report` of the first amrun process tells of all hosts)",
+            ),
             Self::Waits(wait) => write!(f, "waits {wait}"),
             Self::Stopped { wait: Some(wait) } => {
                 write!(f, "is stopped by a signal or a debugger; waited {wait}")
@@ -275,8 +308,7 @@ mod tests {
             })
         };
         let tasks = vec![waits(7), waits(7), waits(8), Activity::Ended];
-        let of = Verdict::of(&tasks);
-        let report = HangReport { verdict: of.to_string(), tasks, of };
+        let mut report = HangReport::new(tasks, Vec::new());
         assert_eq!(
             report.to_string(),
             "  tasks 0 and 1: waits in MPI_Recv, called by exchange at ring.c:12, for 5 s: receive from task 3, tag 7\n  \
@@ -285,5 +317,9 @@ mod tests {
              task 0 waits for task 3, which has ended: nothing will come"
         );
         assert_eq!(report.all_quiet(), Some(Duration::from_millis(5300)));
+        report.hosts = ["a", "b", "b", "b"].map(str::to_owned).to_vec();
+        let text = report.to_string();
+        assert!(text.starts_with("  task 0 on host a: waits in MPI_Recv"), "{text}");
+        assert!(text.contains("\n  task 1 on host b: waits in MPI_Recv"), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::HangReport;
+use super::{HangReport, all_quiet, look_at_all};
 use am_via_job::{JobOwner, TaskState};
 
 /// If nothing has reached any task for this long, a report is printed once even if none was requested.
@@ -51,41 +51,65 @@ impl HangWatch {
         self.looked_at + LOOK_EVERY
     }
 
-    /// Inspects the tasks if it is time, and prints a report if one is due.
-    pub(crate) fn look(&mut self, job: &JobOwner) {
+    /// Whether it is time for a look, which begins now.
+    pub(crate) fn is_time(&mut self) -> bool {
         let now = Instant::now();
-        if now < self.next_look() {
+        let is_time = now >= self.next_look();
+        if is_time {
+            self.looked_at = now;
+        }
+        is_time
+    }
+
+    /// Whether a report is due. `quiet`: for each task that runs, how long it has waited without an arrival, if it waits. `only_messages`:
+    /// whether only a message can end each wait.
+    pub(crate) fn is_due(&self, quiet: &[Option<Duration>], only_messages: impl FnOnce() -> bool) -> bool {
+        let waits = |quiet: &Option<Duration>, least| quiet.is_some_and(|quiet| quiet >= least);
+        if let Some(every) = self.wanted.every
+            && self.printed_at.is_none_or(|at| at.elapsed() >= every)
+            && quiet.iter().any(|quiet| waits(quiet, every))
+        {
+            return true;
+        }
+        let all_wait = !quiet.is_empty() && quiet.iter().all(|quiet| waits(quiet, QUIET_MAX));
+        all_wait && !self.has_told && only_messages()
+    }
+
+    /// Inspects the tasks of a job of one host if it is time, and prints a report if one is due.
+    pub(crate) fn look(&mut self, job: &JobOwner) {
+        if !self.is_time() {
             return;
         }
-        self.looked_at = now;
         let quiet = |task| job.wait_of(task).filter(|noted| noted.is_fresh()).map(|noted| noted.quiet);
-        let running: Vec<u32> =
-            (0..job.num_tasks()).filter(|&task| job.state(task) == TaskState::Running).collect();
-        if let Some(every) = self.wanted.every {
-            let is_due = self.printed_at.is_none_or(|at| now.duration_since(at) >= every);
-            if is_due && running.iter().any(|&task| quiet(task).is_some_and(|quiet| quiet >= every)) {
-                self.report(job);
-                return;
-            }
-        }
-        let all_wait = !running.is_empty()
-            && running.iter().all(|&task| quiet(task).is_some_and(|quiet| quiet >= QUIET_MAX));
-        if all_wait && !self.has_told && HangReport::of(job, false).all_quiet().is_some() {
+        let running = (0..job.num_tasks()).filter(|&task| job.state(task) == TaskState::Running);
+        let quiet: Vec<Option<Duration>> = running.map(quiet).collect();
+        if self.is_due(&quiet, || all_quiet(&look_at_all(job, 0..job.num_tasks(), None)).is_some()) {
             self.report(job);
         }
     }
 
-    /// Prints the activity of the tasks on the standard error.
+    /// Prints what the tasks of a job of one host do.
     pub(crate) fn report(&mut self, job: &JobOwner) {
+        self.print(&HangReport::of(job));
+    }
+
+    /// Prints a report on the standard error.
+    pub(crate) fn print(&mut self, report: &HangReport) {
         self.printed_at = Some(Instant::now());
         self.has_told = true;
-        let report = HangReport::of(job, true);
         match self.wanted.format {
             HangFormat::Text => eprintln!("amrun: what the tasks do:\n{report}"),
-            HangFormat::Json => match serde_json::to_string(&report) {
+            HangFormat::Json => match serde_json::to_string(report) {
                 Ok(line) => eprintln!("{line}"),
                 Err(error) => eprintln!("amrun: the report can't be written as JSON: {error}\n{report}"),
             },
         }
+    }
+
+    /// The same watch when it is time for a look.
+    #[cfg(test)]
+    pub(crate) fn due(mut self) -> Self {
+        self.looked_at -= LOOK_EVERY;
+        self
     }
 }

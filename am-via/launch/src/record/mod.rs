@@ -14,6 +14,11 @@ use std::path::Path;
 pub use statistics::{Call, Messages, Queue, Statistics, TaskStatistics};
 pub use trace::Trace;
 
+/// The title of a task. `hosts`: the host of each task, if the job has several.
+fn title(task: usize, hosts: &[String]) -> String {
+    hosts.get(task).map_or_else(|| format!("task {task}"), |host| format!("task {task} on host {host}"))
+}
+
 impl Trace {
     /// Writes the trace to a file: as a tree of calls if its name ends in `.txt`, as a picture of all tasks if it ends in `.svg`, and
     /// otherwise as JSON.

@@ -29,6 +29,9 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     for (task, steps) in trace.tasks.iter().enumerate() {
         let top = ROW.mul_add(task as f64, 10.0);
         writeln!(out, "<text x=\"4\" y=\"{:.0}\">task {task}</text>", top + BAR * 0.7)?;
+        if let Some(host) = trace.hosts.get(task) {
+            writeln!(out, "<text x=\"4\" y=\"{:.0}\">{}</text>", top + BAR * 1.3, escaped(host))?;
+        }
         let mut spans: Vec<(usize, u64)> =
             times(steps).into_iter().map(|(place, (took, _))| (place, took)).collect();
         spans.sort_by_key(|&(place, took)| (std::cmp::Reverse(took), place));

@@ -10,6 +10,9 @@ use serde::Serialize;
 pub struct Statistics {
     /// Task 0 first.
     pub tasks: Vec<TaskStatistics>,
+    /// The host of each task; empty if the job has one host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
 }
 
 /// The activity of a task.
@@ -76,7 +79,13 @@ impl Statistics {
     /// The figures from the tasks' records, task 0 first.
     #[must_use]
     pub fn of(recorded: &[Recorded]) -> Self {
-        Self { tasks: recorded.iter().map(TaskStatistics::of).collect() }
+        Self { tasks: recorded.iter().map(TaskStatistics::of).collect(), hosts: Vec::new() }
+    }
+
+    /// The same with the host of each task.
+    #[must_use]
+    pub fn on_hosts(self, hosts: Vec<String>) -> Self {
+        Self { hosts, ..self }
     }
 }
 
@@ -125,7 +134,7 @@ impl fmt::Display for Statistics {
             if number > 0 {
                 writeln!(f)?;
             }
-            write!(f, "  task {number}: {task}")?;
+            write!(f, "  {}: {task}", super::title(number, &self.hosts))?;
         }
         Ok(())
     }
@@ -199,5 +208,7 @@ mod tests {
         );
         let json = serde_json::to_value(&statistics).unwrap();
         assert_eq!(json["tasks"][0]["sent"][0]["bytes"], 24);
+        let text = statistics.on_hosts(vec!["first".into()]).to_string();
+        assert!(text.starts_with("  task 0 on host first: 0.002000 s in calls"), "{text}");
     }
 }

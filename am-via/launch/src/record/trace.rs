@@ -16,6 +16,8 @@ pub struct Trace {
     pub(super) messages: Vec<Arrow>,
     /// Number of each task's events that are missing because its memory was full.
     pub(super) dropped: Vec<u64>,
+    /// The host of each task; empty if the job has one host.
+    pub(super) hosts: Vec<String>,
 }
 
 /// A step of a thread of a task. Spans are nested, and each of them ends.
@@ -100,7 +102,14 @@ impl Trace {
                 steps(of, begin, arrow_of, &messages)
             })
             .collect();
-        Self { tasks, messages, dropped: recorded.iter().map(|of| of.events_dropped).collect() }
+        let dropped = recorded.iter().map(|of| of.events_dropped).collect();
+        Self { tasks, messages, dropped, hosts: Vec::new() }
+    }
+
+    /// The same with the host of each task.
+    #[must_use]
+    pub fn on_hosts(self, hosts: Vec<String>) -> Self {
+        Self { hosts, ..self }
     }
 
     /// The missing events, as text; empty if there are none.
@@ -129,7 +138,7 @@ impl Trace {
             Ok(serde_json::to_writer(&mut *out, value)?)
         };
         for (task, steps) in self.tasks.iter().enumerate() {
-            let named = json!({ "ph": "M", "pid": task, "tid": 0, "name": "process_name", "args": { "name": format!("task {task}") } });
+            let named = json!({ "ph": "M", "pid": task, "tid": 0, "name": "process_name", "args": { "name": super::title(task, &self.hosts) } });
             write(&named)?;
             write(
                 &json!({ "ph": "M", "pid": task, "tid": 0, "name": "process_sort_index", "args": { "sort_index": task } }),
