@@ -278,7 +278,7 @@ fn a_dead_lock_between_hosts_is_reported_with_the_hosts() {
     must_say(&report(child.id()), &dead_lock);
     let launcher = children(child.id())[0];
     must_say(&report(launcher), &dead_lock);
-    // That of one host knows of its own.
+    // An agent knows only the tasks of its host.
     let said = report(children(launcher)[0]);
     must_say(&said, &["task 0: waits in MPI_Recv", "task 1: runs on another host"]);
     end(child);

@@ -102,7 +102,7 @@ struct Options {
     /// The program and its arguments, or the example's arguments. Or the word info: prints what this machine offers, its limits, and the
     /// settings: those that differ from their defaults, all (--all), one by its name, or everything as JSON (--json). Or the word report
     /// and the number of a process: prints what the tasks of its job do, also of tasks that are stopped or that another launcher has
-    /// started. Of a job of several hosts, that of amrun itself tells of all tasks, any other of those of its host.
+    /// started. In a job of several hosts, the first amrun process reports all tasks, any other process those of its host.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     /// Set by the caller of amrun, or by amrun for its second process: the standard output was closed.

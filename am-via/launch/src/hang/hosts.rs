@@ -14,7 +14,7 @@ use am_via_os::memory;
 /// The name of the memory file, and its size. Its pages are made when they are written.
 const FILE: &str = "am-hosts";
 const FILE_BYTES: u64 = 64 << 20;
-/// Tries of a reader, which may meet a write.
+/// Number of times that a reader tries, since a write may be under way.
 const TRIES: u32 = 10;
 const TRY_EVERY: Duration = Duration::from_millis(5);
 
@@ -24,7 +24,7 @@ struct Told {
     hosts: Vec<String>,
 }
 
-/// What the tasks of all hosts do, as far as the agents have told.
+/// What the tasks of all hosts do, by the agents' last reports.
 #[derive(Debug)]
 pub(crate) struct HostsActivity {
     told: Told,
@@ -114,7 +114,7 @@ mod tests {
     fn what_agents_told_last_is_read_by_another_process() {
         let mut doing = HostsActivity::new(vec!["a".into(), "b".into()], HangReports::default());
         let file = doing.file.as_ref().unwrap().try_clone().unwrap();
-        assert!(read(&file).is_none(), "nothing is told yet");
+        assert!(read(&file).is_none(), "no report has arrived yet");
         let times = [Duration::from_secs(1000), Duration::ZERO];
         for processor_time in times {
             doing.hear(1, vec![Activity::Computes { processor_time }, Activity::Ended]);

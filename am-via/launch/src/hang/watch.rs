@@ -51,7 +51,7 @@ impl HangWatch {
         self.looked_at + LOOK_EVERY
     }
 
-    /// Whether it is time for a look, which begins now.
+    /// Whether an inspection is due; the next interval begins now.
     pub(crate) fn is_time(&mut self) -> bool {
         let now = Instant::now();
         let is_time = now >= self.next_look();
@@ -106,7 +106,7 @@ impl HangWatch {
         }
     }
 
-    /// The same watch when it is time for a look.
+    /// The same watch with an inspection due.
     #[cfg(test)]
     pub(crate) fn due(mut self) -> Self {
         self.looked_at -= LOOK_EVERY;

@@ -392,7 +392,7 @@ impl Links {
         }
     }
 
-    /// Moves the reads on, and sends what they have to say.
+    /// Makes progress with the reads, and sends their messages.
     fn move_reads(&mut self, endpoint: &mut Endpoint) {
         let Self { own, all, reads, .. } = self;
         reads.progress(endpoint, |link| all[link].address);
@@ -582,7 +582,7 @@ impl Link {
         let fill = |room: &mut [u8]| room.copy_from_slice(&number.to_le_bytes());
         let (address, word) = (self.address, kind.word(own));
         let sent = match kind {
-            // What a context says last must leave before its endpoint closes.
+            // The last messages of a context must leave before its endpoint closes.
             Kind::Close | Kind::Closed => endpoint.send_to_the_end(address, word, 4, fill),
             _ => endpoint.send(address, word, 4, fill),
         };

@@ -12,7 +12,7 @@ use am_via_shm::{CheckedRange, HeldRange};
 
 use crate::device::{MemHandle, RemoteMemory};
 
-/// What the two sides say to each other.
+/// The messages between reader and owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Saying {
     /// The reader asks for the key of a registration.
@@ -155,7 +155,7 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    /// Begins a read. Its end is told in `ended`.
+    /// Begins a read. Its end is reported in `ended`.
     pub(super) fn begin(&mut self, peer: usize, from: RemoteMemory, to: CheckedRange<'_>, id: u64) {
         let name = Name { handle: from.handle, ptag: from.ptag };
         let to = HeldRange::hold(to);
@@ -166,7 +166,7 @@ impl Reads {
         self.outbox.push_back((to, what, words.to_bytes()));
     }
 
-    /// Something that a peer says: a claim.
+    /// Handles a message of a peer. Its contents are not trusted.
     pub(super) fn hear(&mut self, from: usize, what: Saying, bytes: &[u8]) {
         let Some(words) = Words::from_bytes(bytes) else { return };
         let handle = words.handle();
@@ -208,7 +208,7 @@ impl Reads {
         }
     }
 
-    /// Begins what can begin, and takes what has arrived. `address` says where a peer is reached.
+    /// Begins what can begin, and takes what has arrived. `address` returns the address of a peer.
     pub(super) fn progress(&mut self, endpoint: &mut Endpoint, address: impl Fn(usize) -> PeerAddress) {
         while endpoint.ended_read(|piece, bytes| self.take(piece, bytes)) {}
         let mut faults = Vec::new();
@@ -365,7 +365,7 @@ impl Reads {
         self.lent.iter_mut().for_each(|lent| lent.holders.retain(|&holder| holder != peer));
     }
 
-    /// Hands what is to be said to `send` until that says no.
+    /// Passes the waiting messages to `send` until it refuses one.
     pub(super) fn send(&mut self, mut send: impl FnMut(usize, Saying, &[u8; SAYING_BYTES]) -> bool) {
         while let Some((to, what, bytes)) = self.outbox.front()
             && send(*to, *what, bytes)
