@@ -271,10 +271,11 @@ impl Hub {
         let deadline = timeout.and_then(|timeout| begun.checked_add(timeout));
         let mut alive_at = begun;
         while self.agents.iter().any(|agent| !agent.ended) {
+            let mut has_heard_all = false;
             match told.recv_timeout(LOOK_EVERY) {
                 Ok(Event::Said(from, word)) => self.hear(from, word),
                 Ok(Event::Gone(from, why)) => self.lose(from, &why),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => has_heard_all = true,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             while let Some(received) = signals.next() {
@@ -297,6 +298,9 @@ impl Hub {
             if now.duration_since(alive_at) >= ALIVE_EVERY {
                 alive_at = now;
                 self.say_all(&Down::Alive);
+            }
+            // A launcher that was stopped finds the messages of its agents first.
+            if has_heard_all {
                 self.lose_the_silent(now);
             }
             if self.ends.end_at.is_some_and(|end| now >= end) {
@@ -354,6 +358,13 @@ impl Hub {
                 self.note_end(from);
                 if self.ends.first_failed == Some(from) && !ended_by_caller {
                     self.ends.first = Some(Ending { exit_code, line });
+                } else if ended_by_caller && self.ends.first.is_none() {
+                    let line = format!(
+                        "host {} heard nothing of amrun for {} seconds and ended its tasks",
+                        self.agents[from].name,
+                        SILENCE_MAX.as_secs()
+                    );
+                    self.end_with(Ending { exit_code, line }, Duration::ZERO);
                 } else if !ended_by_caller && self.ends.of_agent.exit_code == 0 {
                     self.ends.of_agent = Ending { exit_code, line };
                 }

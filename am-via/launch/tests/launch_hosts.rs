@@ -133,6 +133,28 @@ fn nothing_is_left_whichever_process_is_killed() {
     assert_eq!(output.status.code(), Some(128 + 9));
 }
 
+#[test]
+fn an_agent_or_a_launcher_that_falls_silent_is_given_up() {
+    let _watchdog = Watchdog::new("an_agent_or_a_launcher_that_falls_silent_is_given_up");
+    let silent_agent = std::thread::spawn(|| ended_by(|_, agents| kill("STOP", agents[1])));
+    let silent_launcher = ended_by(|guard, agents| {
+        let launcher = children(guard)[0];
+        kill("STOP", launcher);
+        // Their tasks end while it stands still.
+        wait_until(|| agents.iter().all(|&agent| children(agent).is_empty()));
+        kill("CONT", launcher);
+    });
+    assert_eq!(silent_launcher.status.code(), Some(128 + 9));
+    assert!(stderr(&silent_launcher).contains("heard nothing of amrun"), "{}", stderr(&silent_launcher));
+    let silent_agent = silent_agent.join().unwrap();
+    assert_eq!(silent_agent.status.code(), Some(1));
+    assert!(
+        stderr(&silent_agent).contains("host b is lost: nothing was heard of it"),
+        "{}",
+        stderr(&silent_agent)
+    );
+}
+
 /// Ends a server at the end of its test.
 struct Server(std::process::Child);
 
