@@ -4,94 +4,19 @@
 //! tells all that have the key when the registration ends; the memory is free when they have answered. A peer is a number that the caller
 //! gives.
 
-use std::collections::{HashMap, VecDeque};
+mod lent;
+mod words;
 
-use am_via_ofi::{Endpoint, LentMemory, PeerAddress, READ_BYTES_MAX, ReadId, RemoteKey};
+use std::collections::HashMap;
+
+use am_via_ofi::{Endpoint, PeerAddress, READ_BYTES_MAX, ReadId, RemoteKey};
 use am_via_shm::regions::ClaimFault;
 use am_via_shm::{CheckedRange, HeldRange};
 
 use crate::device::{MemHandle, RemoteMemory};
-
-/// The messages between reader and owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Saying {
-    /// The reader asks for the key of a registration.
-    Ask,
-    /// The key, or why there is none.
-    Key,
-    /// The owner ends a registration.
-    End,
-    /// The reader uses it no more.
-    Ended,
-}
-
-/// Bytes of each of them: region, generation, tag, fault; key, address, length.
-pub(super) const SAYING_BYTES: usize = 40;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Words {
-    region: u32,
-    generation: u32,
-    ptag: u32,
-    /// 0: none.
-    fault: u32,
-    key: u64,
-    base: u64,
-    len: u64,
-}
-
-impl Words {
-    fn to_bytes(self) -> [u8; SAYING_BYTES] {
-        let mut bytes = [0; SAYING_BYTES];
-        for (place, word) in
-            bytes.chunks_exact_mut(4).zip([self.region, self.generation, self.ptag, self.fault])
-        {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        for (place, word) in bytes[16..].chunks_exact_mut(8).zip([self.key, self.base, self.len]) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let bytes: [u8; SAYING_BYTES] = bytes.try_into().ok()?;
-        let at =
-            |at: usize| bytes[at..].iter().take(4).rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
-        let long = |place: usize| u64::from(at(place)) | u64::from(at(place + 4)) << 32;
-        Some(Self {
-            region: at(0),
-            generation: at(4),
-            ptag: at(8),
-            fault: at(12),
-            key: long(16),
-            base: long(24),
-            len: long(32),
-        })
-    }
-
-    fn name(self) -> Name {
-        Name { handle: self.handle(), ptag: self.ptag }
-    }
-
-    fn handle(self) -> MemHandle {
-        MemHandle { region: self.region, generation: self.generation }
-    }
-}
-
-/// A registration, as a reader names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Name {
-    handle: MemHandle,
-    ptag: u32,
-}
-
-impl Name {
-    fn words(self) -> Words {
-        let MemHandle { region, generation } = self.handle;
-        Words { region, generation, ptag: self.ptag, ..Words::default() }
-    }
-}
+use lent::Lending;
+use words::{Name, Outbox, Words};
+pub(super) use words::{SAYING_BYTES, Saying};
 
 /// A peer's question for a key.
 #[derive(Clone, Copy, Debug)]
@@ -129,16 +54,6 @@ struct Piece {
     offset: usize,
 }
 
-#[derive(Debug)]
-struct Lent {
-    handle: MemHandle,
-    memory: LentMemory,
-    len: u64,
-    /// The peers that have the key.
-    holders: Vec<usize>,
-    is_ending: bool,
-}
-
 /// Both sides of all reads of a context.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
@@ -147,8 +62,8 @@ pub(super) struct Reads {
     pieces: HashMap<ReadId, Piece>,
     /// Registrations that a peer ends, while reads by them are under way.
     to_answer: Vec<(usize, MemHandle)>,
-    lent: Vec<Lent>,
-    outbox: VecDeque<(usize, Saying, [u8; SAYING_BYTES])>,
+    lent: Lending,
+    outbox: Outbox,
     pub(super) questions: Vec<Question>,
     /// What has ended, by the caller's number.
     pub(super) ended: Vec<(u64, Result<u64, ClaimFault>)>,
@@ -174,7 +89,7 @@ impl Reads {
             Saying::Ask => self.questions.push(Question { from, handle, ptag: words.ptag }),
             Saying::Key => {
                 let Some(known) = self.keys.get_mut(&(from, words.name())) else { return };
-                match fault_of(words) {
+                match words.fault() {
                     None => {
                         let remote = RemoteKey { key: words.key, base: words.base };
                         *known = Known::Here { remote, len: words.len };
@@ -191,14 +106,7 @@ impl Reads {
                 });
                 self.to_answer.push((from, handle));
             }
-            Saying::Ended => {
-                let is_it = |lent: &&mut Lent| lent.is_ending && lent.handle == handle;
-                if let Some(lent) =
-                    self.lent.iter_mut().filter(is_it).find(|lent| lent.holders.contains(&from))
-                {
-                    lent.holders.retain(|&holder| holder != from);
-                }
-            }
+            Saying::Ended => self.lent.note_ended(from, handle),
         }
     }
 
@@ -250,13 +158,7 @@ impl Reads {
         self.under_way.retain(|read| !faults.iter().any(|&(id, _)| id == read.id));
         self.ended.append(&mut faults);
         self.answer_ends();
-        self.lent.retain(|lent| {
-            let is_over = lent.is_ending && lent.holders.is_empty();
-            if is_over {
-                endpoint.end_lend(&lent.memory);
-            }
-            !is_over
-        });
+        self.lent.give_back(endpoint);
     }
 
     /// A piece has arrived, or cannot.
@@ -301,56 +203,16 @@ impl Reads {
     ) {
         let Question { from, handle, ptag } = question;
         let words = Name { handle, ptag }.words();
-        let words = match memory.and_then(|memory| self.lend(endpoint, from, handle, memory)) {
+        let words = match memory.and_then(|memory| self.lent.lend(endpoint, from, handle, memory)) {
             Ok((RemoteKey { key, base }, len)) => Words { key, base, len, ..words },
-            Err(fault) => with_fault(words, fault),
+            Err(fault) => words.with_fault(fault),
         };
         self.say(from, Saying::Key, words);
     }
 
-    fn lend(
-        &mut self,
-        endpoint: &mut Endpoint,
-        to: usize,
-        handle: MemHandle,
-        memory: CheckedRange<'_>,
-    ) -> Result<(RemoteKey, u64), ClaimFault> {
-        let at = match self.lent.iter().position(|lent| lent.handle == handle && !lent.is_ending) {
-            Some(at) => at,
-            None => {
-                let len = memory.len() as u64;
-                let memory = endpoint.lend(HeldRange::hold(memory)).map_err(|error| {
-                    tracing::warn!(%error, "the network does not take memory that peers read");
-                    ClaimFault::Stale
-                })?;
-                self.lent.push(Lent { handle, memory, len, holders: Vec::new(), is_ending: false });
-                self.lent.len() - 1
-            }
-        };
-        let lent = &mut self.lent[at];
-        if !lent.holders.contains(&to) {
-            lent.holders.push(to);
-        }
-        Ok((lent.memory.remote, lent.len))
-    }
-
     /// Ends the loans of a registration. Returns whether no peer reads it. `finished`: the caller knows that none does.
     pub(super) fn end_lent(&mut self, endpoint: &mut Endpoint, handle: MemHandle, finished: bool) -> bool {
-        let words = Name { handle, ptag: 0 }.words();
-        let Self { lent, outbox, .. } = self;
-        for lent in lent.iter_mut().filter(|lent| lent.handle == handle) {
-            if !std::mem::replace(&mut lent.is_ending, true) {
-                outbox.extend(lent.holders.iter().map(|&holder| (holder, Saying::End, words.to_bytes())));
-            }
-        }
-        lent.retain(|lent| {
-            let is_over = lent.handle == handle && (finished || lent.holders.is_empty());
-            if is_over {
-                endpoint.end_lend(&lent.memory);
-            }
-            !is_over
-        });
-        !lent.iter().any(|lent| lent.handle == handle)
+        self.lent.end(endpoint, &mut self.outbox, handle, finished)
     }
 
     /// A peer is gone.
@@ -362,7 +224,7 @@ impl Reads {
         self.to_answer.retain(|&(of, _)| of != peer);
         self.outbox.retain(|&(to, ..)| to != peer);
         self.questions.retain(|question| question.from != peer);
-        self.lent.iter_mut().for_each(|lent| lent.holders.retain(|&holder| holder != peer));
+        self.lent.lose(peer);
     }
 
     /// Passes the waiting messages to `send` until it refuses one.
@@ -383,40 +245,4 @@ impl Reads {
 /// Whether a claim of `len` bytes lies in the registration.
 fn fits(offset: u64, len: usize, region_len: u64) -> bool {
     offset.checked_add(len as u64).is_some_and(|end| end <= region_len)
-}
-
-const FAULTS: [ClaimFault; 5] = [
-    ClaimFault::Stale,
-    ClaimFault::Tag,
-    ClaimFault::NotReadable,
-    ClaimFault::NotWritable,
-    ClaimFault::PeerDead,
-];
-
-fn with_fault(words: Words, fault: ClaimFault) -> Words {
-    // All others are found by the reader.
-    let number = (1..).zip(FAULTS).find(|&(_, known)| known == fault).map_or(1, |(number, _)| number);
-    Words { fault: number, ..words }
-}
-
-fn fault_of(words: Words) -> Option<ClaimFault> {
-    (words.fault != 0)
-        .then(|| (1..).zip(FAULTS).find(|&(number, _)| number == words.fault))?
-        .map(|(_, fault)| fault)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_come_back_and_shorter_ones_are_none() {
-        let words =
-            Words { region: 1, generation: 2, ptag: 3, fault: 0, key: 4 << 40, base: 5 << 33, len: 6 };
-        let back = Words::from_bytes(&words.to_bytes()).expect("all of its bytes are there");
-        assert_eq!(format!("{back:?}"), format!("{words:?}"));
-        assert!(Words::from_bytes(&words.to_bytes()[1..]).is_none());
-        assert_eq!(fault_of(words), None);
-        assert!(FAULTS.iter().all(|&fault| fault_of(with_fault(words, fault)) == Some(fault)));
-    }
 }

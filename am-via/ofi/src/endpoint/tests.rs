@@ -1,0 +1,160 @@
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use am_via_os::poll;
+use am_via_shm::{HeldRange, PrivateBytes};
+
+use super::*;
+use crate::READ_BYTES_MAX;
+
+/// Two endpoints, of which `a` sends to `b`.
+struct Pair {
+    a: Endpoint,
+    b: Endpoint,
+    to_b: PeerAddress,
+    /// What has arrived at `b`.
+    got: Vec<(u32, Vec<u8>)>,
+    end: Instant,
+}
+
+impl Pair {
+    /// `None` without libfabric.
+    fn open() -> Option<Self> {
+        crate::is_there_for_tests().then(|| Self::of(Endpoint::open().unwrap(), Endpoint::open().unwrap()))
+    }
+
+    fn of(mut a: Endpoint, b: Endpoint) -> Self {
+        let to_b = a.add_peer(b.address()).unwrap();
+        Self { a, b, to_b, got: Vec::new(), end: Instant::now() + Duration::from_secs(60) }
+    }
+
+    /// Lets both make progress once.
+    fn turn(&mut self) {
+        let mut broken = Vec::new();
+        self.a.poll(&mut broken, |_, _| panic!("b sends nothing")).unwrap();
+        self.b.poll(&mut broken, |word, bytes| self.got.push((word, bytes.to_vec()))).unwrap();
+        assert!(broken.is_empty() && Instant::now() < self.end, "{} messages arrived", self.got.len());
+    }
+
+    /// Sends `len` times the lowest byte of `word`.
+    fn send(&mut self, word: u32, len: usize) {
+        while !self.a.send(self.to_b, word, len, |buffer| buffer.fill(word.to_le_bytes()[0])).unwrap() {
+            self.turn();
+        }
+    }
+
+    /// Waits until `count` messages have arrived, and none is in `a`'s buffers.
+    fn receive(&mut self, count: usize) {
+        while self.got.len() < count || !self.a.is_idle() {
+            self.turn();
+        }
+    }
+}
+
+#[test]
+fn messages_of_all_lengths_arrive_once_and_short_ones_in_order() {
+    let Some(mut pair) = Pair::open() else { return };
+    let lengths: Vec<usize> = (0..400).map(|at| [0, 8, 64, 65, 4096, MESSAGE_BYTES_MAX][at % 6]).collect();
+    (0..).zip(&lengths).for_each(|(word, &len)| pair.send(word, len));
+    pair.receive(lengths.len());
+    let got = &mut pair.got;
+    for (word, bytes) in got.iter() {
+        assert_eq!(bytes.len(), lengths[*word as usize]);
+        assert!(bytes.iter().all(|&byte| byte == word.to_le_bytes()[0]), "message {word}");
+    }
+    let short: Vec<u32> =
+        got.iter().filter(|(_, bytes)| bytes.len() < MESSAGE_BYTES_MAX).map(|&(word, _)| word).collect();
+    assert!(short.is_sorted(), "{short:?}");
+    got.sort_unstable_by_key(|&(word, _)| word);
+    got.dedup_by_key(|&mut (word, _)| word);
+    assert_eq!(got.len(), lengths.len());
+    // The opposite direction, over the same connection.
+    let mut back = Pair::of(pair.b, pair.a);
+    back.send(7, 3);
+    back.receive(1);
+    assert_eq!(back.got, [(7, vec![7; 3])]);
+}
+
+#[test]
+fn what_was_sent_to_the_end_arrives_though_its_endpoint_closes() {
+    let Some(mut pair) = Pair::open() else { return };
+    // The receiver takes part until the two are connected.
+    pair.send(0, 64);
+    pair.receive(1);
+    // More messages than the sockets of a connection hold.
+    let Pair { a, to_b, .. } = &mut pair;
+    let refused = (1..80_000).find(|&word| !a.send(*to_b, word, 64, |buffer| buffer.fill(7)).unwrap());
+    let last = refused.unwrap_or(80_000);
+    while !pair.a.send_to_the_end(pair.to_b, last, 64, |buffer| buffer.fill(7)).unwrap() {
+        pair.turn();
+    }
+    while !pair.a.is_idle() {
+        pair.turn();
+    }
+    let Pair { a, mut b, mut got, end, .. } = pair;
+    drop(a);
+    let mut broken = Vec::new();
+    while got.len() <= last as usize {
+        b.poll(&mut broken, |word, bytes| got.push((word, bytes.to_vec()))).unwrap();
+        assert!(broken.is_empty() && Instant::now() < end, "{} of {} arrived", got.len(), last + 1);
+    }
+    for (number, (word, bytes)) in (0..).zip(&got).skip(1) {
+        assert_eq!((*word, &bytes[..]), (number, &[7; 64][..]));
+    }
+}
+
+/// Reads of all lengths, more than may be in flight at once. Those from another peer are abandoned.
+#[test]
+fn lent_memory_is_read_and_abandoned_reads_give_their_buffers_back() {
+    let Some(mut pair) = Pair::open() else { return };
+    if !pair.a.can_read() {
+        assert!(!pair.a.provider().starts_with("tcp"), "tcp reads");
+        return;
+    }
+    let memory = PrivateBytes::new(4 * READ_BYTES_MAX).unwrap();
+    let pattern: Vec<u8> = (0..=250).cycle().take(4 * READ_BYTES_MAX).collect();
+    memory.range().copy_from_slice(&pattern);
+    let lent = pair.b.lend(HeldRange::hold(memory.range())).unwrap();
+    let parts: [(u32, usize); 4] = [(0, 1), (3, 64), (5, READ_BYTES_MAX), (1 << 18, READ_BYTES_MAX)];
+    let mut due: Vec<(u32, usize)> = (0..40).map(|at| parts[at % 4]).collect();
+    let (mut under_way, mut ended) = (HashMap::new(), 0);
+    while ended < 40 {
+        if let Some(&(offset, len)) = due.last()
+            && let Some(id) = pair.a.read(pair.to_b, lent.remote, offset.into(), len).unwrap()
+        {
+            due.pop();
+            under_way.insert(id, (offset as usize, len));
+        }
+        if ended == 20 && under_way.len() > 2 {
+            ended += under_way.len();
+            under_way.clear();
+            pair.a.abandon_reads(pair.to_b);
+        }
+        pair.turn();
+        while pair.a.ended_read(|id, bytes| {
+            let (offset, len) = under_way.remove(&id).expect("it was begun, and not abandoned");
+            assert!(bytes == Some(&pattern[offset..][..len]), "{len} bytes from {offset}");
+        }) {
+            ended += 1;
+        }
+    }
+    pair.b.end_lend(&lent);
+}
+
+#[test]
+fn an_idle_endpoint_can_be_slept_on_and_wakes() {
+    let Some(mut pair) = Pair::open() else { return };
+    if !pair.b.can_sleep() {
+        assert!(!pair.b.provider().starts_with("tcp"), "tcp has a file to sleep on");
+        return;
+    }
+    pair.send(1, 1);
+    pair.receive(1);
+    // The file of `net` is always readable.
+    let is_ready = pair.b.provider().starts_with("net");
+    let file = pair.b.file_to_sleep_on().expect("nothing is left to poll");
+    assert_eq!(poll::poll(&[file], Some(Duration::ZERO)).unwrap(), [is_ready]);
+    assert!(pair.a.send(pair.to_b, 2, 1, |buffer| buffer.fill(2)).unwrap());
+    assert_eq!(poll::poll(&[file], Some(Duration::from_secs(60))).unwrap(), [true]);
+    pair.receive(2);
+}

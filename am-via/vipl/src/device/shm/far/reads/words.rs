@@ -1,0 +1,130 @@
+//! The words of the messages about reads.
+
+use std::collections::VecDeque;
+
+use am_via_shm::regions::ClaimFault;
+
+use crate::device::MemHandle;
+
+/// The messages between reader and owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Saying {
+    /// The reader asks for the key of a registration.
+    Ask,
+    /// The key, or why there is none.
+    Key,
+    /// The owner ends a registration.
+    End,
+    /// The reader uses it no more.
+    Ended,
+}
+
+/// Bytes of each of them: region, generation, tag, fault; key, address, length.
+pub(in super::super) const SAYING_BYTES: usize = 40;
+
+/// Messages to be sent, with the peers that get them.
+pub(super) type Outbox = VecDeque<(usize, Saying, [u8; SAYING_BYTES])>;
+
+/// The contents of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Words {
+    pub(super) region: u32,
+    pub(super) generation: u32,
+    pub(super) ptag: u32,
+    /// 0: none.
+    pub(super) fault: u32,
+    pub(super) key: u64,
+    pub(super) base: u64,
+    pub(super) len: u64,
+}
+
+impl Words {
+    pub(super) fn to_bytes(self) -> [u8; SAYING_BYTES] {
+        let mut bytes = [0; SAYING_BYTES];
+        for (place, word) in
+            bytes.chunks_exact_mut(4).zip([self.region, self.generation, self.ptag, self.fault])
+        {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        for (place, word) in bytes[16..].chunks_exact_mut(8).zip([self.key, self.base, self.len]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: [u8; SAYING_BYTES] = bytes.try_into().ok()?;
+        let at =
+            |at: usize| bytes[at..].iter().take(4).rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+        let long = |place: usize| u64::from(at(place)) | u64::from(at(place + 4)) << 32;
+        Some(Self {
+            region: at(0),
+            generation: at(4),
+            ptag: at(8),
+            fault: at(12),
+            key: long(16),
+            base: long(24),
+            len: long(32),
+        })
+    }
+
+    pub(super) fn name(self) -> Name {
+        Name { handle: self.handle(), ptag: self.ptag }
+    }
+
+    pub(super) fn handle(self) -> MemHandle {
+        MemHandle { region: self.region, generation: self.generation }
+    }
+}
+
+/// A registration, as a reader names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Name {
+    pub(super) handle: MemHandle,
+    pub(super) ptag: u32,
+}
+
+impl Name {
+    pub(super) fn words(self) -> Words {
+        let MemHandle { region, generation } = self.handle;
+        Words { region, generation, ptag: self.ptag, ..Words::default() }
+    }
+}
+
+const FAULTS: [ClaimFault; 5] = [
+    ClaimFault::Stale,
+    ClaimFault::Tag,
+    ClaimFault::NotReadable,
+    ClaimFault::NotWritable,
+    ClaimFault::PeerDead,
+];
+
+impl Words {
+    pub(super) fn with_fault(self, fault: ClaimFault) -> Self {
+        // All others are found by the reader.
+        let number = (1..).zip(FAULTS).find(|&(_, known)| known == fault).map_or(1, |(number, _)| number);
+        Self { fault: number, ..self }
+    }
+
+    pub(super) fn fault(self) -> Option<ClaimFault> {
+        (self.fault != 0)
+            .then(|| (1..).zip(FAULTS).find(|&(number, _)| number == self.fault))?
+            .map(|(_, fault)| fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_and_shorter_ones_are_none() {
+        let words =
+            Words { region: 1, generation: 2, ptag: 3, fault: 0, key: 4 << 40, base: 5 << 33, len: 6 };
+        let back = Words::from_bytes(&words.to_bytes()).expect("all of its bytes are there");
+        assert_eq!(format!("{back:?}"), format!("{words:?}"));
+        assert!(Words::from_bytes(&words.to_bytes()[1..]).is_none());
+        assert_eq!(words.fault(), None);
+        assert!(FAULTS.iter().all(|&fault| words.with_fault(fault).fault() == Some(fault)));
+    }
+}
