@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 
+use crate::signal;
+
 /// The number of the only file that the new process keeps.
 const LINK: RawFd = 3;
 
@@ -38,12 +40,10 @@ fn start_again(link: &UnixStream, body: fn(UnixStream)) -> ! {
 }
 
 fn run(link: RawFd, body: fn(UnixStream)) -> ! {
-    // SAFETY: the set is plain bits, which sigfillset makes valid; the other calls take integers and constant texts. No handle of a closed
-    // file is used again, since only `body` runs in this copy, and it uses none (`start`).
+    signal::block_all();
+    // SAFETY: the calls take integers and constant texts. No handle of a closed file is used again, since only `body` runs in this copy,
+    // and it uses none (`start`).
     unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         for number in 0..LINK {
             libc::dup2(nothing, number);

@@ -57,6 +57,16 @@ impl SignalFd {
     }
 }
 
+/// Blocks all signals in this thread.
+pub fn block_all() {
+    // SAFETY: the set is plain bits, which sigfillset makes valid; pthread_sigmask reads it, and the old mask is not requested.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+    }
+}
+
 /// The signal set of these signals.
 pub(super) fn set_of(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: sigset_t is plain bits; sigemptyset makes it a valid empty set below.

@@ -8,6 +8,7 @@
 //! Lines are numbered, since the network may let a short message overtake a long one. A line is returned when the peer's program has
 //! returned it (`Ack`), so that the ring limits the lines in transit from end to end.
 
+mod alarm;
 mod reads;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,11 +17,12 @@ use std::time::{Duration, Instant};
 
 use am_via_job::{Carrier, Job};
 use am_via_ofi::{Endpoint, MESSAGE_BYTES_MAX, OfiError, PeerAddress};
-use am_via_os::poll;
+use am_via_os::{poll, sched};
 use am_via_shm::layout::{CONTEXTS_MAX, RING_LINES};
 use am_via_shm::regions::ClaimFault;
-use am_via_shm::{CheckedRange, Connection, Outlet, TELL_AFTER, Written};
+use am_via_shm::{CheckedRange, Connection, Doorbell, Outlet, Shared, TELL_AFTER, Written};
 
+use alarm::Alarm;
 pub(super) use reads::Question;
 use reads::{Reads, SAYING_BYTES, Saying};
 
@@ -39,6 +41,10 @@ const PART_BYTES: usize = MESSAGE_BYTES_MAX - 4;
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Longest sleep of a task that nothing wakes when the network has something for it.
+const SLICE: Duration = Duration::from_micros(200);
+/// Number of wake-ups without a message after which the provider's file is not used until the next message: some are always readable.
+const VAIN_MAX: u32 = 64;
 /// How long the failure of a task may remain unreported after the network has lost the task. Longer than the time after which launchers
 /// give up a silent host.
 const REPORTED_WITHIN: Duration = Duration::from_secs(15);
@@ -99,6 +105,16 @@ struct State {
     endpoint: Endpoint,
     links: Links,
     broken: Vec<PeerAddress>,
+    alarm: Option<Alarm>,
+    /// Wake-ups by the provider's file since the last message.
+    vain: u32,
+}
+
+impl State {
+    /// Whether the provider's file can wake the task.
+    fn has_file(&self) -> bool {
+        self.endpoint.can_sleep() && self.vain < VAIN_MAX
+    }
 }
 
 #[derive(Debug)]
@@ -207,7 +223,13 @@ impl Far {
             strangers: Vec::new(),
             reads: Reads::default(),
         };
-        Ok(Some(Self(Arc::new(Mutex::new(State { endpoint, links, broken: Vec::new() })))))
+        Ok(Some(Self(Arc::new(Mutex::new(State {
+            endpoint,
+            links,
+            broken: Vec::new(),
+            alarm: None,
+            vain: 0,
+        })))))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -262,8 +284,11 @@ impl Far {
     /// If the network has failed, or has lost a task that is alive.
     pub(super) fn progress(&self) -> Result<Progress, String> {
         let mut state = self.lock();
-        let State { endpoint, links, broken } = &mut *state;
-        endpoint.poll(broken, |word, bytes| links.receive(word, bytes)).map_err(|error| error.to_string())?;
+        let State { endpoint, links, broken, vain, .. } = &mut *state;
+        let arrived = endpoint.poll(broken, |word, bytes| links.receive(word, bytes));
+        if arrived.map_err(|error| error.to_string())? > 0 {
+            *vain = 0;
+        }
         for address in broken.drain(..) {
             links.lose(endpoint, |link| link.address == address);
         }
@@ -344,22 +369,42 @@ impl Far {
         is_over
     }
 
-    /// Sleeps until a message arrives, at most `limit`, if the provider can. Returns whether it slept for all of `limit`.
-    pub(super) fn sleep(&self, limit: Duration) -> bool {
-        let mut state = self.lock();
-        // Messages that wait to be sent need progress.
-        if state.links.reads.has_unsent() || state.links.all.iter().any(Link::has_unsent) {
-            drop(state);
-            am_via_os::sched::yield_now();
-            return false;
-        }
-        let Some(file) = state.endpoint.file_to_sleep_on() else { return false };
-        poll::poll(&[file], Some(limit)).is_ok_and(|ready| !ready.contains(&true))
+    /// Whether messages wait to be sent, so that the task must not sleep.
+    pub(super) fn has_unsent(&self) -> bool {
+        let state = self.lock();
+        state.links.reads.has_unsent() || state.links.all.iter().any(Link::has_unsent)
     }
 
-    /// Whether the provider has a file descriptor to wait on.
-    pub(super) fn can_sleep(&self) -> bool {
-        self.lock().endpoint.can_sleep()
+    /// Longest sleep on the doorbell for which [`wakes`](Self::wakes) is called.
+    pub(super) fn longest_sleep(&self) -> Duration {
+        if self.lock().has_file() { Duration::MAX } else { SLICE }
+    }
+
+    /// Makes the next arrival ring the doorbell, on which the task is about to sleep. Returns `false` if there is something to poll
+    /// already.
+    pub(super) fn wakes(&self, doorbell: &Shared<Doorbell>) -> bool {
+        let mut state = self.lock();
+        if !state.has_file() {
+            return true;
+        }
+        let State { endpoint, alarm, vain, .. } = &mut *state;
+        let Some(file) = endpoint.file_to_sleep_on() else {
+            *vain += 1;
+            return false;
+        };
+        let alarm = match alarm {
+            Some(alarm) => alarm,
+            None => match Alarm::start(file, doorbell.clone()) {
+                Ok(started) => alarm.insert(started),
+                Err(error) => {
+                    tracing::debug!(%error, "no thread waits for the network, so that the task looks itself");
+                    *vain = VAIN_MAX;
+                    return false;
+                }
+            },
+        };
+        *vain += u32::from(alarm.set());
+        true
     }
 
     /// Tells the peers that no line follows, and waits until they have received everything, or until `is_over` reports the end of the job.
@@ -378,7 +423,18 @@ impl Far {
                 return;
             }
             drop(state);
-            self.sleep(LOOK_EVERY);
+            self.rest();
+        }
+    }
+
+    /// Sleeps a moment at most, until there is something to poll.
+    fn rest(&self) {
+        let is_busy = self.has_unsent();
+        let mut state = self.lock();
+        match state.endpoint.file_to_sleep_on().filter(|_| !is_busy) {
+            // An error means: look again.
+            Some(file) => drop(poll::poll(&[file], Some(LOOK_EVERY))),
+            None => sched::yield_now(),
         }
     }
 }

@@ -62,10 +62,6 @@ const PARK_AFTER_POLLS: u32 = 4096;
 const LOOKS_MAX: u32 = 512;
 /// Number of entries after which a poll moves on to the next ring.
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
-/// Longest sleep of a task that alternates between the network and shared memory, without a file to sleep on for both.
-const SLICE: Duration = Duration::from_micros(200);
-/// Longest sleep on the network alone: deaths, and wake-ups by other threads, arrive by shared memory.
-const NETWORK_SLICE: Duration = Duration::from_millis(5);
 /// How long peers wait for a failure report after a task closes its contexts, because a report names the cause.
 const TIME_TO_FAIL: Duration = Duration::from_millis(50);
 /// Minimum number of rings for which quiet ones leave the poll set.
@@ -286,9 +282,11 @@ impl Shm {
         let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
         let Self { address, doorbell, vis, polled, attention, files, failure_epoch, quiet, far, .. } = self;
         let is_near = |vi: &Vi| vi.peer != *address && !files.is_far(vi.peer.task);
-        let network = far.as_ref().filter(|far| far.can_sleep() && !vis.iter().flatten().any(is_near));
         // A yield lets a peer run on this processor.
-        if network.is_none() && polls - self.eager_polls < self.yield_polls_max {
+        let may_yield = far.is_none() || vis.iter().flatten().any(is_near);
+        if may_yield && polls - self.eager_polls < self.yield_polls_max
+            || far.as_ref().is_some_and(Far::has_unsent)
+        {
             sched::yield_now();
             return false;
         }
@@ -300,12 +298,12 @@ impl Shm {
             };
             polled.iter().any(ready) || attention.is_raised() || files.failure_epoch() != *failure_epoch
         };
-        let without_news = match network {
-            Some(network) => files.recorded(|| !has_news() && network.sleep(limit.min(NETWORK_SLICE))),
-            None => {
-                let limit = if far.is_some() { limit.min(SLICE) } else { limit };
-                files.recorded(|| doorbell.sleep(barrier, limit, has_news))
+        let without_news = match far {
+            Some(far) => {
+                let has_news = || has_news() || !far.wakes(doorbell);
+                files.recorded(|| doorbell.sleep(barrier, limit.min(far.longest_sleep()), has_news))
             }
+            None => files.recorded(|| doorbell.sleep(barrier, limit, has_news)),
         };
         if !without_news {
             self.spin.news_after_sleep(polls);
