@@ -1,7 +1,10 @@
 //! Jobs of several hosts. Each host is an agent of its own on this machine, started by a plain command instead of ssh: its tasks share
 //! memory files with each other, and none with those of another agent.
 
-use std::process::Command;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use am_core::GetOptions;
 use am_core::buffer::Access;
@@ -208,6 +211,103 @@ fn a_host_that_is_lost_is_an_error_at_the_others() {
         );
     }
     assert_eq!(said.matches("the body has ended").count(), 2, "{said}");
+}
+
+/// The files of a job have no names, so that nothing is left of it when all of its processes are gone.
+#[test]
+fn no_process_and_no_file_is_left_whichever_process_is_killed() {
+    let test = "no_process_and_no_file_is_left_whichever_process_is_killed";
+    if std::env::var_os("AM_JOB").is_some() {
+        let environment = Environment::init().expect("an agent made a job");
+        environment.world().barrier().expect("all tasks are there");
+        let maps = fs::read_to_string("/proc/self/maps").expect("a process sees its maps");
+        let files = fs::read_dir("/proc/self/fd").expect("a process sees its files");
+        let files = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+        let names: Vec<String> = files.map(|path| path.display().to_string()).collect();
+        assert!(maps.contains("/memfd:am-control") && !maps.contains("/dev/shm/"), "{maps}");
+        assert!(!names.iter().any(|name| name.starts_with("/dev/shm/")), "{names:?}");
+        println!("task {}", std::process::id());
+        let _ = environment.world().recv(&mut 0_u8, environment.world().rank(), 0);
+        return;
+    }
+    if !am_via_ofi::is_there_for_tests() {
+        return;
+    }
+    programs::build();
+    let scratch = Scratch::new(&format!("hosts-{test}"));
+    let end_of_wait = Instant::now() + Duration::from_secs(120);
+    // The first process, the launcher, an agent, a task.
+    for depth in 0..4 {
+        let mut command = amrun_on_hosts(&scratch, 3, "a:2,b");
+        command.arg(std::env::current_exe().expect("a test has a path"));
+        command.args(["--exact", &format!("hosts::{test}"), "--nocapture", "--test-threads=1"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("amrun can be started");
+        let out = BufReader::new(child.stdout.take().expect("it is piped"));
+        let said = out.lines().map(|line| line.expect("the test prints text"));
+        let mut processes: Vec<u32> =
+            said.filter_map(|line| line.rsplit_once("task ")?.1.parse().ok()).take(3).collect();
+        assert_eq!(processes.len(), 3, "a task has failed");
+        let mut chain = vec![processes[2]];
+        while chain[0] != child.id() {
+            chain.insert(0, parent_of(chain[0]).expect("a task is a descendant of amrun"));
+        }
+        processes.extend(&chain);
+        let killed = Command::new("kill").args(["-KILL", &chain[depth].to_string()]).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+        assert!(!child.wait().expect("amrun is our child").success());
+        while processes.iter().any(|&process| parent_of(process).is_some()) {
+            assert!(
+                Instant::now() < end_of_wait,
+                "something is left of {processes:?}, of which {} was killed",
+                chain[depth]
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The parent of a living process.
+fn parent_of(process: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    field("State:").filter(|state| !state.starts_with(['Z', 'X']))?;
+    field("PPid:")?.parse().ok()
+}
+
+/// A task sleeps until it is woken, whether it waits for a near or a far task: it does not look at one and the other in turn. It has near
+/// peers (0) or none (2).
+#[test]
+fn a_task_that_waits_for_another_host_sleeps_until_it_is_woken() {
+    on_hosts("a_task_that_waits_for_another_host_sleeps_until_it_is_woken", (3, "a:2,b"), || {
+        let environment = Environment::init().expect("an agent made a job");
+        let world = environment.world();
+        let rank = world.rank();
+        for (receiver, sender) in [(0, 2), (2, 0), (0, 1)] {
+            // All are connected, and the others are asleep, too.
+            world.barrier().expect("all tasks are there");
+            if rank == sender {
+                std::thread::sleep(Duration::from_secs(2));
+                world.send(&7_u8, receiver, 1).expect("it is received");
+            } else if rank == receiver {
+                let (mut got, before) = (0_u8, context_switches());
+                world.recv(&mut got, sender, 1).expect("it is sent");
+                let switches = context_switches() - before;
+                assert_eq!(got, 7);
+                assert!(
+                    switches < 100,
+                    "{switches} switches in two seconds: rank {rank} looks instead of sleeping"
+                );
+            }
+        }
+        environment.finalize().expect("nothing was left to go wrong");
+    });
+}
+
+/// How often this thread has given its processor away by itself.
+fn context_switches() -> u64 {
+    let status = fs::read_to_string("/proc/thread-self/status").expect("a thread sees its state");
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).expect("Linux counts switches")
 }
 
 /// Tasks 0 and 1 share memory; the shared windows of a communicator of such tasks lie in one file; the world's tasks have a file each.
