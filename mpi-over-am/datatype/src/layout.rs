@@ -5,6 +5,7 @@
 //! and binary searches, so a message that is sent in packets needs no state between them, and packets may arrive in any order. Loops over
 //! equal blocks are passed on as a whole, so that copying costs a few instructions a block.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Pieces of memory in the order of the packed bytes. Cloning is cheap.
@@ -23,6 +24,8 @@ enum Shape {
     Block,
     /// `size / len` blocks of `len` bytes.
     Strided { len: u64, stride: i64 },
+    /// Blocks of `len` bytes, at any displacements.
+    Even { len: u64, at: Arc<[i64]> },
     /// Repetitions of one layout.
     Loop { child: Arc<Layout>, stride: i64 },
     /// Blocks of any length at any displacement.
@@ -59,6 +62,14 @@ pub trait Visit {
         for _ in 0..count {
             self.block(at, len);
             at = at.wrapping_add(stride);
+        }
+    }
+
+    /// Pieces of `len` bytes each, with `base` added to their displacements.
+    #[inline(always)]
+    fn even(&mut self, base: i64, len: u64, at: &[i64]) {
+        for &at in at {
+            self.block(base.wrapping_add(at), len);
         }
     }
 
@@ -149,10 +160,14 @@ impl Layout {
         }
         let (first, second) = (&parts[0].layout, &parts[1].layout);
         let (at, len, stride) = (first.at, first.size, second.at.wrapping_sub(first.at));
-        let is_regular = parts.iter().all(|part| part.layout.size == len)
-            && parts.windows(2).all(|pair| pair[1].layout.at.wrapping_sub(pair[0].layout.at) == stride);
-        if is_regular {
+        let is_even = parts.iter().all(|part| part.layout.size == len);
+        if is_even && parts.windows(2).all(|pair| pair[1].layout.at.wrapping_sub(pair[0].layout.at) == stride)
+        {
             return Self { at, size, shape: Shape::Strided { len, stride } };
+        }
+        if is_even {
+            let at = parts.into_iter().map(|part| part.layout.at).collect();
+            return Self { at: 0, size, shape: Shape::Even { len, at } };
         }
         let block = |part: Part| Block { at: part.layout.at, len: part.layout.size, before: part.before };
         Self { at: 0, size, shape: Shape::Blocks(parts.into_iter().map(block).collect()) }
@@ -172,6 +187,7 @@ impl Layout {
         let (low, high) = match &self.shape {
             Shape::Block => piece(0, self.size),
             Shape::Strided { len, stride } => again(piece(0, *len), self.size / len, *stride),
+            Shape::Even { len, at } => at.iter().map(|&at| piece(at, *len)).reduce(join)?,
             Shape::Loop { child, stride } => again(child.span()?, self.size / child.size, *stride),
             Shape::Blocks(blocks) => blocks.iter().map(|block| piece(block.at, block.len)).reduce(join)?,
             Shape::Parts(parts) => parts.iter().filter_map(|part| part.layout.span()).reduce(join)?,
@@ -192,11 +208,27 @@ impl Layout {
     }
 
     /// Like [`visit`](Self::visit), with `base` added to all displacements; there is at least one byte.
+    #[expect(clippy::cast_possible_truncation, reason = "the number of a block in a slice")]
     fn visit_at(&self, base: i64, from: u64, to: u64, visitor: &mut impl Visit) {
         let base = base.wrapping_add(self.at);
         match &self.shape {
             Shape::Block => visitor.block(base.wrapping_add_unsigned(from), to - from),
-            Shape::Strided { len, stride } => visit_strided(base, (*len, *stride), from, to, visitor),
+            Shape::Strided { len, stride } => {
+                let at = |index| offset(base, index, *stride);
+                let (whole, [first, last]) = cut(*len, from, to);
+                visit_cut(first, at, visitor);
+                if !whole.is_empty() {
+                    visitor.strided(at(whole.start), *len, *stride, whole.end - whole.start);
+                }
+                visit_cut(last, at, visitor);
+            }
+            Shape::Even { len, at: all } => {
+                let at = |index: u64| base.wrapping_add(all[index as usize]);
+                let (whole, [first, last]) = cut(*len, from, to);
+                visit_cut(first, at, visitor);
+                visitor.even(base, *len, &all[whole.start as usize..whole.end as usize]);
+                visit_cut(last, at, visitor);
+            }
             Shape::Loop { child, stride } => child.visit_loop(base, *stride, from, to, visitor),
             Shape::Blocks(blocks) if to - from == self.size => visitor.blocks(base, blocks),
             Shape::Blocks(blocks) => visit_blocks(blocks, base, from, to, visitor),
@@ -228,21 +260,23 @@ impl Layout {
     }
 }
 
-/// Blocks of one length: partial blocks at either end, and a plain loop between.
-fn visit_strided(base: i64, (len, stride): (u64, i64), from: u64, to: u64, visitor: &mut impl Visit) {
-    let (mut first, cut) = (from / len, from % len);
-    let last = to / len;
-    if cut > 0 || first == last {
-        let end = len.min(cut + (to - from));
-        visitor.block(offset(base, first, stride).wrapping_add_unsigned(cut), end - cut);
-        first += 1;
+/// A part of a block: its number, and the bytes of it.
+type Cut = (u64, Range<u64>);
+
+/// Splits the packed bytes `from..to` of blocks of `len` bytes: the numbers of the whole blocks, and the parts of blocks before and after
+/// them, which may be empty.
+fn cut(len: u64, from: u64, to: u64) -> (Range<u64>, [Cut; 2]) {
+    let (first, last) = (from / len, to / len);
+    if first == last {
+        return (first..first, [(first, from % len..to % len), (last, 0..0)]);
     }
-    if first < last {
-        visitor.strided(offset(base, first, stride), len, stride, last - first);
-        first = last;
-    }
-    if first == last && !to.is_multiple_of(len) {
-        visitor.block(offset(base, last, stride), to % len);
+    let whole = from.div_ceil(len);
+    (whole..last, [(first, from % len..(whole - first) * len), (last, 0..to % len)])
+}
+
+fn visit_cut((index, bytes): Cut, at: impl Fn(u64) -> i64, visitor: &mut impl Visit) {
+    if !bytes.is_empty() {
+        visitor.block(at(index).wrapping_add_unsigned(bytes.start), bytes.end - bytes.start);
     }
 }
 
@@ -320,10 +354,13 @@ mod tests {
     fn every_part_of_every_shape_is_the_part_of_the_whole() {
         let strided = repeat(Layout::block(3, 4), 5, -7);
         let blocks = Layout::sequence([Layout::block(100, 3), Layout::block(-50, 6), Layout::block(10, 1)]);
+        let even = Layout::sequence([40, -70, 9, 500].map(|at| Layout::block(at, 7)));
+        assert!(matches!(even.shape, Shape::Even { .. }));
+        assert_eq!(even.span(), Some((-70, 507)));
         let parts = Layout::sequence([strided.shifted(1000), Layout::block(0, 5), blocks.shifted(-3000)]);
         let looped = repeat(parts.clone(), 4, 10_000);
         let twice = repeat(looped.clone(), 3, 123_456);
-        for layout in [strided, blocks, parts, looped, twice] {
+        for layout in [strided, even.shifted(3), blocks, parts, looped, twice] {
             let whole = bytes(&layout, 0, layout.size());
             assert_eq!(whole.len() as u64, layout.size());
             for from in 0..=layout.size() {

@@ -181,7 +181,7 @@ impl SendData {
 
     /// Copies the packed bytes from `offset` on to `to`, as many as both have (`MPI_Pack`, in parts); returns their number.
     pub fn pack(&self, offset: u64, to: &mut [u8]) -> usize {
-        pack(self.0.base, &self.0.layout(), offset, to)
+        self.gather().pack(offset, to)
     }
 
     /// A gatherer of the elements, for data that are not contiguous.
@@ -306,16 +306,16 @@ impl SendData {
             let arrived = unsafe { Arrived::shared(from.at(), from.len()) };
             return to.scatter().place(0, arrived) as u64;
         }
+        let mut gather = self.gather();
         if let Some(memory) = memory {
             // SAFETY: the bytes are writable, and nothing else accesses them while `to` is used (`RecvData::new`).
             let mut writer = unsafe { PacketWriter::new(memory.at(), memory.len()) };
-            self.gather().gather(0, len as usize, &mut writer);
+            gather.gather(0, len as usize, &mut writer);
             return len;
         }
-        let layout = self.0.layout();
         if (self.0.count, &self.0.datatype) == (to.0.count, &to.0.datatype) {
             // Each piece has the same displacement on both sides.
-            layout.visit(0, len, &mut Across { from: self.0.base, to: to.0.base });
+            gather.layout.visit(0, len, &mut Across { from: self.0.base, to: to.0.base });
             return len;
         }
         let scatter = to.scatter();
@@ -323,7 +323,7 @@ impl SendData {
         let mut offset = 0;
         while offset < len {
             let take = usize::try_from(len - offset).unwrap_or(usize::MAX).min(piece.len());
-            let packed = pack(self.0.base, &layout, offset, &mut piece[..take]);
+            let packed = gather.pack(offset, &mut piece[..take]);
             scatter.place(offset, Arrived::private(&piece[..packed]));
             offset += packed as u64;
         }
@@ -334,63 +334,55 @@ impl SendData {
 /// Size of a copy through the cache, if both sides are scattered, in bytes.
 const COPY_PIECE_BYTES: usize = 8 << 10;
 
-fn pack(base: Base, layout: &Layout, offset: u64, to: &mut [u8]) -> usize {
-    let left = usize::try_from(layout.size().saturating_sub(offset)).unwrap_or(usize::MAX);
-    let len = to.len().min(left);
-    let mut packing = Packing { base, to: &mut to[..len] };
-    layout.visit(
-        offset.min(layout.size()),
-        offset.saturating_add(len as u64).min(layout.size()),
-        &mut packing,
-    );
-    len
-}
+/// A visitor with a loop over blocks of one length that is known at compile time, so that each copy is a load and a store.
+trait Equal: Visit + Sized {
+    /// Moves the value to where nothing else points to it, so that a loop keeps its state in registers. What stays must not be used.
+    fn moved(&mut self) -> Self;
 
-/// Copies pieces into private memory.
-struct Packing<'a> {
-    base: Base,
-    to: &'a mut [u8],
-}
-
-impl Visit for Packing<'_> {
+    /// Blocks of `LEN` bytes.
     #[inline(always)]
-    fn block(&mut self, at: i64, len: u64) {
-        let (to, rest) = std::mem::take(&mut self.to).split_at_mut(len as usize);
-        // SAFETY: the piece belongs to the elements whose maker has promised them to be readable.
-        unsafe { self.base.bytes(at, to.len()) }.copy_to(to);
-        self.to = rest;
-    }
-
-    fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-        equal_blocks(self, at, len, stride, count);
-    }
-
-    fn blocks(&mut self, base: i64, blocks: &[Block]) {
-        self.in_registers(|packing| any_blocks(packing, base, blocks));
+    fn equal<const LEN: usize>(&mut self, at: impl Iterator<Item = i64>) {
+        at.for_each(|at| self.block(at, LEN as u64));
     }
 }
 
-impl Packing<'_> {
-    /// Runs a loop over blocks on a copy of this value that nothing else points to. Otherwise each block would write its progress to
-    /// memory.
-    #[inline(always)]
-    fn in_registers(&mut self, blocks: impl FnOnce(&mut Packing<'_>)) {
-        let mut packing = Packing { base: self.base, to: std::mem::take(&mut self.to) };
-        blocks(&mut packing);
-        self.to = packing.to;
-    }
-}
-
-/// A loop over blocks, specialised for the most frequent length.
+/// Blocks of `len` bytes.
 #[inline(always)]
-fn any_blocks(visitor: &mut impl Visit, base: i64, blocks: &[Block]) {
-    for block in blocks {
-        let at = base.wrapping_add(block.at);
-        if block.len == 8 { visitor.block(at, 8) } else { visitor.block(at, block.len) }
+fn equal_blocks(visitor: &mut impl Equal, len: u64, at: impl Iterator<Item = i64>) {
+    let mut own = visitor.moved();
+    match len {
+        4 => own.equal::<4>(at),
+        8 => own.equal::<8>(at),
+        16 => own.equal::<16>(at),
+        24 => own.equal::<24>(at),
+        32 => own.equal::<32>(at),
+        _ => at.for_each(|at| own.block(at, len)),
     }
+    *visitor = own;
+}
+
+/// The loops of a visitor that is [`Equal`].
+macro_rules! loops {
+    () => {
+        fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
+            let at = (0..count.cast_signed()).map(|index| at.wrapping_add(index.wrapping_mul(stride)));
+            equal_blocks(self, len, at);
+        }
+
+        fn even(&mut self, base: i64, len: u64, at: &[i64]) {
+            equal_blocks(self, len, at.iter().map(|&at| base.wrapping_add(at)));
+        }
+
+        fn blocks(&mut self, base: i64, blocks: &[Block]) {
+            let mut own = self.moved();
+            blocks.iter().for_each(|block| own.block(base.wrapping_add(block.at), block.len));
+            *self = own;
+        }
+    };
 }
 
 /// Copies pieces between elements of the same layout.
+#[derive(Clone, Copy)]
 struct Across {
     from: Base,
     to: Base,
@@ -405,69 +397,12 @@ impl Visit for Across {
         from.copy_to_buffer(to);
     }
 
-    fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-        equal_blocks(self, at, len, stride, count);
-    }
+    loops!();
 }
 
-/// A loop over equal blocks of a length known at compile time, so that each copy is a load and a store.
-trait Equal: Visit {
-    /// `count` blocks of `LEN` bytes, `stride` apart.
-    #[inline(always)]
-    fn equal<const LEN: usize>(&mut self, mut at: i64, stride: i64, count: u64) {
-        for _ in 0..count {
-            self.block(at, LEN as u64);
-            at = at.wrapping_add(stride);
-        }
-    }
-}
-
-impl Equal for Across {}
-impl Equal for Writing<'_, '_> {}
-
-impl Equal for Packing<'_> {
-    /// Checks once for all blocks.
-    #[inline(always)]
-    fn equal<const LEN: usize>(&mut self, mut at: i64, stride: i64, count: u64) {
-        let (to, rest) = std::mem::take(&mut self.to).split_at_mut(LEN * count as usize);
-        self.to = rest;
-        for to in to.chunks_exact_mut(LEN) {
-            // SAFETY: as in `block`.
-            unsafe { self.base.bytes(at, LEN) }.copy_to(to);
-            at = at.wrapping_add(stride);
-        }
-    }
-}
-
-impl Equal for PieceWriter<'_> {
-    /// Checks each block.
-    #[inline(always)]
-    fn equal<const LEN: usize>(&mut self, mut at: i64, stride: i64, count: u64) {
-        let len = LEN * count as usize;
-        let mut bytes = self.bytes.take(len);
-        self.bytes = self.bytes.skip(len);
-        while bytes.len() >= LEN {
-            // SAFETY: as in `block`: there are at most `count` rounds.
-            bytes.copy_to_buffer(unsafe { self.base.buffer(at, LEN) });
-            bytes = bytes.skip(LEN);
-            at = at.wrapping_add(stride);
-        }
-    }
-}
-
-fn equal_blocks(visitor: &mut impl Equal, mut at: i64, len: u64, stride: i64, count: u64) {
-    match len {
-        4 => visitor.equal::<4>(at, stride, count),
-        8 => visitor.equal::<8>(at, stride, count),
-        16 => visitor.equal::<16>(at, stride, count),
-        24 => visitor.equal::<24>(at, stride, count),
-        32 => visitor.equal::<32>(at, stride, count),
-        _ => {
-            for _ in 0..count {
-                visitor.block(at, len);
-                at = at.wrapping_add(stride);
-            }
-        }
+impl Equal for Across {
+    fn moved(&mut self) -> Self {
+        *self
     }
 }
 
@@ -485,39 +420,51 @@ impl Gatherer for Gather {
 
     fn gather(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) {
         let end = offset.saturating_add(len as u64).min(self.layout.size());
-        self.layout.visit(offset.min(end), end, &mut Writing { base: self.base, writer });
+        let own = std::mem::replace(writer, PacketWriter::over(&mut []));
+        let mut writing = Writing { base: self.base, writer: own };
+        self.layout.visit(offset.min(end), end, &mut writing);
+        *writer = writing.writer;
     }
 }
 
-/// Copies pieces into a NIC's buffer.
-struct Writing<'a, 'r> {
-    base: Base,
-    writer: &'a mut PacketWriter<'r>,
+impl Gather {
+    /// Copies the packed bytes from `offset` on to `to`, as many as both have; returns their number.
+    pub(crate) fn pack(&mut self, offset: u64, to: &mut [u8]) -> usize {
+        let len = to.len().min(self.layout.size().saturating_sub(offset) as usize);
+        self.gather(offset, len, &mut PacketWriter::over(to));
+        len
+    }
 }
 
-impl Visit for Writing<'_, '_> {
+/// Copies pieces, from the front, into a NIC's buffer or private memory.
+struct Writing<'r> {
+    base: Base,
+    writer: PacketWriter<'r>,
+}
+
+impl Visit for Writing<'_> {
     #[inline(always)]
     fn block(&mut self, at: i64, len: u64) {
         // SAFETY: the piece belongs to the elements whose maker has promised them to be readable.
         self.writer.put(unsafe { self.base.bytes(at, len as usize) });
     }
 
-    fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-        self.in_registers(|writing| equal_blocks(writing, at, len, stride, count));
-    }
-
-    fn blocks(&mut self, base: i64, blocks: &[Block]) {
-        self.in_registers(|writing| any_blocks(writing, base, blocks));
-    }
+    loops!();
 }
 
-impl<'r> Writing<'_, 'r> {
-    /// Like [`Packing::in_registers`].
+impl Equal for Writing<'_> {
     #[inline(always)]
-    fn in_registers(&mut self, blocks: impl FnOnce(&mut Writing<'_, 'r>)) {
-        let mut writer = std::mem::replace(self.writer, PacketWriter::over(&mut []));
-        blocks(&mut Writing { base: self.base, writer: &mut writer });
-        *self.writer = writer;
+    fn moved(&mut self) -> Self {
+        let writer = std::mem::replace(&mut self.writer, PacketWriter::over(&mut []));
+        Self { base: self.base, writer }
+    }
+
+    /// Checks once for all blocks.
+    #[inline(always)]
+    fn equal<const LEN: usize>(&mut self, at: impl Iterator<Item = i64>) {
+        let base = self.base;
+        // SAFETY: as in `block`.
+        self.writer.put_equal::<LEN>(at.map(|at| unsafe { base.bytes(at, LEN) }));
     }
 }
 
@@ -562,6 +509,7 @@ impl Sink for Scatter {
 }
 
 /// Copies pieces to user memory.
+#[derive(Clone, Copy)]
 struct PieceWriter<'a> {
     base: Base,
     bytes: Arrived<'a>,
@@ -575,21 +523,23 @@ impl Visit for PieceWriter<'_> {
         self.bytes = self.bytes.skip(len as usize);
     }
 
-    fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-        equal_blocks(self, at, len, stride, count);
-    }
-
-    fn blocks(&mut self, base: i64, blocks: &[Block]) {
-        self.in_registers(|placing| any_blocks(placing, base, blocks));
-    }
+    loops!();
 }
 
-impl PieceWriter<'_> {
-    /// Like [`Packing::in_registers`].
+impl Equal for PieceWriter<'_> {
     #[inline(always)]
-    fn in_registers(&mut self, blocks: impl FnOnce(&mut Self)) {
-        let mut placing = Self { ..*self };
-        blocks(&mut placing);
-        *self = placing;
+    fn moved(&mut self) -> Self {
+        *self
+    }
+
+    #[inline(always)]
+    fn equal<const LEN: usize>(&mut self, at: impl Iterator<Item = i64>) {
+        let (base, mut done) = (self.base, 0);
+        for (at, bytes) in at.zip(self.bytes.equal::<LEN>()) {
+            // SAFETY: as in `block`.
+            bytes.copy_to_buffer(unsafe { base.buffer(at, LEN) });
+            done += LEN;
+        }
+        self.bytes = self.bytes.skip(done);
     }
 }

@@ -1,6 +1,6 @@
 //! Memory of the library for operations, and access to elements for reductions.
 
-use am_core::buffer::{RawBuffer, RawBytes};
+use am_core::buffer::{Arrived, RawBuffer, RawBytes};
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 
 use super::{Keeps, RecvData, SendData};
@@ -147,20 +147,17 @@ const CHANGED_BYTES_MAX: usize = 1920;
 /// Copies the packed bytes of the elements in pieces to private memory, calls `change` with the offset of each piece and its bytes, and
 /// stores the piece again if `change` says that it has changed. So other tasks may access the elements meanwhile. Each piece is whole
 /// elements of the basic type.
-pub(crate) fn change_packed(
-    elements: &RecvData,
-    mut change: impl FnMut(usize, &mut [u8]) -> Result<bool>,
-) -> Result<()> {
-    let from = elements.as_send();
+pub(crate) fn change_packed(elements: &RecvData, mut change: impl FnMut(usize, &mut [u8]) -> bool) {
+    let (mut from, to) = (elements.as_send().gather(), elements.scatter());
     let mut bytes = [0; CHANGED_BYTES_MAX];
     let mut offset = 0;
     loop {
         let len = from.pack(offset as u64, &mut bytes);
         if len == 0 {
-            return Ok(());
+            return;
         }
-        if change(offset, &mut bytes[..len])? {
-            elements.unpack(offset as u64, &bytes[..len]);
+        if change(offset, &mut bytes[..len]) {
+            to.place(offset as u64, Arrived::private(&bytes[..len]));
         }
         offset += len;
     }
@@ -234,9 +231,8 @@ mod tests {
                 element[7] = 1;
             }
             // What is said to be unchanged is not stored.
-            Ok(offset > 0)
-        })
-        .expect("no piece fails");
+            offset > 0
+        });
         assert_eq!(seen, 8000);
         let first = CHANGED_BYTES_MAX / 8;
         for (index, element) in elements.into_iter().enumerate() {

@@ -9,19 +9,19 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use am_core::buffer::MappedRange;
+use am_core::buffer::{Arrived, MappedRange};
 use am_core::fabric::{AtomicOp, Fabric, Width};
 use bytemuck::NoUninit;
 
 use super::transfer::packed;
 use super::{IN_CONTROL, PUTS, TargetData, WORD_BYTES, Window};
-use crate::buffer::{self, Datum, RecvData, SendData};
+use crate::buffer::{self, Datum, RecvData, Scatter, SendData};
 use crate::error::{Error, ErrorClass, Result};
 use crate::op::{Op, PredefinedOp};
 use crate::policy::LockPolicy;
 use crate::request_id::RequestId;
 use crate::state::State;
-use mpi_datatype::op::combine_of;
+use mpi_datatype::op::{Combine, combine_of};
 use mpi_datatype::{Datatype, Kind, Predefined};
 
 /// Numbers that typed updates work on.
@@ -46,30 +46,29 @@ pub type Word = [u8; 8];
 
 /// An update of elements of a window.
 struct Update<'a> {
-    op: PredefinedOp,
-    datatype: &'a Datatype,
+    combine: Combine,
+    /// Whether the elements stay as they are.
+    is_noop: bool,
     /// The packed elements of the origin; empty for `NoOp`.
     values: &'a [u8],
     /// For a compare and swap, the value that an element must have to be replaced.
     expected: Option<&'a [u8]>,
     /// The destination of the old values.
-    result: Option<&'a RecvData>,
+    result: Option<Scatter>,
 }
 
 impl Update<'_> {
     /// Updates packed elements, of which the first is at `offset` of all; returns whether they may have changed.
-    fn carry_out(&self, offset: usize, elements: &mut [u8]) -> Result<bool> {
-        if let Some(result) = self.result {
-            result.unpack(offset as u64, elements);
+    fn carry_out(&self, offset: usize, elements: &mut [u8]) -> bool {
+        if let Some(result) = &self.result {
+            result.place(offset as u64, Arrived::private(elements));
         }
-        match self.expected {
-            _ if self.op == PredefinedOp::NoOp => return Ok(false),
-            Some(expected) if elements != expected => return Ok(false),
-            _ => {}
+        let is_expected = self.expected.is_none_or(|expected| elements == expected);
+        if self.is_noop || !is_expected {
+            return false;
         }
-        let values = &self.values[offset..offset + elements.len()];
-        Op::predefined(self.op).reduce_packed(values, elements, self.datatype)?;
-        Ok(true)
+        (self.combine)(&self.values[offset..offset + elements.len()], elements);
+        true
     }
 }
 
@@ -107,10 +106,9 @@ fn update_at(
 /// The size of elements that are a [`Word`].
 #[inline(always)]
 fn word_bytes(datatype: Predefined) -> Option<usize> {
-    match datatype.size() {
-        size @ (1 | 2 | 4 | 8) if size == datatype.extent() => usize::try_from(size).ok(),
-        _ => None,
-    }
+    let size = datatype.size();
+    // Other sizes up to 8 are those of pairs, whose extent is a multiple of their alignment.
+    if size <= 8 && size == datatype.extent() { usize::try_from(size).ok() } else { None }
 }
 
 /// Whether compare and swap is defined for the elements.
@@ -196,12 +194,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         target: TargetData<'_>,
     ) -> Result<()> {
         const CALL: &str = "Window::compare_and_swap";
-        let is_known = target.datatype.as_predefined().is_some_and(can_compare);
-        if !is_known || target.count != 1 {
+        let known = target.datatype.as_predefined().filter(|&known| can_compare(known) && target.count == 1);
+        let Some(combine) = known.and_then(|known| combine_of(PredefinedOp::Replace, known)) else {
             let what = "it takes one integer, truth value, character or byte; the value is the count";
             let count = i64::try_from(target.count).unwrap_or(i64::MAX);
             return Err(Error::refused(ErrorClass::Type, CALL, what, count));
-        }
+        };
         let len = target.datatype.size();
         for given in [new.packed_len(), expected.packed_len(), result.packed_len()] {
             if given != len {
@@ -213,9 +211,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
         with_packed(Some(new), |values| {
             with_packed(Some(expected), |expected| {
-                let op = PredefinedOp::Replace;
-                let (expected, result) = (Some(expected), Some(result));
-                let update = Update { op, datatype: target.datatype, values, expected, result };
+                let (expected, result) = (Some(expected), Some(result.scatter()));
+                let update = Update { combine, is_noop: false, values, expected, result };
                 self.carry_out(CALL, &update, target)
             })
         })
@@ -223,7 +220,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// The fast path of [`get_accumulate_data`](Self::get_accumulate_data): one element of 1, 2, 4 or 8 bytes of mapped memory; returns
     /// its old value. `None`: nothing was done, and the general call is needed.
-    #[inline(never)]
+    #[inline(always)]
     pub fn try_update(
         &self,
         value: Word,
@@ -232,11 +229,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         op: PredefinedOp,
     ) -> Option<Word> {
         let (size, combine) = (word_bytes(datatype)?, combine_of(op, datatype)?);
-        self.try_on_word(at, size, |word| combine(&value[..size], word))
+        self.try_on_word(at, size, |word| combine(&value[..word.len()], word))
     }
 
     /// Like [`try_update`](Self::try_update), for [`compare_and_swap_data`](Self::compare_and_swap_data).
-    #[inline(never)]
+    #[inline(always)]
     pub fn try_compare_and_swap(
         &self,
         (expected, new): (Word, Word),
@@ -245,6 +242,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ) -> Option<Word> {
         let size = word_bytes(datatype).filter(|_| can_compare(datatype))?;
         self.try_on_word(at, size, |word| {
+            let size = word.len();
             if *word == expected[..size] {
                 word.copy_from_slice(&new[..size]);
             }
@@ -252,42 +250,53 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     #[inline(always)]
-    fn try_on_word(&self, at: (u32, i64), size: usize, change: impl FnOnce(&mut [u8])) -> Option<Word> {
-        // The most frequent size, as a constant for the compiler: a copy is then a load and a store.
-        if size == 8 { self.try_on_word_of(at, 8, change) } else { self.try_on_word_of(at, size, change) }
-    }
-
-    #[inline(always)]
-    fn try_on_word_of(
+    fn try_on_word(
         &self,
         (rank, displacement): (u32, i64),
         size: usize,
-        change: impl FnOnce(&mut [u8]),
+        mut change: impl FnMut(&mut [u8]),
     ) -> Option<Word> {
-        let at = self.locate(rank, displacement, size as u64)?;
+        let (peer, offset) = self.locate(rank, displacement, size as u64)?;
         let mut state = self.communicator.state_briefly()?;
         // Earlier puts must not be overtaken.
         if self.is_brief(PUTS) || !state.may_skip_progress() {
             return None;
         }
-        let peer = self.peers.get(rank as usize)?;
+        let offset = usize::try_from(offset).ok()?;
         if peer.word == IN_CONTROL {
-            self.try_take(&mut state, rank)?;
-            let update = |element: MappedRange<'_>| update_at(&element, 0, size, change);
-            let before = state.context.try_with_mapped(at, size as u64, update);
-            // Fails only if the target has freed the window: then no task needs the lock.
-            self.try_give(&mut state, rank);
-            return before?;
+            return self.try_apart(&mut state, rank, (offset, size), &mut change);
         }
         let len = peer.word.checked_add(WORD_BYTES as u64)?;
         state.context.try_with_mapped(peer.data, len, |part| {
             let word = part.atomic_u64(usize::try_from(peer.word).ok()?)?;
             take(word, self.name_in_word())?;
-            let offset = usize::try_from(at.offset - peer.data.offset).unwrap_or(usize::MAX);
-            let before = update_at(&part, offset, size, change);
+            // The most frequent size, as a constant for the compiler: a copy is then a load and a store.
+            let before = if size == 8 {
+                update_at(&part, offset, 8, change)
+            } else {
+                update_at(&part, offset, size, change)
+            };
             give(word);
             before
         })?
+    }
+
+    /// [`try_on_word`](Self::try_on_word) for a part whose lock word is in another region, which is looked up again each time.
+    #[inline(never)]
+    fn try_apart(
+        &self,
+        state: &mut State<F>,
+        rank: u32,
+        (offset, size): (usize, usize),
+        change: &mut dyn FnMut(&mut [u8]),
+    ) -> Option<Word> {
+        self.try_take(state, rank)?;
+        let at = self.peers[rank as usize].data.plus(offset as u64);
+        let update = |element: MappedRange<'_>| update_at(&element, 0, size, change);
+        let before = state.context.try_with_mapped(at, size as u64, update);
+        // Fails only if the target has freed the window: then no task needs the lock.
+        self.try_give(state, rank);
+        before?
     }
 
     /// The contents of a lock word that this task holds: its rank plus 1.
@@ -350,11 +359,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         if !self.check_target(call, wanted, target)? {
             return Ok(());
         }
-        if basic.is_none() {
-            return Ok(());
-        }
+        // Elements without a basic type have no bytes; otherwise the operation was checked.
+        let Some(combine) = basic.and_then(|basic| combine_of(predefined, basic)) else { return Ok(()) };
         with_packed(origin.filter(|_| !is_noop), |values| {
-            let update = Update { op: predefined, datatype: target.datatype, values, expected: None, result };
+            let result = result.map(RecvData::scatter);
+            let update = Update { combine, is_noop, values, expected: None, result };
             self.carry_out(call, &update, target)
         })
     }
@@ -381,13 +390,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let in_place = |elements: &RecvData| {
             buffer::change_packed(elements, |offset, bytes| update.carry_out(offset, bytes))
         };
-        if let Some(updated) = self.with_mapped_elements(target, in_place)? {
-            return updated;
+        if self.with_mapped_elements(target, in_place)?.is_some() {
+            return Ok(());
         }
         let pieces = self.pieces(call, target)?;
         let mut elements = vec![0; pieces.iter().map(|piece| piece.len).sum()];
         self.get_slice(&mut elements, &pieces)?;
-        if update.carry_out(0, &mut elements)? {
+        if update.carry_out(0, &mut elements) {
             self.put_slice(&elements, &pieces)?;
             self.flush_puts()?;
         }

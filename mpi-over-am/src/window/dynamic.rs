@@ -236,3 +236,42 @@ fn entry(words: &[u64]) -> Entry {
     let grant = Grant { region: (words[2] >> 32) as u32, generation: words[2] as u32 };
     Entry { at: words[0], len: words[1], grant }
 }
+
+#[cfg(test)]
+mod tests {
+    use am_core::testing::loopback::{Config, network};
+
+    use super::*;
+    use crate::window::Assertion;
+    use crate::{Environment, Info, Settings};
+
+    #[test]
+    fn a_directory_is_read_again_only_if_its_version_has_changed() {
+        let (_network, mut fabrics) = network(Config::new(1));
+        let fabric = fabrics.pop().expect("one task");
+        let environment = Environment::with_fabric(fabric, &Settings::default()).expect("it starts");
+        let world = environment.world();
+        let window = world.create_dynamic_window(&Info::new()).expect("it is made");
+        window.lock_all(Assertion::NONE).expect("nothing is locked");
+        // A directory that is read again replaces this copy, in other memory.
+        let copy = || window.directories.with(|known| (known[0].version, known[0].entries.as_ptr()));
+        let get = |at: u64| {
+            let mut bytes = [0u8; 3];
+            window.get(&mut bytes, 0, at.cast_signed()).map(|()| bytes)
+        };
+        let first = window.attach(vec![7; 100]).expect("it is attached");
+        assert_eq!(get(first).expect("it is attached"), [7; 3]);
+        let read = copy();
+        assert_eq!(get(first + 97).expect("it is attached"), [7; 3]);
+        assert_eq!(copy(), read, "the second access uses the copy");
+        let second = window.attach(vec![8; 100]).expect("it is attached");
+        window.detach(first).expect("it was attached");
+        assert!(matches!(get(first), Err(Error::NotAttached { .. })));
+        assert_eq!(get(second).expect("it is attached"), [8; 3]);
+        assert_ne!(copy(), read, "the change was seen");
+        window.unlock_all().expect("it is locked");
+        window.free().expect("no epoch is open");
+        drop(world);
+        environment.finalize().expect("all is freed");
+    }
+}

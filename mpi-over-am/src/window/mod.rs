@@ -412,8 +412,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Frees the window (`MPI_Win_free`). Collective: waits until all tasks have called it, and returns the memory. That of an allocated
-    /// window is longer than its size, by the window's lock word. The delete callbacks of its attributes run first.
+    /// Frees the window (`MPI_Win_free`). Collective: waits until all tasks have called it, and returns the memory. The delete callbacks of
+    /// its attributes run first.
     ///
     /// # Errors
     /// An epoch is open; the death of a task; the error of a callback.
@@ -434,6 +434,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// The last step of [`free`](Self::free), when all tasks have called it.
     pub(crate) fn end_free(self) -> Result<Option<JobBuffer>> {
+        let size = usize::try_from(self.size()).unwrap_or(usize::MAX);
         let mut state = self.communicator.state()?;
         state.context.unexpose(self.control)?;
         for attached in self.attached.replace(Vec::new()) {
@@ -441,7 +442,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
         let memory = self.memory.map(|memory| state.context.unexpose(memory)).transpose()?;
         self.puts.with(|puts| puts.remove(&mut state.context));
-        let Some(common) = self.common else { return Ok(memory) };
+        // Without the lock word behind the part.
+        let Some(common) = self.common else { return Ok(memory.map(|memory| memory.shortened(size))) };
         state.context.unshare(common.memory);
         Ok(None)
     }

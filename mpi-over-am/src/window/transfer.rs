@@ -10,7 +10,7 @@ use am_core::{Context, PutOptions};
 use bytemuck::{AnyBitPattern, NoUninit};
 use smallvec::SmallVec;
 
-use super::{FENCED, Flavor, LOCKED, PUTS, Puts, Window};
+use super::{FENCED, Flavor, LOCKED, PUTS, Peer, Puts, Window};
 use crate::buffer::{self, RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
@@ -77,22 +77,22 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// `put_data`.
     #[inline(always)]
     pub fn try_put(&self, from: RawBytes, rank: u32, displacement: i64) -> bool {
-        let Some(to) = self.locate(rank, displacement, from.len() as u64) else { return false };
+        let Some((peer, offset)) = self.locate(rank, displacement, from.len() as u64) else { return false };
         let Some(mut state) = self.communicator.state_briefly() else { return false };
-        buffer::put_mapped(&mut state.context, to, from)
+        buffer::put_mapped(&mut state.context, peer.data.plus(offset), from)
     }
 
     /// Like [`try_put`](Self::try_put), for [`get_data`](Self::get_data).
     #[inline(always)]
     pub fn try_get(&self, to: RawBuffer, rank: u32, displacement: i64) -> bool {
-        let Some(from) = self.locate(rank, displacement, to.len() as u64) else { return false };
+        let Some((peer, offset)) = self.locate(rank, displacement, to.len() as u64) else { return false };
         let Some(mut state) = self.communicator.state_briefly() else { return false };
-        buffer::get_mapped(&mut state.context, from, to)
+        buffer::get_mapped(&mut state.context, peer.data.plus(offset), to)
     }
 
-    /// The address of `len` bytes of the window of `rank`, if this task may access them now. `None` for dynamic windows.
+    /// The offset of `len` bytes of the window of `rank`, if this task may access them now. `None` for dynamic windows.
     #[inline(always)]
-    pub(super) fn locate(&self, rank: u32, displacement: i64, len: u64) -> Option<RemoteAddress> {
+    pub(super) fn locate(&self, rank: u32, displacement: i64, len: u64) -> Option<(&Peer, u64)> {
         let peer = self.peers.get(rank as usize)?;
         // As an unsigned number, a negative offset exceeds every window.
         let offset = displacement.checked_mul(peer.unit.cast_signed())?.cast_unsigned();
@@ -101,7 +101,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             return None;
         }
         let is_open = self.is_brief(FENCED | LOCKED) || self.epochs.with(|epochs| epochs.is_open(rank));
-        is_open.then(|| peer.data.plus(offset))
+        is_open.then_some((peer, offset))
     }
 
     /// Whether one of these bits of the window's state is set.

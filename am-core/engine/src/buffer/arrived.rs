@@ -219,6 +219,15 @@ impl<'a> Arrived<'a> {
         Self { len: len.min(self.len), ..*self }
     }
 
+    /// The whole pieces of `LEN` bytes, from the front.
+    #[inline(always)]
+    pub fn equal<const LEN: usize>(self) -> impl Iterator<Item = Self> {
+        (0..self.len / LEN).map(move |index| {
+            // SAFETY: the piece is one of the `len / LEN` that lie inside.
+            Self { at: unsafe { self.at.add(index * LEN) }, len: LEN, _lives: PhantomData }
+        })
+    }
+
     /// Copies the first bytes into `to`, as many as both have; returns how many.
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
@@ -287,5 +296,7 @@ mod tests {
         assert_eq!(to, [2, 3]);
         assert_eq!(bytes.skip(9).len(), 0);
         assert_eq!(bytes.take(3).to_vec(), [1, 2, 3]);
+        let pairs: Vec<_> = bytes.equal::<2>().map(|pair| pair.to_vec()).collect();
+        assert_eq!(pairs, [[1, 2], [3, 4]], "the last byte is not a whole piece");
     }
 }

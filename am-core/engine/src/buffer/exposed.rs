@@ -87,6 +87,25 @@ impl JobBuffer {
     }
 }
 
+impl JobBuffer {
+    /// The first `len` bytes, or all of a shorter block. The rest stays unused until the whole block is dropped.
+    #[must_use]
+    pub fn shortened(self, len: usize) -> Self {
+        #[derive(Debug)]
+        struct Whole {
+            _block: JobBuffer,
+        }
+        impl BlockOwner for Whole {
+            /// Nothing to do: dropping the owner, which follows, returns the block.
+            unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+        }
+        if len >= self.len {
+            return self;
+        }
+        Self { at: self.at, len, owner: Arc::new(Whole { _block: self }) }
+    }
+}
+
 impl From<Vec<u8>> for JobBuffer {
     /// A block in private memory: peers reach it by the kernel's copy, or staged.
     fn from(bytes: Vec<u8>) -> Self {

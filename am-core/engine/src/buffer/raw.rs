@@ -376,6 +376,23 @@ impl<'a> PacketWriter<'a> {
         len
     }
 
+    /// Appends pieces of `LEN` bytes each, as many as fit: one check for all of them.
+    ///
+    /// # Panics
+    /// A piece has another length.
+    #[inline(always)]
+    pub fn put_equal<const LEN: usize>(&mut self, pieces: impl Iterator<Item = RawBytes>) {
+        let (fit, used) = (self.remaining() / LEN, self.used);
+        for (index, piece) in (0..fit).zip(pieces) {
+            assert_eq!(piece.len(), LEN, "pieces of one length");
+            let offset = used + index * LEN;
+            // SAFETY: source: `LEN` live, unwritten bytes (`RawBytes::new`). Destination: `LEN` bytes after `used`, inside the buffer (there
+            // are at most `fit` pieces), which nothing else touches (`new`). User memory and a NIC's buffer do not overlap.
+            unsafe { copies::small(piece.at.as_ptr(), self.at.as_ptr().add(offset), LEN) };
+            self.used = offset + LEN;
+        }
+    }
+
     /// Appends bytes of a slice, as many as fit; returns how many.
     #[inline(always)]
     pub fn put_slice(&mut self, bytes: &[u8]) -> usize {
@@ -402,6 +419,20 @@ mod tests {
             assert_eq!(to[start..start + len], source[start..start + len], "{len} bytes from {start} on");
             assert!(to[..start].iter().all(|&byte| byte == 0) && to[start + len] == 0);
         }
+    }
+
+    #[test]
+    fn equal_pieces_are_written_as_far_as_they_fit() {
+        let source: Vec<u8> = (1..=40).collect();
+        // SAFETY: `source` outlives the pieces, and is not written.
+        let piece = |at: usize| unsafe { RawBytes::new(NonNull::from(&source[at]), 8) };
+        let mut to = vec![0u8; 30];
+        let mut writer = PacketWriter::over(&mut to);
+        assert_eq!(writer.put_slice(&[99]), 1);
+        writer.put_equal::<8>([0, 16, 32, 8].into_iter().map(piece));
+        assert_eq!((writer.used(), writer.remaining()), (25, 5));
+        assert_eq!(to[1..25], [&source[..8], &source[16..24], &source[32..40]].concat());
+        assert_eq!(to[25..], [0; 5]);
     }
 
     #[test]

@@ -10,15 +10,35 @@ use crate::{Kind, Predefined};
 pub type Combine = fn(earlier: &[u8], later: &mut [u8]);
 
 /// The function of `op` for elements of `datatype`; `None` if it is not defined.
+#[inline(always)]
 #[must_use]
 pub fn combine_of(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
+    TABLE[op as usize][datatype as usize]
+}
+
+const OPS: usize = PredefinedOp::ALL.len();
+const DATATYPES: usize = Predefined::ALL.len();
+
+/// The functions, by operation and datatype.
+static TABLE: [[Option<Combine>; DATATYPES]; OPS] = {
+    let mut table = [[None; DATATYPES]; OPS];
+    let mut cell = 0;
+    while cell < OPS * DATATYPES {
+        let (op, datatype) = (PredefinedOp::ALL[cell / DATATYPES], Predefined::ALL[cell % DATATYPES]);
+        table[op as usize][datatype as usize] = select(op, datatype);
+        cell += 1;
+    }
+    table
+};
+
+const fn select(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
     match op {
         PredefinedOp::Replace => return Some(replace),
         PredefinedOp::NoOp => return Some(leave),
         _ => {}
     }
     // C's plain `char` counts as an integer, as in other libraries; MPI does not define it.
-    let kind = if datatype == Predefined::Char { Kind::Signed } else { datatype.kind() };
+    let kind = if matches!(datatype, Predefined::Char) { Kind::Signed } else { datatype.kind() };
     match (kind, datatype.size()) {
         (Kind::Signed, 1) => integer_i8(op),
         (Kind::Signed, 2) => integer_i16(op),
@@ -44,13 +64,13 @@ pub fn combine_of(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
         (Kind::Logical, 4) => logical_u32(op),
         (Kind::Logical, 8) => logical_u64(op),
         (Kind::Logical, 16) => logical_u128(op),
-        (Kind::Bytes, 1) if datatype == Predefined::Byte => bytes(op),
+        (Kind::Bytes, 1) if matches!(datatype, Predefined::Byte) => bytes(op),
         (Kind::Pair, _) => pair(op, datatype),
         _ => None,
     }
 }
 
-fn is_long_double(datatype: Predefined) -> bool {
+const fn is_long_double(datatype: Predefined) -> bool {
     matches!(
         datatype,
         Predefined::LongDouble | Predefined::LongDoubleComplex | Predefined::CxxLongDoubleComplex
@@ -87,7 +107,7 @@ macro_rules! on {
 
 macro_rules! integers {
     ($($name:ident $type:ty),+) => {$(
-        fn $name(op: PredefinedOp) -> Option<Combine> {
+        const fn $name(op: PredefinedOp) -> Option<Combine> {
             match op {
                 PredefinedOp::Max => on!($type, |a, b| a.max(b)),
                 PredefinedOp::Min => on!($type, |a, b| a.min(b)),
@@ -112,7 +132,7 @@ integers!(
 
 macro_rules! floats {
     ($($name:ident $complex:ident $type:ty),+) => {$(
-        fn $name(op: PredefinedOp) -> Option<Combine> {
+        const fn $name(op: PredefinedOp) -> Option<Combine> {
             match op {
                 PredefinedOp::Max => on!($type, |a, b| if a > b { a } else { b }),
                 PredefinedOp::Min => on!($type, |a, b| if a < b { a } else { b }),
@@ -122,7 +142,7 @@ macro_rules! floats {
             }
         }
 
-        fn $complex(op: PredefinedOp) -> Option<Combine> {
+        const fn $complex(op: PredefinedOp) -> Option<Combine> {
             const BYTES: usize = size_of::<$type>();
             const BOTH: usize = 2 * BYTES;
             fn parts(bytes: [u8; BOTH]) -> [$type; 2] {
@@ -164,7 +184,7 @@ fn wide<const N: usize>(bytes: &[u8]) -> u128 {
 
 macro_rules! wide_floats {
     ($($name:ident $complex:ident $format:ident $bytes:literal),+) => {$(
-        fn $name(op: PredefinedOp) -> Option<Combine> {
+        const fn $name(op: PredefinedOp) -> Option<Combine> {
             const FORMAT: Format = $format;
             fn combine(earlier: &[u8], later: &mut [u8], combine: fn(u128, u128) -> u128) {
                 each::<$bytes>(earlier, later, |a, b| {
@@ -186,7 +206,7 @@ macro_rules! wide_floats {
             }
         }
 
-        fn $complex(op: PredefinedOp) -> Option<Combine> {
+        const fn $complex(op: PredefinedOp) -> Option<Combine> {
             const FORMAT: Format = $format;
             const BOTH: usize = 2 * $bytes;
             match op {
@@ -217,7 +237,7 @@ wide_floats!(
 
 macro_rules! logicals {
     ($($name:ident $type:ty),+) => {$(
-        fn $name(op: PredefinedOp) -> Option<Combine> {
+        const fn $name(op: PredefinedOp) -> Option<Combine> {
             match op {
                 PredefinedOp::LogicalAnd => on!($type, |a, b| (a != 0 && b != 0).into()),
                 PredefinedOp::LogicalOr => on!($type, |a, b| (a != 0 || b != 0).into()),
@@ -230,7 +250,7 @@ macro_rules! logicals {
 
 logicals!(logical_u8 u8, logical_u16 u16, logical_u32 u32, logical_u64 u64, logical_u128 u128);
 
-fn bytes(op: PredefinedOp) -> Option<Combine> {
+const fn bytes(op: PredefinedOp) -> Option<Combine> {
     match op {
         PredefinedOp::BitwiseAnd | PredefinedOp::BitwiseOr | PredefinedOp::BitwiseXor => integer_u8(op),
         _ => None,
@@ -291,7 +311,7 @@ macro_rules! pairs {
     }};
 }
 
-fn pair(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
+const fn pair(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
     match datatype {
         Predefined::FloatInt => pairs!(op, f32, i32),
         Predefined::DoubleInt => pairs!(op, f64, i32),

@@ -63,6 +63,7 @@ fn between_fences_everybody_puts_and_gets() {
         assert_eq!(class(window.put(&[1u64], 0, 0)), ErrorClass::RmaSync);
         let memory = window.free().unwrap().unwrap();
         assert_eq!(memory[500 * 8..501 * 8], theirs[0].to_le_bytes());
+        assert_eq!(memory.len(), 16000, "without what the library keeps behind it");
     });
 }
 
