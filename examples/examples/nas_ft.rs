@@ -142,20 +142,20 @@ impl<'a> Solver<'a> {
     fn new(world: &'a Communicator, problem: Problem) -> Self {
         let [width, height, depth] = problem.sizes;
         let turn = Turn::new(world, problem.sizes);
-        let room = |len| vec![Complex::default(); len];
+        let zeros = |len| vec![Complex::default(); len];
         Self {
             world,
             problem,
-            waves: room(turn.own_curtains().len() * width * depth),
+            waves: zeros(turn.own_curtains().len() * width * depth),
             turn,
             decay: problem.sizes.map(decay),
-            plane: room(width * height),
-            curtain: room(width * depth),
-            scratch: room(width * height.max(depth)),
+            plane: zeros(width * height),
+            curtain: zeros(width * depth),
+            scratch: zeros(width * height.max(depth)),
         }
     }
 
-    /// Draws the beginning and transforms it.
+    /// Draws the initial values and transforms them.
     fn begin(&mut self) -> Result<(), Failure> {
         let [across, along, behind] = self.problem.sizes.map(|len| Plan::new(len, Direction::Forward));
         let len = self.plane.len();

@@ -151,8 +151,8 @@ struct Stencil {
 
 impl Stencil {
     fn new(cube: &Cube, weights: Weights) -> Self {
-        let room = || vec![0.0; cube.share().size() + 2];
-        Self { weights, faces: room(), edges: room(), applied: room() }
+        let vectors = || vec![0.0; cube.share().size() + 2];
+        Self { weights, faces: vectors(), edges: vectors(), applied: vectors() }
     }
 
     /// The operator's result for one row. A neighbour with a common face is, one step along the row, a neighbour with a common edge, and so

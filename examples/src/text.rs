@@ -70,8 +70,8 @@ impl Chunk {
         let mut position = self.end;
         while !end_seen && position < self.file_bytes {
             let from = bytes.len();
-            let room = (self.file_bytes - position).min(4096);
-            let read = file.by_ref().take(room).read_to_end(&mut bytes)?;
+            let left = (self.file_bytes - position).min(4096);
+            let read = file.by_ref().take(left).read_to_end(&mut bytes)?;
             if read == 0 {
                 break;
             }

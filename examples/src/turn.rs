@@ -37,9 +37,9 @@ impl<'a> Turn<'a> {
         let shares = |of: usize| (0..=world.size()).map(|rank| first_of(rank, world.size(), of)).collect();
         let (planes, curtains): (Vec<usize>, Vec<usize>) = (shares(depth), shares(height));
         let rank = world.rank() as usize;
-        let room =
+        let vector =
             |own: &[usize], across| vec![Pair::default(); (own[rank + 1] - own[rank]) * across * width];
-        let (on_planes, on_curtains) = (room(&planes, height), room(&curtains, depth));
+        let (on_planes, on_curtains) = (vector(&planes, height), vector(&curtains, depth));
         Self { world, width, planes, curtains, on_planes, on_curtains }
     }
 
@@ -60,9 +60,9 @@ impl<'a> Turn<'a> {
         let (width, at) = (self.width, z - self.own_planes().start);
         let depth = self.own_planes().len();
         for range in shares(&self.curtains) {
-            let room = part(&range, at, depth, width);
+            let slots = part(&range, at, depth, width);
             let rows = &plane[range.start * width..range.end * width];
-            for (to, from) in self.on_planes[room].iter_mut().zip(rows) {
+            for (to, from) in self.on_planes[slots].iter_mut().zip(rows) {
                 *to = (*from).into();
             }
         }

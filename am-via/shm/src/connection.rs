@@ -79,7 +79,7 @@ impl ViSlot {
     }
 }
 
-/// The place where a peer's context sleeps, and the words that tell it about parked rings.
+/// The doorbell on which a peer's context sleeps, and the words that report parked rings to it.
 #[derive(Clone, Debug)]
 pub struct Bell {
     /// Its doorbell.
@@ -130,7 +130,7 @@ pub enum Written {
     Nothing,
 }
 
-/// Number of lines after which the peer is told how many were read. A writer relies only on the rest of the ring.
+/// Number of lines after which the reader stores its count of lines read for the peer. A writer relies only on the rest of the ring.
 pub const TELL_AFTER: u32 = RING_LINES / 4;
 
 impl Connection {
@@ -162,7 +162,7 @@ impl Connection {
         })
     }
 
-    /// Writes an entry, and tells the peer if the ring is parked.
+    /// Writes an entry, and notifies the peer if the ring is parked.
     #[inline(always)]
     pub fn post(&mut self, entry: Entry, payload: &Payload) -> Written {
         if !self.has_free_line() {
@@ -190,12 +190,12 @@ impl Connection {
             return self.full_or_closed();
         }
         let slot = self.writer.written();
-        let room = self.theirs.area(slot, len);
-        let Some(filled) = self.distance.fill(len, |storing| fill(room, storing)) else {
+        let area = self.theirs.area(slot, len);
+        let Some(filled) = self.distance.fill(len, |storing| fill(area, storing)) else {
             return Written::Nothing;
         };
-        if filled != room.len() {
-            self.move_to_its_place(slot, room, filled);
+        if filled != area.len() {
+            self.move_to_its_slot(slot, area, filled);
         }
         self.write(finish(filled), payload);
         if filled > BESIDE_BYTES && filled < WRITE_AHEAD_BYTES {
@@ -204,10 +204,10 @@ impl Connection {
         Written::Done
     }
 
-    /// Fewer bytes were written than announced: moves them to where the reader looks for this number.
+    /// Fewer bytes were written than announced: moves them to the location at which the reader expects this number.
     #[cold]
     #[inline(never)]
-    fn move_to_its_place(&self, slot: u32, area: CheckedRange<'_>, filled: usize) {
+    fn move_to_its_slot(&self, slot: u32, area: CheckedRange<'_>, filled: usize) {
         let fits = area.part(0, filled).is_some_and(|bytes| self.theirs.area(slot, filled).copy_from(bytes));
         debug_assert!(fits, "no more was written than fits");
     }
@@ -426,8 +426,8 @@ mod tests {
         }
     }
 
-    /// In each lap of the ring a message of up to a quarter of a slot stands elsewhere, one of up to a half in one of two places. The
-    /// reader finds it, also if its post had asked for another length.
+    /// In each lap of the ring a message of up to a quarter of a slot lies in another quarter, and one of up to a half in the other half.
+    /// The reader finds it, also if its post had asked for another length.
     #[test]
     fn short_messages_use_the_parts_of_a_slot_in_rotation() {
         const QUARTER: usize = 2048;

@@ -365,7 +365,7 @@ pub struct InArea<'a, F>(pub &'a Payload, pub usize, pub F);
 impl<D: Device, F: FnMut(CheckedRange<'_>, Storing) -> Option<usize>> Carry<D> for InArea<'_, F> {
     #[inline(always)]
     fn carry(&mut self, device: &mut D, link: ViNumber, entry: Entry) -> Result<Posted, DeviceError> {
-        device.post_area(link, entry, self.0, self.1, |room, storing| (self.2)(room, storing))
+        device.post_area(link, entry, self.0, self.1, |area, storing| (self.2)(area, storing))
     }
 }
 

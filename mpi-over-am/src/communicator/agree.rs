@@ -85,7 +85,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub(super) fn exchange_words(&self, peer: u32, tag: i32, out: &[u64], into: &mut [u64]) -> Result<()> {
         let route = self.route(Space::Management, peer, tag)?;
         let pattern = self.pattern(Space::Management, peer.into(), tag.into())?;
-        let room = size_of_val(into) as u64;
+        let capacity = size_of_val(into) as u64;
         let status = self.scope(|s| {
             let mut state = self.state()?;
             let into = into.incoming()?.lend_to_scope(s);
@@ -98,7 +98,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             s.wait(leaving)?;
             s.wait(arriving)
         })?;
-        if status.len() == room {
+        if status.len() == capacity {
             return Ok(());
         }
         Err(Error::Protocol { peer, what: "a list with another length than announced" })

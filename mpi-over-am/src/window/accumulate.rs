@@ -469,7 +469,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let datatype = Datatype::predefined(T::DATATYPE);
         let target = TargetData { rank, displacement, count: values.len() as u64, datatype: &datatype };
         lend(values, |data| {
-            lend_mut(old, |room| self.get_accumulate_data(Some(&data), &room, target, &op.into()))
+            lend_mut(old, |into| self.get_accumulate_data(Some(&data), &into, target, &op.into()))
         })
     }
 
@@ -513,7 +513,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut old = [T::zeroed()];
         lend(&[new], |new| {
             lend(&[expected], |expected| {
-                lend_mut(&mut old, |room| self.compare_and_swap_data(&new, &expected, &room, target))
+                lend_mut(&mut old, |into| self.compare_and_swap_data(&new, &expected, &into, target))
             })
         })?;
         Ok(old[0])
@@ -525,10 +525,10 @@ fn lend<T: Number, R>(values: &[T], send: impl FnOnce(SendData) -> Result<R>) ->
     crate::buffer::lend_elements(values, (values.len() as u64, &datatype), send)
 }
 
-fn lend_mut<T: Number, R>(room: &mut [T], receive: impl FnOnce(RecvData) -> Result<R>) -> Result<R> {
+fn lend_mut<T: Number, R>(into: &mut [T], receive: impl FnOnce(RecvData) -> Result<R>) -> Result<R> {
     let datatype = Datatype::predefined(T::DATATYPE);
-    let count = room.len() as u64;
-    crate::buffer::lend_elements_mut(room, (count, &datatype), receive)
+    let count = into.len() as u64;
+    crate::buffer::lend_elements_mut(into, (count, &datatype), receive)
 }
 
 /// Calls `use_up` with the packed bytes of the origin; with no bytes if there is none.

@@ -40,10 +40,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         rank: u32,
         displacement: i64,
     ) -> Result<OwnedRequest<T, F, L>> {
-        let (room, datatype) =
+        let (into, datatype) =
             (buffer_to_keep(&self.communicator, &mut to), Datatype::predefined(Predefined::Byte));
-        let target = TargetData { rank, displacement, count: room.len() as u64, datatype: &datatype };
-        self.start_with(to, |started| self.start_get(room, target, started))
+        let target = TargetData { rank, displacement, count: into.len() as u64, datatype: &datatype };
+        self.start_with(to, |started| self.start_get(into, target, started))
     }
 
     /// Like [`accumulate`](Self::accumulate), as a request, which is complete at once (`MPI_Raccumulate`).

@@ -217,11 +217,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// Those of [`put_data`](Self::put_data).
     pub fn get<T: AnyBitPattern>(&self, to: &mut [T], rank: u32, displacement: i64) -> Result<()> {
-        buffer::lend_to_receive(to, |room| {
-            if self.try_get(room, rank, displacement) {
+        buffer::lend_to_receive(to, |into| {
+            if self.try_get(into, rank, displacement) {
                 return Ok(());
             }
-            self.get_data(&RecvData::from_buffer(room), bytes_at(rank, displacement, room.len()))
+            self.get_data(&RecvData::from_buffer(into), bytes_at(rank, displacement, into.len()))
         })
     }
 
@@ -343,7 +343,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Makes all checks except of the range; returns whether there is anything to do.
+    /// Makes all checks except that of the range. Returns whether there is anything to do.
     ///
     /// # Errors
     /// An unknown rank; no epoch is open for it; different lengths of origin and target.

@@ -29,8 +29,8 @@ fn traffic(world: &Communicator<Threads>, seed: u64) {
                         let tag =
                             |part: usize| i32::try_from(thread * 100 + u32::try_from(part).unwrap()).unwrap();
                         let mut open = Vec::new();
-                        for (part, room) in into.chunks_mut(LEN).enumerate() {
-                            open.push(s.irecv(room, left, tag(part)).unwrap());
+                        for (part, incoming) in into.chunks_mut(LEN).enumerate() {
+                            open.push(s.irecv(incoming, left, tag(part)).unwrap());
                         }
                         for (part, out) in out.chunks(LEN).enumerate() {
                             let mode = if random.below(2) == 0 { Mode::Standard } else { Mode::Synchronous };

@@ -65,8 +65,8 @@ fn messages_of_every_length_arrive_whole() {
 fn every_mode_arrives() {
     everywhere("every_mode_arrives", |environment, world| {
         let lengths = [0, 8, 4096, 4097, 100_000];
-        let room = lengths.iter().map(|len| len + BSEND_OVERHEAD_BYTES).sum();
-        environment.attach_buffer(vec![0; room]).expect("the first buffer");
+        let capacity = lengths.iter().map(|len| len + BSEND_OVERHEAD_BYTES).sum();
+        environment.attach_buffer(vec![0; capacity]).expect("the first buffer");
         for (tag, len) in (0..).zip(lengths) {
             let (sent, expected) = (pattern(world.rank(), len), pattern(previous(world), len));
             let mut received = vec![vec![0; len]; 6];
@@ -87,7 +87,7 @@ fn every_mode_arrives() {
                     s.wait_all(sends)
                 })
                 .expect("all three arrive");
-            world.bsend(&sent, next(world), tag).expect("the buffer has room");
+            world.bsend(&sent, next(world), tag).expect("the buffer is large enough");
             world.recv(&mut blocking[0], previous(world), tag).expect("the message arrives");
             // In a ring of blocking synchronous sends, one task must receive first.
             for round in 0..2 {
@@ -103,7 +103,7 @@ fn every_mode_arrives() {
             assert!(received.iter().all(|got| *got == expected), "{len} bytes differ");
         }
         let memory = environment.detach_buffer().expect("the buffer is free");
-        assert_eq!(memory.map(|memory| memory.len()), Some(room));
+        assert_eq!(memory.map(|memory| memory.len()), Some(capacity));
     });
 }
 
@@ -130,16 +130,16 @@ fn receives_from_anybody_keep_each_sender_in_order() {
             assert_eq!(u64::try_from(status.tag()).expect("a tag"), *number % 5);
             *number += 1;
         }
-        assert_eq!(world.iprobe(Source::Any, Tag::Any).expect("nobody failed"), None);
+        assert_eq!(world.iprobe(Source::Any, Tag::Any).expect("no task has failed"), None);
     });
 }
 
 #[test]
 fn a_message_too_long_for_its_receive_says_who_sent_what() {
     everywhere("a_message_too_long_for_its_receive_says_who_sent_what", |_, world| {
-        for (tag, sent, room) in [(7, 16, 8), (8, 4000, 3999), (9, 300_000, 100)] {
+        for (tag, sent, capacity) in [(7, 16, 8), (8, 4000, 3999), (9, 300_000, 100)] {
             let data = pattern(world.rank(), sent);
-            let mut got = vec![0; room];
+            let mut got = vec![0; capacity];
             let error = world
                 .scope(|s| {
                     let receive = s.irecv(&mut got, previous(world), tag)?;
@@ -152,9 +152,9 @@ fn a_message_too_long_for_its_receive_says_who_sent_what() {
             let text = error.to_string();
             let source = previous(world);
             let facts =
-                format!("{sent} bytes from rank {source} with tag {tag} met a receive of {room} bytes");
+                format!("{sent} bytes from rank {source} with tag {tag} met a receive of {capacity} bytes");
             assert!(text.contains(&facts), "{text}");
-            assert!(got == pattern(source, sent)[..room], "the beginning is there");
+            assert!(got == pattern(source, sent)[..capacity], "the beginning is there");
         }
         world.barrier().expect("all tasks reach the barrier");
     });

@@ -20,7 +20,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     ]
 }
 
-/// As many as needed to use each method by which a fabric accesses memory.
+/// Number of regions with which each method is used by which a fabric accesses memory.
 const REGIONS: usize = 3;
 const REGION_BYTES: u64 = 40_000;
 
@@ -88,15 +88,15 @@ fn put_and_get<F: Fabric>(context: &mut Context<F>) {
             let to = PiecesMut::Layout(&mut back, &every_other);
             context.run(Get { from: (at, &there), options }, to).expect("getv");
             let back_of = |each: usize| if each.is_multiple_of(2) { bytes[each / 2] } else { 0xEE };
-            // Of overlapping blocks, memory contains only one, so the comparison is with the memory.
+            // Memory contains only one of several overlapping blocks, so the comparison is with the memory.
             assert!((0..back.len()).all(|each| back[each] == back_of(each)), "{there:?} by getv");
             let mut parts = bytes.clone();
             parts.fill(0);
             let mut slices: Vec<&mut [u8]> = parts.chunks_mut(17).collect();
             context.run(Get { from: (at, &there), options }, PiecesMut::Slices(&mut slices)).expect("getv");
             assert_eq!(parts, bytes, "{there:?} by getv into slices");
-            context.wait_counter(reused, 2).expect("one a get");
-            context.wait_counter(arrived, 2).expect("one a get");
+            context.wait_counter(reused, 2).expect("each get raises it once");
+            context.wait_counter(arrived, 2).expect("each get raises it once");
             context.gfence().expect("gfence");
         }
         regions.push(own);
@@ -169,9 +169,9 @@ fn amsend<F: Fabric>(context: &mut Context<F>) {
             );
         }
         let sink = sink.clone();
-        let room = JobBuffer::zeroed(2 + message.len.div_ceil(5) as usize * len as usize);
+        let buffer = JobBuffer::zeroed(2 + message.len.div_ceil(5) as usize * len as usize);
         Answer::scatter(
-            Scatter::owned(room, layout).expect("inside"),
+            Scatter::owned(buffer, layout).expect("inside"),
             Completion::Call(Box::new(move |delivered| {
                 let buffer = delivered.buffer.expect("the scatter's own");
                 sink.with(|sink| sink.push((buffer.to_vec(), delivered.placed)));
@@ -223,11 +223,11 @@ fn multicast<F: Fabric>(context: &mut Context<F>) {
     let sink = received.clone();
     let handler = register(context, move |message| {
         let sink = sink.clone();
-        let room = JobBuffer::zeroed(message.len as usize);
+        let buffer = JobBuffer::zeroed(message.len as usize);
         let done = move |delivered: crate::handler::Delivered| {
             sink.with(|sink| sink.push(delivered.buffer.expect("the buffer of the destination").to_vec()));
         };
-        Answer::owned(room, Completion::Call(Box::new(done)))
+        Answer::owned(buffer, Completion::Call(Box::new(done)))
     });
     let mut tasks: Vec<_> = everyone(context).map(|endpoint| endpoint.task).collect();
     tasks.reverse();

@@ -110,7 +110,7 @@ fn stress_of_connections<D: Device>(pair: &mut Pair<D>) -> Outcome {
             pair.post_recv(vi, Descriptor::receive())?;
             pair.sync()?;
             pair.post_send(vi, Descriptor::send().with_immediate(number))?;
-            same(pair.received_well(vi)?.immediate(), Some(number), "who is at the other end")?;
+            same(pair.received_well(vi)?.immediate(), Some(number), "the number of the other end")?;
             pair.sent_well(vi)?;
         }
         pair.sync()?;
@@ -283,7 +283,7 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
             if random.below(2) == 0 {
                 let _ = device.post(channel, entry, &words);
             } else {
-                let _ = device.post_area(channel, entry, &words, 40, |room, _| Some(room.len().min(40)));
+                let _ = device.post_area(channel, entry, &words, 40, |area, _| Some(area.len().min(40)));
             }
             while let Some(News::Entry(completion)) = device.poll(&mut payload) {
                 if completion.keeps_slot() {

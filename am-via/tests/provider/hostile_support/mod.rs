@@ -147,8 +147,8 @@ impl Attack {
             self.device.post(self.vi, entry, &words)
         } else {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            self.device.post_area(self.vi, entry, &words, 40, |room, _| {
-                room.copy_from_slice(&bytes);
+            self.device.post_area(self.vi, entry, &words, 40, |area, _| {
+                area.copy_from_slice(&bytes);
                 Some(40)
             })
         };

@@ -31,11 +31,11 @@ fn attack<D: Device>(attacker: &mut D, vi: ViNumber, random: &mut Random, handle
     if random.below(2) == 0 {
         let _ = attacker.post(vi, entry, &words);
     } else {
-        let _ = attacker.post_area(vi, entry, &words, 256, |room, _| {
+        let _ = attacker.post_area(vi, entry, &words, 256, |area, _| {
             let bytes: Vec<u8> =
-                words.iter().cycle().flat_map(|word| word.to_le_bytes()).take(room.len()).collect();
-            room.copy_from_slice(&bytes);
-            Some(usize::try_from(random.below(room.len() as u64 + 1)).unwrap())
+                words.iter().cycle().flat_map(|word| word.to_le_bytes()).take(area.len()).collect();
+            area.copy_from_slice(&bytes);
+            Some(usize::try_from(random.below(area.len() as u64 + 1)).unwrap())
         });
     }
 }
@@ -72,7 +72,7 @@ fn survive<D: Device>(mut attacker: D, victim: &mut End<D>, honest: &mut End<D>,
             }
         }
         let own = DataSegment { handle: open.handle, offset: 0, length: 32 };
-        // A full queue, or a VI that is broken by now, is fine.
+        // The queue may be full, or the VI broken.
         let _ = victim.agent.post_recv(attacked, Descriptor::receive().with_segment(own));
         let place = AddressSegment { handle: open.handle, offset: 0 };
         let _ = match round % 3 {

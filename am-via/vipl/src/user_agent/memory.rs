@@ -137,10 +137,10 @@ impl<'a> Segments<'a> {
         None
     }
 
-    /// Copies bytes from byte `from` on to `room`, up to the end of either; returns their number.
-    pub(crate) fn gather(&self, from: u32, room: CheckedRange<'_>) -> usize {
-        self.each_run(from, room.len(), |at, run| {
-            room.part(at, run.len()).is_some_and(|to| to.copy_from(run))
+    /// Copies bytes from byte `from` on to `into`, up to the end of either; returns their number.
+    pub(crate) fn gather(&self, from: u32, into: CheckedRange<'_>) -> usize {
+        self.each_run(from, into.len(), |at, run| {
+            into.part(at, run.len()).is_some_and(|to| to.copy_from(run))
         })
     }
 

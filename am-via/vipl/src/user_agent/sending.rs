@@ -112,7 +112,7 @@ impl Vi {
             device,
             Operation::Area,
             entry,
-            InArea(&Payload::default(), len, |room: CheckedRange<'_>, _| Some(fill(room))),
+            InArea(&Payload::default(), len, |area: CheckedRange<'_>, _| Some(fill(area))),
         )
     }
 
@@ -249,7 +249,7 @@ impl<D: Device> UserAgent<D> {
             segments.gather_slice(&mut bytes[..piece as usize]);
             found.send_inline(device, entry, &words(&bytes))
         } else {
-            found.send_area(device, entry, piece as usize, |room| segments.gather(moved, room))
+            found.send_area(device, entry, piece as usize, |area| segments.gather(moved, area))
         };
         drop(segments);
         let wants_acknowledgement = flags & WANTS_ACKNOWLEDGEMENT != 0;

@@ -54,8 +54,8 @@ impl<D: Device> UserAgent<D> {
         let last = piece == left;
         let flags = if last { LAST_PIECE | WANTS_ACKNOWLEDGEMENT } else { 0 };
         let entry = Entry { extra: flags | Kind::StagedWrite.bits(), ..Entry::default() };
-        let posted = found.send_area(device, entry, HEAD_BYTES + piece as usize, |room| {
-            write_head(room, at).map_or(0, |room| HEAD_BYTES + segments.gather(moved, room))
+        let posted = found.send_area(device, entry, HEAD_BYTES + piece as usize, |area| {
+            write_head(area, at).map_or(0, |area| HEAD_BYTES + segments.gather(moved, area))
         });
         drop(segments);
         match posted {
@@ -161,9 +161,9 @@ impl<D: Device> UserAgent<D> {
         let last = piece == from.len();
         let last_flag = if last { LAST_PIECE } else { 0 };
         let entry = Entry { extra: Kind::ReadPiece.bits() | last_flag, ..Entry::default() };
-        let posted = found.send_area(device, entry, piece, |room| {
-            let part = from.part(0, piece.min(room.len())).unwrap_or_else(CheckedRange::empty);
-            if room.copy_from(part) { part.len() } else { 0 }
+        let posted = found.send_area(device, entry, piece, |area| {
+            let part = from.part(0, piece.min(area.len())).unwrap_or_else(CheckedRange::empty);
+            if area.copy_from(part) { part.len() } else { 0 }
         });
         match posted {
             Ok(Posted::Retry) => {
@@ -222,13 +222,13 @@ impl<D: Device> UserAgent<D> {
 }
 
 /// Writes the destination of a piece; returns the range for its bytes.
-fn write_head(room: CheckedRange<'_>, at: AddressSegment) -> Option<CheckedRange<'_>> {
+fn write_head(area: CheckedRange<'_>, at: AddressSegment) -> Option<CheckedRange<'_>> {
     let mut head = [0; HEAD_BYTES];
     head[..4].copy_from_slice(&at.handle.region.to_le_bytes());
     head[4..8].copy_from_slice(&at.handle.generation.to_le_bytes());
     head[8..].copy_from_slice(&at.offset.to_le_bytes());
-    room.part(0, HEAD_BYTES)?.copy_from_slice(&head);
-    room.part(HEAD_BYTES, room.len() - HEAD_BYTES)
+    area.part(0, HEAD_BYTES)?.copy_from_slice(&head);
+    area.part(HEAD_BYTES, area.len() - HEAD_BYTES)
 }
 
 fn read_head(bytes: CheckedRange<'_>) -> Option<(AddressSegment, CheckedRange<'_>)> {

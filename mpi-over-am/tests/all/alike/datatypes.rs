@@ -161,16 +161,16 @@ fn a_message_longer_than_its_elements_is_cut_and_said_so() {
                     let short = Datatype::vector(10, 1, 3, &Datatype::predefined(Predefined::Int)).unwrap();
                     let layout = if tag == 0 { &short } else { &column };
                     let mut view = ViewMut::new(&mut got, 1, layout).unwrap();
-                    let room = if tag == 0 { 40 } else { 4000 };
+                    let capacity = if tag == 0 { 40 } else { 4000 };
                     let error = world.recv(&mut view, 0, tag).unwrap_err();
                     assert_eq!(error.class(), ErrorClass::Truncate);
                     let sent = 4 * count as u64;
                     assert!(
                         matches!(error, Error::Truncated { source_rank: 0, tag: t, sent: s, capacity: r }
-                            if t == tag && s == sent && r == room),
+                            if t == tag && s == sent && r == capacity),
                         "{error}"
                     );
-                    let filled = usize::try_from(room).unwrap() / 4;
+                    let filled = usize::try_from(capacity).unwrap() / 4;
                     assert!(got.iter().step_by(3).take(filled).all(|&value| value == 7));
                     assert_eq!(got.iter().filter(|&&value| value == 7).count(), filled);
                 }

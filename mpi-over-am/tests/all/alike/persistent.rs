@@ -55,8 +55,8 @@ fn a_persistent_operation_is_started_as_often_as_wanted() {
 #[test]
 fn only_what_is_persistent_can_be_started() {
     job(Config::new(1), Settings::default(), |_, world| {
-        let room = RecvData::from_buffer(am_core::buffer::RawBuffer::EMPTY);
-        let request = world.irecv_data(&room, 0, 0).unwrap();
+        let into = RecvData::from_buffer(am_core::buffer::RawBuffer::EMPTY);
+        let request = world.irecv_data(&into, 0, 0).unwrap();
         let error = world.start(request).unwrap_err();
         assert!(matches!(error, Error::NotStartable { is_persistent: false, .. }), "{error}");
         assert_eq!(error.class(), ErrorClass::Request);

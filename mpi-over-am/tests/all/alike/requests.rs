@@ -104,7 +104,7 @@ fn a_scope_that_fails_withdraws_what_has_not_met_its_other_half() {
             });
             assert!(matches!(result, Err(Error::Cancelled)));
             world.barrier().unwrap();
-            // Both are gone: the message matches the next receive.
+            // Both operations are withdrawn: the message matches the next receive.
             let mut got = [0u8; 4];
             world.sendrecv(&[1, 2, 3, 4u8], other, 3, &mut got, other, 3).unwrap();
             assert_eq!((never, got), ([7; 4], [1, 2, 3, 4]));
@@ -223,15 +223,15 @@ fn buffered_sends_return_whatever_the_receiver_does() {
         const COUNT: usize = 10;
         let len = |i: usize| i * 400;
         if world.rank() == 0 {
-            let room: usize = (0..COUNT).map(|i| len(i) + BSEND_OVERHEAD_BYTES).sum();
-            environment.attach_buffer(vec![0; room]).unwrap();
+            let lent: usize = (0..COUNT).map(|i| len(i) + BSEND_OVERHEAD_BYTES).sum();
+            environment.attach_buffer(vec![0; lent]).unwrap();
             for (tag, i) in (0..).zip(0..COUNT) {
                 let mut data = pattern(i as u64, len(i));
                 world.bsend(&data, 1, tag).unwrap();
                 data.fill(0);
             }
             world.send(&(), 1, 99).unwrap();
-            assert_eq!(environment.detach_buffer().unwrap().map(|buffer| buffer.len()), Some(room));
+            assert_eq!(environment.detach_buffer().unwrap().map(|buffer| buffer.len()), Some(lent));
             assert!(environment.detach_buffer().unwrap().is_none());
         } else {
             world.recv(&mut (), 0, 99).unwrap();

@@ -41,31 +41,31 @@ struct OfAnotherCrate {
 }
 
 /// Sends a value from rank 0 to rank 1 by each kind of call, and back by another one.
-fn there_and_back<B>(world: &super::common::Communicator, value: &B, room: &mut B, len: u64)
+fn there_and_back<B>(world: &super::common::Communicator, value: &B, into: &mut B, len: u64)
 where
     B: Buffer + BufferMut + PartialEq + std::fmt::Debug,
 {
-    exchange(world, value, room, len).expect("both tasks do the same");
-    assert_eq!(room, value);
+    exchange(world, value, into, len).expect("both tasks do the same");
+    assert_eq!(into, value);
 }
 
 fn exchange<B: Buffer + BufferMut>(
     world: &super::common::Communicator,
     value: &B,
-    room: &mut B,
+    into: &mut B,
     len: u64,
 ) -> Result<(), Error> {
     let other = 1 - world.rank();
     if world.rank() == 0 {
         world.send(value, other, 1)?;
-        world.scope(|s| s.wait(s.irecv(room, other, 2)?))?;
+        world.scope(|s| s.wait(s.irecv(into, other, 2)?))?;
     } else {
-        assert_eq!(world.recv(room, other, 1)?.len(), len);
+        assert_eq!(world.recv(into, other, 1)?.len(), len);
         world.scope(|s| s.wait(s.issend(value, other, 2)?))?;
     }
-    let status = world.sendrecv(value, other, 3, room, other, 3)?;
+    let status = world.sendrecv(value, other, 3, into, other, 3)?;
     assert_eq!((status.source(), status.len()), (other, len));
-    world.sendrecv_replace(room, other, 4, other, 4).map(drop)
+    world.sendrecv_replace(into, other, 4, other, 4).map(drop)
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn entry(immediate: u32) -> Entry {
     Entry { immediate, operation: Operation::Inline as u32, ..Entry::default() }
 }
 
-/// The next entry, without giving its slot back.
+/// Returns the next entry, and keeps its slot.
 fn next(nic: &mut Wire, polls: u32) -> Option<(Completion, Payload)> {
     let mut payload = Payload::default();
     for _ in 0..polls {
@@ -90,8 +90,8 @@ fn every_fault_together_loses_doubles_and_swaps_nothing() {
             }
             if sent < 300 {
                 let posted = if sent % 3 == 0 {
-                    let fill = |room: CheckedRange<'_>, _| {
-                        room.copy_from_slice(&sent.to_le_bytes());
+                    let fill = |area: CheckedRange<'_>, _| {
+                        area.copy_from_slice(&sent.to_le_bytes());
                         Some(4)
                     };
                     let area = Entry { operation: Operation::Area as u32, ..entry(sent) };
