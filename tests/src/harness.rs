@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use am_core::testing::pairs;
 use am_core::testing::watchdog::Watchdog;
+use am_core::testing::{is_long, pairs};
 use am_via::job::Failure;
 use am_via_launch::{Ended, Launch, Record, Recorded, Report};
 
@@ -115,6 +115,12 @@ impl Job {
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((name.into(), value.into()));
         self
+    }
+
+    /// Makes the tasks reach each other by this provider of libfabric.
+    #[must_use]
+    pub fn over(self, provider: &str) -> Self {
+        self.env("AM_DEVICE", "ofi").env("FI_PROVIDER", provider)
     }
 
     /// Ends the job, as failed, when it lasts longer than this.
@@ -369,13 +375,21 @@ fn end_of(text: &str) -> &str {
 /// The ways to memory, as `AM_MEMORY` names them.
 pub const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 
-/// Jobs, as numbers of tasks with a way to memory, that together have each number and each way; all combinations if
-/// [`is_long`](am_core::testing::is_long). A task alone reaches only its own memory, so a job of one has one way.
+/// Providers of libfabric over which a job runs: that of jobs of several hosts, and two that are unlike it.
+pub const PROVIDERS: [&str; 3] = ["tcp;ofi_rxm", "net", "shm"];
+
+/// Jobs that together have each number of tasks and each way to memory. If [`is_long`], all combinations, and three tasks, if they
+/// are among the numbers, over each of [`PROVIDERS`]. A task alone reaches only its own memory, so a job of one has one way.
 #[must_use]
-pub fn sizes_and_ways(tasks: &[u32]) -> Vec<(u32, &'static str)> {
+pub fn jobs(test: &'static str, tasks: &[u32]) -> Vec<Job> {
     let (alone, together): (Vec<u32>, Vec<u32>) = tasks.iter().partition(|&&tasks| tasks == 1);
-    let mut jobs = pairs(&together, &WAYS);
-    jobs.extend(alone.into_iter().map(|tasks| (tasks, WAYS[0])));
+    let mut settings = pairs(&together, &WAYS);
+    settings.extend(alone.into_iter().map(|tasks| (tasks, WAYS[0])));
+    let mut jobs: Vec<Job> =
+        settings.into_iter().map(|(tasks, way)| job(test).tasks(tasks).env("AM_MEMORY", way)).collect();
+    if is_long() && tasks.contains(&3) {
+        jobs.extend(PROVIDERS.map(|provider| job(test).tasks(3).over(provider)));
+    }
     jobs
 }
 

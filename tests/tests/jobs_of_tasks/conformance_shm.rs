@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use am_core::testing::conformance;
-use am_tests::harness::{WAYS, job};
+use am_tests::harness::{PROVIDERS, WAYS, job};
 use am_via::Task;
 
 /// The whole suite takes seconds; eight tasks on a busy machine with two cores take longer. Each check has its own watchdog.
@@ -85,7 +85,23 @@ fn one_credit() {
 #[test]
 #[ignore = "long"]
 fn two_tasks_over_the_network() {
-    run_over_the_network("two_tasks_over_the_network", 2, &[]);
+    for provider in PROVIDERS {
+        run_over_the_network("two_tasks_over_the_network", 2, &[("FI_PROVIDER", provider)]);
+    }
+}
+
+#[test]
+fn announced_messages_over_each_provider() {
+    for provider in PROVIDERS {
+        let settings = [("FI_PROVIDER", provider), ("AM_CHECK", "announced")];
+        run_over_the_network("announced_messages_over_each_provider", 2, &settings);
+    }
+}
+
+/// The purge finds reads in flight. On one host a copy has ended when its call returns.
+#[test]
+fn a_purge_over_the_network() {
+    run_over_the_network("a_purge_over_the_network", 2, &[("AM_CHECK", "purge_in_the_middle")]);
 }
 
 /// Packets that are cut into many messages of the network. The provider loses parts of longer messages if several tasks send to one.

@@ -1,7 +1,7 @@
 //! Messages that are not contiguous, between processes, with each way to memory: they are copied from their layout to the receiver's.
 
 use am_core::testing::pattern;
-use am_tests::harness::{job, sizes_and_ways};
+use am_tests::harness::jobs;
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, unpack};
 use mpi_over_am::{Communicator, Environment, Mode, Result, View, ViewMut};
@@ -75,8 +75,8 @@ fn around_the_ring(world: &Communicator) -> Result<()> {
 
 #[test]
 fn layouts_arrive_by_every_way_to_memory() {
-    for (tasks, way) in sizes_and_ways(&[1, 2, 3]) {
-        job("layouts_arrive_by_every_way_to_memory").tasks(tasks).env("AM_MEMORY", way).run(|| {
+    for job in jobs("layouts_arrive_by_every_way_to_memory", &[1, 2, 3]) {
+        job.run(|| {
             let environment = Environment::init().expect("the launcher made a job");
             around_the_ring(&environment.world()).expect("each message fits");
             environment.finalize().expect("all tasks finalize");

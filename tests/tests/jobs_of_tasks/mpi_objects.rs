@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
-use am_tests::harness::{job, sizes_and_ways};
+use am_tests::harness::{job, jobs};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, PredefinedOp};
 use mpi_over_am::window::{Assertion, Lock, TargetData};
@@ -11,8 +11,8 @@ use mpi_over_am::{Communicator, Environment, ErrorHandler, Info};
 
 /// Runs `body` with some tasks, with each way to memory.
 fn everywhere(test: &'static str, body: fn(&Communicator)) {
-    for (tasks, way) in sizes_and_ways(&[1, 2, 4]) {
-        job(test).tasks(tasks).env("AM_MEMORY", way).run(|| {
+    for job in jobs(test, &[1, 2, 4]) {
+        job.run(|| {
             let environment = Environment::init().expect("the launcher made a job");
             body(&environment.world());
             environment.finalize().expect("all tasks finalize");

@@ -4,14 +4,14 @@
 use std::fs::File;
 use std::io::Write;
 
-use am_tests::harness::{job, sizes_and_ways};
+use am_tests::harness::{PROVIDERS, job, jobs};
 use mpi_over_am::{BSEND_OVERHEAD_BYTES, Communicator, Environment, Error, Source, TAG_UB, Tag, op};
 
 /// Runs `body` with 2, 3 and 8 tasks, by every way to memory, and over the network.
 fn everywhere(test: &'static str, body: fn(&Environment, &Communicator)) {
     job(test).tasks(3).env("AM_DEVICE", "ofi").run(|| as_a_task(body));
-    for (tasks, way) in sizes_and_ways(&[3, 2, 8]) {
-        job(test).tasks(tasks).env("AM_MEMORY", way).run(|| as_a_task(body));
+    for job in jobs(test, &[3, 2, 8]) {
+        job.run(|| as_a_task(body));
     }
 }
 
@@ -45,20 +45,32 @@ fn lengths() -> Vec<usize> {
     lengths
 }
 
+fn send_every_length(_: &Environment, world: &Communicator) {
+    for (tag, len) in (0..).zip(lengths()) {
+        let mut got = vec![0xEE_u8; len + 3];
+        let sent = pattern(world.rank(), len);
+        let status = world
+            .sendrecv(&sent, next(world), tag, &mut got, previous(world), tag)
+            .expect("the message fits");
+        assert_eq!((status.source(), status.tag(), status.len()), (previous(world), tag, len as u64));
+        assert!(got[..len] == pattern(previous(world), len), "{len} bytes differ");
+        assert_eq!(got[len..], [0xEE; 3], "{len} bytes, and more were written");
+    }
+}
+
 #[test]
 fn messages_of_every_length_arrive_whole() {
-    everywhere("messages_of_every_length_arrive_whole", |_, world| {
-        for (tag, len) in (0..).zip(lengths()) {
-            let mut got = vec![0xEE_u8; len + 3];
-            let sent = pattern(world.rank(), len);
-            let status = world
-                .sendrecv(&sent, next(world), tag, &mut got, previous(world), tag)
-                .expect("the message fits");
-            assert_eq!((status.source(), status.tag(), status.len()), (previous(world), tag, len as u64));
-            assert!(got[..len] == pattern(previous(world), len), "{len} bytes differ");
-            assert_eq!(got[len..], [0xEE; 3], "{len} bytes, and more were written");
+    everywhere("messages_of_every_length_arrive_whole", send_every_length);
+}
+
+#[test]
+fn messages_of_every_length_arrive_over_each_provider() {
+    if am_via_ofi::is_there_for_tests() {
+        for provider in PROVIDERS {
+            let job = job("messages_of_every_length_arrive_over_each_provider").tasks(2).over(provider);
+            job.run(|| as_a_task(send_every_length));
         }
-    });
+    }
 }
 
 #[test]

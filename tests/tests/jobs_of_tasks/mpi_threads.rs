@@ -5,7 +5,7 @@
 
 use std::sync::Barrier;
 
-use am_tests::harness::{job, sizes_and_ways};
+use am_tests::harness::jobs;
 use mpi_over_am::op::{self, PredefinedOp};
 use mpi_over_am::window::{Assertion, Lock};
 use mpi_over_am::{Environment, Info, JobFabric, Mode, Threads, collective};
@@ -16,8 +16,8 @@ const THREADS: usize = 3;
 
 /// Runs `body` with some tasks, with each way to memory.
 fn everywhere(test: &'static str, body: fn(&Communicator)) {
-    for (tasks, way) in sizes_and_ways(&[1, 2, 3]) {
-        job(test).tasks(tasks).env("AM_MEMORY", way).run(|| {
+    for job in jobs(test, &[1, 2, 3]) {
+        job.run(|| {
             let environment = Environment::init_threads().expect("the launcher made a job");
             body(&environment.world());
             environment.finalize().expect("all tasks finalize");

@@ -229,7 +229,11 @@ impl<U: UserCode> Engine<U> {
             let left = incoming.capacity - issued;
             if incoming.failed.is_some() || left == 0 {
                 if in_flight == 0 {
-                    self.end_incoming(key, fabric, handlers)?;
+                    match self.end_incoming(key, fabric, handlers) {
+                        // A purge found reads in flight. The program itself asked for it, so it is not reported.
+                        Ok(()) | Err(Error::Purged { .. }) => {}
+                        Err(error) => return Err(error),
+                    }
                 }
                 return Ok(true);
             }
@@ -290,12 +294,7 @@ impl<U: UserCode> Engine<U> {
                     let what = "the way into its memory was lost during a transfer".to_owned();
                     incoming.failed = Some(Box::new(Error::Protocol { peer: source.endpoint, what }));
                 }
-                // The origin took the grant back before this task reported the end.
-                Err(Error::RemoteRange { why: RangeFault::Stale, .. }) => {
-                    let why = Refusal::Withdrawn;
-                    incoming.failed = Some(Box::new(Error::Refused { target: source.endpoint, why }));
-                }
-                Err(error) => incoming.failed = Some(Box::new(error)),
+                Err(error) => incoming.failed = Some(why_not_fetched(source, error)),
             }
         }
     }
@@ -324,7 +323,8 @@ impl<U: UserCode> Engine<U> {
                 result => result.map(|_| ()),
             };
             if let Err(error) = taken {
-                incoming.failed.get_or_insert_with(|| Box::new(error));
+                let source = incoming.source;
+                incoming.failed.get_or_insert_with(|| why_not_fetched(source, error));
             }
             self.fetch_again(key);
         }
@@ -483,6 +483,18 @@ pub(crate) fn keep_whole(
         tail,
         failed: None,
     }))
+}
+
+/// The error of a message whose data cannot be fetched from `source`.
+#[cold]
+fn why_not_fetched(source: Peer, error: Error) -> Box<Error> {
+    Box::new(match error {
+        // The origin took the grant back before this task reported the end.
+        Error::RemoteRange { why: RangeFault::Stale, .. } => {
+            Error::Refused { target: source.endpoint, why: Refusal::Withdrawn }
+        }
+        error => error,
+    })
 }
 
 /// Moves a part from the bounce buffer to the destination.
