@@ -386,8 +386,8 @@ impl<'a> PacketWriter<'a> {
         for (index, piece) in (0..fit).zip(pieces) {
             assert_eq!(piece.len(), LEN, "pieces of one length");
             let offset = used + index * LEN;
-            // SAFETY: source: `LEN` live, unwritten bytes (`RawBytes::new`). Destination: `LEN` bytes after `used`, inside the buffer (there
-            // are at most `fit` pieces), which nothing else touches (`new`). User memory and a NIC's buffer do not overlap.
+            // SAFETY: source: `LEN` live, unwritten bytes (`RawBytes::new`). Destination: `LEN` bytes after `used`, inside the buffer
+            // (there are at most `fit` pieces), which nothing else touches (`new`). User memory and a NIC's buffer do not overlap.
             unsafe { copies::small(piece.at.as_ptr(), self.at.as_ptr().add(offset), LEN) };
             self.used = offset + LEN;
         }
