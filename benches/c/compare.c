@@ -1,6 +1,6 @@
 /* Measures an MPI library as a C program sees it, with buffers from malloc: compare GROUP ONLY BATCHES
- * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), crowd (more tasks than cores), memory (of a task), start (nothing:
- * the launcher is timed). ONLY: measurements, separated by commas, or - for all of the group. Prints a line a measurement: NAME BYTES NANOSECONDS
+ * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), crowd (more tasks than cores), kernels (of programs), memory (of a
+ * task), start (nothing: the launcher is timed). ONLY: measurements, separated by commas, or - for all of the group. Prints a line a measurement: NAME BYTES NANOSECONDS
  * (median of the batches; memory: bytes of a task), from rank 0. Built and run with each library in turn by the program
  * `compare`; nothing in it knows which one it is. */
 #include <mpi.h>
@@ -267,6 +267,8 @@ static void measure(const char *name, run_fn *run, int bytes, int times)
     if (rank == 0) fflush(stdout);
 }
 
+#include "kernels.h"
+
 static void packing(void)
 {
     static int at[PACKED];
@@ -420,6 +422,7 @@ int main(int argc, char **argv)
     if (!strcmp(group, "pair") && size == 2) pair();
     if (!strcmp(group, "hosts") && size == 2) hosts();
     if (!strcmp(group, "crowd")) crowd();
+    if (!strcmp(group, "kernels")) kernels();
     if (!strcmp(group, "memory")) memory();
     free(fresh);
     free(out);

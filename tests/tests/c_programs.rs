@@ -27,6 +27,29 @@ fn the_last_line_names_the_task_that_failed_first() {
     assert!(last.contains(": task 1 ") && last.contains("MPI_ERR_TRUNCATE"), "{said}");
 }
 
+/// The kernels of the benchmark `compare` check their own results, and print a row each.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn the_kernels_of_the_comparison_have_the_right_results() {
+    programs::build();
+    let scratch = Scratch::new("t_kernels");
+    let program = scratch.path().join("program");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/c/compare.c");
+    let mut compile = Command::new(programs::folder().join("mpicc"));
+    compile.args(["-O1", "-Wall", "-Wextra", "-Werror"]).args(programs::compiler_options());
+    let (good, said) = run(compile.arg(source).arg("-o").arg(&program).arg("-lpthread"));
+    assert!(good, "{said}");
+    for tasks in ["1", "2", "4"] {
+        let mut job = Command::new(programs::folder().join("mpiexec"));
+        let (good, said) = run(job.args(["-n", tasks]).arg(&program).args(["kernels", "-", "1"]));
+        assert!(good, "{said}");
+        for kernel in ["ep", "is", "cg", "mg", "ft", "lu"] {
+            let row = format!("kernel_{kernel} {tasks} ");
+            assert_eq!(said.lines().filter(|line| line.starts_with(&row)).count(), 1, "{said}");
+        }
+    }
+}
+
 /// Each program by its name, a test of its own.
 macro_rules! programs {
     ($($name:ident)*) => { $(

@@ -5,13 +5,12 @@
 //!
 //! Short vectors of more tasks: a reduction to rank 0, and a broadcast. Each task waits once instead of log n times.
 //!
-//! Long vectors: each task receives one chunk of all vectors, reduces it in the order of the ranks, and sends the result to all. Each
-//! element is sent about twice, whatever the number of tasks. A ring sends as much, but waits for a neighbour in each of its 2n - 2 steps.
+//! Long vectors: each task reduces one chunk, and sends the result to all ([`stages`]). Each element is sent about twice, whatever the
+//! number of tasks. A ring sends as much, but waits for a neighbour in each of its 2n - 2 steps.
 //!
 //! In all cases the order of combination does not depend on the order of arrival, and all tasks get the same bits.
 
-use super::chunks::{Chunks, elements_of_piece, pieces};
-use super::{Plan, broadcast, reduce, reduce_scatter};
+use super::{Plan, broadcast, reduce, stages};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
@@ -21,7 +20,7 @@ pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
         && into.count() >= u64::from(plan.size())
         && plan.size() > 1
     {
-        return by_chunks(plan, own, into);
+        return stages::reduce(plan, own, Some(into), None);
     }
     if let Some(own) = own {
         plan.copy(own, into)?;
@@ -72,25 +71,4 @@ fn by_doubling(plan: &mut impl Plan, into: &RecvData) -> Result<()> {
         plan.copy(&result.as_send(), into)?;
     }
     if rank < 2 * folded { plan.push(&into.as_send(), rank - 1) } else { Ok(()) }
-}
-
-/// Works piece by piece, so that the pieces from the other tasks stay in the cache.
-fn by_chunks(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
-    let (rank, size) = (plan.rank(), plan.size());
-    let of_piece = elements_of_piece(plan, into.datatype()).min(into.count());
-    let slots = reduce_scatter::slots(plan, into, of_piece.div_ceil(size.into()))?;
-    for (at, count) in pieces(into.count(), of_piece) {
-        let chunks = Chunks::Even { count, size };
-        let piece = into.part(at, count);
-        let whole = own.map_or_else(|| piece.as_send(), |own| own.part(at, count));
-        let (first, count) = chunks.of(rank);
-        let chunk = piece.part(first, count);
-        reduce_scatter::exchange(plan, (&whole, own.is_none()), &chunks, (&chunk, &slots))?;
-        let chunk_of = |rank| {
-            let (first, count) = chunks.of(rank);
-            piece.part(first, count)
-        };
-        super::exchange(plan, |_| chunk.as_send(), chunk_of)?;
-    }
-    Ok(())
 }

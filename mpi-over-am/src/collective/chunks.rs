@@ -52,9 +52,10 @@ pub(super) fn pieces(count: u64, piece: u64) -> impl Iterator<Item = (i64, u64)>
     })
 }
 
-/// Number of elements of a piece of a long vector: the length that the selection says, and at least one element for each task.
+/// Number of elements of a piece of a long vector: a chunk for each task, which has the length that the selection says, and at least one
+/// element.
 pub(super) fn elements_of_piece(plan: &impl Plan, datatype: &Datatype) -> u64 {
-    (plan.selection().reduce_piece_bytes / datatype.size().max(1)).max(plan.size().into())
+    (plan.selection().reduce_piece_bytes / datatype.size().max(1)).max(1).saturating_mul(plan.size().into())
 }
 
 #[cfg(test)]

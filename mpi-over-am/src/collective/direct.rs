@@ -146,6 +146,16 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
         self.wait()
     }
 
+    /// Waits for one of the pending operations.
+    fn wait_for(&mut self, at: usize) -> Result<()> {
+        let (request, expected) = self.pending[at];
+        let mut state = self.communicator.state()?;
+        state.wait_over(request)?;
+        self.pending.remove(at);
+        let status = state.handlers().requests.take(request)?;
+        check_len(status, expected)
+    }
+
     /// Ends the operations that are under way after a failure.
     #[cold]
     #[inline(never)]
@@ -225,12 +235,16 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     }
 
     fn wait(&mut self) -> Result<()> {
-        while let Some(&(request, expected)) = self.pending.last() {
-            let mut state = self.communicator.state()?;
-            state.wait_over(request)?;
-            self.pending.pop();
-            let status = state.handlers().requests.take(request)?;
-            check_len(status, expected)?;
+        self.wait_for_receives()?;
+        while let Some(last) = self.pending.len().checked_sub(1) {
+            self.wait_for(last)?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_receives(&mut self) -> Result<()> {
+        while let Some(at) = self.pending.iter().rposition(|(_, expected)| expected.is_some()) {
+            self.wait_for(at)?;
         }
         for (packed, data) in self.packed.drain(..) {
             packed.copy_to(&data);
@@ -282,7 +296,7 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
         }
         let bytes = self.bytes_to_receive(data)?;
         self.pieces(bytes.count()).try_for_each(|(at, len)| self.pull_one(&bytes.part(at, len), from))?;
-        self.wait()
+        self.wait_for_receives()
     }
 
     #[inline]

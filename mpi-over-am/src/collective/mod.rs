@@ -25,6 +25,7 @@ mod reduce_scatter;
 mod scan;
 mod short;
 mod slices;
+mod stages;
 mod tree;
 mod typed;
 mod words;
@@ -180,6 +181,19 @@ fn exchange<P: Plan>(
         }
     }
     plan.wait()
+}
+
+/// Receives a part from each other task, and waits for these. The last part is received by a blocking call, as in [`exchange`].
+fn receive_all<P: Plan>(plan: &mut P, buffer_for: impl Fn(u32) -> RecvData) -> Result<()> {
+    let (rank, size) = (plan.rank(), plan.size());
+    for (number, (from, _)) in (2..).zip(partners(rank, size)) {
+        if number == size {
+            plan.pull(&buffer_for(from), from)?;
+        } else {
+            plan.receive(&buffer_for(from), from)?;
+        }
+    }
+    plan.wait_for_receives()
 }
 
 /// All other ranks, as sources and destinations in the order in which a task uses them: each task begins with a different one.

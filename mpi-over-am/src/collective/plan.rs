@@ -37,6 +37,10 @@ pub(super) trait Plan: Sized {
     /// Waits until everything that was started is complete.
     fn wait(&mut self) -> Result<()>;
 
+    /// Waits until the receives that were started are complete. Sends may go on: their receivers may post the receives after messages from
+    /// this task.
+    fn wait_for_receives(&mut self) -> Result<()>;
+
     /// Combines each element of `earlier` into that of `later`, by the operation.
     fn combine(&mut self, earlier: &SendData, later: &RecvData) -> Result<()>;
 
@@ -58,10 +62,10 @@ pub(super) trait Plan: Sized {
         self.wait()
     }
 
-    /// Receives, and waits.
+    /// Receives, and waits for the receives.
     fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
         self.receive(data, from)?;
-        self.wait()
+        self.wait_for_receives()
     }
 
     /// Sends while receiving, and waits.

@@ -105,6 +105,11 @@ impl<F: Fabric, L: LockPolicy> Plan for Recorder<'_, F, L> {
         Ok(())
     }
 
+    fn wait_for_receives(&mut self) -> Result<()> {
+        self.steps.push(Step::WaitForReceives);
+        Ok(())
+    }
+
     fn combine(&mut self, earlier: &SendData, later: &RecvData) -> Result<()> {
         self.steps.push(Step::Combine { earlier: earlier.clone(), later: later.clone() });
         Ok(())

@@ -4,9 +4,9 @@
 //! tree's root is rank 0, which sends the result on. For long vectors each task reduces a chunk, and the root collects the chunks. Two
 //! tasks use the tree for vectors of any length, piece by piece: each byte is sent once, and combined while it is in the cache.
 
-use super::chunks::{Chunks, elements_of_piece, pieces};
+use super::chunks::pieces;
 use super::tree::Tree;
-use super::{Plan, reduce_scatter};
+use super::{Plan, stages};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
@@ -20,15 +20,14 @@ pub(super) fn reduce(
     into: Option<&RecvData>,
     root: u32,
 ) -> Result<()> {
-    let is_in_place = own.is_none();
-    let Some(own) = own.cloned().or_else(|| into.map(RecvData::as_send)) else { return Ok(()) };
-    let is_long = own.packed_len() > plan.selection().reduce_tree_bytes_max
-        && own.count() >= u64::from(plan.size())
+    let Some(vector) = own.cloned().or_else(|| into.map(RecvData::as_send)) else { return Ok(()) };
+    let is_long = vector.packed_len() > plan.selection().reduce_tree_bytes_max
+        && vector.count() >= u64::from(plan.size())
         && plan.size() > if plan.is_commutative() { 2 } else { 1 };
     if is_long {
-        by_chunks(plan, &own, into, (root, is_in_place))
+        stages::reduce(plan, own, into, Some(root))
     } else {
-        by_tree(plan, &own, into, (root, is_in_place))
+        by_tree(plan, &vector, into, (root, own.is_none()))
     }
 }
 
@@ -74,41 +73,6 @@ pub(super) fn by_tree(
             Some(into) if !is_in_result => plan.copy(&reduced, &into)?,
             _ => {}
         }
-    }
-    Ok(())
-}
-
-fn by_chunks(
-    plan: &mut impl Plan,
-    own: &SendData,
-    into: Option<&RecvData>,
-    (root, is_in_place): (u32, bool),
-) -> Result<()> {
-    let (rank, size) = (plan.rank(), plan.size());
-    let into = into.filter(|_| rank == root);
-    let of_piece = elements_of_piece(plan, own.datatype()).min(own.count());
-    let longest = of_piece.div_ceil(size.into());
-    // The root reduces its chunk directly into the result.
-    let buffer = match into {
-        Some(into) => into.clone(),
-        None => plan.scratch(longest, own.datatype())?,
-    };
-    let slots = reduce_scatter::slots(plan, &buffer, longest)?;
-    for (at, count) in pieces(own.count(), of_piece) {
-        let chunks = Chunks::Even { count, size };
-        let own = own.part(at, count);
-        let (first, count) = chunks.of(rank);
-        let chunk = if into.is_some() { buffer.part(at + first, count) } else { buffer.part(0, count) };
-        reduce_scatter::exchange(plan, (&own, is_in_place), &chunks, (&chunk, &slots))?;
-        let Some(into) = into else {
-            plan.push(&chunk.as_send(), root)?;
-            continue;
-        };
-        for from in (0..size).filter(|&from| from != rank) {
-            let (first, count) = chunks.of(from);
-            plan.receive(&into.part(at + first, count), from)?;
-        }
-        plan.wait()?;
     }
     Ok(())
 }

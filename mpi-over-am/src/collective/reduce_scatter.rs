@@ -7,6 +7,7 @@ use super::Plan;
 use super::chunks::Chunks;
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
+use mpi_datatype::Datatype;
 
 /// Combines all tasks' chunks for this task into `into`. `own` is `None` if `into` initially holds the whole vector.
 pub(super) fn reduce_scatter(
@@ -16,7 +17,7 @@ pub(super) fn reduce_scatter(
     chunks: &Chunks,
 ) -> Result<()> {
     let (first, count) = chunks.of(plan.rank());
-    let memory = slots(plan, into, count)?;
+    let memory = slots(plan, count, into.datatype())?;
     let result = into.part(0, count);
     if let Some(own) = own {
         return exchange(plan, (own, false), chunks, (&result, &memory));
@@ -29,60 +30,92 @@ pub(super) fn reduce_scatter(
 }
 
 /// Memory for the other tasks' parts of a chunk.
-pub(super) fn slots(plan: &mut impl Plan, like: &RecvData, count: u64) -> Result<RecvData> {
+pub(super) fn slots(plan: &mut impl Plan, count: u64, datatype: &Datatype) -> Result<RecvData> {
     let others = u64::from(plan.size() - 1);
-    plan.scratch(count * others, like.datatype())
+    plan.scratch(count * others, datatype)
 }
 
 /// Combines all tasks' parts of this task's chunk in `chunk`, which holds this task's own part already if `is_in_place`. `own` has the
 /// parts for the other tasks, and `slots` the memory for theirs.
-pub(super) fn exchange(
+fn exchange(
     plan: &mut impl Plan,
     (own, is_in_place): (&SendData, bool),
     chunks: &Chunks,
     (chunk, slots): (&RecvData, &RecvData),
 ) -> Result<()> {
-    let (rank, size) = (plan.rank(), plan.size());
     let part_for = |to: u32| {
         let (first, count) = chunks.of(to);
         own.part(first, count)
     };
-    let (_, count) = chunks.of(rank);
-    // One task's part is received in the chunk, unless this task's own is there, and then needs no copy.
-    let in_chunk = (plan.is_commutative() && !is_in_place && size > 1).then_some(u32::from(rank == 0));
-    if !is_in_place && in_chunk.is_none() {
-        plan.copy(&part_for(rank), chunk)?;
-    }
-    // This task itself has no slot.
-    let slot = |from: u32| {
-        if in_chunk == Some(from) {
-            return chunk.clone();
+    let own = part_for(plan.rank());
+    let incoming = Incoming::new(plan, (&own, is_in_place), (chunk, slots))?;
+    super::exchange(plan, part_for, |from| incoming.slot(from))?;
+    incoming.combine(plan)
+}
+
+/// The parts of one chunk: this task's own, and those that the other tasks send.
+pub(super) struct Incoming<'a> {
+    own: &'a SendData,
+    chunk: &'a RecvData,
+    slots: &'a RecvData,
+    rank: u32,
+    /// The task whose part is received in the chunk, so that it needs no copy. `None` if this task's own part is there.
+    in_chunk: Option<u32>,
+}
+
+impl<'a> Incoming<'a> {
+    /// The arguments are those of [`exchange`]; `own` is this task's part alone.
+    pub(super) fn new(
+        plan: &mut impl Plan,
+        (own, is_in_place): (&'a SendData, bool),
+        (chunk, slots): (&'a RecvData, &'a RecvData),
+    ) -> Result<Self> {
+        let rank = plan.rank();
+        let in_chunk =
+            (plan.is_commutative() && !is_in_place && plan.size() > 1).then_some(u32::from(rank == 0));
+        if !is_in_place && in_chunk.is_none() {
+            plan.copy(own, chunk)?;
         }
-        let number = if from < rank { from } else { from - 1 };
-        slots.part((u64::from(number) * count).cast_signed(), count)
-    };
-    super::exchange(plan, part_for, slot)?;
-    if count == 0 || size == 1 {
-        return Ok(());
+        Ok(Self { own, chunk, slots, rank, in_chunk })
     }
-    if plan.is_commutative() {
-        if in_chunk.is_some() {
-            plan.combine(&part_for(rank), chunk)?;
+
+    /// The memory for the part of another task.
+    pub(super) fn slot(&self, from: u32) -> RecvData {
+        if self.in_chunk == Some(from) {
+            return self.chunk.clone();
         }
-        return (0..size)
-            .filter(|&from| from != rank && in_chunk != Some(from))
-            .try_for_each(|from| plan.combine(&slot(from).as_send(), chunk));
+        // This task itself has no slot.
+        let number = if from < self.rank { from } else { from - 1 };
+        let count = self.chunk.count();
+        self.slots.part((u64::from(number) * count).cast_signed(), count)
     }
-    for later in 1..rank {
-        plan.combine(&slot(later - 1).as_send(), &slot(later))?;
+
+    /// Combines the parts, which have all arrived, in the chunk.
+    pub(super) fn combine(&self, plan: &mut impl Plan) -> Result<()> {
+        let &Self { own, chunk, rank, in_chunk, .. } = self;
+        let size = plan.size();
+        if chunk.count() == 0 || size == 1 {
+            return Ok(());
+        }
+        if plan.is_commutative() {
+            if in_chunk.is_some() {
+                plan.combine(own, chunk)?;
+            }
+            return (0..size)
+                .filter(|&from| from != rank && in_chunk != Some(from))
+                .try_for_each(|from| plan.combine(&self.slot(from).as_send(), chunk));
+        }
+        for later in 1..rank {
+            plan.combine(&self.slot(later - 1).as_send(), &self.slot(later))?;
+        }
+        if rank > 0 {
+            plan.combine(&self.slot(rank - 1).as_send(), chunk)?;
+        }
+        let mut reduced = chunk.clone();
+        for later in rank + 1..size {
+            plan.combine(&reduced.as_send(), &self.slot(later))?;
+            reduced = self.slot(later);
+        }
+        if rank + 1 < size { plan.copy(&reduced.as_send(), chunk) } else { Ok(()) }
     }
-    if rank > 0 {
-        plan.combine(&slot(rank - 1).as_send(), chunk)?;
-    }
-    let mut reduced = chunk.clone();
-    for later in rank + 1..size {
-        plan.combine(&reduced.as_send(), &slot(later))?;
-        reduced = slot(later);
-    }
-    if rank + 1 < size { plan.copy(&reduced.as_send(), chunk) } else { Ok(()) }
 }

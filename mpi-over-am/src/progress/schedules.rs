@@ -1,7 +1,8 @@
 //! Schedules: operations as lists of steps that every call with progress advances. Non-blocking and persistent collectives are schedules.
 //!
-//! Steps are executed in order. Sends and receives are started, a step [`Wait`](Step::Wait) is done when all of them are complete, and
-//! copies and reductions are done at once. A schedule owns its working memory, and is a request like any other.
+//! Steps are executed in order. Sends and receives are started. A step [`Wait`](Step::Wait) is done when all of them are complete, a step
+//! [`WaitForReceives`](Step::WaitForReceives) when the receives are. Copies and reductions are done at once. A schedule owns its working
+//! memory, and is a request like any other.
 
 use std::sync::Arc;
 
@@ -31,12 +32,15 @@ impl Schedules {
 impl Running {
     /// Whether the messages that the next step waits for are complete.
     fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
+        let are_receives = matches!(self.schedule.steps.get(self.next), Some(Step::WaitForReceives));
+        let is_waited_for = |pending: &Pending| !are_receives || pending.expected.is_some();
         // From the last one: complete messages leave the list, and are not checked again.
-        while let Some(&Pending { request, expected }) = self.pending.last() {
+        while let Some(at) = self.pending.iter().rposition(is_waited_for) {
+            let Pending { request, expected } = self.pending[at];
             if !is_over(context, request) {
                 return false;
             }
-            self.pending.pop();
+            self.pending.remove(at);
             let result = context.handlers_mut().requests.take(request);
             let result = result.and_then(|status| check_len(status, expected));
             if let (Err(error), None) = (result, &self.failure) {
@@ -181,8 +185,8 @@ impl<F: Fabric> Driven<'_, F> {
                 return if is_over { Advanced::Over } else { Advanced::Waits };
             };
             let done = match step {
-                Step::Wait if running.can_go_on(&mut state.context) => Ok(()),
-                Step::Wait => return Advanced::Waits,
+                Step::Wait | Step::WaitForReceives if running.can_go_on(&mut state.context) => Ok(()),
+                Step::Wait | Step::WaitForReceives => return Advanced::Waits,
                 Step::Combine { .. } if runs_outside => return Advanced::AtOperator,
                 Step::Send { route, data } => protocol::start_send_data(state, Mode::Standard, route, data)
                     .map(|request| running.pending.push(Pending { request, expected: None })),

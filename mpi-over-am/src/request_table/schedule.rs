@@ -18,6 +18,8 @@ pub(crate) enum Step {
     Receive { pattern: Pattern, data: RecvData },
     /// Waits until everything started is complete.
     Wait,
+    /// Waits until the receives that were started are complete.
+    WaitForReceives,
     /// Combines each element of `earlier` into the one of `later`, by the operator.
     Combine { earlier: SendData, later: RecvData },
     /// Copies elements.

@@ -48,7 +48,11 @@ use crate::libraries::{Library, OURS, Placement};
 use crate::table::{Row, Table};
 
 const PROGRAM: &str = "compare";
-const SOURCE: &str = include_str!("../../../c/compare.c");
+/// The C program and what it includes.
+const SOURCES: [(&str, &str); 2] = [
+    ("compare.c", include_str!("../../../c/compare.c")),
+    ("kernels.h", include_str!("../../../c/kernels.h")),
+];
 /// Number of timed starts of the launcher in a round.
 const STARTS: usize = 3;
 
@@ -100,6 +104,8 @@ enum Group {
     Hosts,
     /// 16 tasks on all available cores: collectives.
     Crowd,
+    /// 2 tasks, each on its own core, and 4 tasks on all available cores: kernels with the communication of the NAS Parallel Benchmarks.
+    Kernels,
     /// Bytes per task, in jobs of 2, 16 and 128.
     Memory,
     /// Start and end of a job of 2 and of 16.
@@ -108,24 +114,34 @@ enum Group {
 
 impl Group {
     /// All that one machine is enough for.
-    const ALL: [Self; 7] =
-        [Self::Pair, Self::Threads, Self::OneCore, Self::Below, Self::Crowd, Self::Memory, Self::Start];
+    const ALL: [Self; 8] = [
+        Self::Pair,
+        Self::Threads,
+        Self::OneCore,
+        Self::Below,
+        Self::Crowd,
+        Self::Kernels,
+        Self::Memory,
+        Self::Start,
+    ];
 
     fn tasks(self) -> &'static [u32] {
         match self {
             Self::Pair | Self::Threads | Self::OneCore | Self::Below | Self::Hosts => &[2],
             Self::Crowd => &[16],
+            Self::Kernels => &[2, 4],
             Self::Memory => &[2, 16, 128],
             Self::Start => &[2, 16],
         }
     }
 
-    fn placement(self) -> Placement {
+    fn placement(self, tasks: u32) -> Placement {
         match self {
+            Self::Kernels if tasks == 2 => Placement::Cores,
             Self::Pair | Self::Threads | Self::Below => Placement::Cores,
             Self::OneCore => Placement::OneCore,
             Self::Hosts => Placement::Hosts,
-            Self::Crowd | Self::Memory | Self::Start => Placement::Free,
+            Self::Crowd | Self::Kernels | Self::Memory | Self::Start => Placement::Free,
         }
     }
 
@@ -138,6 +154,7 @@ impl Group {
             Self::Below => "below",
             Self::Hosts => "hosts",
             Self::Crowd => "crowd",
+            Self::Kernels => "kernels",
             Self::Memory => "memory",
             Self::Start => "start",
         }
@@ -182,8 +199,8 @@ fn compare(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Result<Table, Failure> {
-    let source = folder.join("compare.c");
-    write(&source, SOURCE)?;
+    SOURCES.iter().try_for_each(|(name, text)| write(&folder.join(name), text))?;
+    let source = folder.join(SOURCES[0].0);
     let mut programs = Vec::new();
     for library in libraries {
         let program = folder.join(format!("compare-{}", library.name));
@@ -242,7 +259,7 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
                         continue;
                     }
                     let command = || {
-                        let mut command = library.command(tasks, group.placement(), program);
+                        let mut command = library.command(tasks, group.placement(tasks), program);
                         command
                             .arg(group.name())
                             .arg(if arguments.only.is_empty() {

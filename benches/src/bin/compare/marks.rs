@@ -61,6 +61,8 @@ pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
         ("memory", 16) => (0.2, 0.2),
         ("start", 2) => (0.19, 0.19),
         ("start", 16) => (0.16, 0.16),
+        (name, 2) if name.starts_with("kernel_") => (1.03, 0.9),
+        (name, _) if name.starts_with("kernel_") => (0.95, 0.9),
         ("crowd_barrier" | "crowd_allreduce" | "crowd_alltoall", _) => (0.4, 0.15),
         ("put_flush" | "get_flush" | "fetch_and_op" | "compare_and_swap" | "accumulate", _) => (0.9, 0.5),
         (

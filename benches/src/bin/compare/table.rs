@@ -8,7 +8,7 @@ use am_examples::statistics::median;
 use crate::libraries::{BEFORE, OURS};
 use crate::marks::{self, Kind, Mark};
 
-/// The name of a measurement, and its number of bytes (for memory and start: of tasks).
+/// The name of a measurement, and its number of bytes (for kernels, memory and start: of tasks).
 pub(crate) type Row = (String, u64);
 
 /// A line of the C program: NAME BYTES NANOSECONDS.
@@ -150,7 +150,7 @@ impl fmt::Display for Table {
         )?;
         writeln!(
             f,
-            "Memory is in bytes of a task, and its second column, like that of start, is the number of tasks."
+            "Memory is in bytes of a task. The second column of memory, start and kernels is the number of tasks."
         )
     }
 }

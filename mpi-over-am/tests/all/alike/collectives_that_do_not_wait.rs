@@ -143,6 +143,40 @@ fn collectives_go_on_while_their_task_waits_for_something_else() {
     }
 }
 
+/// A long vector is reduced in pieces that are sent without an announcement, by calls that wait and by those that do not.
+#[test]
+fn a_long_reduction_announces_no_message() {
+    for tasks in 2..5 {
+        // As over shared memory, a piece fits into one packet.
+        let config = Config { packet_bytes_max: 32 << 10, ..Config::new(tasks) };
+        job(config, Settings::default(), |environment, world| {
+            let (rank, size) = (world.rank(), world.size());
+            let (own, expected) = (vector(rank, 40_000), sum(0..size, 40_000));
+            for root in [None, Some(0), Some(size - 1)] {
+                let has_result = root.is_none_or(|root| root == rank);
+                let mut waited = vec![0; if has_result { own.len() } else { 0 }];
+                let mut started = waited.clone();
+                let reduction = match root {
+                    None => world.allreduce(&own, &mut waited, op::Sum),
+                    Some(root) => world.reduce(&own, &mut waited, op::Sum, root),
+                };
+                reduction.unwrap();
+                world
+                    .scope(|s| {
+                        let reduction = match root {
+                            None => collective::allreduce(&own, &mut started, op::Sum).start(s)?,
+                            Some(root) => collective::reduce(&own, &mut started, op::Sum, root).start(s)?,
+                        };
+                        s.wait(reduction)
+                    })
+                    .unwrap();
+                assert!(!has_result || waited == expected && started == expected);
+            }
+            assert_eq!(environment.counts().unwrap().long_messages_received, 0);
+        });
+    }
+}
+
 #[test]
 fn persistent_collectives_are_started_again_and_again_in_any_order() {
     with_1_to_9_tasks(|_, world| {

@@ -1,0 +1,74 @@
+//! Long reductions, in stages.
+//!
+//! The vector is cut into pieces, and each piece into one chunk for each task. A task gets one chunk of all vectors, combines it in the
+//! order of the ranks, and sends the result to the tasks that need it. Several pieces are under way at once: a task sends its parts of a
+//! later piece before it combines its chunk of this one, and receives the results of an earlier piece after that. So two tasks copy at the
+//! same time, and a chunk is combined and sent on while it is in the cache.
+
+use super::chunks::{Chunks, elements_of_piece};
+use super::reduce_scatter::{Incoming, slots};
+use super::{Plan, partners, receive_all};
+use crate::buffer::{RecvData, SendData};
+use crate::error::Result;
+
+/// Number of pieces between a task's parts and its chunk, and between its chunk and the results, if all tasks get the result. If one task
+/// gets it, the others wait for each chunk to be sent, since the next one needs the same memory.
+const PIECES_AHEAD: u64 = 4;
+
+/// Combines the `own` of all tasks into `into` at rank `root`, or at all tasks. `own` is `None` where `into` holds it.
+pub(super) fn reduce(
+    plan: &mut impl Plan,
+    own: Option<&SendData>,
+    into: Option<&RecvData>,
+    root: Option<u32>,
+) -> Result<()> {
+    let (rank, size) = (plan.rank(), plan.size());
+    let Some(whole) = own.cloned().or_else(|| into.map(RecvData::as_send)) else { return Ok(()) };
+    let into = into.filter(|_| root.is_none_or(|root| root == rank));
+    let of_piece = elements_of_piece(plan, whole.datatype()).min(whole.count());
+    let longest = of_piece.div_ceil(size.into());
+    let slots = slots(plan, longest, whole.datatype())?;
+    let buffer = if into.is_none() { Some(plan.scratch(longest, whole.datatype())?) } else { None };
+    let chunk_of = |piece: u64, rank| {
+        let at = piece * of_piece;
+        let (first, count) = Chunks::Even { count: of_piece.min(whole.count() - at), size }.of(rank);
+        (at.cast_signed() + first, count)
+    };
+    let ahead = if root.is_none() { PIECES_AHEAD } else { 0 };
+    let pieces = whole.count().div_ceil(of_piece.max(1));
+    for step in 0..pieces + 2 * ahead {
+        // These three are in the same order at all tasks, and so are the messages between two tasks.
+        if step < pieces {
+            for (_, to) in partners(rank, size) {
+                let (first, count) = chunk_of(step, to);
+                plan.send(&whole.part(first, count), to)?;
+            }
+        }
+        let piece = step.checked_sub(ahead).filter(|&piece| piece < pieces);
+        if let Some(piece) = piece {
+            let (first, count) = chunk_of(piece, rank);
+            let chunk = match (into, &buffer) {
+                (Some(into), _) => into.part(first, count),
+                (None, Some(buffer)) => buffer.part(0, count),
+                (None, None) => return Ok(()),
+            };
+            let part = whole.part(first, count);
+            let incoming = Incoming::new(plan, (&part, own.is_none()), (&chunk, &slots))?;
+            receive_all(plan, |from| incoming.slot(from))?;
+            incoming.combine(plan)?;
+            match root {
+                None => partners(rank, size).try_for_each(|(_, to)| plan.send(&chunk.as_send(), to))?,
+                Some(root) if root != rank => plan.push(&chunk.as_send(), root)?,
+                Some(_) => {}
+            }
+        }
+        let piece = step.checked_sub(2 * ahead);
+        if let (Some(into), Some(piece)) = (into, piece) {
+            receive_all(plan, |from| {
+                let (first, count) = chunk_of(piece, from);
+                into.part(first, count)
+            })?;
+        }
+    }
+    plan.wait()
+}
