@@ -397,7 +397,7 @@ fn meet<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
         let (to, from) = ((own + distance) % tasks, (own + tasks - distance) % tasks);
         state.send_note(TaskId(to), (MEETING, round), [0; 2])?;
         let key = Key { context_id: MEETING, tag: round, from };
-        state.wait_for(|context| context.handlers_mut().notes.take(key).is_some())?;
+        state.wait_for(&mut |context| context.handlers_mut().notes.take(key).is_some())?;
     }
     state.context.fence_data(None)?;
     Ok(state.context.gfence()?)

@@ -41,7 +41,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         };
         let mut state = self.state()?;
         let mut found = None;
-        state.wait_for(|context| {
+        state.wait_for(&mut |context| {
             found = context.handlers_mut().early.peek_match(&pattern).map(status_of);
             found.is_some()
         })?;

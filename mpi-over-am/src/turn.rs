@@ -38,20 +38,13 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     ///
     /// # Errors
     /// An error of progress.
-    #[inline(always)]
     pub(crate) fn wait_for(
         &mut self,
-        mut done: impl FnMut(&mut Context<F, MpiHandlers>) -> bool,
+        done: &mut dyn FnMut(&mut Context<F, MpiHandlers>) -> bool,
     ) -> Result<()> {
         if !L::takes_turns() {
             return self.held.wait_for(done);
         }
-        self.wait_in_turns(&mut done)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn wait_in_turns(&mut self, done: &mut dyn FnMut(&mut Context<F, MpiHandlers>) -> bool) -> Result<()> {
         self.wait_and_drive(&mut |context, _| done(context))
     }
 
@@ -158,13 +151,15 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// An error of progress; the operation may then still be under way.
     #[inline(never)]
     pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
-        if !L::takes_turns()
-            && let Some(source) = self.held.source_in_line(request)
+        if L::takes_turns() {
+            return self.wait_for(&mut |context| is_over(context, request));
+        }
+        if let Some(source) = self.held.source_in_line(request)
             && self.held.is_over_in_line(source, request)?
         {
             return Ok(());
         }
-        self.wait_for(move |context| is_over(context, request))
+        self.held.wait_for(|context| is_over(context, request))
     }
 }
 

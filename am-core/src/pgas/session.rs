@@ -272,19 +272,25 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
             if let Poll::Ready(value) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
                 return Ok(value);
             }
-            let mut wakers = Vec::new();
-            self.context.borrow_mut().wait_until(|context| {
-                // Handles all arrivals before it checks the futures: a check takes time for each of them.
-                let mut rounds = 0;
-                while rounds < ROUNDS_PER_LOOK_MAX && context.probe()? {
-                    rounds += 1;
-                }
-                self.slots.borrow_mut().sweep(context, &mut wakers);
-                // Acquire: pairs with the Release of the waking thread, so that the poll sees what that thread did before.
-                Ok(!wakers.is_empty() || woken.0.swap(false, Ordering::Acquire))
-            })?;
-            wakers.into_iter().for_each(Waker::wake);
+            self.wait_for_wakers(&woken)?;
         }
+    }
+
+    /// Makes progress until a future can go on, and wakes those that can.
+    fn wait_for_wakers(&self, woken: &Woken) -> Result<()> {
+        let mut wakers = Vec::new();
+        self.context.borrow_mut().wait_until(|context| {
+            // Handles all arrivals before it checks the futures: a check takes time for each of them.
+            let mut rounds = 0;
+            while rounds < ROUNDS_PER_LOOK_MAX && context.probe()? {
+                rounds += 1;
+            }
+            self.slots.borrow_mut().sweep(context, &mut wakers);
+            // Acquire: pairs with the Release of the waking thread, so that the poll sees what that thread did before.
+            Ok(!wakers.is_empty() || woken.0.swap(false, Ordering::Acquire))
+        })?;
+        wakers.into_iter().for_each(Waker::wake);
+        Ok(())
     }
 
     /// Polls the operation of `slot`.

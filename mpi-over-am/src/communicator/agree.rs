@@ -19,7 +19,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// An error of progress.
-    pub(crate) fn wait_until(&self, done: impl FnMut(&mut Context<F, MpiHandlers>) -> bool) -> Result<()> {
+    pub(crate) fn wait_until(
+        &self,
+        done: &mut dyn FnMut(&mut Context<F, MpiHandlers>) -> bool,
+    ) -> Result<()> {
         self.state()?.wait_for(done)
     }
 
@@ -63,7 +66,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits for the result of an operation that was begun.
     pub(crate) fn wait_for_rmw(&self, begun: RmwHandle) -> Result<u64> {
         let (mut begun, mut found) = (Some(begun), Ok(0));
-        self.wait_until(|context| {
+        self.wait_until(&mut |context| {
             if let Some(handle) = begun.take() {
                 match context.rmw_result(handle) {
                     Ok(Err(handle)) => begun = Some(handle),

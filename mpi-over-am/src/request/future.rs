@@ -92,7 +92,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 return Ok(result);
             }
             let mut over = Vec::new();
-            self.state()?.wait_for(|context| {
+            self.state()?.wait_for(&mut |context| {
                 take_over(context, &mut over);
                 // Acquire: pairs with the Release in `wake`.
                 !over.is_empty() || woken.is_woken.swap(false, Ordering::Acquire)

@@ -52,7 +52,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             Err(error) => return from_nobody(source, tag, error).map(|status| (MessageId::NO_PROC, status)),
         };
         let mut state = self.state()?;
-        state.wait_for(|context| context.handlers_mut().early.peek_match(&pattern).is_some())?;
+        state.wait_for(&mut |context| context.handlers_mut().early.peek_match(&pattern).is_some())?;
         Ok(take_match(&mut state, &pattern).expect("the wait has found it"))
     }
 

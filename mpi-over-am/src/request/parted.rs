@@ -324,7 +324,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
         self.check(partition)?;
         let id = self.operation.id;
         let mut turn = self.operation.turn()?;
-        turn.wait_for(|context| has_arrived(context, id, partition as u64))?;
+        turn.wait_for(&mut |context| has_arrived(context, id, partition as u64))?;
         // In the same turn, as in `arrived`.
         Ok(ArrivedPart(self.parts().see(&*turn, partition)))
     }

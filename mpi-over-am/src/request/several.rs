@@ -278,7 +278,7 @@ fn watch_for_one<F: Fabric, L: LockPolicy>(
     let mut seen = table.watched_ended();
     let driven: Vec<_> = requests.clone().filter(|&request| table.phase(request) == Phase::Parts).collect();
     let mut found = None;
-    let waited = state.wait_for(|context| {
+    let waited = state.wait_for(&mut |context| {
         if !context.handlers().completions.are_in_context() {
             mark_completed(context);
         }

@@ -379,7 +379,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     fn receive_notes(&self, notes: Vec<Key>) -> Result<()> {
         notes.into_iter().try_for_each(|key| {
-            self.communicator.wait_until(|context| context.handlers_mut().notes.take(key).is_some())
+            self.communicator.wait_until(&mut |context| context.handlers_mut().notes.take(key).is_some())
         })
     }
 
@@ -411,7 +411,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     #[inline(never)]
     fn wait_for_puts(&self) -> Result<()> {
         let batches = self.close_puts()?;
-        self.communicator.wait_until(|context| batches.iter().all(|batch| batch.is_placed(context)))
+        self.communicator.wait_until(&mut |context| batches.iter().all(|batch| batch.is_placed(context)))
     }
 
     /// The puts that a flush waits for, if other threads may start more meanwhile.

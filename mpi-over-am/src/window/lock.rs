@@ -217,13 +217,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn take_lock(&self, lock: Lock, rank: u32) -> Result<()> {
         if !L::takes_turns() {
             let mut request = self.queue(rank).arrive(&mut self.communicator.state()?.context, lock)?;
-            let waited = self.communicator.wait_until(|context| request.look_and_tell(context));
+            let waited = self.communicator.wait_until(&mut |context| request.look_and_tell(context));
             return self.end_request(request, waited);
         }
         let mut words = InTurns { window: self, are_mapped: true };
         let mut request = self.queue(rank).arrive(&mut words, lock)?;
         let waited = if words.are_mapped {
-            self.communicator.wait_until(|context| request.look_and_tell(context))
+            self.communicator.wait_until(&mut |context| request.look_and_tell(context))
         } else {
             // Each look asks the target and waits for its answer; other threads have their turns meanwhile.
             self.communicator.try_until(|| Ok(request.look(&mut words).then_some(())))

@@ -48,7 +48,7 @@ fn every_length_owned<F: Fabric>(context: &mut Context<F>) {
             let udata = pattern(context.task().0, len);
             let options = AmOptions { announce, ..AmOptions::default() };
             context.amsend(next(context), handler, b"head", &udata, options).expect("amsend");
-            until(context, || received.with(|all| !all.is_empty()));
+            until(context, &mut || received.with(|all| !all.is_empty()));
             let (source, placed, bytes) = received.take().remove(0);
             assert_eq!(source, previous(context).task.0);
             assert_eq!(placed, len as u64);
@@ -175,7 +175,7 @@ fn gathered<F: Fabric>(context: &mut Context<F>) {
             )
             .expect("amsend_gather");
         assert_ne!(outcome, Outcome::Retry);
-        until(context, || received.with(|all| !all.is_empty()));
+        until(context, &mut || received.with(|all| !all.is_empty()));
         let (source, _, bytes) = received.take().remove(0);
         let wanted = every_second(&pattern(source, 2 * len));
         assert!(bytes == wanted, "{len} bytes");
@@ -216,7 +216,7 @@ fn truncated<F: Fabric>(context: &mut Context<F>) {
     for len in lengths(context) {
         let udata = pattern(context.task().0, len);
         context.amsend(next(context), handler, &[], &udata, AmOptions::default()).expect("amsend");
-        until(context, || told.with(|told| !told.is_empty()));
+        until(context, &mut || told.with(|told| !told.is_empty()));
         let (sent, placed, bytes) = told.take().remove(0);
         assert_eq!((sent, placed), (len as u64, len as u64 / 2));
         assert!(bytes == pattern(previous(context).task.0, len)[..len / 2], "half of {len} bytes");
@@ -239,7 +239,7 @@ fn user_headers<F: Fabric>(context: &mut Context<F>) {
             context
                 .amsend(next(context), handler, &uhdr, &vec![1; len], AmOptions::default())
                 .expect("amsend");
-            until(context, || seen.with(|seen| !seen.is_empty()));
+            until(context, &mut || seen.with(|seen| !seen.is_empty()));
             assert_eq!(seen.take(), [(uhdr, len as u64)]);
             context.gfence().expect("gfence");
         }
@@ -267,7 +267,7 @@ fn keeps_order<F: Fabric>(context: &mut Context<F>) {
         }
     }
     let all = count as usize * context.num_tasks() as usize;
-    until(context, || seen.with(|seen| seen.len() == all));
+    until(context, &mut || seen.with(|seen| seen.len() == all));
     for source in 0..context.num_tasks() {
         let numbers: Vec<u32> =
             seen.with(|seen| seen.iter().filter(|seen| seen.0 == source).map(|seen| seen.1).collect());
@@ -311,7 +311,7 @@ fn taken_in_line<F: Fabric>(context: &mut Context<F>) {
             context.probe().expect("probe");
         }
     }
-    until(context, || seen.with(|seen| seen.len() as u64 == count));
+    until(context, &mut || seen.with(|seen| seen.len() as u64 == count));
     for (expected, (number, bytes)) in (0..).zip(seen.take()) {
         assert_eq!(number, expected);
         assert!(bytes == message(from.endpoint.task.0, number), "message {number} of {} bytes", bytes.len());
@@ -345,7 +345,7 @@ fn raw_keeps_order<F: Fabric>(context: &mut Context<F>) {
         assert_ne!(outcome, Outcome::Retry);
     }
     context.wait_counter(sent, u64::from(count)).expect("all were sent");
-    until(context, || seen.with(|seen| seen.len() == count as usize));
+    until(context, &mut || seen.with(|seen| seen.len() == count as usize));
     for (at, (source, number, bytes)) in (0..).zip(seen.take()) {
         assert_eq!((source, number), (previous(context).task.0, at));
         let len = [5, 100, 0, 0][at as usize % 4];

@@ -50,7 +50,7 @@ fn many_at_once<F: Fabric>(context: &mut Context<F>) {
         );
     }
     let all = usize::from(count) * context.num_tasks() as usize;
-    until(context, || received.with(|received| received.len() == all));
+    until(context, &mut || received.with(|received| received.len() == all));
     for (source, number, bytes) in received.take() {
         let wanted = pattern(u32::from(number), len_of(number));
         assert!(bytes == wanted, "message {number} of task {source}");

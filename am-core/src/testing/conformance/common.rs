@@ -79,7 +79,7 @@ impl<T: Default> Shared<T> {
 }
 
 /// Makes progress until `done` holds.
-pub(super) fn until<F: Fabric>(context: &mut Context<F>, mut done: impl FnMut() -> bool) {
+pub(super) fn until<F: Fabric>(context: &mut Context<F>, done: &mut dyn FnMut() -> bool) {
     context.wait_until(|_| Ok(done())).expect("progress");
 }
 

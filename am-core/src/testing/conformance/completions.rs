@@ -83,7 +83,7 @@ fn set_flag<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, move |_| Answer::consumed(Completion::SetFlag(Arc::clone(&in_handler))));
     for way in ways(context) {
         send(context, handler, &[], way);
-        until(context, || flag.swap(false, Ordering::Acquire));
+        until(context, &mut || flag.swap(false, Ordering::Acquire));
         context.gfence().expect("gfence");
     }
 }
@@ -106,7 +106,7 @@ fn reply<F: Fabric>(context: &mut Context<F>) {
             let options = AmOptions { completion: Some(completion), announce: way.1, ..AmOptions::default() };
             context.amsend(next(context), asked, &uhdr, &vec![9; way.0], options).expect("amsend");
             context.wait_counter(completion, 1).expect("completion");
-            until(context, || answers.with(|all| !all.is_empty()));
+            until(context, &mut || answers.with(|all| !all.is_empty()));
             let wanted: Vec<u8> = uhdr.iter().map(|byte| byte * 2).collect();
             assert_eq!(answers.take(), [(next(context).task.0, wanted)]);
         }

@@ -441,7 +441,7 @@ fn in_handler<F: Fabric>(context: &mut Context<F>) {
         Answer::discard()
     });
     context.amsend(next(context), handler, &[], &[], AmOptions::default()).expect("amsend");
-    until(context, || told.with(|told| !told.is_empty()));
+    until(context, &mut || told.with(|told| !told.is_empty()));
     assert_eq!(told.take(), ["amsend"]);
     assert!(crate::in_handler::check("amsend").is_ok(), "calls are allowed again after the handler");
 }

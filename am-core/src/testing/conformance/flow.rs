@@ -55,7 +55,7 @@ fn flood_with_answers<F: Fabric>(context: &mut Context<F>) {
     }
     let all = u64::from(COUNT) * u64::from(context.num_tasks());
     context.wait_counter(completion, all).expect("all were completed");
-    until(context, || answers.with(|count| *count == all));
+    until(context, &mut || answers.with(|count| *count == all));
     context.gfence().expect("gfence");
     context.remove_counter(completion);
 }

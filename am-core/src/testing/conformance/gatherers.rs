@@ -113,7 +113,7 @@ fn in_a_stream<F: Fabric>(context: &mut Context<F>) {
     for len in [packet + 1, 5 * packet] {
         for sound in [0, packet, 2 * packet, len - 1].into_iter().filter(|&sound| sound < len) {
             send_broken(context, handler, false, Breaks { len, sound });
-            until(context, || ended.with(|ended| !ended.is_empty()));
+            until(context, &mut || ended.with(|ended| !ended.is_empty()));
             let (placed, error) = ended.take().remove(0);
             assert_eq!(placed, 0);
             let error = error.expect("it did not come whole");
@@ -125,7 +125,7 @@ fn in_a_stream<F: Fabric>(context: &mut Context<F>) {
         }
         let outcome = send(context, handler, false, Breaks { len, sound: len }).expect("amsend_gather");
         assert_eq!(outcome, Outcome::Posted);
-        until(context, || ended.with(|ended| !ended.is_empty()));
+        until(context, &mut || ended.with(|ended| !ended.is_empty()));
         let (placed, error) = ended.take().remove(0);
         assert!(error.is_none(), "{error:?}");
         assert_eq!(placed, len as u64);

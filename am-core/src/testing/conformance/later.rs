@@ -60,7 +60,7 @@ fn accepted_in_any_order<F: Fabric>(context: &mut Context<F>) {
         // One wait covers both directions: each task accepts the arrived messages, the last one first.
         if number % 4 == 3 || number as usize + 1 == lengths.len() {
             let wanted = handles.len();
-            until(context, || waiting.with(|all| all.len() == wanted));
+            until(context, &mut || waiting.with(|all| all.len() == wanted));
             for Waiting { ticket, number, len } in waiting.take().into_iter().rev() {
                 accept(context, ticket, number, len);
             }
@@ -83,7 +83,7 @@ fn accept<F: Fabric>(context: &mut Context<F>, ticket: Ticket, number: u32, len:
     }));
     let place = Destination::Owned(JobBuffer::zeroed(len as usize));
     context.accept(ticket, place, completion).expect("accept");
-    until(context, || done.with(|done| done.is_some()));
+    until(context, &mut || done.with(|done| done.is_some()));
     let bytes = done.take().expect("just seen");
     assert!(bytes == pattern(number, len as usize), "message {number} of {len} bytes");
     let again = context.accept(ticket, Destination::Nowhere, Completion::None);
@@ -112,7 +112,7 @@ fn more_than_credits<F: Fabric>(context: &mut Context<F>) {
     let options = AmOptions { completion: Some(completion), ..AmOptions::default() };
     context.amsend(next(context), other, &[], &[], options).expect("amsend");
     context.wait_counter(completion, 1).expect("the answer to a message behind those that wait");
-    until(context, || waiting.with(|all| all.len() == count as usize) && last.with(|last| *last == 1));
+    until(context, &mut || waiting.with(|all| all.len() == count as usize) && last.with(|last| *last == 1));
     for Waiting { ticket, number, len } in waiting.take() {
         accept(context, ticket, number, len);
     }
@@ -130,7 +130,7 @@ fn refused<F: Fabric>(context: &mut Context<F>) {
     for (number, len) in [(0, 0), (1, 10), (2, packet + 1)] {
         let options = AmOptions { announce: true, ..AmOptions::default() };
         let handle = send(context, handler, number, len, options);
-        until(context, || waiting.with(|all: &mut Vec<Waiting>| !all.is_empty()));
+        until(context, &mut || waiting.with(|all: &mut Vec<Waiting>| !all.is_empty()));
         let ticket = waiting.take().remove(0).ticket;
         context.refuse(ticket).expect("refuse");
         let (_, result) = context.wait_owned(handle).expect("a handle of this context");

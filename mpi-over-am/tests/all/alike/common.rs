@@ -35,10 +35,15 @@ pub(crate) fn job(config: Config, settings: Settings, task: impl Fn(&Environment
 /// # Panics
 /// Those of [`job`].
 pub(crate) fn job_without_finalize(config: Config, settings: Settings, task: impl Fn(Environment) + Sync) {
+    run_tasks(config, settings, &task);
+}
+
+/// Compiled once for the tasks of all tests.
+fn run_tasks(config: Config, settings: Settings, task: &(dyn Fn(Environment) + Sync)) {
     let what = format!("a job of {config:?} with {settings:?}");
     let _watchdog = Watchdog::new(what.clone(), Duration::from_secs(120));
     let (network, fabrics) = network(config);
-    let (network, task, settings) = (&network, &task, &settings);
+    let (network, settings) = (&network, &settings);
     let first_panic = std::thread::scope(|scope| {
         let threads: Vec<_> = (0u32..)
             .zip(fabrics)
