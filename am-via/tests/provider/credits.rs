@@ -1,8 +1,12 @@
 //! A sender without credits takes those that are next in its ring, and leaves all other entries to a poll.
 
+use std::thread;
+use std::time::Duration;
+
 use am_core::buffer::InlineBytes;
 use am_core::error::Outcome;
 use am_core::fabric::{Class, Event, PeerIndex, Post, World};
+use am_core::testing::watchdog::Watchdog;
 use am_via::{ShmFabric, Task};
 
 use crate::hostile_support::alone;
@@ -27,17 +31,47 @@ fn drain(fabric: &mut ShmFabric) -> u32 {
     taken
 }
 
-#[test]
-fn credits_that_lie_next_are_taken_without_a_poll() {
-    let _alone = alone();
-    let task = Task::join().unwrap();
-    let (mut a, mut b) = (task.fabric(9).unwrap(), task.fabric(10).unwrap());
+/// The fabrics of two contexts that have exchanged a packet, and the numbers of the second in the first and of the first in the second.
+fn connected(task: &Task, contexts: [u32; 2]) -> ([ShmFabric; 2], [PeerIndex; 2]) {
+    let [mut a, mut b] = contexts.map(|context| task.fabric(context).unwrap());
     let (to_b, to_a) = (a.peer(b.endpoint()).unwrap().index, b.peer(a.endpoint()).unwrap().index);
     for (from, to) in [(&mut a, to_b), (&mut b, to_a)] {
         let first = from.post_inline(to, Class::OneWay, 0, &InlineBytes::new()).unwrap();
         assert_eq!(first, Outcome::Done);
     }
     assert_eq!((drain(&mut a), drain(&mut b)), (1, 1));
+    ([a, b], [to_b, to_a])
+}
+
+/// Sleeps for ever if the return of credits does not wake it: the watchdog then reports it.
+#[test]
+fn a_sender_asleep_without_credits_is_woken() {
+    let _alone = alone();
+    let _watchdog = Watchdog::new("a sender asleep".to_owned(), Duration::from_secs(60));
+    let task = Task::join().unwrap();
+    let ([mut sender, mut target], [to, _]) = connected(&task, [12, 13]);
+    let sent = flood(&mut sender, to);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // By now the sender is asleep.
+            thread::sleep(Duration::from_millis(300));
+            assert_eq!(drain(&mut target), sent);
+        });
+        let mut polls = 0;
+        while !sender.try_post_inline(to, Class::OneWay, 0, &InlineBytes::new()) {
+            sender.poll(&mut InlineBytes::new());
+            sender.wait(polls, Duration::MAX);
+            polls += 1;
+        }
+    });
+    assert_eq!(drain(&mut target), 1);
+}
+
+#[test]
+fn credits_that_lie_next_are_taken_without_a_poll() {
+    let _alone = alone();
+    let task = Task::join().unwrap();
+    let ([mut a, mut b], [to_b, to_a]) = connected(&task, [9, 10]);
     let credits = a.limits().credits;
     let all = flood(&mut a, to_b);
     assert!((credits - 1..=credits).contains(&all), "{all} of {credits}");
