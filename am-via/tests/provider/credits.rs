@@ -51,11 +51,11 @@ fn a_sender_asleep_without_credits_is_woken() {
     let task = Task::join().unwrap();
     let ([mut sender, mut target], [to, _]) = connected(&task, [12, 13]);
     let sent = flood(&mut sender, to);
-    thread::scope(|scope| {
-        scope.spawn(|| {
+    let drained = thread::scope(|scope| {
+        let target = scope.spawn(|| {
             // By now the sender is asleep.
             thread::sleep(Duration::from_millis(300));
-            assert_eq!(drain(&mut target), sent);
+            drain(&mut target)
         });
         let mut polls = 0;
         while !sender.try_post_inline(to, Class::OneWay, 0, &InlineBytes::new()) {
@@ -63,8 +63,10 @@ fn a_sender_asleep_without_credits_is_woken() {
             sender.wait(polls, Duration::MAX);
             polls += 1;
         }
+        target.join().unwrap()
     });
-    assert_eq!(drain(&mut target), 1);
+    // Half of the credits wake the sender, so its packet may have arrived while the others were taken.
+    assert_eq!(drained + drain(&mut target), sent + 1);
 }
 
 #[test]
