@@ -33,10 +33,13 @@ fn drain(fabric: &mut ShmFabric) -> u32 {
 
 /// The fabrics of two contexts that have exchanged a packet, and the numbers of the second in the first and of the first in the second.
 fn connected(task: &Task, contexts: [u32; 2]) -> ([ShmFabric; 2], [PeerIndex; 2]) {
-    let [mut a, mut b] = contexts.map(|context| task.fabric(context).unwrap());
-    let (to_b, to_a) = (a.peer(b.endpoint()).unwrap().index, b.peer(a.endpoint()).unwrap().index);
+    let [mut a, mut b] = contexts.map(|context| task.fabric(context).expect("a context is free"));
+    let number = |from: &mut ShmFabric, to: &ShmFabric| {
+        from.peer(to.endpoint()).expect("a peer fits in the tables").index
+    };
+    let (to_b, to_a) = (number(&mut a, &b), number(&mut b, &a));
     for (from, to) in [(&mut a, to_b), (&mut b, to_a)] {
-        let first = from.post_inline(to, Class::OneWay, 0, &InlineBytes::new()).unwrap();
+        let first = from.post_inline(to, Class::OneWay, 0, &InlineBytes::new()).expect("the peer lives");
         assert_eq!(first, Outcome::Done);
     }
     assert_eq!((drain(&mut a), drain(&mut b)), (1, 1));
