@@ -558,7 +558,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             Grant { region: handle.region, generation: handle.generation }
         };
         if to_read_once && !keep {
-            self.nic.device.expect_one_read(handle);
+            self.nic.device.expect_one_read(handle, attributes.ptag);
         }
         if keep && let Added::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
             // No peer copies through this grant, so it ends at once.

@@ -112,7 +112,7 @@ pub trait Device: std::fmt::Debug {
 
     /// Announces that one peer will read the registration `handle` once, from front to back. A device that can speed this up starts now,
     /// and continues when it is polled.
-    fn expect_one_read(&mut self, _handle: MemHandle) {}
+    fn expect_one_read(&mut self, _handle: MemHandle, _ptag: u32) {}
 
     /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. With `finished`, the caller knows that no peer is.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;

@@ -68,12 +68,14 @@ enum Kind {
     Key = 6,
     EndKey = 7,
     EndedKey = 8,
+    /// The key of memory that is read once, unasked, before the bytes of a `Line`.
+    Keyed = 9,
 }
 
 impl Kind {
     fn of(word: u32) -> Option<Self> {
         const LINES: [Kind; 5] = [Kind::Line, Kind::Ack, Kind::Close, Kind::Closed, Kind::Part];
-        const READS: [Kind; 4] = [Kind::AskKey, Kind::Key, Kind::EndKey, Kind::EndedKey];
+        const READS: [Kind; 5] = [Kind::AskKey, Kind::Key, Kind::EndKey, Kind::EndedKey, Kind::Keyed];
         LINES.into_iter().chain(READS).find(|&kind| kind as u32 == word & 0xf)
     }
 
@@ -184,9 +186,10 @@ impl Outlet for LinkOutlet {
     fn carry(&self) {
         let mut state = self.far.lock();
         let State { endpoint, links, .. } = &mut *state;
-        let own = links.own;
-        if let Some(link) = links.all.get_mut(self.link) {
-            link.send(endpoint, own);
+        let Links { own, all, reads, .. } = links;
+        if let Some(link) = all.get_mut(self.link) {
+            let key = reads.lend_offered(endpoint, self.link);
+            link.send(endpoint, *own, key);
         }
     }
 }
@@ -300,7 +303,7 @@ impl Far {
             ..Progress::default()
         };
         for link in &mut links.all {
-            link.send(endpoint, own);
+            link.send(endpoint, own, None);
             if std::mem::take(&mut link.closed_due) {
                 progress.closed.push(link.peer);
             }
@@ -350,6 +353,11 @@ impl Far {
         links.reads.begin(link, from, to, id);
         links.move_reads(endpoint);
         Ok(())
+    }
+
+    /// Offers memory, which a peer will read once, to the peer of the next line: that line brings the key, so that the peer need not ask.
+    pub(super) fn offer(&self, handle: MemHandle, ptag: u32, memory: CheckedRange<'_>) {
+        self.lock().links.reads.offer(handle, ptag, memory);
     }
 
     /// Answers a peer's question about memory of this task.
@@ -469,6 +477,13 @@ impl Links {
             }
             return;
         };
+        let (kind, bytes) = match bytes.split_at_checked(SAYING_BYTES) {
+            Some((key, line)) if kind == Kind::Keyed => {
+                self.reads.hear_unasked(at, key);
+                (Kind::Line, line)
+            }
+            _ => (kind, bytes),
+        };
         let Some(number) = number_at(bytes, 0) else { return };
         match kind {
             Kind::Ack => link.acknowledge(number),
@@ -477,6 +492,8 @@ impl Links {
             Kind::Key => self.reads.hear(at, Saying::Key, bytes),
             Kind::EndKey => self.reads.hear(at, Saying::End, bytes),
             Kind::EndedKey => self.reads.hear(at, Saying::Ended, bytes),
+            // Too short for a key.
+            Kind::Keyed => {}
             Kind::Line | Kind::Part | Kind::Close if number == link.expected => {
                 link.take(kind, bytes, self.slot_bytes);
                 while let Some((kind, bytes)) = link.early.remove(&link.expected) {
@@ -559,8 +576,9 @@ impl Link {
         (0..new).for_each(|_| self.end.release());
     }
 
-    /// Sends waiting messages, as far as the network accepts them.
-    fn send(&mut self, endpoint: &mut Endpoint, own: NodeAddress) {
+    /// Sends waiting messages, as far as the network accepts them, and `key` with the first line. If the key cannot go with it, the peer
+    /// asks for the key.
+    fn send(&mut self, endpoint: &mut Endpoint, own: NodeAddress, key: Option<[u8; SAYING_BYTES]>) {
         if self.owes_closed && self.send_number(endpoint, Kind::Closed, own, 0) {
             self.owes_closed = false;
         }
@@ -568,7 +586,9 @@ impl Link {
             self.drop_lines();
             return;
         }
-        while self.send_line(endpoint, own) {}
+        if self.send_line(endpoint, own, key) {
+            while self.send_line(endpoint, own, None) {}
+        }
         let given_back = self.end.released_by_peer();
         if given_back.wrapping_sub(self.told) >= TELL_AFTER
             && given_back.wrapping_sub(self.told) <= self.posted.wrapping_sub(self.told)
@@ -586,7 +606,12 @@ impl Link {
     }
 
     /// Sends the next line, or a part of its area. Returns whether the network accepted it.
-    fn send_line(&mut self, endpoint: &mut Endpoint, own: NodeAddress) -> bool {
+    fn send_line(
+        &mut self,
+        endpoint: &mut Endpoint,
+        own: NodeAddress,
+        key: Option<[u8; SAYING_BYTES]>,
+    ) -> bool {
         if self.next.is_none() {
             let mut payload = Payload::default();
             self.next = self.end.poll(&mut payload).map(|(entry, slot)| (entry, payload, slot));
@@ -612,8 +637,13 @@ impl Link {
         }
         let area = area.part(self.cut, rest).unwrap_or_else(CheckedRange::empty);
         let len = BEFORE_AREA_BYTES + rest;
-        let sent = endpoint.send(self.address, Kind::Line.word(own), len, |room| {
-            let (head, body) = room.split_at_mut(HEAD_BYTES);
+        let key = key.filter(|key| len + key.len() <= MESSAGE_BYTES_MAX);
+        let key = key.as_ref().map_or(&[][..], |key| key);
+        let kind = if key.is_empty() { Kind::Line } else { Kind::Keyed };
+        let sent = endpoint.send(self.address, kind.word(own), key.len() + len, |room| {
+            let (before, line) = room.split_at_mut(key.len());
+            before.copy_from_slice(key);
+            let (head, body) = line.split_at_mut(HEAD_BYTES);
             for (place, word) in
                 head.chunks_exact_mut(4).zip([number, entry.immediate, entry.length, entry.operation])
             {

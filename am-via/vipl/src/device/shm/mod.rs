@@ -583,9 +583,14 @@ impl Device for Shm {
         }
     }
 
-    fn expect_one_read(&mut self, handle: MemHandle) {
-        let Self { pipes, regions, heap, .. } = self;
+    fn expect_one_read(&mut self, handle: MemHandle, ptag: u32) {
+        let Self { pipes, regions, heap, far, .. } = self;
         pipes.begin(handle, regions, heap.mapping(), |len| heap.alloc(len));
+        if let Some(far) = far
+            && let Some(memory) = regions.open_memory(handle.region, handle.generation)
+        {
+            far.offer(handle, ptag, memory);
+        }
     }
 
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError> {

@@ -3,20 +3,27 @@
 //! The reader asks for a registration's key once and keeps it. The owner lends the memory to the network when the first peer asks, and
 //! tells all that have the key when the registration ends; the memory is free when they have answered. A peer is a number that the caller
 //! gives.
+//!
+//! The key of memory that is read once, such as the data of an announced message, comes with the line that announces them. The reader
+//! drops it when it reads. If the owner knows that it has read, the registration ends without a word.
 
 mod lent;
 mod words;
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 
-use am_via_ofi::{Endpoint, PeerAddress, READ_BYTES_MAX, ReadId, RemoteKey};
+use am_via_ofi::{Endpoint, PeerAddress, READ_BYTES_MAX, ReadId};
 use am_via_shm::regions::ClaimFault;
 use am_via_shm::{CheckedRange, HeldRange};
 
 use crate::device::{MemHandle, RemoteMemory};
 use lent::Lending;
-use words::{Name, Outbox, Words};
+use words::{Key, Name, Outbox, Words};
 pub(super) use words::{SAYING_BYTES, Saying};
+
+/// Maximum number of unasked keys that a reader keeps. It asks again for one that it has dropped.
+const UNASKED_MAX: usize = 64;
 
 /// A peer's question for a key.
 #[derive(Clone, Copy, Debug)]
@@ -27,19 +34,21 @@ pub(in super::super) struct Question {
     pub(in super::super) ptag: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Known {
-    Asked,
-    Here { remote: RemoteKey, len: u64 },
+    /// The reads that wait for the answer.
+    Asked(Vec<u64>),
+    Here(Key),
 }
 
 #[derive(Debug)]
 struct Read {
-    id: u64,
     peer: usize,
     name: Name,
     offset: u64,
     to: HeldRange,
+    /// A key that came unasked, for this read alone.
+    key: Option<Key>,
     /// Bytes that reads of the network were begun for, and that have arrived.
     begun: usize,
     arrived: usize,
@@ -57,8 +66,13 @@ struct Piece {
 /// Both sides of all reads of a context.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    under_way: Vec<Read>,
+    /// By the caller's number.
+    under_way: HashMap<u64, Read>,
+    /// Those of them that begin next. A number whose read has ended is skipped.
+    due: VecDeque<u64>,
     keys: HashMap<(usize, Name), Known>,
+    /// The latest are last.
+    unasked: VecDeque<((usize, Name), Key)>,
     pieces: HashMap<ReadId, Piece>,
     /// Registrations that a peer ends, while reads by them are under way.
     to_answer: Vec<(usize, MemHandle)>,
@@ -74,11 +88,23 @@ impl Reads {
     pub(super) fn begin(&mut self, peer: usize, from: RemoteMemory, to: CheckedRange<'_>, id: u64) {
         let name = Name { handle: from.handle, ptag: from.ptag };
         let to = HeldRange::hold(to);
-        self.under_way.push(Read { id, peer, name, offset: from.offset, to, begun: 0, arrived: 0 });
+        let at = self.unasked.iter().position(|&(of, _)| of == (peer, name));
+        let key = at.and_then(|at| self.unasked.remove(at)).map(|(_, key)| key);
+        self.under_way.insert(id, Read { peer, name, offset: from.offset, to, key, begun: 0, arrived: 0 });
+        self.due.push_back(id);
     }
 
     fn say(&mut self, to: usize, what: Saying, words: Words) {
         self.outbox.push_back((to, what, words.to_bytes()));
+    }
+
+    /// The key of memory that is read once: a claim.
+    pub(super) fn hear_unasked(&mut self, from: usize, bytes: &[u8]) {
+        let Some(words) = Words::from_bytes(bytes) else { return };
+        if self.unasked.len() == UNASKED_MAX {
+            self.unasked.pop_front();
+        }
+        self.unasked.push_back(((from, words.name()), words.key()));
     }
 
     /// Handles a message of a peer. Its contents are not trusted.
@@ -91,8 +117,9 @@ impl Reads {
                 let Some(known) = self.keys.get_mut(&(from, words.name())) else { return };
                 match words.fault() {
                     None => {
-                        let remote = RemoteKey { key: words.key, base: words.base };
-                        *known = Known::Here { remote, len: words.len };
+                        if let Known::Asked(waiting) = std::mem::replace(known, Known::Here(words.key())) {
+                            self.due.extend(waiting);
+                        }
                     }
                     Some(fault) => {
                         self.keys.remove(&(from, words.name()));
@@ -102,8 +129,11 @@ impl Reads {
             }
             Saying::End => {
                 self.keys.retain(|&(peer, name), known| {
-                    (peer, name.handle) != (from, handle) || matches!(known, Known::Asked)
+                    (peer, name.handle) != (from, handle) || matches!(known, Known::Asked(_))
                 });
+                self.unasked.retain(|&((peer, name), _)| (peer, name.handle) != (from, handle));
+                let is_it = |read: &&mut Read| (read.peer, read.name.handle) == (from, handle);
+                self.under_way.values_mut().filter(is_it).for_each(|read| read.key = None);
                 self.to_answer.push((from, handle));
             }
             Saying::Ended => self.lent.note_ended(from, handle),
@@ -111,64 +141,79 @@ impl Reads {
     }
 
     fn end_reads(&mut self, is_it: impl Fn(&Read) -> bool, fault: ClaimFault) {
-        for read in self.under_way.extract_if(.., |read| is_it(read)) {
-            self.ended.push((read.id, Err(fault)));
+        for (id, _) in self.under_way.extract_if(|_, read| is_it(read)) {
+            self.ended.push((id, Err(fault)));
         }
     }
 
     /// Begins what can begin, and takes what has arrived. `address` returns the address of a peer.
     pub(super) fn progress(&mut self, endpoint: &mut Endpoint, address: impl Fn(usize) -> PeerAddress) {
         while endpoint.ended_read(|piece, bytes| self.take(piece, bytes)) {}
-        let mut faults = Vec::new();
-        for read in &mut self.under_way {
-            let len = read.to.range().len();
-            let key = (read.peer, read.name);
-            match self.keys.get(&key) {
-                _ if len > 0 && read.begun == len => {}
-                None => {
-                    self.keys.insert(key, Known::Asked);
-                    self.outbox.push_back((read.peer, Saying::Ask, read.name.words().to_bytes()));
+        while let Some(&id) = self.due.front()
+            && self.start(endpoint, &address, id)
+        {
+            self.due.pop_front();
+        }
+        self.answer_ends();
+        self.lent.give_back(endpoint);
+    }
+
+    /// Starts what the network has buffers for of a read, or asks for its key. Returns whether the next read may start.
+    fn start(&mut self, endpoint: &mut Endpoint, address: impl Fn(usize) -> PeerAddress, id: u64) -> bool {
+        let Some(read) = self.under_way.get_mut(&id) else { return true };
+        let (remote, region_len) = match (read.key, self.keys.entry((read.peer, read.name))) {
+            (Some(key), _) => key,
+            (None, Entry::Vacant(key)) => {
+                key.insert(Known::Asked(vec![id]));
+                self.outbox.push_back((read.peer, Saying::Ask, read.name.words().to_bytes()));
+                return true;
+            }
+            (None, Entry::Occupied(mut key)) => match key.get_mut() {
+                Known::Asked(waiting) => {
+                    waiting.push(id);
+                    return true;
                 }
-                Some(Known::Asked) => {}
-                Some(&Known::Here { len: region_len, .. }) if !fits(read.offset, len, region_len) => {
-                    faults.push((read.id, Err(ClaimFault::Bounds { len: region_len })));
+                Known::Here(key) => *key,
+            },
+        };
+        let len = read.to.range().len();
+        let ended = if !fits(read.offset, len, region_len) {
+            Err(ClaimFault::Bounds { len: region_len })
+        } else if len == 0 {
+            Ok(0)
+        } else {
+            loop {
+                if read.begun == len {
+                    return true;
                 }
-                Some(Known::Here { .. }) if len == 0 => faults.push((read.id, Ok(0))),
-                Some(&Known::Here { remote, .. }) => {
-                    while read.begun < len {
-                        let part = READ_BYTES_MAX.min(len - read.begun);
-                        let at = read.offset + read.begun as u64;
-                        match endpoint.read(address(read.peer), remote, at, part) {
-                            Ok(Some(piece)) => {
-                                let (id, peer, handle) = (read.id, read.peer, read.name.handle);
-                                self.pieces.insert(piece, Piece { id, peer, handle, offset: read.begun });
-                                read.begun += part;
-                            }
-                            Ok(None) => break,
-                            Err(error) => {
-                                tracing::warn!(%error, "memory of a task of another host cannot be read");
-                                faults.push((read.id, Err(ClaimFault::PeerDead)));
-                                break;
-                            }
-                        }
+                let part = READ_BYTES_MAX.min(len - read.begun);
+                let at = read.offset + read.begun as u64;
+                match endpoint.read(address(read.peer), remote, at, part) {
+                    Ok(Some(piece)) => {
+                        let (peer, handle) = (read.peer, read.name.handle);
+                        self.pieces.insert(piece, Piece { id, peer, handle, offset: read.begun });
+                        read.begun += part;
+                    }
+                    Ok(None) => return false,
+                    Err(error) => {
+                        tracing::warn!(%error, "memory of a task of another host cannot be read");
+                        break Err(ClaimFault::PeerDead);
                     }
                 }
             }
-        }
-        self.under_way.retain(|read| !faults.iter().any(|&(id, _)| id == read.id));
-        self.ended.append(&mut faults);
-        self.answer_ends();
-        self.lent.give_back(endpoint);
+        };
+        self.under_way.remove(&id);
+        self.ended.push((id, ended));
+        true
     }
 
     /// A piece has arrived, or cannot.
     fn take(&mut self, piece: ReadId, bytes: Option<&[u8]>) {
         let Some(piece) = self.pieces.remove(&piece) else { return };
-        let Some(at) = self.under_way.iter().position(|read| read.id == piece.id) else { return };
-        let read = &mut self.under_way[at];
+        let Some(read) = self.under_way.get_mut(&piece.id) else { return };
         let Some(bytes) = bytes else {
-            let read = self.under_way.swap_remove(at);
-            return self.ended.push((read.id, Err(ClaimFault::PeerDead)));
+            self.under_way.remove(&piece.id);
+            return self.ended.push((piece.id, Err(ClaimFault::PeerDead)));
         };
         let to = read.to.range();
         if let Some(to) = to.part(piece.offset, bytes.len()) {
@@ -176,8 +221,8 @@ impl Reads {
         }
         read.arrived += bytes.len();
         if read.arrived == to.len() {
-            let read = self.under_way.swap_remove(at);
-            self.ended.push((read.id, Ok(0)));
+            self.under_way.remove(&piece.id);
+            self.ended.push((piece.id, Ok(0)));
         }
     }
 
@@ -204,10 +249,20 @@ impl Reads {
         let Question { from, handle, ptag } = question;
         let words = Name { handle, ptag }.words();
         let words = match memory.and_then(|memory| self.lent.lend(endpoint, from, handle, memory)) {
-            Ok((RemoteKey { key, base }, len)) => Words { key, base, len, ..words },
+            Ok(lent) => lent.words(words),
             Err(fault) => words.with_fault(fault),
         };
         self.say(from, Saying::Key, words);
+    }
+
+    /// Offers memory that a peer will read once: [`lend_offered`](Self::lend_offered).
+    pub(super) fn offer(&mut self, handle: MemHandle, ptag: u32, memory: CheckedRange<'_>) {
+        self.lent.offer(Name { handle, ptag }, memory);
+    }
+
+    /// The key of the memory that was offered last, for the peer `to`, if the network reads it.
+    pub(super) fn lend_offered(&mut self, endpoint: &mut Endpoint, to: usize) -> Option<[u8; SAYING_BYTES]> {
+        self.lent.lend_offered(endpoint, to)
     }
 
     /// Ends the loans of a registration. Returns whether no peer reads it. `finished`: the caller knows that none does.
@@ -221,6 +276,7 @@ impl Reads {
         self.end_reads(|read| read.peer == peer, ClaimFault::PeerDead);
         self.pieces.retain(|_, piece| piece.peer != peer);
         self.keys.retain(|&(of, _), _| of != peer);
+        self.unasked.retain(|&((of, _), _)| of != peer);
         self.to_answer.retain(|&(of, _)| of != peer);
         self.outbox.retain(|&(to, ..)| to != peer);
         self.questions.retain(|question| question.from != peer);
@@ -246,3 +302,6 @@ impl Reads {
 fn fits(offset: u64, len: usize, region_len: u64) -> bool {
     offset.checked_add(len as u64).is_some_and(|end| end <= region_len)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,33 +4,47 @@ use am_via_ofi::{Endpoint, LentMemory, RemoteKey};
 use am_via_shm::regions::ClaimFault;
 use am_via_shm::{CheckedRange, HeldRange};
 
-use super::words::{Name, Outbox, Saying};
+use super::words::{Name, Outbox, SAYING_BYTES, Saying, Words};
 use crate::device::MemHandle;
 
 #[derive(Debug)]
-struct Lent {
+pub(super) struct Lent {
     handle: MemHandle,
     memory: LentMemory,
     len: u64,
     /// The peers that have the key.
     holders: Vec<usize>,
+    /// The key went to its only holder unasked.
+    is_unasked: bool,
     is_ending: bool,
+}
+
+impl Lent {
+    /// These words, with the key.
+    pub(super) fn words(&self, words: Words) -> Words {
+        let RemoteKey { key, base } = self.memory.remote;
+        Words { key, base, len: self.len, ..words }
+    }
 }
 
 /// The registrations that peers may read.
 #[derive(Debug, Default)]
-pub(super) struct Lending(Vec<Lent>);
+pub(super) struct Lending {
+    lent: Vec<Lent>,
+    /// Memory whose key goes with the next line.
+    offered: Option<(Name, HeldRange)>,
+}
 
 impl Lending {
-    /// Lends the whole memory of a registration to a peer. Returns its key and its length.
+    /// Lends the whole memory of a registration to a peer. The peer asked for it.
     pub(super) fn lend(
         &mut self,
         endpoint: &mut Endpoint,
         to: usize,
         handle: MemHandle,
         memory: CheckedRange<'_>,
-    ) -> Result<(RemoteKey, u64), ClaimFault> {
-        let at = match self.0.iter().position(|lent| lent.handle == handle && !lent.is_ending) {
+    ) -> Result<&mut Lent, ClaimFault> {
+        let at = match self.lent.iter().position(|lent| lent.handle == handle && !lent.is_ending) {
             Some(at) => at,
             None => {
                 let len = memory.len() as u64;
@@ -38,15 +52,30 @@ impl Lending {
                     tracing::warn!(%error, "the network does not take memory that peers read");
                     ClaimFault::Stale
                 })?;
-                self.0.push(Lent { handle, memory, len, holders: Vec::new(), is_ending: false });
-                self.0.len() - 1
+                let (holders, is_unasked, is_ending) = (Vec::new(), false, false);
+                self.lent.push(Lent { handle, memory, len, holders, is_unasked, is_ending });
+                self.lent.len() - 1
             }
         };
-        let lent = &mut self.0[at];
+        let lent = &mut self.lent[at];
         if !lent.holders.contains(&to) {
             lent.holders.push(to);
         }
-        Ok((lent.memory.remote, lent.len))
+        lent.is_unasked = false;
+        Ok(lent)
+    }
+
+    /// Offers memory that a peer will read once: [`lend_offered`](Self::lend_offered).
+    pub(super) fn offer(&mut self, name: Name, memory: CheckedRange<'_>) {
+        self.offered = Some((name, HeldRange::hold(memory)));
+    }
+
+    /// The key of the memory that was offered last, for the peer `to`, if the network reads it.
+    pub(super) fn lend_offered(&mut self, endpoint: &mut Endpoint, to: usize) -> Option<[u8; SAYING_BYTES]> {
+        let (name, memory) = self.offered.take().filter(|_| endpoint.can_read())?;
+        let lent = self.lend(endpoint, to, name.handle, memory.range()).ok()?;
+        lent.is_unasked = true;
+        Some(lent.words(name.words()).to_bytes())
     }
 
     /// Ends the loans of a registration. Returns whether no peer reads it. `finished`: the caller knows that none does.
@@ -58,33 +87,35 @@ impl Lending {
         finished: bool,
     ) -> bool {
         let bytes = Name { handle, ptag: 0 }.words().to_bytes();
-        for lent in self.0.iter_mut().filter(|lent| lent.handle == handle) {
-            if !std::mem::replace(&mut lent.is_ending, true) {
+        self.offered.take_if(|(name, _)| name.handle == handle);
+        for lent in self.lent.iter_mut().filter(|lent| lent.handle == handle) {
+            let has_been_read = finished && lent.is_unasked;
+            if !std::mem::replace(&mut lent.is_ending, true) && !has_been_read {
                 outbox.extend(lent.holders.iter().map(|&holder| (holder, Saying::End, bytes)));
             }
         }
-        self.0.retain(|lent| {
+        self.lent.retain(|lent| {
             let is_over = lent.handle == handle && (finished || lent.holders.is_empty());
             if is_over {
                 endpoint.end_lend(&lent.memory);
             }
             !is_over
         });
-        !self.0.iter().any(|lent| lent.handle == handle)
+        !self.lent.iter().any(|lent| lent.handle == handle)
     }
 
     /// A peer has answered that it uses the key of an ending registration no more.
     pub(super) fn note_ended(&mut self, from: usize, handle: MemHandle) {
         let is_it =
             |lent: &&mut Lent| lent.is_ending && lent.handle == handle && lent.holders.contains(&from);
-        if let Some(lent) = self.0.iter_mut().find(is_it) {
+        if let Some(lent) = self.lent.iter_mut().find(is_it) {
             lent.holders.retain(|&holder| holder != from);
         }
     }
 
     /// Gives back what ends and has no holder any more.
     pub(super) fn give_back(&mut self, endpoint: &mut Endpoint) {
-        self.0.retain(|lent| {
+        self.lent.retain(|lent| {
             let is_over = lent.is_ending && lent.holders.is_empty();
             if is_over {
                 endpoint.end_lend(&lent.memory);
@@ -95,6 +126,6 @@ impl Lending {
 
     /// A peer is gone.
     pub(super) fn lose(&mut self, peer: usize) {
-        self.0.iter_mut().for_each(|lent| lent.holders.retain(|&holder| holder != peer));
+        self.lent.iter_mut().for_each(|lent| lent.holders.retain(|&holder| holder != peer));
     }
 }

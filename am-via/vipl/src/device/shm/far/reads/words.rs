@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use am_via_ofi::RemoteKey;
 use am_via_shm::regions::ClaimFault;
 
 use crate::device::MemHandle;
@@ -68,6 +69,10 @@ impl Words {
         })
     }
 
+    pub(super) fn key(self) -> Key {
+        (RemoteKey { key: self.key, base: self.base }, self.len)
+    }
+
     pub(super) fn name(self) -> Name {
         Name { handle: self.handle(), ptag: self.ptag }
     }
@@ -76,6 +81,9 @@ impl Words {
         MemHandle { region: self.region, generation: self.generation }
     }
 }
+
+/// A key, and the length of its memory.
+pub(super) type Key = (RemoteKey, u64);
 
 /// A registration, as a reader names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
