@@ -244,6 +244,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.has_ended(task)
     }
 
+    /// The error of operations with `endpoint`, if its task is known to have failed or to have closed its context.
+    #[must_use]
+    pub fn gone(&self, endpoint: Endpoint) -> Option<Error> {
+        self.engine.gone(endpoint)
+    }
+
     /// Wakes this context's owner from any thread.
     #[must_use]
     pub fn waker(&self) -> Waker {

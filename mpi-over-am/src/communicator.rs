@@ -13,6 +13,7 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use crate::attribute::{Attributes, ObjectKind};
+use crate::board::{Board, Use};
 use crate::buffer::Keeps;
 use crate::context_id::{self, Space};
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ use crate::info::Info;
 use crate::job::JobFabric;
 use crate::matching::{ContextId, Envelope, Pattern};
 use crate::message::Route;
-use crate::policy::{LockPolicy, OneThread, StateCell};
+use crate::policy::{Field, LockPolicy, OneThread, StateCell};
 use crate::properties::Properties;
 use crate::rank::Source;
 use crate::state::State;
@@ -66,6 +67,7 @@ struct Common<F: Fabric, L: LockPolicy> {
     other: Option<OtherSide<F, L>>,
     topology: Option<Topology>,
     properties: Properties<L>,
+    board: L::Field<Board>,
 }
 
 /// The additional state of an inter-communicator.
@@ -118,6 +120,8 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
             state.context_ids.end(self.context_id);
             state.handlers().peers.end(self.context_id);
             state.started.remove(&(self.context_id + Space::Collective as u32));
+            let State { context, boards, .. } = &mut *state;
+            self.board.replace(Board::Never).close(context, boards, self.group.size());
         }
     }
 }
@@ -176,6 +180,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             other,
             topology,
             properties,
+            board: L::Field::new(Board::default()),
         });
         Self {
             shared: Arc::clone(shared),
@@ -230,6 +235,21 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A handle on the state, which may outlive this communicator.
     pub(crate) fn handle_on_state(&self) -> Arc<L::Cell<State<F>>> {
         Arc::clone(&self.shared)
+    }
+
+    /// Begins a collective that can use a board.
+    pub(crate) fn begin_on_board(&self) -> Use {
+        self.common.board.with(|board| board.begin(self.rank, self.size))
+    }
+
+    /// Counts an arrival of this task at the board.
+    pub(crate) fn count_arrival(&self) {
+        self.common.board.with(Board::count_arrival);
+    }
+
+    /// Sets what collectives from now on use.
+    pub(crate) fn set_board(&self, board: Board) {
+        self.common.board.set(board);
     }
 
     /// The address that identifies its environment.

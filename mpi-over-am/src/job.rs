@@ -1,5 +1,6 @@
 //! The job that a task was started in, on this machine. The only file that names am-via: it chooses the fabric.
 
+use crate::board::TASKS_MAX as BOARD_TASKS_MAX;
 use crate::error::{Error, Result};
 use crate::settings::{SettingError, Settings, Table};
 
@@ -65,7 +66,12 @@ impl Joined {
         if self.0.number() == 0 {
             variables.unknown_to::<Settings>().for_each(warn_of_unknown);
         }
-        variables.try_into()
+        let mut settings: Settings = variables.try_into()?;
+        let job = self.0.job();
+        if settings.collectives.board_tasks_max.is_none() && job.tasks_here() > job.cpus() as usize {
+            settings.collectives.board_tasks_max = Some(BOARD_TASKS_MAX);
+        }
+        Ok(settings)
     }
 
     /// The fabric of the task's context of this number.

@@ -51,6 +51,7 @@
 mod attached_buffers;
 pub mod attribute;
 mod blocking;
+mod board;
 mod budget;
 #[expect(unsafe_code, reason = "the one place where this crate holds user memory beyond a call")]
 mod buffer;

@@ -81,6 +81,9 @@ pub struct Selection {
     /// Maximum number of tasks for which barriers and short allreduces use rounds, in which each task waits for another one. More tasks use
     /// a tree, which is flat for short data.
     pub rounds_tasks_max: u32,
+    /// Maximum number of tasks that use a board for barriers and for short allreduces, allgathers and alltoalls. `None`: 1024 if the tasks
+    /// outnumber the processors, or 0. `AM_COLLECTIVE_BOARD_TASKS_MAX`.
+    pub board_tasks_max: Option<u32>,
     /// Maximum bytes of a broadcast along a tree; longer ones use a chain, in pieces.
     pub broadcast_tree_bytes_max: u64,
     /// Length of a piece in that chain, in bytes.
@@ -106,6 +109,7 @@ impl Default for Selection {
         Self {
             check: Check::Auto,
             rounds_tasks_max: 4,
+            board_tasks_max: None,
             broadcast_tree_bytes_max: 64 << 10,
             broadcast_piece_bytes: 128 << 10,
             reduce_tree_bytes_max: 16 << 10,
@@ -194,6 +198,8 @@ table! { Settings, foreign FOREIGN_NAMES;
         long_sends_max: Option<u64> = long_sends_max, "AM_LONG_SENDS_MAX", 1..=1 << 46;
     "Largest communicator, in tasks, whose MPI_Barrier and short MPI_Allreduce use rounds, in which each task waits for another one. Larger ones use a tree, which for data of up to 1 KiB has 16 children per task: fewer waits, which matters if tasks share processors.",
         collective_rounds_tasks_max: u32 = collectives.rounds_tasks_max, "AM_COLLECTIVE_ROUNDS_TASKS_MAX";
+    "Largest communicator, in tasks, that uses a board for MPI_Barrier and for short MPI_Allreduce, MPI_Allgather and MPI_Alltoall: memory of rank 0 that all tasks of the communicator write and read, so that each task has to run only once per collective. auto: 1024 if the tasks of rank 0's host outnumber its processors, otherwise 0.",
+        collective_board_tasks_max: Option<u32> = collectives.board_tasks_max, "AM_COLLECTIVE_BOARD_TASKS_MAX", 0..=1024;
     "Largest MPI_Bcast, in bytes, that uses a tree. Longer ones use a chain, in pieces.",
         broadcast_tree_bytes_max: u64 = collectives.broadcast_tree_bytes_max, "AM_BROADCAST_TREE_BYTES_MAX";
     "Length of a piece in the chain of a long MPI_Bcast, in bytes.",
@@ -219,9 +225,10 @@ table! { Settings, foreign FOREIGN_NAMES;
 }
 
 /// Names of the settings that choose the algorithms of collectives.
-pub const COLLECTIVE_SETTINGS: [&str; 11] = [
+pub const COLLECTIVE_SETTINGS: [&str; 12] = [
     "check_collectives",
     "collective_rounds_tasks_max",
+    "collective_board_tasks_max",
     "broadcast_tree_bytes_max",
     "broadcast_piece_bytes",
     "reduce_tree_bytes_max",

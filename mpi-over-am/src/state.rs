@@ -7,6 +7,7 @@ use am_core::fabric::{Fabric, Peer, PeerIndex};
 use am_core::task::{Target, TaskId};
 use am_core::{AmOptions, Context};
 
+use crate::board::OwnBoards;
 use crate::budget::UNKNOWN;
 use crate::buffer::{Keeps, Scratch};
 use crate::completion::Completions;
@@ -33,6 +34,7 @@ pub(crate) struct State<F: Fabric> {
     /// Collectives under way.
     pub(crate) schedules: Schedules,
     pub(crate) selection: Selection,
+    pub(crate) boards: OwnBoards,
     /// The memory of the last reduction, for the next one.
     pub(crate) spare: Option<Scratch>,
     /// Number of non-blocking collectives started on each context id.
@@ -87,6 +89,7 @@ impl<F: Fabric> State<F> {
             matched: MatchedMessages::default(),
             schedules: Schedules::default(),
             selection: settings.collectives,
+            boards: OwnBoards::default(),
             spare: None,
             started: HashMap::new(),
             next_partition_tag: 0,

@@ -17,6 +17,7 @@ mod gather;
 mod inter;
 mod layouts;
 mod neighbour;
+mod on_board;
 mod plan;
 mod prepared;
 mod recorder;
@@ -129,6 +130,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.check(collective)?;
         if direct.selection().check == Check::On {
             agreement::agree(&mut direct, collective, op)?;
+        }
+        if self.try_on_board(collective, &mut direct)? {
+            return Ok(());
         }
         self.perform(collective, &mut direct)
     }

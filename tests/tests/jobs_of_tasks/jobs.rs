@@ -204,6 +204,40 @@ fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Erro
     }
 }
 
+/// By then the tasks meet on a board, and one of them is asleep at it. `goes_on`: the others are told of a death only by calls that need the
+/// dead task.
+#[test]
+fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
+    for goes_on in [false, true] {
+        let body = || {
+            Task::join().expect("a job").job().set_continue_on_failure(goes_on);
+            let mpi = Environment::init_with(|settings| settings.collectives.board_tasks_max = Some(3));
+            let mpi = mpi.expect("a job");
+            mpi.set_go_on(goes_on).expect("no call is under way");
+            let world = mpi.world();
+            (0..10).for_each(|_| world.barrier().expect("all are alive"));
+            if world.rank() == 1 {
+                for other in [0, 2] {
+                    world.recv(&mut [0_u8], other, 7).expect("it is alive");
+                }
+                std::thread::sleep(Duration::from_millis(50));
+                die("killed");
+            }
+            world.send(&[0_u8], 1, 7).expect("it is alive");
+            for _ in 0..2 {
+                match world.barrier() {
+                    Err(Error::Core(error)) => is_failure_of_task_1(&error),
+                    other => panic!("waited for the dead: {other:?}"),
+                }
+            }
+            let _ = mpi.leave();
+        };
+        job("a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends")
+            .tasks(3)
+            .run_and_judge(body, |outcome| judge_death(outcome, Cause::Signalled(9), "out of paper"));
+    }
+}
+
 #[test]
 fn a_receive_from_a_task_that_dies_ends() {
     others_are_told("a_receive_from_a_task_that_dies_ends", |mpi| {

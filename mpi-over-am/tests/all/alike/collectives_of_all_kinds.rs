@@ -14,6 +14,7 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
         check: Check::On,
         rounds_tasks_max: 0,
+        board_tasks_max: Some(8),
         broadcast_tree_bytes_max: 0,
         broadcast_piece_bytes: 1000,
         reduce_tree_bytes_max: 0,

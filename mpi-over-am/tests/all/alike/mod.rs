@@ -1,5 +1,6 @@
 //! Tests of one thread a task, which are the same for every lock policy.
 
+mod boards;
 mod buffers;
 mod collectives;
 mod collectives_of_all_kinds;

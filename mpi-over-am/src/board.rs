@@ -1,0 +1,341 @@
+//! The board of a communicator: memory of its rank 0 on which all its tasks meet.
+//!
+//! If tasks outnumber processors, a collective takes as long as the switches between its tasks. By messages a task runs several times, and
+//! reads and writes rings of several peers. On a board it runs once: it writes its data, counts its arrival, and when the last task has
+//! arrived, all read what they need.
+//!
+//! Steps alternate between two halves of the board. A task writes the data of a step when it has left the step before. All tasks had
+//! arrived there, so they had read the data of the step before that one, which were in the same half.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use am_core::Context;
+use am_core::buffer::{Access, Exposed, MappedRange, RemoteAddress};
+use am_core::fabric::Fabric;
+use smallvec::SmallVec;
+
+use crate::buffer::{RecvData, SendData, with_mapped_elements};
+use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
+use mpi_datatype::{Datatype, Predefined};
+
+/// Maximum number of tasks of a board.
+pub(crate) const TASKS_MAX: u32 = 1024;
+/// Number of collectives of a communicator that use messages before it gets a board. One that is soon freed is not worth it.
+const FIRST_BY_MESSAGES: u32 = 8;
+/// Maximum number of boards in the memory of a task.
+const BOARDS_MAX: usize = 16;
+
+// Offsets of words, each on a line of its own: the number of tasks that have arrived at the present step, the number of completed steps,
+// and the number of tasks that do not use the board any more. Then a bit for each task that may sleep.
+const ARRIVED: usize = 0;
+const COMPLETED: usize = 64;
+const LEFT: usize = 128;
+const SLEEPERS: usize = 192;
+/// Offset of the first half.
+const DATA: usize = SLEEPERS + TASKS_MAX as usize / 8;
+const HALF_BYTES: usize = 1 << 20;
+const BOARD_BYTES: usize = DATA + 2 * HALF_BYTES;
+const WORD_BYTES: usize = size_of::<u64>();
+const WORD_BITS: u32 = u64::BITS;
+
+/// Whether a communicator has a board.
+#[derive(Debug)]
+pub(crate) enum Board {
+    /// Not yet: the number of collectives that could have used it.
+    Later(u32),
+    /// It cannot have one.
+    Never,
+    /// It has one.
+    Open {
+        /// Its address.
+        at: RemoteAddress,
+        /// Number of steps at which this task has arrived.
+        arrived: u64,
+        /// At rank 0: its memory.
+        memory: Option<Exposed>,
+    },
+}
+
+/// What a collective has to do before it can use the board.
+pub(crate) enum Use {
+    Messages,
+    /// All tasks have to agree about a board first.
+    Agree,
+    Step(Step),
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Self::Later(0)
+    }
+}
+
+impl Board {
+    /// Begins a collective that can use a board.
+    pub(crate) fn begin(&mut self, rank: u32, size: u32) -> Use {
+        match self {
+            Self::Never => Use::Messages,
+            Self::Later(FIRST_BY_MESSAGES) => Use::Agree,
+            Self::Later(count) => {
+                *count += 1;
+                Use::Messages
+            }
+            Self::Open { at, arrived, .. } => Use::Step(Step { at: *at, number: *arrived + 1, rank, size }),
+        }
+    }
+
+    /// Counts an arrival of this task.
+    pub(crate) fn count_arrival(&mut self) {
+        if let Self::Open { arrived, .. } = self {
+            *arrived += 1;
+        }
+    }
+
+    /// Ends this task's use of the board.
+    pub(crate) fn close<F: Fabric>(
+        self,
+        context: &mut Context<F, MpiHandlers>,
+        own: &mut OwnBoards,
+        size: u32,
+    ) {
+        let Self::Open { at, memory, .. } = self else { return };
+        // If rank 0 has gone, its memory is not used again.
+        let _ = lend(context, at, |board| {
+            // Release: this task's accesses come before the next use of the memory.
+            board.atomic_u64(LEFT).map(|left| left.fetch_add(1, Ordering::Release))
+        });
+        own.left.extend(memory.map(|memory| (memory, size)));
+    }
+}
+
+/// The boards in this task's memory.
+#[derive(Debug, Default)]
+pub(crate) struct OwnBoards {
+    number: usize,
+    /// Those that this task has closed, and their numbers of tasks.
+    left: Vec<(Exposed, u32)>,
+}
+
+impl OwnBoards {
+    /// Makes a board; `None` if there is no memory for it.
+    pub(crate) fn make<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> Option<Exposed> {
+        self.reclaim(context);
+        if self.number == BOARDS_MAX {
+            return None;
+        }
+        let memory = context.alloc(BOARD_BYTES).ok()?;
+        let exposed = context.expose(memory, Access::READ_WRITE).ok()?;
+        self.number += 1;
+        Some(exposed)
+    }
+
+    /// Frees the boards that no task uses any more.
+    fn reclaim<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) {
+        for (memory, size) in std::mem::take(&mut self.left) {
+            // Acquire: the other tasks' accesses come before the next use of the memory.
+            let left = lend(context, memory.address(0), |board| {
+                Some(board.atomic_u64(LEFT)?.load(Ordering::Acquire))
+            });
+            if matches!(left, Ok(left) if left < size.into()) {
+                self.left.push((memory, size));
+            } else {
+                self.number -= 1;
+                // After an error the memory is not used again.
+                let _ = context.unexpose(memory);
+            }
+        }
+    }
+}
+
+/// Whether this task can use the board at `at`.
+pub(crate) fn is_reachable<F: Fabric>(context: &mut Context<F, MpiHandlers>, at: RemoteAddress) -> bool {
+    lend(context, at, |_| Some(())).is_ok()
+}
+
+/// One collective on a board.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    at: RemoteAddress,
+    /// The first one is 1.
+    number: u64,
+    rank: u32,
+    size: u32,
+}
+
+/// What follows an arrival.
+pub(crate) enum Arrival {
+    /// The step before is not complete: an error has ended this task's wait for it.
+    TooEarly,
+    /// Others have not arrived.
+    Waits,
+    /// All have arrived. These ranks may sleep.
+    Last(SmallVec<[u32; 4]>),
+}
+
+impl Step {
+    /// Whether tasks can exchange `len` bytes each.
+    pub(crate) fn fits(size: u32, len: u64) -> bool {
+        let of_task = WORD_BYTES + slot_bytes(len.min(HALF_BYTES as u64));
+        size <= TASKS_MAX && of_task * size as usize <= HALF_BYTES
+    }
+
+    /// The step before.
+    pub(crate) fn before(self) -> Self {
+        Self { number: self.number - 1, ..self }
+    }
+
+    /// Writes this task's data, and arrives.
+    ///
+    /// # Errors
+    /// Rank 0 has failed.
+    pub(crate) fn arrive<F: Fabric>(
+        self,
+        context: &mut Context<F, MpiHandlers>,
+        own: &SendData,
+    ) -> Result<Arrival> {
+        let len = own.packed_len();
+        lend(context, self.at, |board| {
+            let completed = board.atomic_u64(COMPLETED)?;
+            if completed.load(Ordering::Acquire) < self.number - 1 {
+                return Some(Arrival::TooEarly);
+            }
+            self.len_of(board, self.rank)?.store(len, Ordering::Relaxed);
+            with_bytes(board, self.data_of(self.rank, len), len, |bytes| own.copy_to(bytes))?;
+            let arrived = board.atomic_u64(ARRIVED)?;
+            // Release: this task's data. Acquire: the data of all others, for the last one.
+            if arrived.fetch_add(1, Ordering::AcqRel) + 1 < self.size.into() {
+                return Some(Arrival::Waits);
+            }
+            arrived.store(0, Ordering::Relaxed);
+            // Release: the data of all. Sequential consistency: of this store and the look at the sleepers, and a sleeper's mark and its
+            // look at this word, at least one look sees the other's store.
+            completed.store(self.number, Ordering::SeqCst);
+            self.sleepers(board).map(Arrival::Last)
+        })
+    }
+
+    /// The ranks that may sleep.
+    fn sleepers(self, board: &MappedRange<'_>) -> Option<SmallVec<[u32; 4]>> {
+        let mut sleepers = SmallVec::new();
+        for first in (0..self.size).step_by(WORD_BITS as usize) {
+            let word = sleepers_of(board, first)?;
+            if word.load(Ordering::SeqCst) != 0 {
+                let marks = word.swap(0, Ordering::SeqCst);
+                sleepers.extend((0..WORD_BITS).filter(|bit| marks >> bit & 1 != 0).map(|bit| first + bit));
+            }
+        }
+        Some(sleepers)
+    }
+
+    /// Whether all tasks have arrived. With `may_sleep`, this task is rung when they have.
+    ///
+    /// # Errors
+    /// Rank 0 has failed.
+    pub(crate) fn is_complete<F: Fabric>(
+        self,
+        context: &mut Context<F, MpiHandlers>,
+        may_sleep: bool,
+    ) -> Result<bool> {
+        lend(context, self.at, |board| {
+            if may_sleep {
+                sleepers_of(board, self.rank)?.fetch_or(1 << (self.rank % WORD_BITS), Ordering::SeqCst);
+            }
+            Some(board.atomic_u64(COMPLETED)?.load(Ordering::SeqCst) >= self.number)
+        })
+    }
+
+    /// Copies what tasks have written to memory of this one, when the step is complete. `parts` lists their ranks, the offsets in their data,
+    /// of `len` bytes, and the destinations. Returns the first length that differs from `len`, or `len`.
+    ///
+    /// # Errors
+    /// Rank 0 has failed.
+    pub(crate) fn read<F: Fabric>(
+        self,
+        context: &mut Context<F, MpiHandlers>,
+        len: u64,
+        mut parts: impl Iterator<Item = (u32, u64, RecvData)>,
+    ) -> Result<u64> {
+        lend(context, self.at, |board| {
+            for (rank, offset, to) in parts.by_ref() {
+                let written = self.len_of(board, rank)?.load(Ordering::Relaxed);
+                if written != len {
+                    return Some(written);
+                }
+                let from = self.data_of(rank, len) + usize::try_from(offset).ok()?;
+                with_bytes(board, from, to.packed_len(), |bytes| bytes.as_send().copy_to(&to))?;
+            }
+            Some(len)
+        })
+    }
+
+    /// The half of the board that this step uses.
+    fn half(self) -> usize {
+        DATA + (self.number % 2) as usize * HALF_BYTES
+    }
+
+    /// The word with the length of a task's data.
+    fn len_of<'a>(self, board: &'a MappedRange<'_>, rank: u32) -> Option<&'a AtomicU64> {
+        board.atomic_u64(self.half() + rank as usize * WORD_BYTES)
+    }
+
+    /// The offset of a task's data, of `len` bytes.
+    fn data_of(self, rank: u32, len: u64) -> usize {
+        self.half() + self.size as usize * WORD_BYTES + rank as usize * slot_bytes(len)
+    }
+}
+
+/// Bytes of the slot of a task's data, which begins at a whole word.
+fn slot_bytes(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(HALF_BYTES).next_multiple_of(WORD_BYTES)
+}
+
+/// The word with the marks of the tasks from `first` on that may sleep.
+fn sleepers_of<'a>(board: &'a MappedRange<'_>, first: u32) -> Option<&'a AtomicU64> {
+    board.atomic_u64(SLEEPERS + (first / WORD_BITS) as usize * WORD_BYTES)
+}
+
+/// Calls `call` with bytes of the board. `None` if it does not have them.
+fn with_bytes(
+    board: &MappedRange<'_>,
+    at: usize,
+    len: u64,
+    call: impl FnOnce(&RecvData) -> u64,
+) -> Option<u64> {
+    if u64::try_from(at).ok()?.checked_add(len)? > board.len() as u64 {
+        return None;
+    }
+    let low = -i64::try_from(at).ok()?;
+    Some(with_mapped_elements(board, low, (len, &Datatype::predefined(Predefined::Byte)), call))
+}
+
+/// Calls `call` with the board at `at`, if this task has mapped it.
+fn lend<F: Fabric, R>(
+    context: &mut Context<F, MpiHandlers>,
+    at: RemoteAddress,
+    call: impl FnOnce(&MappedRange<'_>) -> Option<R>,
+) -> Result<R> {
+    let lent = context.with_mapped(at, BOARD_BYTES as u64, |board| call(&board))?;
+    lent.flatten().ok_or(Error::Protocol { peer: 0, what: "a board for collectives that cannot be used" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_of_all_tasks_lie_in_the_half_of_their_step() {
+        let at = RemoteAddress::from_bytes([0; RemoteAddress::BYTES]);
+        for (size, len) in [(3, 0), (16, 16 << 10), (16, 65_528), (TASKS_MAX, 8), (TASKS_MAX, 1016)] {
+            assert!(Step::fits(size, len), "{size} tasks, {len} bytes");
+            for number in [1, 2] {
+                let step = Step { at, number, rank: 0, size };
+                let end = step.data_of(size - 1, len) + slot_bytes(len);
+                assert!(end <= step.half() + HALF_BYTES, "{size} tasks, {len} bytes");
+                assert!(step.half() + HALF_BYTES <= BOARD_BYTES);
+            }
+        }
+        assert!(!Step::fits(16, 65_536) && !Step::fits(TASKS_MAX, 1017) && !Step::fits(TASKS_MAX + 1, 0));
+        assert!(!Step::fits(3, u64::MAX));
+    }
+}

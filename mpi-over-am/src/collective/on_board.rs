@@ -1,0 +1,188 @@
+//! Blocking collectives on the communicator's [board](crate::board): each task writes its data, waits until all have arrived, and reads.
+
+use am_core::Context;
+use am_core::buffer::RawBytes;
+use am_core::fabric::Fabric;
+use am_core::task::Target;
+
+use super::direct::Direct;
+use super::{Collective, Parts, Plan};
+use crate::board::{self, Arrival, Board, Step, Use};
+use crate::buffer::{RecvData, SendData};
+use crate::communicator::Communicator;
+use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
+use crate::policy::LockPolicy;
+use crate::progress::check_len;
+use crate::remote::{ADDRESS_WORDS, from_words, to_words};
+use crate::state::State;
+use crate::status::Status;
+
+/// Maximum bytes of the vectors of all tasks in a reduction, since every task reduces all of them.
+const REDUCED_BYTES_MAX: u64 = 32 << 10;
+/// Number of looks at the board, each with a yield of the processor, before a task may sleep.
+const LOOKS_AWAKE: u32 = 40;
+
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
+    /// Carries out a collective on the board. Returns false, on all tasks, if it has to use messages: nothing has happened then.
+    pub(super) fn try_on_board(&self, collective: &Collective, plan: &mut Direct<'_, F, L>) -> Result<bool> {
+        let Some(len) = self.bytes_on_board(collective) else { return Ok(false) };
+        let step = match self.begin_on_board() {
+            Use::Messages => return Ok(false),
+            Use::Agree => return self.agree_about_board().map(|()| false),
+            Use::Step(step) => step,
+        };
+        let (rank, size) = (self.rank(), self.size());
+        match collective {
+            Collective::Allreduce { send, recv, .. } => {
+                let own = send.clone().unwrap_or_else(|| recv.as_send());
+                self.meet_on_board(step, &own)?;
+                let count = recv.count();
+                let all = plan.scratch(count * u64::from(size), recv.datatype())?;
+                let vector = |rank| all.part((u64::from(rank) * count).cast_signed(), count);
+                self.read_board(step, len, (0..size).map(|rank| (rank, 0, vector(rank))))?;
+                // In the order of the ranks: all tasks get the same bits, and the operation need not commute.
+                (1..size).try_for_each(|rank| plan.combine(&vector(rank - 1).as_send(), &vector(rank)))?;
+                plan.copy(&vector(size - 1).as_send(), recv)?;
+            }
+            Collective::Allgather { send, recv } => {
+                let own = send.clone().unwrap_or_else(|| recv.of(rank).as_send());
+                self.meet_on_board(step, &own)?;
+                self.read_board(step, len, (0..size).map(|rank| (rank, 0, recv.of(rank))))?;
+            }
+            Collective::Alltoall { send, recv: recv @ Parts::Equal { all, .. } } => {
+                let own = match send {
+                    Some(Parts::Equal { all, .. }) => all.clone(),
+                    _ => all.as_send(),
+                };
+                self.meet_on_board(step, &own)?;
+                let offset = len / u64::from(size) * u64::from(rank);
+                self.read_board(step, len, (0..size).map(|rank| (rank, offset, recv.of(rank))))?;
+            }
+            _ => self.meet_on_board(step, &SendData::from_bytes(RawBytes::EMPTY))?,
+        }
+        Ok(true)
+    }
+
+    /// Bytes that each task writes; `None` if the collective has to use messages. The same on all tasks.
+    fn bytes_on_board(&self, collective: &Collective) -> Option<u64> {
+        // Two tasks have no others to wait for.
+        if self.size() <= 2 || self.is_inter() {
+            return None;
+        }
+        let len = match collective {
+            Collective::Barrier => 0,
+            Collective::Allreduce { recv, .. } => {
+                let len = recv.packed_len();
+                (1..=REDUCED_BYTES_MAX / u64::from(self.size())).contains(&len).then_some(len)?
+            }
+            Collective::Allgather { recv: recv @ Parts::Equal { .. }, .. } => {
+                recv.of(self.rank()).packed_len()
+            }
+            Collective::Alltoall {
+                send: None | Some(Parts::Equal { .. }),
+                recv: Parts::Equal { all, .. },
+            } => all.packed_len(),
+            _ => return None,
+        };
+        Step::fits(self.size(), len).then_some(len)
+    }
+
+    /// Makes a board if rank 0 wants one, has memory for it, and all tasks can use that.
+    fn agree_about_board(&self) -> Result<()> {
+        self.set_board(Board::Never);
+        let mut memory = None;
+        let mut words = [0; 1 + ADDRESS_WORDS];
+        if self.rank() == 0 && self.is_on_one_host() {
+            let mut state = self.state()?;
+            let State { context, boards, selection, .. } = &mut *state;
+            if self.size() <= selection.board_tasks_max.unwrap_or(0) {
+                memory = boards.make(context);
+            }
+            if let Some(memory) = &memory {
+                words[0] = 1;
+                words[1..].copy_from_slice(&to_words(memory.address(0)));
+            }
+        }
+        self.broadcast_words(&mut words, 0)?;
+        let [1, address @ ..] = words else { return Ok(()) };
+        let at = from_words(address);
+        let mut unreachable = [u64::from(!board::is_reachable(&mut self.state()?.context, at))];
+        self.combine_words(&mut unreachable)?;
+        if unreachable == [0] {
+            self.set_board(Board::Open { at, arrived: 0, memory });
+        }
+        Ok(())
+    }
+
+    /// Writes this task's data, and waits until all have done so.
+    fn meet_on_board(&self, step: Step, own: &SendData) -> Result<()> {
+        let mut state = self.state()?;
+        let mut arrival = step.arrive(&mut state.context, own)?;
+        while matches!(arrival, Arrival::TooEarly) {
+            drop(state);
+            self.wait_for_all(step.before())?;
+            state = self.state()?;
+            arrival = step.arrive(&mut state.context, own)?;
+        }
+        self.count_arrival();
+        let Arrival::Last(sleepers) = arrival else {
+            drop(state);
+            return self.wait_for_all(step);
+        };
+        let own = state.context.endpoint().context;
+        for task in sleepers.into_iter().filter_map(|rank| self.task_now(rank)) {
+            state.context.ring(task.seen_from(own))?;
+        }
+        state.waited_for_nothing()
+    }
+
+    /// Waits until all tasks have arrived, or one of them has failed.
+    fn wait_for_all(&self, step: Step) -> Result<()> {
+        let mut looks = 0;
+        let is_complete = self.try_until(|| {
+            looks += 1;
+            let is_complete = step.is_complete(&mut self.state()?.context, false)?;
+            Ok((is_complete || looks == LOOKS_AWAKE).then_some(is_complete))
+        })?;
+        if is_complete {
+            return Ok(());
+        }
+        let mut found = Ok(());
+        self.wait_until(|context| match self.is_complete_or_fails(context, step) {
+            Ok(is_complete) => is_complete,
+            Err(error) => {
+                found = Err(error);
+                true
+            }
+        })?;
+        found
+    }
+
+    fn is_complete_or_fails(&self, context: &mut Context<F, MpiHandlers>, step: Step) -> Result<bool> {
+        if step.is_complete(context, true)? {
+            return Ok(true);
+        }
+        let own = context.endpoint().context;
+        let tasks = (0..self.size()).filter_map(|rank| self.task_now(rank));
+        let failure = tasks.map(|task| task.seen_from(own)).find_map(|peer| context.gone(peer));
+        match failure {
+            None => Ok(false),
+            // It may have arrived before.
+            Some(failure) => match step.is_complete(context, false)? {
+                true => Ok(true),
+                false => Err(Error::Core(failure)),
+            },
+        }
+    }
+
+    fn read_board(
+        &self,
+        step: Step,
+        len: u64,
+        parts: impl Iterator<Item = (u32, u64, RecvData)>,
+    ) -> Result<()> {
+        let written = step.read(&mut self.state()?.context, len, parts)?;
+        check_len(Status { len: written, ..Status::EMPTY }, Some(len))
+    }
+}

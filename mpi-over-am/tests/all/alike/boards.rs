@@ -1,0 +1,179 @@
+//! Collectives on a board.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::common::{Communicator, Environment, job};
+use am_core::testing::loopback::{Config, Reach};
+use mpi_over_am::{Error, Selection, Settings, op};
+
+/// More collectives than a communicator carries out by messages before it gets a board.
+const FIRST: usize = 10;
+
+fn settings(tasks_max: u32) -> Settings {
+    let collectives = Selection { board_tasks_max: Some(tasks_max), ..Selection::default() };
+    Settings { collectives, ..Settings::default() }
+}
+
+/// Runs `task` when the world has a board.
+fn with_board(config: Config, task: impl Fn(&Environment, &Communicator) + Sync) {
+    job(config, settings(1024), |environment, world| {
+        get_board(world);
+        task(environment, world);
+    });
+}
+
+fn get_board(communicator: &Communicator) {
+    (0..FIRST).for_each(|_| communicator.barrier().unwrap());
+}
+
+/// Packets that this task has sent so far.
+fn packets(environment: &Environment) -> u64 {
+    environment.counts().unwrap().packets_sent.iter().sum()
+}
+
+/// Collectives with results that depend on every task.
+fn check_collectives(world: &Communicator, count: usize) {
+    let (rank, size) = (world.rank() as usize, world.size() as usize);
+    let of = |from: usize, to: usize, i: usize| (from * 1000 + to) * 1000 + i;
+    let own: Vec<usize> = (0..count).map(|i| of(rank, 0, i)).collect();
+    let sum: Vec<usize> = (0..count).map(|i| (0..size).map(|from| of(from, 0, i)).sum()).collect();
+    let mut got = vec![0; count];
+    world.allreduce(&own, &mut got, op::Sum).unwrap();
+    assert_eq!(got, sum, "the sum of {count}");
+    got.copy_from_slice(&own);
+    world.allreduce_in_place(&mut got, op::Sum).unwrap();
+    assert_eq!(got, sum, "the sum of {count} in place");
+    // Maps x -> a x + b modulo 2^32: composition does not commute.
+    let after = |first: &[u32; 2], second: &[u32; 2]| {
+        let a = first[0].wrapping_mul(second[0]);
+        [a, second[0].wrapping_mul(first[1]).wrapping_add(second[1])]
+    };
+    let map = |rank: u32| [2 * rank + 3, rank + 7];
+    let (maps, mut composed) = (vec![map(world.rank()); count], vec![[0; 2]; count]);
+    world.allreduce(&maps, &mut composed, op::from_ordered_fn(after)).unwrap();
+    let all = (0..world.size()).map(map).reduce(|a, b| after(&a, &b)).unwrap();
+    assert_eq!(composed, vec![all; count], "{count} in order");
+
+    let all: Vec<usize> = (0..size).flat_map(|from| (0..count).map(move |i| of(from, 0, i))).collect();
+    let mut got = vec![0; count * size];
+    world.allgather(&own, &mut got).unwrap();
+    assert_eq!(got, all, "allgather of {count}");
+    got.fill(0);
+    got[rank * count..][..count].copy_from_slice(&own);
+    world.allgather_in_place(&mut got).unwrap();
+    assert_eq!(got, all, "allgather of {count} in place");
+
+    let parts = |from: usize, to: usize| (0..count).map(move |i| of(from, to, i));
+    let out: Vec<usize> = (0..size).flat_map(|to| parts(rank, to)).collect();
+    let to_this: Vec<usize> = (0..size).flat_map(|from| parts(from, rank)).collect();
+    world.alltoall(&out, &mut got).unwrap();
+    assert_eq!(got, to_this, "alltoall of {count}");
+    got.copy_from_slice(&out);
+    world.alltoall_in_place(&mut got).unwrap();
+    assert_eq!(got, to_this, "alltoall of {count} in place");
+    world.barrier().unwrap();
+}
+
+#[test]
+fn collectives_on_a_board_give_the_right_results() {
+    for tasks in [3, 4, 7, 20] {
+        // The last length is too long for the board.
+        with_board(Config::hostile(tasks, 5), |_, world| {
+            for count in [0, 1, 3, 100, 1, 20_000, 2] {
+                check_collectives(world, count);
+            }
+        });
+    }
+}
+
+#[test]
+fn short_collectives_on_a_board_send_no_packet() {
+    with_board(Config::new(5), |environment, world| {
+        let before = packets(environment);
+        (0..5).for_each(|_| check_collectives(world, 3));
+        assert_eq!(packets(environment), before);
+        // Longer ones use messages, and the board after them is in step.
+        check_collectives(world, 20_000);
+        assert!(packets(environment) > before);
+        check_collectives(world, 3);
+    });
+}
+
+/// Without mapped memory, or where the setting says so.
+#[test]
+fn tasks_that_cannot_have_a_board_use_messages() {
+    let staged = Config { reach: Reach::Staged, ..Config::new(3) };
+    for (config, tasks_max) in [(staged, 1024), (Config::new(3), 2)] {
+        job(config, settings(tasks_max), |environment, world| {
+            get_board(world);
+            let before = packets(environment);
+            check_collectives(world, 3);
+            assert!(packets(environment) > before);
+        });
+    }
+}
+
+#[test]
+fn nobody_leaves_a_barrier_on_a_board_before_all_have_come() {
+    for tasks in [3, 16, 70] {
+        let came = AtomicUsize::new(0);
+        with_board(Config::new(tasks), |_, world| {
+            for round in 1..=20 {
+                came.fetch_add(1, Ordering::SeqCst);
+                world.barrier().unwrap();
+                assert!(came.load(Ordering::SeqCst) >= round * tasks as usize);
+                world.barrier().unwrap();
+            }
+        });
+    }
+}
+
+/// The memory of a board is used again when all tasks have dropped its communicator: a task has memory for 16.
+#[test]
+fn communicators_that_come_and_go_share_the_memory_of_their_boards() {
+    with_board(Config::new(3), |environment, world| {
+        for round in 0..50 {
+            let communicator = world.dup().unwrap();
+            get_board(&communicator);
+            let before = packets(environment);
+            check_collectives(&communicator, 3);
+            assert_eq!(packets(environment), before, "communicator {round} has a board");
+            drop(communicator);
+            world.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_vector_of_another_length_is_told() {
+    with_board(Config::new(3), |_, world| {
+        let len = if world.rank() == 1 { 5 } else { 4 };
+        let result = world.allreduce(&vec![1_u64; len], &mut vec![0; len], op::Sum);
+        assert!(matches!(result, Err(Error::Count { .. })), "{result:?}");
+        check_collectives(world, 2);
+    });
+}
+
+#[test]
+fn a_task_that_waits_at_a_board_takes_part_in_a_long_message() {
+    for reach in [Reach::Direct, Reach::Posted] {
+        with_board(Config { reach, ..Config::new(4) }, |_, world| {
+            let (out, mut got) = (vec![7u8; 100_000], vec![0u8; 100_000]);
+            match world.rank() {
+                0 => {
+                    world.send(&out, 1, 5).unwrap();
+                    world.barrier().unwrap();
+                }
+                1 => world
+                    .scope(|s| {
+                        let request = s.irecv(&mut got, 0, 5)?;
+                        world.barrier()?;
+                        s.wait(request).map(drop)
+                    })
+                    .unwrap(),
+                _ => world.barrier().unwrap(),
+            }
+            assert!(world.rank() != 1 || got == out);
+        });
+    }
+}
