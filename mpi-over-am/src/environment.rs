@@ -1,7 +1,7 @@
 //! The beginning and the end of an MPI program.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
@@ -17,7 +17,7 @@ use crate::job::{JobFabric, Joined, Variables};
 use crate::notes::Key;
 use crate::policy::{ByCall, LockPolicy, OneThread, StateCell, Threads};
 use crate::progress::end;
-use crate::progress_thread::ProgressThread;
+use crate::progress_thread::{ProgressThread, RunningThread, serve};
 use crate::request_id::RequestId;
 use crate::request_table::{Parts, Phase};
 use crate::session::Session;
@@ -157,14 +157,36 @@ impl<F: Fabric + Send + 'static> Environment<F, Threads> {
             self.progress.stop();
             return Ok(());
         }
-        let waker = self.state()?.context.waker();
-        self.progress.start(&self.shared, waker)
+        let (waker, shared) = (self.state()?.context.waker(), Arc::clone(&self.shared));
+        self.progress.start(waker, move |is_on| serve::<F, Threads>(&shared, is_on))
     }
 
     /// Whether a thread makes progress.
     #[must_use]
     pub fn has_progress_thread(&self) -> bool {
         self.progress.is_on()
+    }
+}
+
+impl<F: Fabric> Environment<F, ByCall> {
+    /// Starts a thread that makes progress while no other thread is in a call. `run` begins a call in that thread, and then calls
+    /// [`make_progress`](Self::make_progress). The layer above has [set locking](ByCall::set_locking).
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start_progress_thread(&self, run: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<()> {
+        self.progress.start(self.state()?.context.waker(), run)
+    }
+
+    /// Makes progress until `is_on` is false, and gives its turn up for other threads' calls.
+    pub fn make_progress(&self, is_on: &AtomicBool) {
+        serve::<F, ByCall>(&self.shared, is_on);
+    }
+
+    /// The progress thread, if it runs, to be stopped outside of all calls.
+    #[must_use]
+    pub fn take_progress_thread(&self) -> Option<RunningThread> {
+        self.progress.take()
     }
 }
 

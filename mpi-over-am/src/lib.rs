@@ -120,6 +120,7 @@ pub use mpi_datatype as datatype;
 pub use mpi_matching as matching;
 pub use mpi_over_am_derive::Equivalence;
 pub use policy::{ByCall, Call, LockPolicy, OneThread, Threads};
+pub use progress_thread::RunningThread;
 pub use properties::{NAME_BYTES_MAX, Properties};
 pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};
 pub use request::{

@@ -8,53 +8,46 @@ use std::time::Duration;
 use am_core::fabric::{Fabric, NO_SPIN, Waker};
 
 use crate::error::{Error, Result};
-use crate::policy::{LockPolicy, StateCell, Threads};
+use crate::policy::{LockPolicy, StateCell};
 use crate::state::State;
 use crate::turn::Turn;
 
 /// Time between two rings of a thread that waits for the end of the progress thread.
 const RING_AGAIN: Duration = Duration::from_micros(50);
 
-/// The state that it serves.
-type Shared<F> = <Threads as LockPolicy>::Cell<State<F>>;
-
 /// The progress thread of an environment. It ends when this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct ProgressThread(Mutex<Option<Running>>);
+pub(crate) struct ProgressThread(Mutex<Option<RunningThread>>);
 
-struct Running {
+/// A running progress thread, to be stopped when its environment is not in use.
+pub struct RunningThread {
     is_on: Arc<AtomicBool>,
     waker: Waker,
     thread: JoinHandle<()>,
 }
 
-impl std::fmt::Debug for Running {
+impl std::fmt::Debug for RunningThread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").field("thread", &self.thread).finish_non_exhaustive()
+        f.debug_struct("RunningThread").field("thread", &self.thread).finish_non_exhaustive()
     }
 }
 
 impl ProgressThread {
-    /// Starts the thread, if it is not running.
+    /// Starts the thread, if it is not running. It runs `serve`, which returns when it gets false.
     ///
     /// # Errors
     /// It cannot be started.
-    pub(crate) fn start<F: Fabric + Send + 'static>(
-        &self,
-        shared: &Arc<Shared<F>>,
-        waker: Waker,
-    ) -> Result<()> {
+    pub(crate) fn start(&self, waker: Waker, serve: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<()> {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_some() {
             return Ok(());
         }
         let is_on = Arc::new(AtomicBool::new(true));
-        let (shared, keep_on) = (Arc::clone(shared), Arc::clone(&is_on));
-        let started = std::thread::Builder::new()
-            .name("mpi progress".to_owned())
-            .spawn(move || serve::<F>(&shared, &keep_on));
+        let keep_on = Arc::clone(&is_on);
+        let started =
+            std::thread::Builder::new().name("mpi progress".to_owned()).spawn(move || serve(&keep_on));
         let thread = started.map_err(|error| Error::Thread { error })?;
-        *running = Some(Running { is_on, waker, thread });
+        *running = Some(RunningThread { is_on, waker, thread });
         Ok(())
     }
 
@@ -63,10 +56,23 @@ impl ProgressThread {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
+    /// The thread, to be stopped.
+    pub(crate) fn take(&self) -> Option<RunningThread> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Stops the thread, and waits for its end.
     pub(crate) fn stop(&self) {
-        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Running { is_on, waker, thread }) = running else { return };
+        if let Some(running) = self.take() {
+            running.stop();
+        }
+    }
+}
+
+impl RunningThread {
+    /// Stops the thread, and waits for its end. The calling thread is not in a call.
+    pub fn stop(self) {
+        let Self { is_on, waker, thread } = self;
         // Release, with the thread's Acquire: the thread sees earlier stores.
         is_on.store(false, Ordering::Release);
         while !thread.is_finished() {
@@ -85,8 +91,8 @@ impl Drop for ProgressThread {
 }
 
 /// Makes progress, asleep most of the time, until it has to stop or meets an error.
-fn serve<F: Fabric>(shared: &Shared<F>, is_on: &AtomicBool) {
-    let Ok(mut turn) = Turn::<F, Threads>::enter(shared) else { return };
+pub(crate) fn serve<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>, is_on: &AtomicBool) {
+    let Ok(mut turn) = Turn::<F, L>::enter(shared) else { return };
     while is_on.load(Ordering::Acquire) {
         let served = turn.take_in().and_then(|()| {
             // A thread that wants its turn rings until it gets it. Spinning would take the processor from the computing program.

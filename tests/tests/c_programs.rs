@@ -126,6 +126,17 @@ fn t_events() {
     programs::compile_and_run_under("mpicc", &options, "c/t_events.c", &settings);
 }
 
+/// The progress thread receives a message while the program computes; then all calls of a program with it.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn c_progress_thread() {
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
+    let with = [("AM_PROGRESS_THREAD", "on")];
+    for program in ["c/c_progress_thread.c", "c/c_answers.c", "c/c_sessions.c", "c/c_sessions_alone.c"] {
+        programs::compile_and_run_under("mpicc", &options, program, &[&with]);
+    }
+}
+
 /// Each call that can wait, in a thread that depends on another thread's send: with direct ways to memory, and without, where transfers
 /// wait for the target as well.
 #[test]

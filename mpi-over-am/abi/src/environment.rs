@@ -38,10 +38,7 @@ fn start(function: &str, required: c_int) -> c_int {
     }
     let level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);
     match start_mpi(level) {
-        Ok(mpi) => {
-            state::begin(mpi);
-            MPI_SUCCESS
-        }
+        Ok(()) => MPI_SUCCESS,
         Err(error) => {
             eprintln!("{function}: {error}");
             std::process::exit(MPI_ERR_OTHER)
@@ -88,6 +85,7 @@ pub(crate) unsafe fn mpi_finalized(flag: *mut c_int) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_finalize() -> c_int {
+    state::stop_progress_thread();
     let (outcome, goes_on) = {
         let mpi = match state::enter("MPI_Finalize") {
             Ok(mpi) => mpi,

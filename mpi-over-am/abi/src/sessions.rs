@@ -66,9 +66,11 @@ pub(crate) fn go_on_alone() {
 
 /// Ends MPI with the process, if it runs for sessions only.
 extern "C" fn at_exit() {
-    if alone()
-        && let Some(mpi) = state::end()
-    {
+    if !alone() {
+        return;
+    }
+    state::stop_progress_thread();
+    if let Some(mpi) = state::end() {
         let environment = mpi.environment.borrow_mut().take();
         // After MPI_Finalize other tasks may have ended MPI and cannot be waited for.
         let end = if state::is_finalized() { Environment::leave } else { Environment::finalize };
@@ -141,9 +143,8 @@ pub(crate) unsafe fn mpi_session_init(
     };
     let starting = starting();
     if !state::is_running() {
-        match start_mpi(MPI_THREAD_MULTIPLE) {
-            Ok(mpi) => state::begin(mpi),
-            Err(error) => return raise(error.into()),
+        if let Err(error) = start_mpi(MPI_THREAD_MULTIPLE) {
+            return raise(error.into());
         }
         go_on_alone();
     }

@@ -423,6 +423,38 @@ fn end_job(said: &str, code: c_int) {
     }
 }
 
+/// Starts the progress thread.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) fn start_progress_thread() -> mpi_over_am::Result<()> {
+    let Ok(mpi) = enter("the start of the progress thread") else { return Ok(()) };
+    let environment = mpi.environment.borrow();
+    environment.as_ref().map_or(Ok(()), |environment| environment.start_progress_thread(make_progress))
+}
+
+/// What the progress thread does: one long call, which gives its turn up for those of other threads.
+fn make_progress(is_on: &AtomicBool) {
+    if let Ok(mpi) = enter("the progress thread")
+        && let Some(environment) = mpi.environment.borrow().as_ref()
+    {
+        environment.make_progress(is_on);
+    }
+}
+
+/// Stops the progress thread, if there is one. Called outside of all calls: the thread needs its turn to end.
+pub(crate) fn stop_progress_thread() {
+    if !is_running() {
+        return;
+    }
+    let running = enter("the end of the progress thread").ok().and_then(|mpi| {
+        mpi.environment.borrow().as_ref().and_then(crate::engine::Environment::take_progress_thread)
+    });
+    if let Some(running) = running {
+        running.stop();
+    }
+}
+
 /// Removes the running MPI; `None` if it is not running.
 pub(crate) fn end() -> Option<Mpi> {
     crate::shared_malloc::end();

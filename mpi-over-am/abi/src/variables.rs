@@ -76,16 +76,21 @@ pub(crate) fn forget_handles() {
     controls().handles.clear();
 }
 
-/// Joins the job with the written values.
+/// Joins the job with the written values, and starts the progress thread if one is wanted.
 ///
 /// # Errors
 /// Those of [`Environment::init_for`].
-pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<Mpi> {
+pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<()> {
     let written = controls().written.clone();
-    ByCall::set_locking(level == MPI_THREAD_MULTIPLE);
-    let started = Environment::init_for(|settings| write_to(settings, &written));
+    let mut has_progress_thread = false;
+    let started = Environment::init_for(|settings| {
+        write_to(settings, &written);
+        has_progress_thread = settings.progress_thread;
+        ByCall::set_locking(level == MPI_THREAD_MULTIPLE || has_progress_thread);
+    });
     let environment = started.inspect_err(|_| ByCall::set_locking(false))?;
-    Ok(Mpi::new(environment, level))
+    state::begin(Mpi::new(environment, level));
+    if has_progress_thread { state::start_progress_thread() } else { Ok(()) }
 }
 
 /// The enumeration of a setting whose values are words.
