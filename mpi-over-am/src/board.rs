@@ -20,7 +20,7 @@ use crate::handlers::MpiHandlers;
 use mpi_datatype::{Datatype, Predefined};
 
 /// Maximum number of tasks of a board.
-pub(crate) const TASKS_MAX: u32 = 1024;
+const TASKS_MAX: u32 = 1024;
 /// Number of collectives of a communicator that use messages before it gets a board. One that is soon freed is not worth it.
 const FIRST_BY_MESSAGES: u32 = 8;
 /// Maximum number of boards in the memory of a task.
@@ -245,8 +245,8 @@ impl Step {
         })
     }
 
-    /// Copies what tasks have written to memory of this one, when the step is complete. `parts` lists their ranks, the offsets in their data,
-    /// of `len` bytes, and the destinations. Returns the first length that differs from `len`, or `len`.
+    /// Copies what tasks have written to memory of this one, when the step is complete. `parts` lists their ranks, the offsets in their
+    /// data, of `len` bytes, and the destinations. Returns the first length that differs from `len`, or `len`.
     ///
     /// # Errors
     /// Rank 0 has failed.

@@ -1,6 +1,5 @@
 //! The job that a task was started in, on this machine. The only file that names am-via: it chooses the fabric.
 
-use crate::board::TASKS_MAX as BOARD_TASKS_MAX;
 use crate::error::{Error, Result};
 use crate::settings::{SettingError, Settings, Table};
 
@@ -69,7 +68,8 @@ impl Joined {
         let mut settings: Settings = variables.try_into()?;
         let job = self.0.job();
         if settings.collectives.board_tasks_max.is_none() && job.tasks_here() > job.cpus() as usize {
-            settings.collectives.board_tasks_max = Some(BOARD_TASKS_MAX);
+            // As many as a board can have.
+            settings.collectives.board_tasks_max = Some(u32::MAX);
         }
         Ok(settings)
     }

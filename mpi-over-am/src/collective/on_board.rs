@@ -149,7 +149,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             return Ok(());
         }
         let mut found = Ok(());
-        self.wait_until(|context| match self.is_complete_or_fails(context, step) {
+        self.wait_until(&mut |context| match self.is_complete_or_fails(context, step) {
             Ok(is_complete) => is_complete,
             Err(error) => {
                 found = Err(error);

@@ -204,7 +204,8 @@ fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Erro
     }
 }
 
-/// By then the tasks meet on a board, and one of them is asleep at it. `goes_on`: the others are told of a death only by calls that need the
+/// By then the tasks meet on a board, and one of them is asleep at it. `goes_on`: the others are told of a death only by calls that need
+/// the
 /// dead task.
 #[test]
 fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
