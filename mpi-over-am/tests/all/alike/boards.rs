@@ -23,12 +23,12 @@ fn with_board(config: Config, task: impl Fn(&Environment, &Communicator) + Sync)
 }
 
 fn get_board(communicator: &Communicator) {
-    (0..FIRST).for_each(|_| communicator.barrier().unwrap());
+    (0..FIRST).for_each(|_| communicator.barrier().expect("all tasks are there"));
 }
 
 /// Packets that this task has sent so far.
 fn packets(environment: &Environment) -> u64 {
-    environment.counts().unwrap().packets_sent.iter().sum()
+    environment.counts().expect("no call is under way").packets_sent.iter().sum()
 }
 
 /// Collectives with results that depend on every task.
@@ -38,10 +38,10 @@ fn check_collectives(world: &Communicator, count: usize) {
     let own: Vec<usize> = (0..count).map(|i| of(rank, 0, i)).collect();
     let sum: Vec<usize> = (0..count).map(|i| (0..size).map(|from| of(from, 0, i)).sum()).collect();
     let mut got = vec![0; count];
-    world.allreduce(&own, &mut got, op::Sum).unwrap();
+    world.allreduce(&own, &mut got, op::Sum).expect("all tasks are there");
     assert_eq!(got, sum, "the sum of {count}");
     got.copy_from_slice(&own);
-    world.allreduce_in_place(&mut got, op::Sum).unwrap();
+    world.allreduce_in_place(&mut got, op::Sum).expect("all tasks are there");
     assert_eq!(got, sum, "the sum of {count} in place");
     // Maps x -> a x + b modulo 2^32: composition does not commute.
     let after = |first: &[u32; 2], second: &[u32; 2]| {
@@ -50,28 +50,28 @@ fn check_collectives(world: &Communicator, count: usize) {
     };
     let map = |rank: u32| [2 * rank + 3, rank + 7];
     let (maps, mut composed) = (vec![map(world.rank()); count], vec![[0; 2]; count]);
-    world.allreduce(&maps, &mut composed, op::from_ordered_fn(after)).unwrap();
-    let all = (0..world.size()).map(map).reduce(|a, b| after(&a, &b)).unwrap();
+    world.allreduce(&maps, &mut composed, op::from_ordered_fn(after)).expect("all tasks are there");
+    let all = (0..world.size()).map(map).reduce(|a, b| after(&a, &b)).expect("there are tasks");
     assert_eq!(composed, vec![all; count], "{count} in order");
 
     let all: Vec<usize> = (0..size).flat_map(|from| (0..count).map(move |i| of(from, 0, i))).collect();
     let mut got = vec![0; count * size];
-    world.allgather(&own, &mut got).unwrap();
+    world.allgather(&own, &mut got).expect("all tasks are there");
     assert_eq!(got, all, "allgather of {count}");
     got.fill(0);
     got[rank * count..][..count].copy_from_slice(&own);
-    world.allgather_in_place(&mut got).unwrap();
+    world.allgather_in_place(&mut got).expect("all tasks are there");
     assert_eq!(got, all, "allgather of {count} in place");
 
     let parts = |from: usize, to: usize| (0..count).map(move |i| of(from, to, i));
     let out: Vec<usize> = (0..size).flat_map(|to| parts(rank, to)).collect();
     let to_this: Vec<usize> = (0..size).flat_map(|from| parts(from, rank)).collect();
-    world.alltoall(&out, &mut got).unwrap();
+    world.alltoall(&out, &mut got).expect("all tasks are there");
     assert_eq!(got, to_this, "alltoall of {count}");
     got.copy_from_slice(&out);
-    world.alltoall_in_place(&mut got).unwrap();
+    world.alltoall_in_place(&mut got).expect("all tasks are there");
     assert_eq!(got, to_this, "alltoall of {count} in place");
-    world.barrier().unwrap();
+    world.barrier().expect("all tasks are there");
 }
 
 #[test]
