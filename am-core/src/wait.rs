@@ -22,8 +22,9 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// Longest sleep while something waits for a credit: a target does not ring when it returns credits.
 const SLEEP_MAX_FOR_CREDIT: Duration = Duration::from_millis(1);
 
-/// Maximum number of consecutive messages received in line; then other peers' messages are handled.
-const TAKEN_IN_LINE_MAX: u32 = 16;
+/// Maximum number of consecutive messages received in line, about as many as one peer has credits for; then other peers' messages are
+/// handled.
+const TAKEN_IN_LINE_MAX: u32 = 64;
 
 /// Maximum number of errors kept for the next call that can report them.
 const STASHED_MAX: usize = 64;

@@ -125,11 +125,11 @@ impl Budget {
         }
     }
 
-    /// The program has received an eager message of `task`.
+    /// The program has received this number of eager messages of `task`, with this footprint together.
     #[inline(always)]
-    pub(crate) fn received(&mut self, task: u32, footprint: u64) {
+    pub(crate) fn received(&mut self, task: u32, messages: u64, footprint: u64) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
-            peer.received += footprint + self.entry_bytes;
+            peer.received += footprint + messages * self.entry_bytes;
         }
     }
 

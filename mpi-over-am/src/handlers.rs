@@ -55,6 +55,16 @@ const COUNT: usize = 11;
 /// Maximum number of errors that wait for a call to report them.
 const DEFERRED_MAX: usize = 64;
 
+/// What became of an eager message that has arrived whole.
+pub(crate) enum Eager {
+    /// The receive in this slot has it, and is complete. The caller books the message as received.
+    Received(u32),
+    /// It waits for its receive.
+    Kept,
+    /// It is invalid, or beyond its sender's part of the budget.
+    Refused,
+}
+
 /// The state that the handlers work on.
 #[derive(Debug)]
 pub(crate) struct MpiHandlers {
@@ -137,7 +147,7 @@ impl MpiHandlers {
         self.completions.eager_arrived(message.source.task);
         match self.requests.take_match(&envelope) {
             Some(posted) => {
-                self.budget.received(message.source.task.0, footprint_of(message.len));
+                self.budget.received(message.source.task.0, 1, footprint_of(message.len));
                 self.matched(posted, message, &envelope, true)
             }
             // An eager message arrives whole: the eager limit is below the capacity of a packet.
@@ -150,6 +160,17 @@ impl MpiHandlers {
         }
     }
 
+    /// An eager message of `task` that has arrived whole, for completions that are plain.
+    #[inline(always)]
+    pub(crate) fn take_eager(&mut self, task: u32, uhdr: &[u8], here: Arrived<'_>) -> Eager {
+        let Some(envelope) = self.envelope(uhdr) else { return Eager::Refused };
+        match self.requests.deliver(&envelope, here) {
+            Some(slot) => Eager::Received(slot),
+            None if self.keep_early((task, 0), envelope, here) => Eager::Kept,
+            None => Eager::Refused,
+        }
+    }
+
     /// An eager message whose sender waits for the match.
     fn eager_synchronous(&mut self, message: &Message<'_>) -> Answer {
         let parsed = message.uhdr.split_last_chunk().and_then(|(envelope, name)| {
@@ -159,9 +180,9 @@ impl MpiHandlers {
             return self.malformed(message);
         };
         let task = message.source.task.0;
-        if self.requests.deliver(&envelope, here) {
+        if self.requests.deliver(&envelope, here).is_some() {
             self.record_match(|| message.source.task, &envelope, message.len, false);
-            self.budget.received(task, footprint(here.len()));
+            self.budget.received(task, 1, footprint(here.len()));
             return Answer::consumed(reply(MATCHED, &name.to_le_bytes()));
         }
         if self.keep_early((task, name), envelope, here) { Answer::discard() } else { self.not_kept(message) }
@@ -366,11 +387,11 @@ impl HandlerSet for MpiHandlers {
         if id != EAGER || !self.completions.are_plain() {
             return false;
         }
-        let Some(envelope) = self.envelope(uhdr) else { return false };
-        if !self.requests.deliver(&envelope, here) {
-            return self.keep_early((source.task.0, 0), envelope, here);
+        match self.take_eager(source.task.0, uhdr, here) {
+            Eager::Received(_) => self.budget.received(source.task.0, 1, footprint(here.len())),
+            Eager::Kept => {}
+            Eager::Refused => return false,
         }
-        self.budget.received(source.task.0, footprint(here.len()));
         true
     }
 

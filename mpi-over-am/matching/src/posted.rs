@@ -11,13 +11,14 @@ use super::slab::{List, NIL};
 pub struct PostedEntry {
     /// The pattern that the receive matches.
     pub pattern: Pattern,
-    /// While the entry is posted: its number in the order of posting.
+    /// While the entry is in a table: its number in the order of posting.
     pub number: u64,
     /// Neighbours in the order of posting. `previous` of the first one is undefined.
     next: u32,
     previous: u32,
     /// Neighbours in a bucket of a table; [`LOOSE`] if the entry is in none.
     bucket_next: u32,
+    /// [`LOOSE`] also while the entry is in no list.
     bucket_previous: u32,
 }
 
@@ -93,10 +94,9 @@ impl PostedList {
     #[inline(always)]
     pub fn post<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32, pattern: Pattern) {
         let previous = self.order.last;
-        let (next, bucket_next, bucket_previous) = (NIL, NIL, LOOSE);
-        *slots[slot as usize].entry_mut() =
-            PostedEntry { pattern, number: self.next_number, next, previous, bucket_next, bucket_previous };
-        self.next_number += 1;
+        let entry = slots[slot as usize].entry_mut();
+        debug_assert_eq!(entry.bucket_previous, LOOSE, "it left its table with the list");
+        (entry.pattern, entry.next, entry.previous) = (pattern, NIL, previous);
         self.order.last = slot;
         if previous == NIL {
             (self.order.first, self.unindexed) = (slot, slot);
@@ -111,27 +111,35 @@ impl PostedList {
         self.len += 1;
     }
 
-    /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5): its slot.
-    #[inline]
-    pub fn take_match<S: PostedSlot>(&mut self, slots: &mut [S], envelope: &Envelope) -> Option<u32> {
+    /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5): its slot, whose pattern is then that of the
+    /// message.
+    #[inline(always)]
+    pub fn take_match<'a, S: PostedSlot>(
+        &mut self,
+        slots: &'a mut [S],
+        envelope: &Envelope,
+    ) -> Option<(u32, &'a mut S)> {
         let first = self.order.first;
         if first == NIL {
             return None;
         }
         let entry = slots[first as usize].entry();
-        if !entry.pattern.matches(envelope) {
-            return self.take_match_further(slots, envelope);
-        }
-        if entry.bucket_previous != LOOSE {
-            return self.take(slots, first);
-        }
-        self.order.first = entry.next;
-        self.unindexed = entry.next;
-        if entry.next == NIL {
-            self.order.last = NIL;
-        }
-        self.len -= 1;
-        Some(first)
+        let slot = if !entry.pattern.matches(envelope) {
+            self.take_match_further(slots, envelope)?
+        } else if entry.bucket_previous != LOOSE {
+            self.take(slots, first)
+        } else {
+            self.order.first = entry.next;
+            self.unindexed = entry.next;
+            if entry.next == NIL {
+                self.order.last = NIL;
+            }
+            self.len -= 1;
+            first
+        };
+        let taken = &mut slots[slot as usize];
+        taken.entry_mut().pattern = Pattern::of(envelope);
+        Some((slot, taken))
     }
 
     /// Cancels a receive that waits in this list (MPI 4.1 section 3.8.4).
@@ -153,7 +161,7 @@ impl PostedList {
         if self.filled != 0 && self.missed != Some(*envelope) {
             let slot = self.find_in_tables(slots, envelope);
             if slot != NIL {
-                return self.take(slots, slot);
+                return Some(self.take(slots, slot));
             }
             self.missed = Some(*envelope);
         }
@@ -190,7 +198,7 @@ impl PostedList {
 
     /// Takes a receive out of the list, and out of its table.
     #[inline(never)]
-    fn take<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32) -> Option<u32> {
+    fn take<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32) -> u32 {
         let entry = *slots[slot as usize].entry();
         if entry.bucket_previous != LOOSE {
             self.leave_bucket(slots, slot, &entry);
@@ -203,7 +211,7 @@ impl PostedList {
             slots[previous as usize].entry_mut().next = entry.next;
         }
         self.leave_order(slots, slot, previous, entry.next);
-        Some(slot)
+        slot
     }
 
     /// The rest of removing a receive that is in no table any more: links its neighbours.
@@ -235,6 +243,7 @@ impl PostedList {
         } else if !is_first {
             slots[entry.bucket_next as usize].entry_mut().bucket_previous = entry.bucket_previous;
         }
+        slots[slot as usize].entry_mut().bucket_previous = LOOSE;
         table.vacate_if_empty(bucket);
         if table.is_empty() {
             self.filled &= !(1 << entry.pattern.shape() as u8);
@@ -259,7 +268,9 @@ impl PostedList {
                 NIL => list.first = slot,
                 previous => slots[previous as usize].entry_mut().bucket_next = slot,
             }
-            slots[slot as usize].entry_mut().bucket_previous = previous;
+            let entry = slots[slot as usize].entry_mut();
+            (entry.number, entry.bucket_next, entry.bucket_previous) = (self.next_number, NIL, previous);
+            self.next_number += 1;
             self.unindexed = next;
             self.filled |= 1 << pattern.shape() as u8;
         }

@@ -14,6 +14,8 @@ pub struct PostedHandle {
 #[derive(Clone, Debug)]
 struct Slot<R> {
     entry: PostedEntry,
+    /// The number of its last receive.
+    number: u64,
     /// `None` in a free slot.
     request: Option<R>,
 }
@@ -50,13 +52,14 @@ pub struct PostedQueue<R> {
     list: PostedList,
     slots: Vec<Slot<R>>,
     free: Vec<u32>,
+    last_number: u64,
 }
 
 impl<R: Copy> PostedQueue<R> {
     /// An empty queue; allocates nothing yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { list: PostedList::new(), slots: Vec::new(), free: Vec::new() }
+        Self { list: PostedList::new(), slots: Vec::new(), free: Vec::new(), last_number: 0 }
     }
 
     /// Number of waiting receives.
@@ -77,25 +80,27 @@ impl<R: Copy> PostedQueue<R> {
     #[inline]
     pub fn post(&mut self, pattern: Pattern, request: R) -> PostedHandle {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { entry: PostedEntry::new(pattern, 0), request: None });
+            self.slots.push(Slot { entry: PostedEntry::new(pattern, 0), number: 0, request: None });
             u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 receives fit into memory")
         });
-        self.slots[slot as usize].request = Some(request);
+        self.last_number += 1;
+        let posted = &mut self.slots[slot as usize];
+        (posted.number, posted.request) = (self.last_number, Some(request));
         self.list.post(&mut self.slots, slot, pattern);
-        PostedHandle { number: self.slots[slot as usize].entry.number, slot }
+        PostedHandle { number: self.last_number, slot }
     }
 
     /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5).
     #[inline]
     pub fn take_match(&mut self, envelope: &Envelope) -> Option<R> {
-        let slot = self.list.take_match(&mut self.slots, envelope)?;
+        let (slot, taken) = self.list.take_match(&mut self.slots, envelope)?;
         self.free.push(slot);
-        self.slots[slot as usize].request.take()
+        taken.request.take()
     }
 
     /// Cancels a receive, if it still waits (MPI 4.1 section 3.8.4).
     pub fn cancel(&mut self, handle: PostedHandle) -> Option<R> {
-        let waits = |slot: &&mut Slot<R>| slot.entry.number == handle.number;
+        let waits = |slot: &&mut Slot<R>| slot.number == handle.number;
         let request = self.slots.get_mut(handle.slot as usize).filter(waits)?.request.take()?;
         self.list.cancel(&mut self.slots, handle.slot);
         self.free.push(handle.slot);
@@ -105,8 +110,8 @@ impl<R: Copy> PostedQueue<R> {
     /// The receives that wait, in the order in which they were posted.
     pub fn iter(&self) -> impl Iterator<Item = (PostedHandle, &Pattern, R)> {
         self.list.iter(&self.slots).filter_map(|slot| {
-            let Slot { entry, request } = &self.slots[slot as usize];
-            Some((PostedHandle { number: entry.number, slot }, &entry.pattern, (*request)?))
+            let Slot { entry, number, request } = &self.slots[slot as usize];
+            Some((PostedHandle { number: *number, slot }, &entry.pattern, (*request)?))
         })
     }
 }

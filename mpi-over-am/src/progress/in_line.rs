@@ -2,13 +2,12 @@
 
 use am_core::buffer::RawBuffer;
 use am_core::fabric::{Fabric, Peer};
-use am_core::handler::HandlerSet;
 use am_core::task::TaskId;
 
 use crate::early_message::footprint;
 use crate::envelope;
 use crate::error::Result;
-use crate::handlers::EAGER;
+use crate::handlers::{EAGER, Eager};
 use crate::matching::Pattern;
 use crate::request_id::RequestId;
 use crate::state::State;
@@ -36,46 +35,59 @@ pub(crate) fn receive_in_line<F: Fabric>(
         return None;
     }
     let len = data.copy_to_buffer(buffer);
-    handlers.budget.received(source.endpoint.task.0, footprint(len));
+    handlers.budget.received(source.endpoint.task.0, 1, footprint(len));
     state.context.take_next(next);
     Some(Status { source: envelope.source(), tag: envelope.tag(), len: len as u64 })
 }
 
 impl<F: Fabric> State<F> {
-    /// Takes messages of `source` in line, until the operation is over or no further message comes in time. Returns whether the operation
-    /// is over; if not, the caller waits for it.
+    /// Takes messages of `source` in line, as their header handler would, until the operation, a posted receive, is over or no further
+    /// message comes in time. Returns whether the operation is over; if not, the caller waits for it.
     ///
     /// # Errors
     /// An error of progress.
     #[inline(never)]
     pub(crate) fn is_over_in_line(&mut self, source: Peer, request: RequestId) -> Result<bool> {
-        let mut has_taken = false;
+        let task = source.endpoint.task.0;
+        let mut may_probe = true;
         loop {
-            if self.take_in_line(source).is_some() {
-                has_taken = true;
-            } else if has_taken && self.probe()? {
-                // Once the source's ring is empty, the other peers are looked at. The ring does become empty: each message has a posted
-                // receive or a part of the budget of early ones.
-                has_taken = false;
-            } else {
+            let (mut is_over, mut received, mut bytes) = (false, 0, 0);
+            while !is_over && let Some((taken, len)) = self.take_in_line(source) {
+                may_probe = true;
+                if let Eager::Received(slot) = taken {
+                    received += 1;
+                    bytes += footprint(len);
+                    is_over = slot == request.slot();
+                }
+            }
+            self.handlers().budget.received(task, received, bytes);
+            if is_over {
+                return Ok(true);
+            }
+            // Once the source's ring is empty, or its turn is over, the other peers are looked at. The ring does become empty: each message
+            // has a posted receive or a part of the budget of early ones.
+            if !may_probe || !self.probe()? {
                 return Ok(false);
             }
+            may_probe = false;
             if self.context.handlers().requests.is_over(request) {
                 return Ok(true);
             }
         }
     }
 
-    /// Takes the next message of `source` in line, as its header handler would.
+    /// Takes the next message of `source` in line, as its header handler would, but leaves it to the caller to book it as received; also
+    /// returns its length.
     #[inline(always)]
-    fn take_in_line(&mut self, source: Peer) -> Option<()> {
+    fn take_in_line(&mut self, source: Peer) -> Option<(Eager, usize)> {
         let next = self.context.look_at_next(source, EAGER)?;
         let (handlers, uhdr, data) = self.context.parts_of(&next)?;
-        if !handlers.consume(EAGER, source.endpoint, uhdr, data) {
+        let (taken, len) = (handlers.take_eager(source.endpoint.task.0, uhdr, data), data.len());
+        if matches!(taken, Eager::Refused) {
             return None;
         }
         self.context.take_next(next);
-        Some(())
+        Some((taken, len))
     }
 
     /// The task that a posted receive waits for, where its messages may be taken in line. `None` for any other operation.

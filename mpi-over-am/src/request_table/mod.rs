@@ -231,38 +231,38 @@ impl Requests {
     /// The earliest receive that the message matches, and the message's destination. The receive is no longer posted.
     #[inline(always)]
     pub(crate) fn take_match(&mut self, envelope: &Envelope) -> Option<(RequestId, ReceiveBuffer)> {
-        let slot = self.posted.take_match(&mut self.records, envelope)?;
-        let record = &mut self.records[slot as usize];
+        let (slot, record) = self.posted.take_match(&mut self.records, envelope)?;
         record.phase = Phase::Moving;
-        record.entry.pattern = Pattern::of(envelope);
         Some((RequestId::of_slot(slot, record.generation), record.buffer))
     }
 
-    /// Delivers a message that has arrived whole to the earliest receive that it matches, which is then complete; returns whether there is
-    /// one.
+    /// Delivers a message that has arrived whole to the earliest receive that it matches, which is then complete; returns its slot.
     #[inline(always)]
-    pub(crate) fn deliver(&mut self, envelope: &Envelope, here: Arrived<'_>) -> bool {
-        let Some(slot) = self.posted.take_match(&mut self.records, envelope) else { return false };
-        let record = &mut self.records[slot as usize];
-        record.entry.pattern = Pattern::of(envelope);
-        record.entry.number = here.len() as u64;
+    pub(crate) fn deliver(&mut self, envelope: &Envelope, here: Arrived<'_>) -> Option<u32> {
+        let (slot, record) = self.posted.take_match(&mut self.records, envelope)?;
+        let len = here.len();
+        record.entry.number = len as u64;
         record.phase = Phase::Done;
-        let placed = match record.buffer {
-            ReceiveBuffer::Bytes(buffer) => here.copy_to_buffer(buffer),
-            ReceiveBuffer::Layout => 0,
-        };
-        if placed != here.len() || record.unusual & unusual::AT_END != 0 {
-            let id = RequestId::of_slot(slot, record.generation);
-            self.delivered_unusual(id, here, placed);
+        match record.buffer {
+            ReceiveBuffer::Bytes(buffer) if len <= buffer.len() && record.unusual & unusual::AT_END == 0 => {
+                here.copy_to_buffer(buffer);
+            }
+            buffer => {
+                let id = RequestId::of_slot(slot, record.generation);
+                self.deliver_unusual(id, buffer, here);
+            }
         }
-        true
+        Some(slot)
     }
 
-    /// Like [`delivered`](Self::delivered), for a message that is here, and still has to be stored if its receive has a layout.
+    /// Like [`deliver`](Self::deliver), to a receive with a layout, with a shorter buffer, or whose end has effects.
     #[cold]
     #[inline(never)]
-    fn delivered_unusual(&mut self, id: RequestId, here: Arrived<'_>, placed: usize) {
-        let placed = self.layout(id).map_or(placed, |scatter| scatter.place(0, here));
+    fn deliver_unusual(&mut self, id: RequestId, buffer: ReceiveBuffer, here: Arrived<'_>) {
+        let placed = match buffer {
+            ReceiveBuffer::Bytes(buffer) => here.copy_to_buffer(buffer),
+            ReceiveBuffer::Layout => self.layout(id).map_or(0, |scatter| scatter.place(0, here)),
+        };
         self.delivered(id, here.len() as u64, placed as u64);
     }
 
