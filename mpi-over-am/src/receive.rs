@@ -29,21 +29,17 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: impl Into<Tag>,
     ) -> Result<Status> {
         let (source, tag) = (source.into(), tag.into());
-        buffer.incoming()?.lend(|buffer| self.recv_into(buffer, source, tag))
-    }
-
-    /// [`recv`](Self::recv), compiled once for the buffers of all types.
-    #[inline]
-    fn recv_into(&self, buffer: Receiving, source: Source, tag: Tag) -> Result<Status> {
-        let buffer = match buffer {
-            Receiving::Bytes(buffer) => buffer,
-            Receiving::Elements(data) => return self.recv_data(&data, source, tag),
-        };
-        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
-            Ok(pattern) => pattern,
-            Err(error) => return from_nobody(source, tag, error),
-        };
-        blocking::receive(&mut self.state()?, self.source_task(source), pattern, buffer)
+        buffer.incoming()?.lend(|buffer| {
+            let buffer = match buffer {
+                Receiving::Bytes(buffer) => buffer,
+                Receiving::Elements(data) => return self.recv_data(&data, source, tag),
+            };
+            let pattern = match self.pattern(Space::PointToPoint, source, tag) {
+                Ok(pattern) => pattern,
+                Err(error) => return from_nobody(source, tag, error),
+            };
+            blocking::receive(&mut self.state()?, self.source_task(source), pattern, buffer)
+        })
     }
 
     /// The short path of [`recv`](Self::recv) for bytes, for the C interface. The threads of the task take no turns. `None`: nothing has

@@ -114,16 +114,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: i32,
     ) -> Result<()> {
         let dest = rank_or_null(dest);
-        data.outgoing()?.lend(|data| self.send_lent(mode, data, dest, tag))
-    }
-
-    /// [`send_in_mode`](Self::send_in_mode), compiled once for data of all types.
-    #[inline]
-    fn send_lent(&self, mode: Mode, data: Sending<'_>, dest: u32, tag: i32) -> Result<()> {
-        match data {
+        data.outgoing()?.lend(|data| match data {
             Sending::Bytes(bytes) => self.send_bytes(mode, bytes, dest, tag),
             Sending::Elements(data, _) => self.send_data(mode, &data, dest, tag),
-        }
+        })
     }
 
     /// Sends bytes in any mode, for the C interface.
