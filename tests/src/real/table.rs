@@ -163,7 +163,7 @@ mod tests {
         let said = text(&[row]);
         assert!(
             said.ends_with(
-                "PASSES: NetPIPE, 2 tasks: get, measured: strike it off tests/src/real/known.rs\n"
+                "PASSES: NetPIPE, 2 tasks: get, measured: remove it from tests/src/real/known.rs\n"
             ),
             "{said}"
         );

@@ -377,7 +377,8 @@ impl Far {
         is_over
     }
 
-    /// Whether messages wait to be sent, so that the task must not sleep.
+    /// Whether messages wait to be sent, so that the task has to look again soon. They may wait for ever: a provider connects only while the
+    /// peer, too, makes progress.
     pub(super) fn has_unsent(&self) -> bool {
         let state = self.lock();
         state.links.reads.has_unsent() || state.links.all.iter().any(Link::has_unsent)
@@ -385,7 +386,7 @@ impl Far {
 
     /// Longest sleep on the doorbell for which [`wakes`](Self::wakes) is called.
     pub(super) fn longest_sleep(&self) -> Duration {
-        if self.lock().has_file() { Duration::MAX } else { SLICE }
+        if self.has_unsent() || !self.lock().has_file() { SLICE } else { Duration::MAX }
     }
 
     /// Makes the next arrival ring the doorbell, on which the task is about to sleep. Returns `false` if there is something to poll

@@ -282,11 +282,9 @@ impl Shm {
         let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
         let Self { address, doorbell, vis, polled, attention, files, failure_epoch, quiet, far, .. } = self;
         let is_near = |vi: &Vi| vi.peer != *address && !files.is_far(vi.peer.task);
-        // A yield lets a peer run on this processor.
-        let may_yield = far.is_none() || vis.iter().flatten().any(is_near);
-        if may_yield && polls - self.eager_polls < self.yield_polls_max
-            || far.as_ref().is_some_and(Far::has_unsent)
-        {
+        // A yield lets a peer run on this processor, and a message of this task leave soon.
+        let may_yield = far.as_ref().is_none_or(|far| far.has_unsent() || vis.iter().flatten().any(is_near));
+        if may_yield && polls - self.eager_polls < self.yield_polls_max {
             sched::yield_now();
             return false;
         }
