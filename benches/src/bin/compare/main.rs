@@ -24,9 +24,9 @@
 //! python3 -m venv FOLDER/impi     && FOLDER/impi/bin/pip install impi-rt impi-devel
 //! ```
 //!
-//! Each round runs every library once, so that other load of the machine affects all of them. A row shows the medians of the rounds, the
-//! ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), the spread of our rounds, and the project's mark. If a
-//! peer is missing, the mark is not judged.
+//! Each round runs every library once, and begins with another one, so that other load of the machine affects all of them. A row shows the
+//! medians of the rounds, the ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), the spread of our rounds, and
+//! the project's mark. If a peer is missing, the mark is not judged.
 
 mod below;
 mod hosts;
@@ -244,7 +244,9 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
     for &group in groups {
         for &tasks in group.tasks() {
             for round in 1..=rounds {
-                for (library, program) in &programs {
+                // The first to run after a pause can be slower: each round begins with the next one.
+                let first = (round - 1) as usize % programs.len();
+                for (library, program) in programs[first..].iter().chain(&programs[..first]) {
                     let is_left_out = match group {
                         Group::Below => !library.is_ours(),
                         Group::Hosts => !library.runs_on_hosts(),
