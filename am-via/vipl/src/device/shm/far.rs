@@ -377,8 +377,8 @@ impl Far {
         is_over
     }
 
-    /// Whether messages wait to be sent, so that the task has to look again soon. They may wait for ever: a provider connects only while the
-    /// peer, too, makes progress.
+    /// Whether messages wait to be sent, so that the task has to look again soon. They may wait for ever: a provider connects only while
+    /// the peer, too, makes progress.
     pub(super) fn has_unsent(&self) -> bool {
         let state = self.lock();
         state.links.reads.has_unsent() || state.links.all.iter().any(Link::has_unsent)
