@@ -52,8 +52,6 @@ pub(crate) enum Board {
         at: RemoteAddress,
         /// Number of steps at which this task has arrived.
         arrived: u64,
-        /// At rank 0: its memory.
-        memory: Option<Exposed>,
     },
 }
 
@@ -81,7 +79,7 @@ impl Board {
                 *count += 1;
                 Use::Messages
             }
-            Self::Open { at, arrived, .. } => Use::Step(Step { at: *at, number: *arrived + 1, rank, size }),
+            Self::Open { at, arrived } => Use::Step(Step { at: *at, number: *arrived + 1, rank, size }),
         }
     }
 
@@ -93,54 +91,59 @@ impl Board {
     }
 
     /// Ends this task's use of the board.
-    pub(crate) fn close<F: Fabric>(
-        self,
-        context: &mut Context<F, MpiHandlers>,
-        own: &mut OwnBoards,
-        size: u32,
-    ) {
-        let Self::Open { at, memory, .. } = self else { return };
+    pub(crate) fn close<F: Fabric>(self, context: &mut Context<F, MpiHandlers>) {
+        let Self::Open { at, .. } = self else { return };
         // If rank 0 has gone, its memory is not used again.
         let _ = lend(context, at, |board| {
             // Release: this task's accesses come before the next use of the memory.
             board.atomic_u64(LEFT).map(|left| left.fetch_add(1, Ordering::Release))
         });
-        own.left.extend(memory.map(|memory| (memory, size)));
     }
 }
 
 /// The boards in this task's memory.
 #[derive(Debug, Default)]
 pub(crate) struct OwnBoards {
-    number: usize,
-    /// Those that this task has closed, and their numbers of tasks.
-    left: Vec<(Exposed, u32)>,
+    /// Their memory, and their numbers of tasks.
+    all: Vec<(Exposed, u32)>,
 }
 
 impl OwnBoards {
-    /// Makes a board; `None` if there is no memory for it.
-    pub(crate) fn make<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> Option<Exposed> {
+    /// Makes a board for `size` tasks, and returns its address; `None` if there is no memory for it.
+    pub(crate) fn make<F: Fabric>(
+        &mut self,
+        context: &mut Context<F, MpiHandlers>,
+        size: u32,
+    ) -> Option<RemoteAddress> {
         self.reclaim(context);
-        if self.number == BOARDS_MAX {
+        if self.all.len() == BOARDS_MAX {
             return None;
         }
         let memory = context.alloc(BOARD_BYTES).ok()?;
         let exposed = context.expose(memory, Access::READ_WRITE).ok()?;
-        self.number += 1;
-        Some(exposed)
+        let at = exposed.address(0);
+        self.all.push((exposed, size));
+        Some(at)
+    }
+
+    /// Frees all boards, at the end of MPI: no task begins a collective any more.
+    pub(crate) fn free<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) {
+        for (memory, _) in self.all.drain(..) {
+            // After an error the memory is not used again.
+            let _ = context.unexpose(memory);
+        }
     }
 
     /// Frees the boards that no task uses any more.
     fn reclaim<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) {
-        for (memory, size) in std::mem::take(&mut self.left) {
+        for (memory, size) in std::mem::take(&mut self.all) {
             // Acquire: the other tasks' accesses come before the next use of the memory.
             let left = lend(context, memory.address(0), |board| {
                 Some(board.atomic_u64(LEFT)?.load(Ordering::Acquire))
             });
             if matches!(left, Ok(left) if left < size.into()) {
-                self.left.push((memory, size));
+                self.all.push((memory, size));
             } else {
-                self.number -= 1;
                 // After an error the memory is not used again.
                 let _ = context.unexpose(memory);
             }

@@ -120,8 +120,7 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
             state.context_ids.end(self.context_id);
             state.handlers().peers.end(self.context_id);
             state.started.remove(&(self.context_id + Space::Collective as u32));
-            let State { context, boards, .. } = &mut *state;
-            self.board.replace(Board::Never).close(context, boards, self.group.size());
+            self.board.replace(Board::Never).close(&mut state.context);
         }
     }
 }

@@ -404,6 +404,8 @@ fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
         }
     }
     meet(state)?;
+    let State { context, boards, .. } = &mut **state;
+    boards.free(context);
     flushed
 }
 

@@ -91,17 +91,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Makes a board if rank 0 wants one, has memory for it, and all tasks can use that.
     fn agree_about_board(&self) -> Result<()> {
         self.set_board(Board::Never);
-        let mut memory = None;
         let mut words = [0; 1 + ADDRESS_WORDS];
         if self.rank() == 0 && self.is_on_one_host() {
             let mut state = self.state()?;
             let State { context, boards, selection, .. } = &mut *state;
-            if self.size() <= selection.board_tasks_max.unwrap_or(0) {
-                memory = boards.make(context);
-            }
-            if let Some(memory) = &memory {
+            if self.size() <= selection.board_tasks_max.unwrap_or(0)
+                && let Some(at) = boards.make(context, self.size())
+            {
                 words[0] = 1;
-                words[1..].copy_from_slice(&to_words(memory.address(0)));
+                words[1..].copy_from_slice(&to_words(at));
             }
         }
         self.broadcast_words(&mut words, 0)?;
@@ -110,7 +108,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let mut unreachable = [u64::from(!board::is_reachable(&mut self.state()?.context, at))];
         self.combine_words(&mut unreachable)?;
         if unreachable == [0] {
-            self.set_board(Board::Open { at, arrived: 0, memory });
+            self.set_board(Board::Open { at, arrived: 0 });
         }
         Ok(())
     }
