@@ -200,9 +200,11 @@ impl Step {
         let len = own.packed_len();
         lend(context, self.at, |board| {
             let completed = board.atomic_u64(COMPLETED)?;
+            // Acquire: pairs with the store of the last task to arrive. All have then read what this step overwrites.
             if completed.load(Ordering::Acquire) < self.number - 1 {
                 return Some(Arrival::TooEarly);
             }
+            // Relaxed: the arrival below orders it, as it orders the data.
             self.len_of(board, self.rank)?.store(len, Ordering::Relaxed);
             with_bytes(board, self.data_of(self.rank, len), len, |bytes| own.copy_to(bytes))?;
             let arrived = board.atomic_u64(ARRIVED)?;
@@ -210,6 +212,7 @@ impl Step {
             if arrived.fetch_add(1, Ordering::AcqRel) + 1 < self.size.into() {
                 return Some(Arrival::Waits);
             }
+            // Relaxed: no task arrives at the next step before it has seen the store below.
             arrived.store(0, Ordering::Relaxed);
             // Release: the data of all. Sequential consistency: of this store and the look at the sleepers, and a sleeper's mark and its
             // look at this word, at least one look sees the other's store.
@@ -241,6 +244,7 @@ impl Step {
         may_sleep: bool,
     ) -> Result<bool> {
         lend(context, self.at, |board| {
+            // SeqCst: the mark and the load pair with the store and the look of the last task (`arrive`).
             if may_sleep {
                 sleepers_of(board, self.rank)?.fetch_or(1 << (self.rank % WORD_BITS), Ordering::SeqCst);
             }
@@ -261,6 +265,7 @@ impl Step {
     ) -> Result<u64> {
         lend(context, self.at, |board| {
             for (rank, offset, to) in parts.by_ref() {
+                // Relaxed: the load that found the step complete orders it.
                 let written = self.len_of(board, rank)?.load(Ordering::Relaxed);
                 if written != len {
                     return Some(written);

@@ -90,8 +90,8 @@ pub fn build() {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // With all packages and a test among the targets, cargo chooses the same features as for `cargo test --workspace`, so that nearly
-        // everything is compiled already.
+        // Cargo chooses features by the packages and targets of a command. With these it chooses those of `cargo test --workspace`, which
+        // has compiled nearly everything.
         command
             .args(["build", "--workspace", "--lib", "--test=workspace"])
             .args(PROGRAMS.map(|name| format!("--bin={name}")))

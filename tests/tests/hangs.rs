@@ -206,7 +206,7 @@ fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
         }
         signal(pids[0], "CONT");
     }
-    // Asks for the report on the job of a process, as for jobs that another launcher has started.
+    // `amrun report PROCESS`, which also serves jobs that another launcher has started.
     let ask = |of: &str| {
         let answer = Command::new(programs::folder().join("amrun")).args(["report", of]).output();
         let answer = answer.expect("amrun can be started");

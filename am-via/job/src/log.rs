@@ -14,7 +14,7 @@ use tracing::{Event, Metadata, Subscriber};
 /// The environment variable that asks for events.
 const VARIABLE: &str = "RUST_LOG";
 
-/// Prints events from now on, if `RUST_LOG` is set and the program has no subscriber. Each line begins with `who`.
+/// Starts to print events, if `RUST_LOG` is set and the program has no subscriber. Each line begins with the text `who`.
 pub fn log_as_asked(who: &str) {
     let Ok(wanted) = std::env::var(VARIABLE) else { return };
     let log = Log { who: who.to_owned(), wanted: Wanted::parse(&wanted), spans: AtomicU64::new(1) };

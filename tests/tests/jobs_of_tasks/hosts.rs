@@ -303,7 +303,7 @@ fn a_task_that_waits_for_another_host_sleeps_until_it_is_woken() {
     });
 }
 
-/// How often this thread has given its processor away by itself.
+/// Number of voluntary context switches of this thread.
 fn context_switches() -> u64 {
     let status = fs::read_to_string("/proc/thread-self/status").expect("a thread sees its state");
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

@@ -212,8 +212,8 @@ impl<U: UserCode> Engine<U> {
         Ok(budget < FETCH_BYTES_A_CALL)
     }
 
-    /// Fetches data of one message, as much as the budget allows. Returns whether the next message may be fetched. A message that can go on
-    /// by itself returns to the front of the queue; any other is brought back by a completion.
+    /// Fetches data of one message, as much as the budget allows. Returns whether the next message may be fetched. If this
+    /// message needs no completion to continue, it returns to the front of the queue. Otherwise the completion puts it back.
     fn fetch<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,

@@ -155,6 +155,7 @@ impl Reads {
             self.due.pop_front();
         }
         self.answer_ends();
+        self.lent.withdraw_offer();
         self.lent.give_back(endpoint);
     }
 

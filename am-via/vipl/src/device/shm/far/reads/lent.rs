@@ -70,6 +70,11 @@ impl Lending {
         self.offered = Some((name, HeldRange::hold(memory)));
     }
 
+    /// Ends an offer that no line has taken: the memory was announced to a task of this host, or its line waits for a credit.
+    pub(super) fn withdraw_offer(&mut self) {
+        self.offered = None;
+    }
+
     /// The key of the memory that was offered last, for the peer `to`, if the network reads it.
     pub(super) fn lend_offered(&mut self, endpoint: &mut Endpoint, to: usize) -> Option<[u8; SAYING_BYTES]> {
         let (name, memory) = self.offered.take().filter(|_| endpoint.can_read())?;
