@@ -24,6 +24,9 @@ use am_via_os::signal::{self, SignalFd};
 /// Interval at which the launcher reports to the agents that it is alive, and checks the time.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A launcher that has not looked for this long was stopped itself: the silence of its agents is counted from then on, since what they said
+/// meanwhile is still to be heard.
+const STOPPED_AFTER: Duration = Duration::from_secs(1);
 /// How long the tasks may continue after a failure, and after a signal, before the job is ended.
 const GRACE: Duration = Duration::from_secs(1);
 const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(3);
@@ -269,13 +272,12 @@ impl Hub {
     fn watch(&mut self, told: &Receiver<Event>, signals: &SignalFd, timeout: Option<Duration>) -> Ending {
         let begun = Instant::now();
         let deadline = timeout.and_then(|timeout| begun.checked_add(timeout));
-        let mut alive_at = begun;
+        let (mut alive_at, mut listened_at) = (begun, begun);
         while self.agents.iter().any(|agent| !agent.ended) {
-            let mut has_heard_all = false;
             match told.recv_timeout(LOOK_EVERY) {
                 Ok(Event::Said(from, word)) => self.hear(from, word),
                 Ok(Event::Gone(from, why)) => self.lose(from, &why),
-                Err(RecvTimeoutError::Timeout) => has_heard_all = true,
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             while let Some(received) = signals.next() {
@@ -299,10 +301,11 @@ impl Hub {
                 alive_at = now;
                 self.say_all(&Down::Alive);
             }
-            // A launcher that was stopped finds the messages of its agents first.
-            if has_heard_all {
-                self.lose_the_silent(now);
+            if now.duration_since(listened_at) >= STOPPED_AFTER {
+                self.agents.iter_mut().for_each(|agent| agent.heard_at = now);
             }
+            listened_at = now;
+            self.lose_the_silent(now);
             if self.ends.end_at.is_some_and(|end| now >= end) {
                 self.ends.end_at = None;
                 self.ends.kill_at = Some(now + END_WITHIN);

@@ -144,8 +144,9 @@ fn an_agent_or_a_launcher_that_falls_silent_is_given_up() {
         wait_until(|| agents.iter().all(|&agent| children(agent).is_empty()));
         kill("CONT", launcher);
     });
-    assert_eq!(silent_launcher.status.code(), Some(128 + 9));
-    assert!(stderr(&silent_launcher).contains("heard nothing of amrun"), "{}", stderr(&silent_launcher));
+    let said = stderr(&silent_launcher);
+    assert_eq!(silent_launcher.status.code(), Some(128 + 9), "{said}");
+    assert!(said.contains("heard nothing of amrun"), "{said}");
     let silent_agent = silent_agent.join().unwrap();
     assert_eq!(silent_agent.status.code(), Some(1));
     assert!(
