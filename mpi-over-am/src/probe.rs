@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::matching::{Envelope, Pattern};
 use crate::policy::LockPolicy;
 use crate::rank::Source;
-use crate::request::from_nobody;
+use crate::request::from_proc_null;
 use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
@@ -23,7 +23,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let (source, tag) = (source.into(), tag.into());
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => pattern,
-            Err(error) => return from_nobody(source, tag, error).map(Some),
+            Err(error) => return from_proc_null(source, tag, error).map(Some),
         };
         let mut state = self.state()?;
         state.look(|state| Ok(look(state, &pattern)))
@@ -37,7 +37,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let (source, tag) = (source.into(), tag.into());
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => pattern,
-            Err(error) => return from_nobody(source, tag, error),
+            Err(error) => return from_proc_null(source, tag, error),
         };
         let mut state = self.state()?;
         let mut found = None;

@@ -11,7 +11,7 @@ use crate::context_id::Space;
 use crate::error::{Error, Result};
 use crate::policy::LockPolicy;
 use crate::rank::{PROC_NULL, Source};
-use crate::request::from_nobody;
+use crate::request::from_proc_null;
 use crate::status::Status;
 use crate::tag::Tag;
 
@@ -36,7 +36,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             };
             let pattern = match self.pattern(Space::PointToPoint, source, tag) {
                 Ok(pattern) => pattern,
-                Err(error) => return from_nobody(source, tag, error),
+                Err(error) => return from_proc_null(source, tag, error),
             };
             blocking::receive(&mut self.state()?, self.source_task(source), pattern, buffer)
         })

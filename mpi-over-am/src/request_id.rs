@@ -89,7 +89,7 @@ impl RequestId {
     pub(crate) const fn ended_status(self) -> Option<Status> {
         match self {
             Self::ENDED_SEND => Some(Status::EMPTY),
-            Self::RECEIVED_FROM_NOBODY => Some(Status::OF_NOBODY),
+            Self::RECEIVED_FROM_NOBODY => Some(Status::OF_PROC_NULL),
             _ => None,
         }
     }

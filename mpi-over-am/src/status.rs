@@ -23,7 +23,7 @@ impl Status {
     /// The status of a send, or of a wait without an operation (MPI 5.0 section 3.7.3).
     pub(crate) const EMPTY: Self = Self { source: ANY_SOURCE, tag: ANY_TAG, len: 0 };
     /// The status of a message from [`PROC_NULL`].
-    pub(crate) const OF_NOBODY: Self = Self { source: PROC_NULL, tag: ANY_TAG, len: 0 };
+    pub(crate) const OF_PROC_NULL: Self = Self { source: PROC_NULL, tag: ANY_TAG, len: 0 };
 
     /// A status with these values, for operations that the program carries out itself.
     #[must_use]

@@ -12,7 +12,7 @@ pub enum Copied {
     /// All bytes were copied.
     Done,
     /// This task cannot access that memory.
-    NoWay,
+    Unreachable,
     /// A part was copied through a pipe, and the sender has not staged more: repeat the call.
     NotYet,
 }

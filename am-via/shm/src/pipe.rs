@@ -254,7 +254,7 @@ pub(crate) fn read<E>(
         let part = rest.part(0, by_kernel.min(rest.len())).unwrap_or(rest);
         match kernel(at, part)? {
             Copied::Done => done += part.len(),
-            Copied::NoWay if at > 0 => return Ok(Copied::NotYet),
+            Copied::Unreachable if at > 0 => return Ok(Copied::NotYet),
             other => return Ok(other),
         }
         by_kernel = by_kernel.saturating_mul(2);
@@ -316,7 +316,7 @@ mod tests {
             let call = call_bytes.min(len - offset);
             let kernel = |at: u64, part: CheckedRange<'_>| {
                 if refuses(at) {
-                    return Ok(Copied::NoWay);
+                    return Ok(Copied::Unreachable);
                 }
                 let from = from.range().part(at as usize, part.len()).expect("inside the message");
                 assert!(part.copy_from(from));
@@ -326,7 +326,7 @@ mod tests {
             match read(word, heap, (offset as u64, part), kernel, || false).expect("nothing fails") {
                 Copied::Done => offset += call,
                 Copied::NotYet => thread::yield_now(),
-                Copied::NoWay => panic!("the kernel refuses only what comes later"),
+                Copied::Unreachable => panic!("the kernel refuses only what comes later"),
             }
         }
         let mut bytes = vec![0; len + 64];

@@ -423,7 +423,7 @@ impl PeerMemory {
     ) -> Result<Copied, ClaimFault> {
         let checked = self.claim(claimer, claim, ACCESS_WRITE)?;
         match &checked.way {
-            Way::Mapped(to) => Ok(if to.copy_from(from) { Copied::Done } else { Copied::NoWay }),
+            Way::Mapped(to) => Ok(if to.copy_from(from) { Copied::Done } else { Copied::Unreachable }),
             Way::Kernel { pid, address, .. } => {
                 // SAFETY: `from` is readable for its lifetime and not changed by its owner (`CheckedRange::new`); the owner of the remote
                 // range has granted writes (`claim`).
@@ -431,7 +431,7 @@ impl PeerMemory {
                     private_memory::write(*pid, *address, from.at().as_ptr(), from.len())
                 })
             }
-            Way::None => Ok(Copied::NoWay),
+            Way::None => Ok(Copied::Unreachable),
         }
     }
 
@@ -449,7 +449,7 @@ impl PeerMemory {
     ) -> Result<Copied, ClaimFault> {
         let checked = self.claim(claimer, claim, ACCESS_READ)?;
         match &checked.way {
-            Way::Mapped(from) => Ok(if to.copy_from(*from) { Copied::Done } else { Copied::NoWay }),
+            Way::Mapped(from) => Ok(if to.copy_from(*from) { Copied::Done } else { Copied::Unreachable }),
             Way::Kernel { pid, address, entry } => {
                 let kernel = |at: u64, to: CheckedRange<'_>| {
                     let from = address.wrapping_add(at - claim.offset);
@@ -464,7 +464,7 @@ impl PeerMemory {
                     kernel(claim.offset, to)
                 }
             }
-            Way::None => Ok(Copied::NoWay),
+            Way::None => Ok(Copied::Unreachable),
         }
     }
 
@@ -555,7 +555,7 @@ fn kernel_outcome(result: std::io::Result<()>) -> Result<Copied, ClaimFault> {
         Ok(()) => Ok(Copied::Done),
         Err(error) if private_memory::is_of_an_ended_process(&error) => Err(ClaimFault::PeerDead),
         // Refused by policy (EPERM), not supported (ENOSYS), or not plain memory (EFAULT): use another way.
-        Err(_) => Ok(Copied::NoWay),
+        Err(_) => Ok(Copied::Unreachable),
     }
 }
 

@@ -645,7 +645,7 @@ impl<D: Device> Memory for ViaFabric<D> {
                 Ok(Atomic::Posted)
             }
             Ok(AtomicTransfer::Retry) => Ok(Atomic::Retry),
-            Ok(AtomicTransfer::NoWay) => Ok(Atomic::AtOwner),
+            Ok(AtomicTransfer::Unreachable) => Ok(Atomic::AtOwner),
             Err(error) => Err(self.refused(at, width.bytes(), error)),
         }
     }

@@ -99,7 +99,7 @@ pub(super) fn outcome(transfer: ViTransfer) -> Transfer {
         ViTransfer::Done => Transfer::Done,
         ViTransfer::Posted => Transfer::Posted,
         ViTransfer::Retry => Transfer::Retry,
-        ViTransfer::NoWay => Transfer::Staged,
+        ViTransfer::Unreachable => Transfer::Staged,
     }
 }
 

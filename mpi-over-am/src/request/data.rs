@@ -61,7 +61,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let route = match self.route(Space::PointToPoint, dest, tag) {
             Ok(route) => route,
             Err(error) => {
-                to_nobody(dest, tag, error)?;
+                to_proc_null(dest, tag, error)?;
                 return Ok(RequestId::ENDED_SEND);
             }
         };
@@ -82,7 +82,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => pattern,
             Err(error) => {
-                from_nobody(source, tag, error)?;
+                from_proc_null(source, tag, error)?;
                 return Ok(RequestId::RECEIVED_FROM_NOBODY);
             }
         };
@@ -111,7 +111,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub fn send_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<()> {
         let route = match self.route(Space::PointToPoint, dest, tag) {
             Ok(route) => route,
-            Err(error) => return to_nobody(dest, tag, error),
+            Err(error) => return to_proc_null(dest, tag, error),
         };
         let mut state = self.state()?;
         match mode {
@@ -133,7 +133,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let (source, tag) = (source.into(), tag.into());
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => pattern,
-            Err(error) => return from_nobody(source, tag, error),
+            Err(error) => return from_proc_null(source, tag, error),
         };
         blocking::receive_data(&mut self.state()?, self.source_task(source), pattern, data)
     }
@@ -150,14 +150,14 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let route = match self.route(Space::PointToPoint, dest, send_tag) {
             Ok(route) => route,
             Err(error) => {
-                to_nobody(dest, send_tag, error)?;
+                to_proc_null(dest, send_tag, error)?;
                 return self.recv_data(data, source, recv_tag);
             }
         };
         let pattern = match self.pattern(Space::PointToPoint, source, recv_tag) {
             Ok(pattern) => pattern,
             Err(error) => {
-                let status = from_nobody(source, recv_tag, error)?;
+                let status = from_proc_null(source, recv_tag, error)?;
                 return self.send_data(Mode::Standard, out, dest, send_tag).map(|()| status);
             }
         };
@@ -198,7 +198,7 @@ fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, data: &SendData
 /// `error`, for any other rank that does not exist.
 #[cold]
 #[inline(never)]
-pub(crate) fn to_nobody(dest: u32, tag: i32, error: Error) -> Result<()> {
+pub(crate) fn to_proc_null(dest: u32, tag: i32, error: Error) -> Result<()> {
     if dest == PROC_NULL { tag::check(tag).map(|_| ()) } else { Err(error) }
 }
 
@@ -208,12 +208,12 @@ pub(crate) fn to_nobody(dest: u32, tag: i32, error: Error) -> Result<()> {
 /// `error`, for any other rank that does not exist.
 #[cold]
 #[inline(never)]
-pub(crate) fn from_nobody(source: Source, tag: Tag, error: Error) -> Result<Status> {
+pub(crate) fn from_proc_null(source: Source, tag: Tag, error: Error) -> Result<Status> {
     if source != Source::Rank(PROC_NULL) {
         return Err(error);
     }
     match tag {
-        Tag::Is(tag) => tag::check(tag).map(|_| Status::OF_NOBODY),
-        Tag::Any => Ok(Status::OF_NOBODY),
+        Tag::Is(tag) => tag::check(tag).map(|_| Status::OF_PROC_NULL),
+        Tag::Any => Ok(Status::OF_PROC_NULL),
     }
 }

@@ -2,7 +2,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::data::{from_nobody, to_nobody};
+use super::data::{from_proc_null, to_proc_null};
 use crate::buffer::{KeptVec, RecvData, SendData, bytes_to_keep};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
@@ -75,10 +75,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (source, recv_tag): (Source, Tag),
     ) -> Result<()> {
         if let Err(error) = self.route(Space::PointToPoint, dest, send_tag) {
-            to_nobody(dest, send_tag, error)?;
+            to_proc_null(dest, send_tag, error)?;
         }
         if let Err(error) = self.pattern(Space::PointToPoint, source, recv_tag) {
-            from_nobody(source, recv_tag, error)?;
+            from_proc_null(source, recv_tag, error)?;
         }
         Ok(())
     }

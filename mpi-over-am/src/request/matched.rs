@@ -3,7 +3,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::data::from_nobody;
+use super::data::from_proc_null;
 use crate::blocking::wait_here;
 use crate::buffer::{BufferMut, RecvData};
 use crate::communicator::Communicator;
@@ -34,7 +34,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => pattern,
             Err(error) => {
-                return from_nobody(source, tag, error).map(|status| Some((MessageId::NO_PROC, status)));
+                return from_proc_null(source, tag, error).map(|status| Some((MessageId::NO_PROC, status)));
             }
         };
         let mut state = self.state()?;
@@ -49,7 +49,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let (source, tag) = (source.into(), tag.into());
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => pattern,
-            Err(error) => return from_nobody(source, tag, error).map(|status| (MessageId::NO_PROC, status)),
+            Err(error) => {
+                return from_proc_null(source, tag, error).map(|status| (MessageId::NO_PROC, status));
+            }
         };
         let mut state = self.state()?;
         state.wait_for(&mut |context| context.handlers_mut().early.peek_match(&pattern).is_some())?;
@@ -70,7 +72,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Those of [`mrecv`](Self::mrecv).
     pub fn mrecv_data(&self, data: &RecvData, message: MessageId) -> Result<Status> {
         if message == MessageId::NO_PROC {
-            return Ok(Status::OF_NOBODY);
+            return Ok(Status::OF_PROC_NULL);
         }
         let mut state = self.state()?;
         let taken = state.matched.take(message)?;

@@ -78,7 +78,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ) -> Result<RequestId> {
         check_count("precv_init", data.count(), partitions, count)?;
         if source == PROC_NULL {
-            let recipe = Recipe::Nobody { status: Status::OF_NOBODY };
+            let recipe = Recipe::Nobody { status: Status::OF_PROC_NULL };
             return Ok(self.state()?.handlers().requests.insert_persistent(true, recipe));
         }
         let pattern = self.pattern(Space::Partitioned, Source::Rank(source), tag.into())?;
@@ -142,8 +142,8 @@ pub(super) fn pready<F: Fabric>(state: &mut State<F>, request: RequestId, partit
         |what, partitions| Err(Error::Partition { request: request.number(), partition, partitions, what });
     let Some(Parts::Send(sending)) = state.handlers().requests.parts_mut(request) else {
         // The partitions of a send to `PROC_NULL` need no work.
-        let is_to_nobody = state.handlers().requests.is_to_nobody(request);
-        return if is_to_nobody { Ok(()) } else { refused("the request is not a partitioned send", 0) };
+        let is_to_proc_null = state.handlers().requests.is_to_proc_null(request);
+        return if is_to_proc_null { Ok(()) } else { refused("the request is not a partitioned send", 0) };
     };
     let partitions = sending.channel.partitions;
     let index = usize::try_from(partition).unwrap_or(usize::MAX);
@@ -172,13 +172,13 @@ pub(super) fn parrived<F: Fabric>(state: &mut State<F>, request: RequestId, part
     state.take_in()?;
     let refused =
         |what, partitions| Err(Error::Partition { request: request.number(), partition, partitions, what });
-    let is_from_nobody = state.handlers().requests.is_to_nobody(request);
+    let is_from_proc_null = state.handlers().requests.is_to_proc_null(request);
     match state.handlers().requests.parts(request) {
         Some(Parts::Receive(receiving)) if partition >= receiving.partitions => {
             refused("there is no such partition", receiving.partitions)
         }
         Some(Parts::Receive(_)) => Ok(has_arrived(&mut state.context, request, partition)),
-        _ if is_from_nobody => Ok(true),
+        _ if is_from_proc_null => Ok(true),
         _ => refused("the request is not a partitioned receive", 0),
     }
 }

@@ -2,7 +2,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::data::{from_nobody, to_nobody};
+use super::data::{from_proc_null, to_proc_null};
 use crate::blocking::send_buffered_data;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
@@ -28,7 +28,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let recipe = match self.route(Space::PointToPoint, dest, tag) {
             Ok(route) => Recipe::Send { mode, route, data: data.clone() },
             Err(error) => {
-                to_nobody(dest, tag, error)?;
+                to_proc_null(dest, tag, error)?;
                 Recipe::Nobody { status: Status::EMPTY }
             }
         };
@@ -48,7 +48,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let (source, tag) = (source.into(), tag.into());
         let recipe = match self.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => Recipe::Receive { pattern, data: data.clone() },
-            Err(error) => Recipe::Nobody { status: from_nobody(source, tag, error)? },
+            Err(error) => Recipe::Nobody { status: from_proc_null(source, tag, error)? },
         };
         Ok(self.state()?.handlers().requests.insert_persistent(true, recipe))
     }

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::data::{from_nobody, to_nobody};
+use super::data::{from_proc_null, to_proc_null};
 use super::several::wait_any_over;
 use crate::blocking::send_buffered_data;
 use crate::buffer::{Buffer, BufferMut, Lends};
@@ -250,7 +250,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         let (data, dest) = (data.outgoing()?.lend_to_scope(self), rank_or_null(dest));
         let route = match self.communicator.route(Space::PointToPoint, dest, tag) {
             Ok(route) => route,
-            Err(error) => return to_nobody(dest, tag, error).and_then(|()| self.over(Status::EMPTY)),
+            Err(error) => return to_proc_null(dest, tag, error).and_then(|()| self.over(Status::EMPTY)),
         };
         let mut state = self.communicator.state()?;
         if mode == Mode::Buffered {
@@ -276,7 +276,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         let data = buffer.incoming()?.lend_to_scope(self);
         let pattern = match self.communicator.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => pattern,
-            Err(error) => return from_nobody(source, tag, error).and_then(|status| self.over(status)),
+            Err(error) => return from_proc_null(source, tag, error).and_then(|status| self.over(status)),
         };
         let mut state = self.communicator.state()?;
         state.check_receives()?;

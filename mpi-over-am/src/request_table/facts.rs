@@ -71,7 +71,7 @@ impl Requests {
     }
 
     /// Whether it is a persistent request whose other side is [`PROC_NULL`](crate::PROC_NULL).
-    pub(crate) fn is_to_nobody(&self, id: RequestId) -> bool {
+    pub(crate) fn is_to_proc_null(&self, id: RequestId) -> bool {
         matches!(self.recipe(id), Some(Recipe::Nobody { .. }))
     }
 

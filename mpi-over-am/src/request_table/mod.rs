@@ -53,7 +53,7 @@ impl Default for Requests {
         let sent = Record::reserved(RequestId::ENDED_SEND, Phase::Done, Status::EMPTY);
         let received = Record {
             is_receive: true,
-            ..Record::reserved(RequestId::RECEIVED_FROM_NOBODY, Phase::Done, Status::OF_NOBODY)
+            ..Record::reserved(RequestId::RECEIVED_FROM_NOBODY, Phase::Done, Status::OF_PROC_NULL)
         };
         Self {
             records: vec![blocking, unused, sent, received],

@@ -29,7 +29,7 @@ fn the_blocking_slot_is_never_given_out_nor_waited_for_by_number() {
 fn an_operation_that_ended_in_its_call_can_be_waited_for_any_number_of_times() {
     let mut requests = Requests::default();
     for (ended, status) in
-        [(RequestId::ENDED_SEND, Status::EMPTY), (RequestId::RECEIVED_FROM_NOBODY, Status::OF_NOBODY)]
+        [(RequestId::ENDED_SEND, Status::EMPTY), (RequestId::RECEIVED_FROM_NOBODY, Status::OF_PROC_NULL)]
     {
         for _ in 0..2 {
             assert!(requests.check(ended).is_ok() && requests.is_over(ended) && requests.is_active(ended));

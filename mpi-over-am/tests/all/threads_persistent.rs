@@ -72,9 +72,9 @@ fn threads_start_persistent_operations_as_often_as_wanted() {
                 threads.spawn(move || rounds(&world, thread));
             }
         });
-        let mut to_nobody = world.send_init(Mode::Standard, vec![1u8], PROC_NULL, 0).unwrap();
-        to_nobody.start().unwrap();
-        to_nobody.wait().unwrap();
+        let mut to_proc_null = world.send_init(Mode::Standard, vec![1u8], PROC_NULL, 0).unwrap();
+        to_proc_null.start().unwrap();
+        to_proc_null.wait().unwrap();
         assert_eq!(world.recv_init(vec![1u8], 77, 0).unwrap_err().class(), ErrorClass::Rank);
     });
 }
@@ -292,11 +292,11 @@ fn a_partitioned_send_of_threads_meets_a_receive_of_a_task_of_one() {
                         send.wait().unwrap();
                     });
                 }
-                let to_nobody = world.psend_init(vec![0u32; 4], 2, PROC_NULL, 3).unwrap();
-                to_nobody.start().unwrap();
-                to_nobody.ready(0).unwrap();
-                to_nobody.ready(1).unwrap();
-                to_nobody.wait().unwrap();
+                let to_proc_null = world.psend_init(vec![0u32; 4], 2, PROC_NULL, 3).unwrap();
+                to_proc_null.start().unwrap();
+                to_proc_null.ready(0).unwrap();
+                to_proc_null.ready(1).unwrap();
+                to_proc_null.wait().unwrap();
                 assert!(
                     world.precv_init(vec![0u8; 4], 2, PROC_NULL, 3).unwrap().arrived(1).unwrap().is_some()
                 );

@@ -2,7 +2,7 @@
 //!
 //! The contract contains only what a network can do: post an entry, write and read registered memory of a peer, poll for completions,
 //! connect, wait. What only shared memory can do (stores into a peer's area, copies by the kernel, atomics on peers' memory) is a
-//! [`Transfer`] that is done when the call returns; a device that cannot do it returns [`Transfer::NoWay`], and the layer above uses
+//! [`Transfer`] that is done when the call returns; a device that cannot do it returns [`Transfer::Unreachable`], and the layer above uses
 //! messages.
 
 pub(crate) mod contract;
@@ -194,7 +194,7 @@ pub enum Transfer {
     /// No capacity now.
     Retry,
     /// This device cannot access that memory.
-    NoWay,
+    Unreachable,
 }
 
 /// Outcome of an atomic operation.
@@ -208,7 +208,7 @@ pub enum AtomicTransfer {
     /// No capacity now.
     Retry,
     /// This device cannot carry it out.
-    NoWay,
+    Unreachable,
 }
 
 /// Errors of the set-up path and of posting.

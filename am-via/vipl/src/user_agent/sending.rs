@@ -318,11 +318,11 @@ impl<D: Device> UserAgent<D> {
                 Step::Blocked
             }
             Ok(Transfer::Retry) => Step::HeldUp,
-            Ok(Transfer::NoWay) if is_write => {
+            Ok(Transfer::Unreachable) if is_write => {
                 found.work.sending.phase = Phase::Staging;
                 Step::Again
             }
-            Ok(Transfer::NoWay) => self.request_read(vi),
+            Ok(Transfer::Unreachable) => self.request_read(vi),
             Err(DeviceError::Refused(fault)) => Step::Ended(refusal(fault)),
             Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
         }

@@ -44,7 +44,7 @@ impl Shm {
         to: CheckedRange<'_>,
         id: u64,
     ) -> Result<Transfer, DeviceError> {
-        let Some(far) = self.far.clone().filter(Far::can_read) else { return Ok(Transfer::NoWay) };
+        let Some(far) = self.far.clone().filter(Far::can_read) else { return Ok(Transfer::Unreachable) };
         let peer = NodeAddress { task: from.task, context: from.handle.region / REGIONS_PER_CONTEXT };
         if peer.context >= CONTEXTS_MAX {
             return Err(ClaimFault::Stale.into());

@@ -24,7 +24,7 @@ use am_via_shm::{CheckedRange, Connection, Doorbell, Outlet, Shared, TELL_AFTER,
 
 use alarm::Alarm;
 pub(super) use reads::Question;
-use reads::{Reads, SAYING_BYTES, Saying};
+use reads::{KEY_MESSAGE_BYTES, KeyMessage, Reads};
 
 use super::files::system;
 use crate::device::{
@@ -64,27 +64,28 @@ enum Kind {
     /// Numbered like a line: bytes of the area of the next line.
     Part = 4,
     /// About reads of memory ([`reads`]).
-    AskKey = 5,
+    RequestKey = 5,
     Key = 6,
-    EndKey = 7,
-    EndedKey = 8,
-    /// The key of memory that is read once, unasked, before the bytes of a `Line`.
+    RevokeKey = 7,
+    ReleasedKey = 8,
+    /// An offered key (of memory that is read once), before the bytes of a `Line`.
     Keyed = 9,
 }
 
 impl Kind {
     fn of(word: u32) -> Option<Self> {
         const LINES: [Kind; 5] = [Kind::Line, Kind::Ack, Kind::Close, Kind::Closed, Kind::Part];
-        const READS: [Kind; 5] = [Kind::AskKey, Kind::Key, Kind::EndKey, Kind::EndedKey, Kind::Keyed];
+        const READS: [Kind; 5] =
+            [Kind::RequestKey, Kind::Key, Kind::RevokeKey, Kind::ReleasedKey, Kind::Keyed];
         LINES.into_iter().chain(READS).find(|&kind| kind as u32 == word & 0xf)
     }
 
-    fn of_saying(saying: Saying) -> Self {
-        match saying {
-            Saying::Ask => Self::AskKey,
-            Saying::Key => Self::Key,
-            Saying::End => Self::EndKey,
-            Saying::Ended => Self::EndedKey,
+    fn of_key_message(message: KeyMessage) -> Self {
+        match message {
+            KeyMessage::Request => Self::RequestKey,
+            KeyMessage::Grant => Self::Key,
+            KeyMessage::Revoke => Self::RevokeKey,
+            KeyMessage::Released => Self::ReleasedKey,
         }
     }
 
@@ -461,7 +462,7 @@ impl Links {
     fn move_reads(&mut self, endpoint: &mut Endpoint) {
         let Self { own, all, reads, .. } = self;
         reads.progress(endpoint, |link| all[link].address);
-        reads.send(|link, saying, bytes| all[link].send_saying(endpoint, *own, saying, bytes));
+        reads.send(|link, message, bytes| all[link].send_key_message(endpoint, *own, message, bytes));
     }
 
     /// Handles an arrived message. None of its contents is trusted.
@@ -478,9 +479,9 @@ impl Links {
             }
             return;
         };
-        let (kind, bytes) = match bytes.split_at_checked(SAYING_BYTES) {
+        let (kind, bytes) = match bytes.split_at_checked(KEY_MESSAGE_BYTES) {
             Some((key, line)) if kind == Kind::Keyed => {
-                self.reads.hear_unasked(at, key);
+                self.reads.receive_offered(at, key);
                 (Kind::Line, line)
             }
             _ => (kind, bytes),
@@ -489,10 +490,10 @@ impl Links {
         match kind {
             Kind::Ack => link.acknowledge(number),
             Kind::Closed => link.closing = Closing::Done,
-            Kind::AskKey => self.reads.hear(at, Saying::Ask, bytes),
-            Kind::Key => self.reads.hear(at, Saying::Key, bytes),
-            Kind::EndKey => self.reads.hear(at, Saying::End, bytes),
-            Kind::EndedKey => self.reads.hear(at, Saying::Ended, bytes),
+            Kind::RequestKey => self.reads.receive(at, KeyMessage::Request, bytes),
+            Kind::Key => self.reads.receive(at, KeyMessage::Grant, bytes),
+            Kind::RevokeKey => self.reads.receive(at, KeyMessage::Revoke, bytes),
+            Kind::ReleasedKey => self.reads.receive(at, KeyMessage::Released, bytes),
             // Too short for a key.
             Kind::Keyed => {}
             Kind::Line | Kind::Part | Kind::Close if number == link.expected => {
@@ -541,11 +542,11 @@ impl Link {
         let written = if keeps_slot(entry) {
             let parts = &self.parts;
             let len = (parts.len() + area.len()).min(slot_bytes);
-            let fill = |room: CheckedRange<'_>, _| {
+            let fill = |buffer: CheckedRange<'_>, _| {
                 for (offset, bytes) in [(0, &parts[..]), (parts.len(), area)] {
-                    let len = bytes.len().min(room.len().saturating_sub(offset));
-                    if let Some(room) = room.part(offset, len) {
-                        room.copy_from_slice(&bytes[..len]);
+                    let len = bytes.len().min(buffer.len().saturating_sub(offset));
+                    if let Some(buffer) = buffer.part(offset, len) {
+                        buffer.copy_from_slice(&bytes[..len]);
                     }
                 }
                 Some(len)
@@ -579,7 +580,7 @@ impl Link {
 
     /// Sends waiting messages, as far as the network accepts them, and `key` with the first line. If the key cannot go with it, the peer
     /// asks for the key.
-    fn send(&mut self, endpoint: &mut Endpoint, own: NodeAddress, key: Option<[u8; SAYING_BYTES]>) {
+    fn send(&mut self, endpoint: &mut Endpoint, own: NodeAddress, key: Option<[u8; KEY_MESSAGE_BYTES]>) {
         if self.owes_closed && self.send_number(endpoint, Kind::Closed, own, 0) {
             self.owes_closed = false;
         }
@@ -611,7 +612,7 @@ impl Link {
         &mut self,
         endpoint: &mut Endpoint,
         own: NodeAddress,
-        key: Option<[u8; SAYING_BYTES]>,
+        key: Option<[u8; KEY_MESSAGE_BYTES]>,
     ) -> bool {
         if self.next.is_none() {
             let mut payload = Payload::default();
@@ -624,9 +625,9 @@ impl Link {
         if rest > AREA_BYTES_MAX
             && let Some(part) = area.part(self.cut, PART_BYTES.min(rest))
         {
-            let sent = endpoint.send(self.address, Kind::Part.word(own), 4 + part.len(), |room| {
-                room[..4].copy_from_slice(&number.to_le_bytes());
-                part.copy_to_slice(&mut room[4..]);
+            let sent = endpoint.send(self.address, Kind::Part.word(own), 4 + part.len(), |buffer| {
+                buffer[..4].copy_from_slice(&number.to_le_bytes());
+                part.copy_to_slice(&mut buffer[4..]);
             });
             let len = part.len();
             let was_sent = self.was_sent(sent);
@@ -641,19 +642,19 @@ impl Link {
         let key = key.filter(|key| len + key.len() <= MESSAGE_BYTES_MAX);
         let key = key.as_ref().map_or(&[][..], |key| key);
         let kind = if key.is_empty() { Kind::Line } else { Kind::Keyed };
-        let sent = endpoint.send(self.address, kind.word(own), key.len() + len, |room| {
-            let (before, line) = room.split_at_mut(key.len());
+        let sent = endpoint.send(self.address, kind.word(own), key.len() + len, |buffer| {
+            let (before, line) = buffer.split_at_mut(key.len());
             before.copy_from_slice(key);
             let (head, body) = line.split_at_mut(HEAD_BYTES);
-            for (place, word) in
+            for (word_bytes, word) in
                 head.chunks_exact_mut(4).zip([number, entry.immediate, entry.length, entry.operation])
             {
-                place.copy_from_slice(&word.to_le_bytes());
+                word_bytes.copy_from_slice(&word.to_le_bytes());
             }
             head[16..].copy_from_slice(&entry.extra.to_le_bytes());
             let (words, bytes) = body.split_at_mut(INLINE_BYTES_MAX);
-            for (place, word) in words.chunks_exact_mut(8).zip(payload) {
-                place.copy_from_slice(&word.to_le_bytes());
+            for (word_bytes, word) in words.chunks_exact_mut(8).zip(payload) {
+                word_bytes.copy_from_slice(&word.to_le_bytes());
             }
             area.copy_to_slice(bytes);
         });
@@ -666,7 +667,7 @@ impl Link {
     }
 
     fn send_number(&mut self, endpoint: &mut Endpoint, kind: Kind, own: NodeAddress, number: u32) -> bool {
-        let fill = |room: &mut [u8]| room.copy_from_slice(&number.to_le_bytes());
+        let fill = |buffer: &mut [u8]| buffer.copy_from_slice(&number.to_le_bytes());
         let (address, word) = (self.address, kind.word(own));
         let sent = match kind {
             // The last messages of a context must leave before its endpoint closes.
@@ -677,18 +678,18 @@ impl Link {
     }
 
     /// Whether it was sent, or need not be sent.
-    fn send_saying(
+    fn send_key_message(
         &mut self,
         endpoint: &mut Endpoint,
         own: NodeAddress,
-        saying: Saying,
-        bytes: &[u8; SAYING_BYTES],
+        message: KeyMessage,
+        bytes: &[u8; KEY_MESSAGE_BYTES],
     ) -> bool {
         if self.is_lost || self.has_closed {
             return true;
         }
-        let word = Kind::of_saying(saying).word(own);
-        let sent = endpoint.send(self.address, word, bytes.len(), |room| room.copy_from_slice(bytes));
+        let word = Kind::of_key_message(message).word(own);
+        let sent = endpoint.send(self.address, word, bytes.len(), |buffer| buffer.copy_from_slice(bytes));
         self.was_sent(sent)
     }
 

@@ -361,7 +361,7 @@ fn transfer(copied: Result<Copied, ClaimFault>) -> Result<Transfer, DeviceError>
     match copied {
         Ok(Copied::Done) => Ok(Transfer::Done),
         Ok(Copied::NotYet) => Ok(Transfer::Retry),
-        Ok(Copied::NoWay) => Ok(Transfer::NoWay),
+        Ok(Copied::Unreachable) => Ok(Transfer::Unreachable),
         Err(fault) => Err(fault.into()),
     }
 }
@@ -639,7 +639,7 @@ impl Device for Shm {
         _id: u64,
     ) -> Result<Transfer, DeviceError> {
         if !self.files.open_peer(&mut self.peers, to.task)? {
-            return Ok(Transfer::NoWay);
+            return Ok(Transfer::Unreachable);
         }
         let peer = self.peers.memory(to.task)?;
         transfer(peer.write(&self.claimer(), claim(to, from.len()), from))
@@ -687,7 +687,7 @@ impl Device for Shm {
         _id: u64,
     ) -> Result<AtomicTransfer, DeviceError> {
         if !self.find(at, bytes)? {
-            return Ok(AtomicTransfer::NoWay);
+            return Ok(AtomicTransfer::Unreachable);
         }
         let updated = self.lend_mapped(at, bytes, |word| update_word(word, operation));
         if self.far.is_some() {

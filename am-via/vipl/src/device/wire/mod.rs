@@ -381,7 +381,7 @@ impl Device for Wire {
         id: u64,
     ) -> Result<Transfer, DeviceError> {
         if !self.network.options.rdma {
-            return Ok(Transfer::NoWay);
+            return Ok(Transfer::Unreachable);
         }
         let bytes = bounce(from.len())?;
         let fitted = bytes.range().copy_from(from);
@@ -396,7 +396,7 @@ impl Device for Wire {
         id: u64,
     ) -> Result<Transfer, DeviceError> {
         if !self.network.options.rdma {
-            return Ok(Transfer::NoWay);
+            return Ok(Transfer::Unreachable);
         }
         self.start(from, id, Kind::Read(HeldRange::hold(to))).map(posted)
     }
@@ -409,7 +409,7 @@ impl Device for Wire {
         id: u64,
     ) -> Result<AtomicTransfer, DeviceError> {
         if !self.network.options.rdma {
-            return Ok(AtomicTransfer::NoWay);
+            return Ok(AtomicTransfer::Unreachable);
         }
         let started = self.start(at, id, Kind::Atomic { bytes, operation })?;
         Ok(if started { AtomicTransfer::Posted } else { AtomicTransfer::Retry })

@@ -19,11 +19,11 @@ use am_via_shm::{CheckedRange, HeldRange};
 
 use crate::device::{MemHandle, RemoteMemory};
 use lent::Lending;
+pub(super) use words::{KEY_MESSAGE_BYTES, KeyMessage};
 use words::{Key, Name, Outbox, Words};
-pub(super) use words::{SAYING_BYTES, Saying};
 
-/// Maximum number of unasked keys that a reader keeps. It asks again for one that it has dropped.
-const UNASKED_MAX: usize = 64;
+/// Maximum number of offered keys that a reader keeps. It asks again for one that it has dropped.
+const OFFERED_MAX: usize = 64;
 
 /// A peer's question for a key.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ struct Read {
     name: Name,
     offset: u64,
     to: HeldRange,
-    /// A key that came unasked, for this read alone.
+    /// A key that was offered, for this read alone.
     key: Option<Key>,
     /// Bytes that reads of the network were begun for, and that have arrived.
     begun: usize,
@@ -72,7 +72,7 @@ pub(super) struct Reads {
     due: VecDeque<u64>,
     keys: HashMap<(usize, Name), Known>,
     /// The latest are last.
-    unasked: VecDeque<((usize, Name), Key)>,
+    offered: VecDeque<((usize, Name), Key)>,
     pieces: HashMap<ReadId, Piece>,
     /// Registrations that a peer ends, while reads by them are under way.
     to_answer: Vec<(usize, MemHandle)>,
@@ -88,32 +88,32 @@ impl Reads {
     pub(super) fn begin(&mut self, peer: usize, from: RemoteMemory, to: CheckedRange<'_>, id: u64) {
         let name = Name { handle: from.handle, ptag: from.ptag };
         let to = HeldRange::hold(to);
-        let at = self.unasked.iter().position(|&(of, _)| of == (peer, name));
-        let key = at.and_then(|at| self.unasked.remove(at)).map(|(_, key)| key);
+        let at = self.offered.iter().position(|&(of, _)| of == (peer, name));
+        let key = at.and_then(|at| self.offered.remove(at)).map(|(_, key)| key);
         self.under_way.insert(id, Read { peer, name, offset: from.offset, to, key, begun: 0, arrived: 0 });
         self.due.push_back(id);
     }
 
-    fn say(&mut self, to: usize, what: Saying, words: Words) {
+    fn queue(&mut self, to: usize, what: KeyMessage, words: Words) {
         self.outbox.push_back((to, what, words.to_bytes()));
     }
 
     /// The key of memory that is read once: a claim.
-    pub(super) fn hear_unasked(&mut self, from: usize, bytes: &[u8]) {
+    pub(super) fn receive_offered(&mut self, from: usize, bytes: &[u8]) {
         let Some(words) = Words::from_bytes(bytes) else { return };
-        if self.unasked.len() == UNASKED_MAX {
-            self.unasked.pop_front();
+        if self.offered.len() == OFFERED_MAX {
+            self.offered.pop_front();
         }
-        self.unasked.push_back(((from, words.name()), words.key()));
+        self.offered.push_back(((from, words.name()), words.key()));
     }
 
     /// Handles a message of a peer. Its contents are not trusted.
-    pub(super) fn hear(&mut self, from: usize, what: Saying, bytes: &[u8]) {
+    pub(super) fn receive(&mut self, from: usize, what: KeyMessage, bytes: &[u8]) {
         let Some(words) = Words::from_bytes(bytes) else { return };
         let handle = words.handle();
         match what {
-            Saying::Ask => self.questions.push(Question { from, handle, ptag: words.ptag }),
-            Saying::Key => {
+            KeyMessage::Request => self.questions.push(Question { from, handle, ptag: words.ptag }),
+            KeyMessage::Grant => {
                 let Some(known) = self.keys.get_mut(&(from, words.name())) else { return };
                 match words.fault() {
                     None => {
@@ -127,16 +127,16 @@ impl Reads {
                     }
                 }
             }
-            Saying::End => {
+            KeyMessage::Revoke => {
                 self.keys.retain(|&(peer, name), known| {
                     (peer, name.handle) != (from, handle) || matches!(known, Known::Asked(_))
                 });
-                self.unasked.retain(|&((peer, name), _)| (peer, name.handle) != (from, handle));
+                self.offered.retain(|&((peer, name), _)| (peer, name.handle) != (from, handle));
                 let is_it = |read: &&mut Read| (read.peer, read.name.handle) == (from, handle);
                 self.under_way.values_mut().filter(is_it).for_each(|read| read.key = None);
                 self.to_answer.push((from, handle));
             }
-            Saying::Ended => self.lent.note_ended(from, handle),
+            KeyMessage::Released => self.lent.note_ended(from, handle),
         }
     }
 
@@ -166,7 +166,7 @@ impl Reads {
             (Some(key), _) => key,
             (None, Entry::Vacant(key)) => {
                 key.insert(Known::Asked(vec![id]));
-                self.outbox.push_back((read.peer, Saying::Ask, read.name.words().to_bytes()));
+                self.outbox.push_back((read.peer, KeyMessage::Request, read.name.words().to_bytes()));
                 return true;
             }
             (None, Entry::Occupied(mut key)) => match key.get_mut() {
@@ -234,7 +234,7 @@ impl Reads {
             let is_used = pieces.values().any(|piece| (piece.peer, piece.handle) == (peer, handle));
             if !is_used {
                 let words = Name { handle, ptag: 0 }.words();
-                outbox.push_back((peer, Saying::Ended, words.to_bytes()));
+                outbox.push_back((peer, KeyMessage::Released, words.to_bytes()));
             }
             is_used
         });
@@ -253,7 +253,7 @@ impl Reads {
             Ok(lent) => lent.words(words),
             Err(fault) => words.with_fault(fault),
         };
-        self.say(from, Saying::Key, words);
+        self.queue(from, KeyMessage::Grant, words);
     }
 
     /// Offers memory that a peer will read once: [`lend_offered`](Self::lend_offered).
@@ -262,7 +262,11 @@ impl Reads {
     }
 
     /// The key of the memory that was offered last, for the peer `to`, if the network reads it.
-    pub(super) fn lend_offered(&mut self, endpoint: &mut Endpoint, to: usize) -> Option<[u8; SAYING_BYTES]> {
+    pub(super) fn lend_offered(
+        &mut self,
+        endpoint: &mut Endpoint,
+        to: usize,
+    ) -> Option<[u8; KEY_MESSAGE_BYTES]> {
         self.lent.lend_offered(endpoint, to)
     }
 
@@ -277,7 +281,7 @@ impl Reads {
         self.end_reads(|read| read.peer == peer, ClaimFault::PeerDead);
         self.pieces.retain(|_, piece| piece.peer != peer);
         self.keys.retain(|&(of, _), _| of != peer);
-        self.unasked.retain(|&((of, _), _)| of != peer);
+        self.offered.retain(|&((of, _), _)| of != peer);
         self.to_answer.retain(|&(of, _)| of != peer);
         self.outbox.retain(|&(to, ..)| to != peer);
         self.questions.retain(|question| question.from != peer);
@@ -285,7 +289,7 @@ impl Reads {
     }
 
     /// Passes the waiting messages to `send` until it refuses one.
-    pub(super) fn send(&mut self, mut send: impl FnMut(usize, Saying, &[u8; SAYING_BYTES]) -> bool) {
+    pub(super) fn send(&mut self, mut send: impl FnMut(usize, KeyMessage, &[u8; KEY_MESSAGE_BYTES]) -> bool) {
         while let Some((to, what, bytes)) = self.outbox.front()
             && send(*to, *what, bytes)
         {

@@ -4,7 +4,7 @@ use am_via_ofi::{Endpoint, LentMemory, RemoteKey};
 use am_via_shm::regions::ClaimFault;
 use am_via_shm::{CheckedRange, HeldRange};
 
-use super::words::{Name, Outbox, SAYING_BYTES, Saying, Words};
+use super::words::{KEY_MESSAGE_BYTES, KeyMessage, Name, Outbox, Words};
 use crate::device::MemHandle;
 
 #[derive(Debug)]
@@ -14,8 +14,8 @@ pub(super) struct Lent {
     len: u64,
     /// The peers that have the key.
     holders: Vec<usize>,
-    /// The key went to its only holder unasked.
-    is_unasked: bool,
+    /// The key was offered to its only holder.
+    was_offered: bool,
     is_ending: bool,
 }
 
@@ -52,8 +52,8 @@ impl Lending {
                     tracing::warn!(%error, "the network does not take memory that peers read");
                     ClaimFault::Stale
                 })?;
-                let (holders, is_unasked, is_ending) = (Vec::new(), false, false);
-                self.lent.push(Lent { handle, memory, len, holders, is_unasked, is_ending });
+                let (holders, was_offered, is_ending) = (Vec::new(), false, false);
+                self.lent.push(Lent { handle, memory, len, holders, was_offered, is_ending });
                 self.lent.len() - 1
             }
         };
@@ -61,7 +61,7 @@ impl Lending {
         if !lent.holders.contains(&to) {
             lent.holders.push(to);
         }
-        lent.is_unasked = false;
+        lent.was_offered = false;
         Ok(lent)
     }
 
@@ -76,10 +76,14 @@ impl Lending {
     }
 
     /// The key of the memory that was offered last, for the peer `to`, if the network reads it.
-    pub(super) fn lend_offered(&mut self, endpoint: &mut Endpoint, to: usize) -> Option<[u8; SAYING_BYTES]> {
+    pub(super) fn lend_offered(
+        &mut self,
+        endpoint: &mut Endpoint,
+        to: usize,
+    ) -> Option<[u8; KEY_MESSAGE_BYTES]> {
         let (name, memory) = self.offered.take().filter(|_| endpoint.can_read())?;
         let lent = self.lend(endpoint, to, name.handle, memory.range()).ok()?;
-        lent.is_unasked = true;
+        lent.was_offered = true;
         Some(lent.words(name.words()).to_bytes())
     }
 
@@ -94,9 +98,9 @@ impl Lending {
         let bytes = Name { handle, ptag: 0 }.words().to_bytes();
         self.offered.take_if(|(name, _)| name.handle == handle);
         for lent in self.lent.iter_mut().filter(|lent| lent.handle == handle) {
-            let has_been_read = finished && lent.is_unasked;
+            let has_been_read = finished && lent.was_offered;
             if !std::mem::replace(&mut lent.is_ending, true) && !has_been_read {
-                outbox.extend(lent.holders.iter().map(|&holder| (holder, Saying::End, bytes)));
+                outbox.extend(lent.holders.iter().map(|&holder| (holder, KeyMessage::Revoke, bytes)));
             }
         }
         self.lent.retain(|lent| {

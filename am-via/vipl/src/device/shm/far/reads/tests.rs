@@ -24,7 +24,7 @@ impl Pair {
     }
 
     /// Moves both sides on once. Returns what they said to each other.
-    fn step(&mut self) -> Vec<Saying> {
+    fn step(&mut self) -> Vec<KeyMessage> {
         assert!(Instant::now() < self.end, "the reads do not end");
         let mut said = Vec::new();
         for side in 0..2 {
@@ -37,7 +37,7 @@ impl Pair {
                 true
             });
             for (what, bytes) in words {
-                self.sides[1 - side].0.hear(0, what, &bytes);
+                self.sides[1 - side].0.receive(0, what, &bytes);
                 said.push(what);
             }
         }
@@ -74,7 +74,7 @@ fn an_offered_key_comes_unasked_and_serves_one_read() {
     let key = owner.lend_offered(endpoint, 0).expect("the network reads it");
     assert!(owner.lend_offered(endpoint, 0).is_none(), "it goes with one line");
     let reader = &mut pair.sides[0].0;
-    reader.hear_unasked(0, &key);
+    reader.receive_offered(0, &key);
     reader.begin(0, from(0), to.range(), 70);
     let mut said = Vec::new();
     while pair.sides[0].0.ended.is_empty() {
@@ -89,7 +89,7 @@ fn an_offered_key_comes_unasked_and_serves_one_read() {
     assert!(pair.step().is_empty());
     // The next read has to ask. The owner has no such memory any more.
     pair.sides[0].0.begin(0, from(0), to.range(), 71);
-    assert_eq!(pair.step(), [Saying::Ask]);
+    assert_eq!(pair.step(), [KeyMessage::Request]);
 }
 
 #[test]
@@ -99,11 +99,11 @@ fn the_owner_ends_a_key_that_was_not_used() {
     let (owner, endpoint, _) = &mut pair.sides[1];
     owner.offer(HANDLE, 1, memory.range());
     let key = owner.lend_offered(endpoint, 0).expect("the network reads it");
-    pair.sides[0].0.hear_unasked(0, &key);
+    pair.sides[0].0.receive_offered(0, &key);
     let (owner, endpoint, _) = &mut pair.sides[1];
     assert!(!owner.end_lent(endpoint, HANDLE, false), "the peer may read it");
-    while !pair.step().contains(&Saying::Ended) {}
-    assert!(pair.sides[0].0.unasked.is_empty());
+    while !pair.step().contains(&KeyMessage::Released) {}
+    assert!(pair.sides[0].0.offered.is_empty());
     let (owner, endpoint, _) = &mut pair.sides[1];
     assert!(owner.end_lent(endpoint, HANDLE, false));
     // If a registration ends before a line is sent, no line brings its key.
@@ -129,7 +129,7 @@ fn a_key_is_asked_for_once_for_many_reads() {
     }
     let mut asked = 0;
     while pair.sides[0].0.ended.len() < 1000 {
-        asked += pair.step().iter().filter(|what| **what == Saying::Ask).count();
+        asked += pair.step().iter().filter(|what| **what == KeyMessage::Request).count();
         let (owner, endpoint, _) = &mut pair.sides[1];
         if let Some(question) = owner.questions.pop() {
             owner.answer(endpoint, question, Ok(memory.range()));

@@ -9,22 +9,22 @@ use crate::device::MemHandle;
 
 /// The messages between reader and owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Saying {
+pub(in super::super) enum KeyMessage {
     /// The reader asks for the key of a registration.
-    Ask,
+    Request,
     /// The key, or why there is none.
-    Key,
+    Grant,
     /// The owner ends a registration.
-    End,
+    Revoke,
     /// The reader uses it no more.
-    Ended,
+    Released,
 }
 
 /// Bytes of each of them: region, generation, tag, fault; key, address, length.
-pub(in super::super) const SAYING_BYTES: usize = 40;
+pub(in super::super) const KEY_MESSAGE_BYTES: usize = 40;
 
 /// Messages to be sent, with the peers that get them.
-pub(super) type Outbox = VecDeque<(usize, Saying, [u8; SAYING_BYTES])>;
+pub(super) type Outbox = VecDeque<(usize, KeyMessage, [u8; KEY_MESSAGE_BYTES])>;
 
 /// The contents of a message.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,21 +40,21 @@ pub(super) struct Words {
 }
 
 impl Words {
-    pub(super) fn to_bytes(self) -> [u8; SAYING_BYTES] {
-        let mut bytes = [0; SAYING_BYTES];
-        for (place, word) in
+    pub(super) fn to_bytes(self) -> [u8; KEY_MESSAGE_BYTES] {
+        let mut bytes = [0; KEY_MESSAGE_BYTES];
+        for (bytes, word) in
             bytes.chunks_exact_mut(4).zip([self.region, self.generation, self.ptag, self.fault])
         {
-            place.copy_from_slice(&word.to_le_bytes());
+            bytes.copy_from_slice(&word.to_le_bytes());
         }
-        for (place, word) in bytes[16..].chunks_exact_mut(8).zip([self.key, self.base, self.len]) {
-            place.copy_from_slice(&word.to_le_bytes());
+        for (bytes, word) in bytes[16..].chunks_exact_mut(8).zip([self.key, self.base, self.len]) {
+            bytes.copy_from_slice(&word.to_le_bytes());
         }
         bytes
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let bytes: [u8; SAYING_BYTES] = bytes.try_into().ok()?;
+        let bytes: [u8; KEY_MESSAGE_BYTES] = bytes.try_into().ok()?;
         let at =
             |at: usize| bytes[at..].iter().take(4).rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
         let long = |place: usize| u64::from(at(place)) | u64::from(at(place + 4)) << 32;
