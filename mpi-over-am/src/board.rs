@@ -5,7 +5,10 @@
 //! arrived, all read what they need.
 //!
 //! Steps alternate between two halves of the board. A task writes the data of a step when it has left the step before. All tasks had
-//! arrived there, so they had read the data of the step before that one, which were in the same half.
+//! arrived there, so they had read the data of the step before that one, which were in the same half. The last task to arrive may replace
+//! the data of rank 0, as a reduction does with its result, before it ends the step.
+
+mod meeting;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +16,8 @@ use am_core::Context;
 use am_core::buffer::{Access, Exposed, MappedRange, RemoteAddress};
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
+
+use meeting::Meeting;
 
 use crate::buffer::{RecvData, SendData, with_mapped_elements};
 use crate::error::{Error, Result};
@@ -26,10 +31,10 @@ const FIRST_BY_MESSAGES: u32 = 8;
 /// Maximum number of boards in the memory of a task.
 const BOARDS_MAX: usize = 16;
 
-// Offsets of words, each on a line of its own: the number of tasks that have arrived at the present step, the number of completed steps,
-// and the number of tasks that do not use the board any more. Then a bit for each task that may sleep.
+// Offsets of words, each on a line of its own: the number of tasks that have arrived at the present step, the number of steps that have
+// ended, and the number of tasks that do not use the board any more. Then a bit for each task that may sleep.
 const ARRIVED: usize = 0;
-const COMPLETED: usize = 64;
+const ENDED: usize = 64;
 const LEFT: usize = 128;
 const SLEEPERS: usize = 192;
 /// Offset of the first half.
@@ -168,19 +173,19 @@ pub(crate) struct Step {
 
 /// What follows an arrival.
 pub(crate) enum Arrival {
-    /// The step before is not complete: an error has ended this task's wait for it.
+    /// The step before has not ended: an error has ended this task's wait for it.
     TooEarly,
     /// Others have not arrived.
     Waits,
-    /// All have arrived. These ranks may sleep.
-    Last(SmallVec<[u32; 4]>),
+    /// All have arrived. This task has to [end](Step::end) the step.
+    Last,
 }
 
 impl Step {
     /// Whether tasks can exchange `len` bytes each.
     pub(crate) fn fits(size: u32, len: u64) -> bool {
         let of_task = WORD_BYTES + slot_bytes(len.min(HALF_BYTES as u64));
-        size <= TASKS_MAX && of_task * size as usize <= HALF_BYTES
+        size <= TASKS_MAX && of_task * size as usize + WORD_BYTES <= HALF_BYTES
     }
 
     /// The step before.
@@ -199,60 +204,81 @@ impl Step {
     ) -> Result<Arrival> {
         let len = own.packed_len();
         lend(context, self.at, |board| {
-            let completed = board.atomic_u64(COMPLETED)?;
-            // Acquire: pairs with the store of the last task to arrive. All have then read what this step overwrites.
-            if completed.load(Ordering::Acquire) < self.number - 1 {
+            let meeting = self.meeting(board)?;
+            if !meeting.has_ended(self.number - 1) {
                 return Some(Arrival::TooEarly);
             }
-            // Relaxed: the arrival below orders it, as it orders the data.
+            // Relaxed: the arrival orders it, as it orders the data.
             self.len_of(board, self.rank)?.store(len, Ordering::Relaxed);
             with_bytes(board, self.data_of(self.rank, len), len, |bytes| own.copy_to(bytes))?;
-            let arrived = board.atomic_u64(ARRIVED)?;
-            // Release: this task's data. Acquire: the data of all others, for the last one.
-            if arrived.fetch_add(1, Ordering::AcqRel) + 1 < self.size.into() {
-                return Some(Arrival::Waits);
-            }
-            // Relaxed: no task arrives at the next step before it has seen the store below.
-            arrived.store(0, Ordering::Relaxed);
-            // Release: the data of all. Sequential consistency: of this store and the look at the sleepers, and a sleeper's mark and its
-            // look at this word, at least one look sees the other's store.
-            completed.store(self.number, Ordering::SeqCst);
-            self.sleepers(board).map(Arrival::Last)
+            Some(if meeting.arrive(self.size) { Arrival::Last } else { Arrival::Waits })
         })
     }
 
-    /// The ranks that may sleep.
-    fn sleepers(self, board: &MappedRange<'_>) -> Option<SmallVec<[u32; 4]>> {
-        let mut sleepers = SmallVec::new();
-        for first in (0..self.size).step_by(WORD_BITS as usize) {
-            let word = sleepers_of(board, first)?;
-            if word.load(Ordering::SeqCst) != 0 {
-                let marks = word.swap(0, Ordering::SeqCst);
-                sleepers.extend((0..WORD_BITS).filter(|bit| marks >> bit & 1 != 0).map(|bit| first + bit));
-            }
-        }
-        Some(sleepers)
-    }
-
-    /// Whether all tasks have arrived. With `may_sleep`, this task is rung when they have.
+    /// Replaces the data of rank 0 by others of the same length, before the end of the step.
     ///
     /// # Errors
     /// Rank 0 has failed.
-    pub(crate) fn is_complete<F: Fabric>(
+    pub(crate) fn replace<F: Fabric>(
+        self,
+        context: &mut Context<F, MpiHandlers>,
+        data: &SendData,
+    ) -> Result<()> {
+        let len = data.packed_len();
+        lend(context, self.at, |board| {
+            with_bytes(board, self.data_of(0, len), len, |bytes| data.copy_to(bytes)).map(drop)
+        })
+    }
+
+    /// Ends the step, at which all have arrived, and returns the ranks that may sleep.
+    ///
+    /// # Errors
+    /// Rank 0 has failed.
+    pub(crate) fn end<F: Fabric>(
+        self,
+        context: &mut Context<F, MpiHandlers>,
+        has_failed: bool,
+    ) -> Result<SmallVec<[u32; 4]>> {
+        lend(context, self.at, |board| {
+            // Relaxed: the end of the step orders it.
+            self.failure(board)?.store(has_failed.into(), Ordering::Relaxed);
+            self.meeting(board)?.end(self.number);
+            let mut sleepers = SmallVec::new();
+            for first in (0..self.size).step_by(WORD_BITS as usize) {
+                let marks = meeting::take_marks(sleepers_of(board, first)?);
+                sleepers.extend((0..WORD_BITS).filter(|bit| marks >> bit & 1 != 0).map(|bit| first + bit));
+            }
+            Some(sleepers)
+        })
+    }
+
+    /// Whether the step has ended. With `may_sleep`, this task is rung when it does.
+    ///
+    /// # Errors
+    /// Rank 0 has failed.
+    pub(crate) fn has_ended<F: Fabric>(
         self,
         context: &mut Context<F, MpiHandlers>,
         may_sleep: bool,
     ) -> Result<bool> {
         lend(context, self.at, |board| {
-            // SeqCst: the mark and the load pair with the store and the look of the last task (`arrive`).
             if may_sleep {
-                sleepers_of(board, self.rank)?.fetch_or(1 << (self.rank % WORD_BITS), Ordering::SeqCst);
+                meeting::mark(sleepers_of(board, self.rank)?, self.rank % WORD_BITS);
             }
-            Some(board.atomic_u64(COMPLETED)?.load(Ordering::SeqCst) >= self.number)
+            Some(self.meeting(board)?.has_ended(self.number))
         })
     }
 
-    /// Copies what tasks have written to memory of this one, when the step is complete. `parts` lists their ranks, the offsets in their
+    /// Whether the last task to arrive has failed to prepare the data, when the step has ended.
+    ///
+    /// # Errors
+    /// Rank 0 has failed.
+    pub(crate) fn has_failed<F: Fabric>(self, context: &mut Context<F, MpiHandlers>) -> Result<bool> {
+        // Relaxed: the load that found the end of the step orders it.
+        lend(context, self.at, |board| Some(self.failure(board)?.load(Ordering::Relaxed) != 0))
+    }
+
+    /// Copies what tasks have written to memory of this one, when the step has ended. `parts` lists their ranks, the offsets in their
     /// data, of `len` bytes, and the destinations. Returns the first length that differs from `len`, or `len`.
     ///
     /// # Errors
@@ -265,7 +291,7 @@ impl Step {
     ) -> Result<u64> {
         lend(context, self.at, |board| {
             for (rank, offset, to) in parts.by_ref() {
-                // Relaxed: the load that found the step complete orders it.
+                // Relaxed: the load that found the end of the step orders it.
                 let written = self.len_of(board, rank)?.load(Ordering::Relaxed);
                 if written != len {
                     return Some(written);
@@ -275,6 +301,10 @@ impl Step {
             }
             Some(len)
         })
+    }
+
+    fn meeting<'a>(self, board: &'a MappedRange<'_>) -> Option<Meeting<'a, AtomicU64>> {
+        Some(Meeting { arrived: board.atomic_u64(ARRIVED)?, ended: board.atomic_u64(ENDED)? })
     }
 
     /// The half of the board that this step uses.
@@ -287,9 +317,14 @@ impl Step {
         board.atomic_u64(self.half() + rank as usize * WORD_BYTES)
     }
 
+    /// The word that is not 0 if the last task to arrive has failed. It follows the lengths.
+    fn failure<'a>(self, board: &'a MappedRange<'_>) -> Option<&'a AtomicU64> {
+        self.len_of(board, self.size)
+    }
+
     /// The offset of a task's data, of `len` bytes.
     fn data_of(self, rank: u32, len: u64) -> usize {
-        self.half() + self.size as usize * WORD_BYTES + rank as usize * slot_bytes(len)
+        self.half() + (self.size as usize + 1) * WORD_BYTES + rank as usize * slot_bytes(len)
     }
 }
 
@@ -334,7 +369,7 @@ mod tests {
     #[test]
     fn the_data_of_all_tasks_lie_in_the_half_of_their_step() {
         let at = RemoteAddress::from_bytes([0; RemoteAddress::BYTES]);
-        for (size, len) in [(3, 0), (16, 16 << 10), (16, 65_528), (TASKS_MAX, 8), (TASKS_MAX, 1016)] {
+        for (size, len) in [(3, 0), (16, 16 << 10), (16, 65_520), (TASKS_MAX, 8), (TASKS_MAX, 1008)] {
             assert!(Step::fits(size, len), "{size} tasks, {len} bytes");
             for number in [1, 2] {
                 let step = Step { at, number, rank: 0, size };
@@ -343,7 +378,7 @@ mod tests {
                 assert!(step.half() + HALF_BYTES <= BOARD_BYTES);
             }
         }
-        assert!(!Step::fits(16, 65_536) && !Step::fits(TASKS_MAX, 1017) && !Step::fits(TASKS_MAX + 1, 0));
+        assert!(!Step::fits(16, 65_521) && !Step::fits(TASKS_MAX, 1009) && !Step::fits(TASKS_MAX + 1, 0));
         assert!(!Step::fits(3, u64::MAX));
     }
 }

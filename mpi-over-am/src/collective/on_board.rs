@@ -1,5 +1,7 @@
 //! Blocking collectives on the communicator's [board](crate::board): each task writes its data, waits until all have arrived, and reads.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use am_core::Context;
 use am_core::buffer::RawBytes;
 use am_core::fabric::Fabric;
@@ -18,7 +20,7 @@ use crate::remote::{ADDRESS_WORDS, from_words, to_words};
 use crate::state::State;
 use crate::status::Status;
 
-/// Maximum bytes of the vectors of all tasks in a reduction, since every task reduces all of them.
+/// Maximum bytes of the vectors of all tasks in a reduction, since one task reduces all of them.
 const REDUCED_BYTES_MAX: u64 = 32 << 10;
 /// Number of looks at the board, each with a yield of the processor, before a task may sleep.
 const LOOKS_AWAKE: u32 = 40;
@@ -36,18 +38,21 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         match collective {
             Collective::Allreduce { send, recv, .. } => {
                 let own = send.clone().unwrap_or_else(|| recv.as_send());
-                self.meet_on_board(step, &own)?;
-                let count = recv.count();
-                let all = plan.scratch(count * u64::from(size), recv.datatype())?;
-                let vector = |rank| all.part((u64::from(rank) * count).cast_signed(), count);
-                self.read_board(step, len, (0..size).map(|rank| (rank, 0, vector(rank))))?;
-                // In the order of the ranks: all tasks get the same bits, and the operation need not commute.
-                (1..size).try_for_each(|rank| plan.combine(&vector(rank - 1).as_send(), &vector(rank)))?;
-                plan.copy(&vector(size - 1).as_send(), recv)?;
+                self.meet_on_board(step, &own, || {
+                    let reduced = self.reduced_on_board(step, recv, plan)?;
+                    step.replace(&mut self.state()?.context, &reduced)
+                })?;
+                if step.has_failed(&mut self.state()?.context)? {
+                    // The vectors are still there, and this task finds the same error.
+                    let reduced = self.reduced_on_board(step, recv, plan)?;
+                    plan.copy(&reduced, recv)?;
+                } else {
+                    self.read_board(step, len, [(0, 0, recv.clone())].into_iter())?;
+                }
             }
             Collective::Allgather { send, recv } => {
                 let own = send.clone().unwrap_or_else(|| recv.of(rank).as_send());
-                self.meet_on_board(step, &own)?;
+                self.meet_on_board(step, &own, || Ok(()))?;
                 self.read_board(step, len, (0..size).map(|rank| (rank, 0, recv.of(rank))))?;
             }
             Collective::Alltoall { send, recv: recv @ Parts::Equal { all, .. } } => {
@@ -55,11 +60,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                     Some(Parts::Equal { all, .. }) => all.clone(),
                     _ => all.as_send(),
                 };
-                self.meet_on_board(step, &own)?;
+                self.meet_on_board(step, &own, || Ok(()))?;
                 let offset = len / u64::from(size) * u64::from(rank);
                 self.read_board(step, len, (0..size).map(|rank| (rank, offset, recv.of(rank))))?;
             }
-            _ => self.meet_on_board(step, &SendData::from_bytes(RawBytes::EMPTY))?,
+            _ => self.meet_on_board(step, &SendData::from_bytes(RawBytes::EMPTY), || Ok(()))?,
         }
         Ok(true)
     }
@@ -113,42 +118,53 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(())
     }
 
-    /// Writes this task's data, and waits until all have done so.
-    fn meet_on_board(&self, step: Step, own: &SendData) -> Result<()> {
-        let mut state = self.state()?;
-        let mut arrival = step.arrive(&mut state.context, own)?;
+    /// The combination of all tasks' vectors, which are as long as `own`. The last task to arrive makes it for all: if tasks share
+    /// processors, no two of them do so at the same time.
+    fn reduced_on_board(&self, step: Step, own: &RecvData, plan: &mut Direct<'_, F, L>) -> Result<SendData> {
+        let (size, count) = (self.size(), own.count());
+        let all = plan.scratch(count * u64::from(size), own.datatype())?;
+        let vector = |rank| all.part((u64::from(rank) * count).cast_signed(), count);
+        self.read_board(step, own.packed_len(), (0..size).map(|rank| (rank, 0, vector(rank))))?;
+        // In the order of the ranks: the operation need not commute.
+        (1..size).try_for_each(|rank| plan.combine(&vector(rank - 1).as_send(), &vector(rank)))?;
+        Ok(vector(size - 1).as_send())
+    }
+
+    /// Writes this task's data, and waits until all have done so. The last one to arrive calls `prepare` before all others go on.
+    fn meet_on_board(&self, step: Step, own: &SendData, prepare: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut arrival = step.arrive(&mut self.state()?.context, own)?;
         while matches!(arrival, Arrival::TooEarly) {
-            drop(state);
             self.wait_for_all(step.before())?;
-            state = self.state()?;
-            arrival = step.arrive(&mut state.context, own)?;
+            arrival = step.arrive(&mut self.state()?.context, own)?;
         }
         self.count_arrival();
-        let Arrival::Last(sleepers) = arrival else {
-            drop(state);
-            return self.wait_for_all(step);
-        };
+        let Arrival::Last = arrival else { return self.wait_for_all(step) };
+        // An operator may panic. The others wait for the end of the step nevertheless.
+        let prepared = catch_unwind(AssertUnwindSafe(prepare));
+        // Not by `state`: the error of an earlier call must not keep this one from ending the step.
+        let mut state = self.state_to_end().ok_or(Error::Nested)?;
+        let sleepers = step.end(&mut state.context, !matches!(prepared, Ok(Ok(()))))?;
         let own = state.context.endpoint().context;
         for task in sleepers.into_iter().filter_map(|rank| self.task_now(rank)) {
             state.context.ring(task.seen_from(own))?;
         }
-        state.waited_for_nothing()
+        prepared.unwrap_or_else(|panic| resume_unwind(panic)).and_then(|()| state.waited_for_nothing())
     }
 
-    /// Waits until all tasks have arrived, or one of them has failed.
+    /// Waits until the step has ended, or a task has failed.
     fn wait_for_all(&self, step: Step) -> Result<()> {
         let mut looks = 0;
-        let is_complete = self.try_until(|| {
+        let has_ended = self.try_until(|| {
             looks += 1;
-            let is_complete = step.is_complete(&mut self.state()?.context, false)?;
-            Ok((is_complete || looks == LOOKS_AWAKE).then_some(is_complete))
+            let has_ended = step.has_ended(&mut self.state()?.context, false)?;
+            Ok((has_ended || looks == LOOKS_AWAKE).then_some(has_ended))
         })?;
-        if is_complete {
+        if has_ended {
             return Ok(());
         }
         let mut found = Ok(());
-        self.wait_until(&mut |context| match self.is_complete_or_fails(context, step) {
-            Ok(is_complete) => is_complete,
+        self.wait_until(&mut |context| match self.has_ended_or_fails(context, step) {
+            Ok(has_ended) => has_ended,
             Err(error) => {
                 found = Err(error);
                 true
@@ -157,8 +173,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         found
     }
 
-    fn is_complete_or_fails(&self, context: &mut Context<F, MpiHandlers>, step: Step) -> Result<bool> {
-        if step.is_complete(context, true)? {
+    fn has_ended_or_fails(&self, context: &mut Context<F, MpiHandlers>, step: Step) -> Result<bool> {
+        if step.has_ended(context, true)? {
             return Ok(true);
         }
         let own = context.endpoint().context;
@@ -167,7 +183,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         match failure {
             None => Ok(false),
             // It may have arrived before.
-            Some(failure) => match step.is_complete(context, false)? {
+            Some(failure) => match step.has_ended(context, false)? {
                 true => Ok(true),
                 false => Err(Error::Core(failure)),
             },

@@ -1,5 +1,6 @@
 //! Collectives on a board.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::common::{Communicator, Environment, job};
@@ -150,6 +151,19 @@ fn a_vector_of_another_length_is_told() {
         let len = if world.rank() == 1 { 5 } else { 4 };
         let result = world.allreduce(&vec![1_u64; len], &mut vec![0; len], op::Sum);
         assert!(matches!(result, Err(Error::Count { .. })), "{result:?}");
+        check_collectives(world, 2);
+    });
+}
+
+/// The last task to arrive combines for all. If its operator fails, each task finds out by itself, and the board is in step.
+#[test]
+fn an_operator_that_panics_ends_the_reduction_at_all_tasks() {
+    with_board(Config::new(3), |_, world| {
+        let reduce = || {
+            let fails = op::from_ordered_fn(|_: &u64, _: &u64| -> u64 { panic!("an operator that fails") });
+            world.allreduce(&[1_u64], &mut [0_u64], fails)
+        };
+        assert!(catch_unwind(AssertUnwindSafe(reduce)).is_err());
         check_collectives(world, 2);
     });
 }

@@ -1,0 +1,187 @@
+//! The words by which the tasks of a board meet.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A word that all tasks change.
+pub(super) trait Word {
+    fn load(&self, ordering: Ordering) -> u64;
+    fn store(&self, value: u64, ordering: Ordering);
+    fn swap(&self, value: u64, ordering: Ordering) -> u64;
+    fn fetch_add(&self, value: u64, ordering: Ordering) -> u64;
+    fn fetch_or(&self, value: u64, ordering: Ordering) -> u64;
+}
+
+/// Implements [`Word`] by the type's own methods.
+macro_rules! word {
+    ($word:ty) => {
+        impl Word for $word {
+            #[inline(always)]
+            fn load(&self, ordering: Ordering) -> u64 {
+                self.load(ordering)
+            }
+            #[inline(always)]
+            fn store(&self, value: u64, ordering: Ordering) {
+                self.store(value, ordering);
+            }
+            #[inline(always)]
+            fn swap(&self, value: u64, ordering: Ordering) -> u64 {
+                self.swap(value, ordering)
+            }
+            #[inline(always)]
+            fn fetch_add(&self, value: u64, ordering: Ordering) -> u64 {
+                self.fetch_add(value, ordering)
+            }
+            #[inline(always)]
+            fn fetch_or(&self, value: u64, ordering: Ordering) -> u64 {
+                self.fetch_or(value, ordering)
+            }
+        }
+    };
+}
+
+word!(AtomicU64);
+
+/// The words of all steps of a board.
+pub(super) struct Meeting<'a, W> {
+    /// Number of tasks that have arrived at the present step.
+    pub(super) arrived: &'a W,
+    /// Number of steps that have ended.
+    pub(super) ended: &'a W,
+}
+
+impl<W: Word> Meeting<'_, W> {
+    /// Counts an arrival of one of `size` tasks. Returns whether it is the last: it has to [end](Self::end) the step.
+    #[inline]
+    pub(super) fn arrive(&self, size: u32) -> bool {
+        // Release: what this task has written. Acquire: what all others have written, for the last one.
+        self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == u64::from(size)
+    }
+
+    /// Ends the step, at which all have arrived.
+    #[inline]
+    pub(super) fn end(&self, step: u64) {
+        // Relaxed: no task arrives at the next step before it has seen the store below.
+        self.arrived.store(0, Ordering::Relaxed);
+        // Release: what all have written, and what they have read of earlier steps, comes before what others do after this step.
+        self.ended.store(step, Ordering::Release);
+    }
+
+    /// Whether a step has ended. What all tasks have written can then be read, and the data of the step before it be overwritten.
+    #[inline]
+    pub(super) fn has_ended(&self, step: u64) -> bool {
+        // Acquire: pairs with the store in `end`.
+        self.ended.load(Ordering::Acquire) >= step
+    }
+}
+
+/// Marks a task as one that may sleep. It then looks once more whether the step has ended.
+#[inline]
+pub(super) fn mark(sleepers: &impl Word, bit: u32) {
+    // AcqRel: if this comes after `take_marks`, the look that follows finds the end of the step; if not, `take_marks` finds the mark.
+    sleepers.fetch_or(1 << bit, Ordering::AcqRel);
+}
+
+/// Takes the marks of the tasks to ring, when the step has ended.
+#[inline]
+pub(super) fn take_marks(sleepers: &impl Word) -> u64 {
+    // AcqRel: pairs with `mark`. A load would not do: it may find the value from before a mark whose task has not seen the end.
+    sleepers.swap(0, Ordering::AcqRel)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use loom::sync::Notify;
+    use loom::sync::atomic::AtomicU64 as Modelled;
+    use loom::thread;
+
+    use super::*;
+
+    word!(Modelled);
+
+    /// A board of tasks that write one word each.
+    struct Board {
+        arrived: Modelled,
+        ended: Modelled,
+        sleepers: Modelled,
+        /// By half and by rank. Relaxed accesses: only the words of the meeting order them.
+        data: [Vec<Modelled>; 2],
+        doorbells: Vec<Notify>,
+    }
+
+    /// What a task writes in a step.
+    fn written(step: u64, rank: u32) -> u64 {
+        step << 8 | u64::from(rank)
+    }
+
+    impl Board {
+        fn new(size: u32) -> Self {
+            let words = || (0..size).map(|_| Modelled::new(0)).collect::<Vec<_>>();
+            let word = || Modelled::new(0);
+            let doorbells = (0..size).map(|_| Notify::new()).collect();
+            let (arrived, ended, sleepers) = (word(), word(), word());
+            Self { arrived, ended, sleepers, data: [words(), words()], doorbells }
+        }
+
+        /// Takes part in a number of steps. In each, the last task to arrive replaces the word of rank 0 by the sum of all.
+        fn run(&self, rank: u32, size: u32, steps: u64) {
+            let meeting = Meeting { arrived: &self.arrived, ended: &self.ended };
+            for step in 1..=steps {
+                assert!(meeting.has_ended(step - 1));
+                let data = &self.data[(step % 2) as usize];
+                let read = |rank: u32| data[rank as usize].load(Ordering::Relaxed);
+                data[rank as usize].store(written(step, rank), Ordering::Relaxed);
+                if meeting.arrive(size) {
+                    data[0].store((0..size).map(read).sum(), Ordering::Relaxed);
+                    meeting.end(step);
+                    let marks = take_marks(&self.sleepers);
+                    for bell in (0..size).filter(|rank| marks >> rank & 1 != 0) {
+                        self.doorbells[bell as usize].notify();
+                    }
+                } else if !meeting.has_ended(step) {
+                    self.sleep(&meeting, rank, step);
+                }
+                assert_eq!(read(0), (0..size).map(|rank| written(step, rank)).sum::<u64>());
+                (1..size).for_each(|rank| assert_eq!(read(rank), written(step, rank)));
+            }
+        }
+
+        /// Sleeps until the step has ended. The model reports a lost wake-up as a deadlock.
+        fn sleep(&self, meeting: &Meeting<'_, Modelled>, rank: u32, step: u64) {
+            loop {
+                mark(&self.sleepers, rank);
+                if meeting.has_ended(step) {
+                    return;
+                }
+                self.doorbells[rank as usize].wait();
+            }
+        }
+    }
+
+    /// All interleavings with at most `preemptions_max` preemptions per thread.
+    fn model(size: u32, steps: u64, preemptions_max: usize) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions_max);
+        builder.check(move || {
+            let board = Arc::new(Board::new(size));
+            let start = |rank| {
+                let board = Arc::clone(&board);
+                thread::spawn(move || board.run(rank, size, steps))
+            };
+            let others: Vec<_> = (1..size).map(start).collect();
+            board.run(0, size, steps);
+            others.into_iter().for_each(|other| other.join().expect("an assertion of another task"));
+        });
+    }
+
+    #[test]
+    fn loom_two_tasks_read_the_data_of_each_step_and_no_wake_up_is_lost() {
+        model(2, 3, 3);
+    }
+
+    #[test]
+    fn loom_three_tasks_read_the_data_of_each_step_and_no_wake_up_is_lost() {
+        model(3, 2, 1);
+    }
+}
