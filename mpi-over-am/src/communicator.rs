@@ -19,6 +19,7 @@ use crate::context_id::{self, Space};
 use crate::error::{Error, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
+use crate::hosts::Hosts;
 use crate::info::Info;
 use crate::job::JobFabric;
 use crate::matching::{ContextId, Envelope, Pattern};
@@ -54,6 +55,8 @@ pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     origin: Envelope,
     /// Number of ranks that messages can be sent to; for an inter-communicator, those of the other group.
     peers: u32,
+    /// Whether it has one group, whose collectives treat all tasks alike.
+    is_plain: bool,
     common: Arc<Common<F, L>>,
 }
 
@@ -66,6 +69,8 @@ struct Common<F: Fabric, L: LockPolicy> {
     /// Only for an inter-communicator.
     other: Option<OtherSide<F, L>>,
     topology: Option<Topology>,
+    /// `None` if its collectives need not distinguish hosts.
+    hosts: Option<Arc<Hosts>>,
     properties: Properties<L>,
     board: L::Field<Board>,
 }
@@ -169,15 +174,21 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let size = group.size();
         let reached = other.as_ref().map_or(&group, |other| &other.group);
         let (direct, peers) = (reached.direct_ranks(), reached.size());
+        let mut hosts = None;
         if let Ok(mut state) = Turn::<F, L>::enter(&**shared) {
             state.handlers().peers.begin(context_id, reached.clone());
+            if other.is_none() {
+                hosts = Hosts::new(group.tasks().map(|task| state.context.host(task)), rank).map(Arc::new);
+            }
         }
+        let is_plain = other.is_none() && hosts.is_none();
         let common = Arc::new(Common {
             shared: Arc::downgrade(shared),
             context_id,
             group,
             other,
             topology,
+            hosts,
             properties,
             board: L::Field::new(Board::default()),
         });
@@ -189,6 +200,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             direct,
             origin: Envelope::new(ContextId(context_id), rank, 0),
             peers,
+            is_plain,
             common,
             _mark: L::Mark::default(),
         }
@@ -206,6 +218,18 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     #[must_use]
     pub fn size(&self) -> u32 {
         self.size
+    }
+
+    /// Whether it is no inter-communicator, and its collectives need not distinguish [hosts](Self::hosts).
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    /// The hosts of its tasks, if collectives have to work within each host and between hosts.
+    #[inline(always)]
+    pub(crate) fn hosts(&self) -> Option<&Arc<Hosts>> {
+        self.common.hosts.as_ref()
     }
 
     /// The shared state, for one call.

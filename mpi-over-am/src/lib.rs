@@ -68,6 +68,7 @@ mod error_handler;
 pub mod events;
 mod group;
 mod handlers;
+mod hosts;
 mod info;
 mod job;
 mod message;

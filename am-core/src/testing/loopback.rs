@@ -69,6 +69,8 @@ pub struct Config {
     pub reach: Reach,
     /// How rmws are performed; `Staged`: by the owner.
     pub atomics: Reach,
+    /// The number of each task's host. Tasks beyond the list are on host 0.
+    pub hosts: &'static [u32],
 }
 
 impl Config {
@@ -86,6 +88,7 @@ impl Config {
             reorder_pieces: false,
             reach: Reach::Direct,
             atomics: Reach::Direct,
+            hosts: &[],
         }
     }
 
@@ -345,6 +348,10 @@ impl World for Loopback {
 
     fn num_tasks(&self) -> u32 {
         self.config.tasks
+    }
+
+    fn host(&self, task: TaskId) -> u32 {
+        self.config.hosts.get(task.index()).copied().unwrap_or(0)
     }
 
     fn limits(&self) -> Limits {

@@ -406,6 +406,7 @@ collectives! {
     |call| {
         let is_root = call.is_root(root);
         Collective::Gather {
+            is_equal: true,
             send: if root == MPI_ROOT { None } else { call.send(sendbuf, sendcount, sendtype)? },
             recv: if is_root { Some(call.equal_recv(recvbuf, recvcount, recvtype, call.ranks())?) } else { None },
             root: call.root(root)?,
@@ -419,6 +420,7 @@ collectives! {
     |call| {
         let is_root = call.is_root(root);
         Collective::Gather {
+            is_equal: false,
             send: if root == MPI_ROOT { None } else { call.send(sendbuf, sendcount, sendtype)? },
             recv: if is_root {
                 Some(call.listed_recv(recvbuf, (recvcounts, displs), recvtype, call.ranks())?)
@@ -437,6 +439,7 @@ collectives! {
     |call| {
         let is_root = call.is_root(root);
         Collective::Scatter {
+            is_equal: true,
             send: if is_root { Some(call.equal_send(sendbuf, sendcount, sendtype, call.ranks())?) } else { None },
             recv: if recvbuf.addr() == MPI_IN_PLACE || root == MPI_ROOT {
                 None
@@ -454,6 +457,7 @@ collectives! {
     |call| {
         let is_root = call.is_root(root);
         Collective::Scatter {
+            is_equal: false,
             send: if is_root {
                 Some(call.listed_send(sendbuf, (sendcounts, displs), sendtype, call.ranks())?)
             } else {

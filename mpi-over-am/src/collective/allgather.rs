@@ -6,13 +6,16 @@
 
 use super::call::Parts;
 use super::tree::FLAT_BYTES_MAX;
-use super::{Plan, broadcast, gather};
+use super::{Plan, broadcast, gather, hosts};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
 
 /// Collects the `own` of all tasks into `into` of each. `own` is `None` if `into` holds it.
 pub(super) fn allgather(plan: &mut impl Plan, own: Option<&SendData>, into: &Parts<RecvData>) -> Result<()> {
+    if let Some(hosts) = plan.hosts() {
+        return hosts::allgather(plan, &hosts, own, into);
+    }
     let (rank, selection) = (plan.rank(), plan.selection());
     let in_place = into.of(rank);
     let copy = own.map(|own| (own, &in_place));

@@ -10,12 +10,15 @@
 //!
 //! In all cases the order of combination does not depend on the order of arrival, and all tasks get the same bits.
 
-use super::{Plan, broadcast, reduce, stages};
+use super::{Plan, broadcast, hosts, reduce, stages};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
 /// Combines the `own` of all tasks into `into` of each. `own` is `None` where `into` holds it.
 pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
+    if let Some(hosts) = plan.hosts_in_order() {
+        return hosts::allreduce(plan, &hosts, own, into);
+    }
     if into.packed_len() > plan.selection().allreduce_doubling_bytes_max
         && into.count() >= u64::from(plan.size())
         && plan.size() > 1

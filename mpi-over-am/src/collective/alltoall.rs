@@ -5,7 +5,7 @@
 //! al. 1997): a task sends log n messages instead of n, over log n connections.
 
 use super::call::Parts;
-use super::{Plan, exchange};
+use super::{Plan, exchange, hosts};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
@@ -16,6 +16,16 @@ pub(super) fn alltoall(
     parts: Option<&Parts<SendData>>,
     into: &Parts<RecvData>,
 ) -> Result<()> {
+    if let (Parts::Equal { all, .. }, None | Some(Parts::Equal { .. }), Some(hosts)) =
+        (into, parts, plan.hosts())
+        && hosts::are_collected(&hosts, all.packed_len())
+    {
+        let own = match parts {
+            Some(Parts::Equal { all, .. }) => all.clone(),
+            _ => all.as_send(),
+        };
+        return hosts::alltoall(plan, &hosts, &own, all);
+    }
     let part_for = |to| parts.map_or_else(|| into.of(to).as_send(), |parts| parts.of(to));
     if let (Parts::Equal { all, .. }, None | Some(Parts::Equal { .. })) = (into, parts)
         && plan.size() > plan.selection().alltoall_linear_tasks_max

@@ -6,11 +6,14 @@
 //! 60 to 80, medians), and 3 to 8 tasks were not slower.
 
 use super::tree::Tree;
-use super::{Plan, nothing};
+use super::{Plan, hosts, nothing};
 use crate::error::Result;
 
 /// When it is complete, all tasks have called it.
 pub(super) fn barrier(plan: &mut impl Plan) -> Result<()> {
+    if let Some(hosts) = plan.hosts() {
+        return hosts::barrier(plan, &hosts);
+    }
     if plan.size() <= plan.selection().rounds_tasks_max { in_rounds(plan) } else { by_tree(plan) }
 }
 
@@ -28,12 +31,24 @@ fn in_rounds(plan: &mut impl Plan) -> Result<()> {
 }
 
 fn by_tree(plan: &mut impl Plan) -> Result<()> {
-    let place = Tree::new(&plan.selection(), (plan.rank(), plan.size()), 0, 0);
-    let (out, incoming) = nothing();
+    arrive(plan)?;
+    leave(plan)
+}
+
+/// The way up the tree: when it is complete at rank 0, all tasks have called it.
+pub(super) fn arrive(plan: &mut impl Plan) -> Result<()> {
+    let (place, (out, incoming)) = (place_in_tree(plan), nothing());
     place.children().try_for_each(|child| plan.pull(&incoming, child))?;
-    if let Some(parent) = place.parent() {
-        plan.push(&out, parent)?;
-        plan.pull(&incoming, parent)?;
-    }
+    place.parent().map_or(Ok(()), |parent| plan.push(&out, parent))
+}
+
+/// The way down the tree: when it is complete, rank 0 has called it.
+pub(super) fn leave(plan: &mut impl Plan) -> Result<()> {
+    let (place, (out, incoming)) = (place_in_tree(plan), nothing());
+    place.parent().map_or(Ok(()), |parent| plan.pull(&incoming, parent))?;
     place.children().try_for_each(|child| plan.push(&out, child))
+}
+
+fn place_in_tree(plan: &impl Plan) -> Tree {
+    Tree::new(&plan.selection(), (plan.rank(), plan.size()), 0, 0)
 }

@@ -4,7 +4,7 @@
 //! next, so that the time does not grow with the number of tasks.
 
 use super::tree::Tree;
-use super::{Plan, as_bytes};
+use super::{Plan, as_bytes, hosts};
 use crate::buffer::RecvData;
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
@@ -13,6 +13,9 @@ use mpi_datatype::{Datatype, Predefined};
 pub(super) fn broadcast(plan: &mut impl Plan, data: &RecvData, root: u32) -> Result<()> {
     if plan.size() == 1 {
         return Ok(());
+    }
+    if let Some(hosts) = plan.hosts() {
+        return hosts::broadcast(plan, &hosts, data, root);
     }
     if data.packed_len() <= plan.selection().broadcast_tree_bytes_max {
         return by_tree(plan, data, root);

@@ -117,6 +117,8 @@ pub enum Collective {
     },
     /// `MPI_Gather`, `MPI_Gatherv`
     Gather {
+        /// Whether all parts have the same length, as only the root knows in `MPI_Gatherv`.
+        is_equal: bool,
         /// This task's part.
         send: Option<SendData>,
         /// At the root: the parts of all tasks.
@@ -126,6 +128,8 @@ pub enum Collective {
     },
     /// `MPI_Scatter`, `MPI_Scatterv`
     Scatter {
+        /// Whether all parts have the same length, as only the root knows in `MPI_Scatterv`.
+        is_equal: bool,
         /// At the root: the parts of all tasks.
         send: Option<Parts<SendData>>,
         /// This task's part. `None` at the root if the part stays where it is.
@@ -254,7 +258,7 @@ impl Collective {
         match self {
             Self::Barrier => Ok(()),
             Self::Broadcast { root, .. } => at_root(*root).map(|_| ()),
-            Self::Gather { send, recv, root } => match (at_root(*root)?, send, recv) {
+            Self::Gather { send, recv, root, .. } => match (at_root(*root)?, send, recv) {
                 (true, _, None) => Err(missing("gather: the root's receive buffer")),
                 (true, send, Some(recv)) => {
                     recv.check("gather: the receive buffer", ranks)?;
@@ -263,7 +267,7 @@ impl Collective {
                 (false, None, _) => Err(missing("gather: the send buffer of a task that is not the root")),
                 (false, Some(_), _) => Ok(()),
             },
-            Self::Scatter { send, recv, root } => match (at_root(*root)?, send, recv) {
+            Self::Scatter { send, recv, root, .. } => match (at_root(*root)?, send, recv) {
                 (true, None, _) => Err(missing("scatter: the root's send buffer")),
                 (true, Some(send), recv) => {
                     send.check("scatter: the send buffer", ranks)?;
@@ -342,14 +346,14 @@ impl Collective {
         };
         match self {
             Self::Broadcast { root, .. } => knows_root(*root),
-            Self::Gather { recv, send, root } => match (*root, send, recv) {
+            Self::Gather { recv, send, root, .. } => match (*root, send, recv) {
                 (ROOT, _, None) => Err(missing("gather: the root's receive buffer")),
                 (ROOT, _, Some(recv)) => recv.check("gather: the receive buffer", ranks),
                 (PROC_NULL, ..) => Ok(()),
                 (_, None, _) => Err(missing("gather: the send buffer of the other side")),
                 (root, ..) => knows_root(root),
             },
-            Self::Scatter { recv, send, root } => match (*root, send, recv) {
+            Self::Scatter { recv, send, root, .. } => match (*root, send, recv) {
                 (ROOT, None, _) => Err(missing("scatter: the root's send buffer")),
                 (ROOT, Some(send), _) => send.check("scatter: the send buffer", ranks),
                 (PROC_NULL, ..) => Ok(()),
@@ -395,8 +399,14 @@ impl Collective {
         match self {
             Self::Barrier => barrier::barrier(plan),
             Self::Broadcast { data, root } => broadcast::broadcast(plan, data, *root),
-            Self::Gather { send, recv, root } => gather::gather(plan, send.as_ref(), recv.as_ref(), *root),
-            Self::Scatter { send, recv, root } => gather::scatter(plan, send.as_ref(), recv.as_ref(), *root),
+            Self::Gather { is_equal, send, recv, root } => {
+                let gather = if *is_equal { gather::gather_equal } else { gather::gather };
+                gather(plan, send.as_ref(), recv.as_ref(), *root)
+            }
+            Self::Scatter { is_equal, send, recv, root } => {
+                let scatter = if *is_equal { gather::scatter_equal } else { gather::scatter };
+                scatter(plan, send.as_ref(), recv.as_ref(), *root)
+            }
             Self::Allgather { send, recv } => allgather::allgather(plan, send.as_ref(), recv),
             Self::Alltoall { send, recv } => alltoall::alltoall(plan, send.as_ref(), recv),
             Self::Reduce { send, recv, root, .. } => {

@@ -3,6 +3,8 @@
 //! Both sides of a message know its length. So a message above the eager limit needs no announcement: it is sent as several eager messages,
 //! and the receiver copies one out of the receive area while the sender copies the next one in.
 
+use std::sync::Arc;
+
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
@@ -14,6 +16,7 @@ use crate::buffer::{RecvData, Scratch, SendData, with_slice};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::Result;
+use crate::hosts::Hosts;
 use crate::message::Mode;
 use crate::op::Combine;
 use crate::policy::LockPolicy;
@@ -209,6 +212,11 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     #[inline]
     fn is_inter(&self) -> bool {
         self.communicator.is_inter()
+    }
+
+    #[inline]
+    fn hosts(&self) -> Option<Arc<Hosts>> {
+        self.communicator.hosts().cloned()
     }
 
     #[inline]

@@ -20,12 +20,12 @@ pub(super) fn perform(collective: &Collective, plan: &mut impl Plan) -> Result<(
     match collective {
         Collective::Barrier => barrier(plan),
         Collective::Broadcast { data, root } => broadcast(plan, data, *root),
-        Collective::Gather { send, recv, root } => match *root {
+        Collective::Gather { send, recv, root, .. } => match *root {
             ROOT => receive_all(plan, recv.as_ref()),
             PROC_NULL => Ok(()),
             root => send.as_ref().map_or(Ok(()), |send| plan.push(send, root)),
         },
-        Collective::Scatter { send, recv, root } => match *root {
+        Collective::Scatter { send, recv, root, .. } => match *root {
             ROOT => send_all(plan, send.as_ref()),
             PROC_NULL => Ok(()),
             root => recv.as_ref().map_or(Ok(()), |recv| plan.pull(recv, root)),

@@ -72,7 +72,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Bytes that each task writes; `None` if the collective has to use messages. The same on all tasks.
     fn bytes_on_board(&self, collective: &Collective) -> Option<u64> {
         // Two tasks have no others to wait for.
-        if self.size() <= 2 || self.is_inter() {
+        if self.size() <= 2 || !self.is_plain() {
             return None;
         }
         let len = match collective {

@@ -1,10 +1,14 @@
 //! The interface between algorithms and their execution.
 //!
 //! An algorithm is a function that calls the methods of a [`Plan`]: send, receive, combine. [`Direct`](super::Direct) executes them
-//! immediately, for blocking calls; [`Recorder`](super::Recorder) records them as a schedule, for all others.
+//! immediately, for blocking calls; [`Recorder`](super::Recorder) records them as a schedule, for all others. [`Among`](super::among::Among) passes
+//! them on to either of these, for a stage among some of the tasks.
+
+use std::sync::Arc;
 
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
+use crate::hosts::Hosts;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
@@ -12,7 +16,7 @@ use mpi_datatype::Datatype;
 pub(super) type Own<'a> = Option<(&'a SendData, &'a RecvData)>;
 
 /// One task's part in a collective. Ranks are those of receivers: in an inter-communicator, those of the other side.
-pub(super) trait Plan: Sized {
+pub(super) trait Plan {
     /// This task's rank.
     fn rank(&self) -> u32;
 
@@ -25,8 +29,16 @@ pub(super) trait Plan: Sized {
     /// Whether messages are sent to another group than this task's.
     fn is_inter(&self) -> bool;
 
+    /// The hosts of the tasks, if the collective has to work within each host and between hosts.
+    fn hosts(&self) -> Option<Arc<Hosts>>;
+
     /// Whether the operation of the reduction commutes.
     fn is_commutative(&self) -> bool;
+
+    /// The [hosts](Self::hosts), unless the operation needs the order of the ranks, which another one than that of the hosts.
+    fn hosts_in_order(&self) -> Option<Arc<Hosts>> {
+        self.hosts().filter(|hosts| self.is_commutative() || hosts.are_in_order())
+    }
 
     /// Thresholds between algorithms.
     fn selection(&self) -> Selection;
@@ -57,7 +69,9 @@ pub(super) trait Plan: Sized {
     fn scratch(&mut self, count: u64, datatype: &Datatype) -> Result<RecvData>;
 
     /// Carries out a part among the tasks of this side.
-    fn among_own(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()>;
+    fn among_own(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()>
+    where
+        Self: Sized;
 
     /// Sends, and waits.
     fn push(&mut self, data: &SendData, to: u32) -> Result<()> {

@@ -1,5 +1,7 @@
 //! Records an algorithm as a schedule.
 
+use std::sync::Arc;
+
 use am_core::fabric::Fabric;
 
 use super::Plan;
@@ -7,6 +9,7 @@ use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::Result;
+use crate::hosts::Hosts;
 use crate::op::Op;
 use crate::policy::LockPolicy;
 use crate::request_table::{Schedule, Step};
@@ -78,6 +81,10 @@ impl<F: Fabric, L: LockPolicy> Plan for Recorder<'_, F, L> {
 
     fn is_inter(&self) -> bool {
         self.communicator.is_inter()
+    }
+
+    fn hosts(&self) -> Option<Arc<Hosts>> {
+        self.communicator.hosts().cloned()
     }
 
     fn is_commutative(&self) -> bool {

@@ -3,8 +3,8 @@
 //! Each task sends each other task its part of that task's chunk, and combines the received parts in the order of the ranks. This is one
 //! step, and keeps the order for operations that do not commute.
 
-use super::Plan;
 use super::chunks::Chunks;
+use super::{Plan, hosts};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::Datatype;
@@ -16,6 +16,9 @@ pub(super) fn reduce_scatter(
     into: &RecvData,
     chunks: &Chunks,
 ) -> Result<()> {
+    if let Some(hosts) = plan.hosts_in_order() {
+        return hosts::reduce_scatter(plan, &hosts, (own, into), chunks);
+    }
     let (first, count) = chunks.of(plan.rank());
     let memory = slots(plan, count, into.datatype())?;
     let result = into.part(0, count);

@@ -1,11 +1,14 @@
 //! Prefix reductions by recursive doubling. After round k a task has the result for the 2^k ranks up to its own.
 
-use super::Plan;
+use super::{Plan, hosts};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
 /// Combines ranks 0 up to this one into `into`. `own` is `None` if `into` holds it.
 pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
+    if let Some(hosts) = plan.hosts().filter(|hosts| hosts.are_in_order()) {
+        return hosts::inclusive_scan(plan, &hosts, own, into);
+    }
     if let Some(own) = own {
         plan.copy(own, into)?;
     }
@@ -18,6 +21,9 @@ pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
 
 /// Combines ranks 0 up to the one before this into `into`, which rank 0 leaves unchanged.
 pub(super) fn exclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
+    if let Some(hosts) = plan.hosts().filter(|hosts| hosts.are_in_order()) {
+        return hosts::exclusive_scan(plan, &hosts, own, into);
+    }
     if plan.size() == 1 {
         return Ok(());
     }

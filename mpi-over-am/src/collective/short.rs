@@ -259,7 +259,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         limit: impl FnOnce(&Selection) -> u64,
     ) -> Option<Brief<'_, F, L>> {
         let is_short = len <= SHORT_BYTES_MAX && root < self.size();
-        if !is_short || L::takes_turns() || self.is_inter() || events::is_watching() {
+        if !is_short || L::takes_turns() || !self.is_plain() || events::is_watching() {
             return None;
         }
         let state = self.state_briefly()?;

@@ -69,7 +69,7 @@ pub fn gather<'a, T: Equivalence>(
             )?),
             false => None,
         };
-        Ok(Collective::Gather { send: Some(elements(position, send)?), recv, root })
+        Ok(Collective::Gather { is_equal: true, send: Some(elements(position, send)?), recv, root })
     })
 }
 
@@ -85,7 +85,7 @@ pub fn gatherv<'a, T: Equivalence>(
         } else {
             None
         };
-        Ok(Collective::Gather { send: Some(elements(position, send)?), recv, root })
+        Ok(Collective::Gather { is_equal: false, send: Some(elements(position, send)?), recv, root })
     })
 }
 
@@ -100,7 +100,7 @@ pub fn scatter<'a, T: Equivalence>(
             true => Some(parts(position, "scatter: the send buffer", send, recv.len(), position.partners())?),
             false => None,
         };
-        Ok(Collective::Scatter { send, recv: Some(elements_mut(position, recv)?), root })
+        Ok(Collective::Scatter { is_equal: true, send, recv: Some(elements_mut(position, recv)?), root })
     })
 }
 
@@ -116,7 +116,7 @@ pub fn scatterv<'a, T: Equivalence>(
         } else {
             None
         };
-        Ok(Collective::Scatter { send, recv: Some(elements_mut(position, recv)?), root })
+        Ok(Collective::Scatter { is_equal: false, send, recv: Some(elements_mut(position, recv)?), root })
     })
 }
 

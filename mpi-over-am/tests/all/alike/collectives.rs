@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::common::{Communicator, Environment, job, networks};
+use super::common::{Communicator, Environment, job, jobs_on_hosts, networks};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::{
     Check, Difference, Error, ErrorClass, Fault, Neighbours, Selection, Settings, collective, op,
@@ -22,6 +22,7 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     }
     let announced = Settings { early_arrival_bytes_max: 0, ..Settings::default() };
     job(Config::hostile(5, 78), announced, &task);
+    jobs_on_hosts().for_each(|config| job(config, Settings::default(), &task));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Every collective in every form against a serial reference, for 1 to 9 tasks.
 
-use super::common::{Communicator, Environment, job};
+use super::common::{Communicator, Environment, job, jobs_on_hosts};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, Operation};
@@ -38,6 +38,10 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
         let pieces =
             Settings { eager_limit_bytes: 1024, early_arrival_bytes_max: 8000, ..Settings::default() };
         job(Config::hostile(tasks, 5), pieces, &task);
+    }
+    for config in jobs_on_hosts() {
+        job(config, Settings::default(), &task);
+        job(config, Settings { collectives: long, ..Settings::default() }, &task);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Non-blocking, persistent, neighbourhood and inter-group collectives, and their errors.
 
-use super::common::{Communicator, Environment, job};
+use super::common::{Communicator, Environment, job, jobs_on_hosts};
 use am_core::testing::loopback::Config;
 use mpi_over_am::{
     Error, ErrorClass, Neighbours, PROC_NULL, Placement, ROOT, Selection, Settings, collective, op,
@@ -22,6 +22,7 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     }
     let announced = Settings { early_arrival_bytes_max: 0, ..Settings::default() };
     job(Config::hostile(5, 78), announced, &task);
+    jobs_on_hosts().for_each(|config| job(config, Settings::default(), &task));
 }
 
 fn element(rank: u32, index: usize) -> u64 {

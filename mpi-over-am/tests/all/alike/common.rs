@@ -74,6 +74,16 @@ pub(crate) fn networks(tasks: u32) -> Vec<Config> {
     std::iter::once(Config::new(tasks)).chain(hostile).collect()
 }
 
+/// Jobs of several hosts, in the order of the ranks and mixed; as in a job of one host, the network may be friendly or not.
+pub(crate) fn jobs_on_hosts() -> impl Iterator<Item = Config> {
+    let hosts: [&[u32]; 5] =
+        [&[0, 0, 1], &[4, 4, 2, 2], &[0, 1, 1, 2, 2], &[2, 0, 1, 0, 2, 1], &[0, 1, 0, 1, 1, 1, 1]];
+    (0..).zip(hosts).flat_map(|(seed, hosts)| {
+        let tasks = u32::try_from(hosts.len()).expect("a few tasks");
+        [Config::new(tasks), Config::hostile(tasks, seed)].map(|config| Config { hosts, ..config })
+    })
+}
+
 /// Settings under which a program must behave the same.
 pub(crate) fn all_settings() -> Vec<Settings> {
     let base = Settings { eager_limit_bytes: 1000, ..Settings::default() };

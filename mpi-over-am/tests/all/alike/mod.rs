@@ -4,6 +4,7 @@ mod boards;
 mod buffers;
 mod collectives;
 mod collectives_of_all_kinds;
+mod collectives_of_hosts;
 mod collectives_that_do_not_wait;
 pub(crate) mod common;
 mod communicators;

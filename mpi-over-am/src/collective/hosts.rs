@@ -1,0 +1,375 @@
+//! Collectives of tasks on several hosts: within each host, between the leaders of the hosts, and within each host again.
+//!
+//! Each stage is one of the algorithms for tasks that are all alike, among some of the tasks ([`Among`](super::among::Among)). Data cross
+//! the network once per host, and not once per task. The stages of a collective use the same tag: no two tasks meet in more than one of
+//! them, except for the way there and the way back within a host, which are in order.
+
+use super::Plan;
+use super::allgather::{self};
+use super::allreduce::{self};
+use super::alltoall::{self};
+use super::among::Stages;
+use super::barrier::{self};
+use super::broadcast::{self};
+use super::call::Parts;
+use super::chunks::Chunks;
+use super::gather::{self};
+use super::reduce::{self};
+use super::reduce_scatter::{self};
+use super::scan::{self};
+use crate::buffer::{RecvData, SendData};
+use crate::error::Result;
+use crate::hosts::Hosts;
+use mpi_datatype::{Datatype, Predefined};
+
+/// Maximum bytes that a leader collects from, or for, the tasks of its host, where it saves messages but no bytes between hosts. Longer
+/// data go directly, and are not copied on their way.
+const COLLECTED_BYTES_MAX: u64 = 64 << 10;
+
+/// Whether leaders collect `len` bytes of each task. The same at all tasks.
+pub(super) fn are_collected(hosts: &Hosts, len: u64) -> bool {
+    len.checked_mul(hosts.largest().into()).is_some_and(|all| all <= COLLECTED_BYTES_MAX)
+}
+
+fn bytes(plan: &mut dyn Plan, count: u64) -> Result<RecvData> {
+    plan.scratch(count, &Datatype::predefined(Predefined::Byte))
+}
+
+/// Bounds of consecutive parts with these lengths.
+fn bounds(lens: impl Iterator<Item = u64>) -> Vec<u64> {
+    let ends = lens.scan(0, |end, len| {
+        *end += len;
+        Some(*end)
+    });
+    std::iter::once(0).chain(ends).collect()
+}
+
+pub(super) fn barrier(plan: &mut dyn Plan, hosts: &Hosts) -> Result<()> {
+    let mut stages = Stages::new(plan, hosts);
+    barrier::arrive(&mut stages.near())?;
+    if stages.leads() {
+        barrier::barrier(&mut stages.leaders())?;
+    }
+    barrier::leave(&mut stages.near())
+}
+
+pub(super) fn broadcast(plan: &mut dyn Plan, hosts: &Hosts, data: &RecvData, root: u32) -> Result<()> {
+    let mut stages = Stages::led_by(plan, hosts, root);
+    let host = hosts.host_of(root);
+    // A chain in the order of the hosts enters each host once, and its hosts work at the same time.
+    if data.packed_len() > stages.plan().selection().broadcast_tree_bytes_max {
+        return broadcast::broadcast(&mut stages.all(), data, hosts.of(host).start);
+    }
+    if stages.leads() {
+        broadcast::broadcast(&mut stages.leaders(), data, host)?;
+    }
+    broadcast::broadcast(&mut stages.near(), data, 0)
+}
+
+/// If the operation does not commute, the ranks of each host follow those of the one before.
+pub(super) fn reduce(
+    plan: &mut dyn Plan,
+    hosts: &Hosts,
+    (own, into): (Option<&SendData>, Option<&RecvData>),
+    root: u32,
+) -> Result<()> {
+    let is_root = plan.rank() == root;
+    let host = hosts.host_of(root);
+    let into = into.filter(|_| is_root);
+    let Some(vector) = own.cloned().or_else(|| into.map(RecvData::as_send)) else { return Ok(()) };
+    // In the order of the ranks, the first rank of a host has to be its leader.
+    let mut stages =
+        if plan.is_commutative() { Stages::led_by(plan, hosts, root) } else { Stages::new(plan, hosts) };
+    let leader = stages.leader_of(host);
+    if stages.leads() {
+        let reduced = match into {
+            Some(into) => into.clone(),
+            None => stages.plan().scratch(vector.count(), vector.datatype())?,
+        };
+        reduce::reduce(&mut stages.near(), own, Some(&reduced), 0)?;
+        let result = Some(&reduced).filter(|_| hosts.own() == host);
+        let own = reduced.as_send();
+        reduce::reduce(&mut stages.leaders(), Some(&own).filter(|_| result.is_none()), result, host)?;
+        if hosts.own() == host && !is_root {
+            stages.plan().push(&own, root)?;
+        }
+        return Ok(());
+    }
+    reduce::reduce(&mut stages.near(), Some(&vector), None, 0)?;
+    into.map_or(Ok(()), |into| stages.plan().pull(into, leader))
+}
+
+/// The order of combination is that of [`reduce`].
+pub(super) fn allreduce(
+    plan: &mut dyn Plan,
+    hosts: &Hosts,
+    own: Option<&SendData>,
+    into: &RecvData,
+) -> Result<()> {
+    let mut stages = Stages::new(plan, hosts);
+    if stages.leads() {
+        reduce::reduce(&mut stages.near(), own, Some(into), 0)?;
+        allreduce::allreduce(&mut stages.leaders(), None, into)?;
+    } else {
+        let own = own.cloned().unwrap_or_else(|| into.as_send());
+        reduce::reduce(&mut stages.near(), Some(&own), None, 0)?;
+    }
+    broadcast::broadcast(&mut stages.near(), into, 0)
+}
+
+/// The order of combination is that of [`reduce`].
+pub(super) fn reduce_scatter(
+    plan: &mut dyn Plan,
+    hosts: &Hosts,
+    (own, into): (Option<&SendData>, &RecvData),
+    chunks: &Chunks,
+) -> Result<()> {
+    let own = own.cloned().unwrap_or_else(|| into.as_send());
+    let result = into.part(0, chunks.of(plan.rank()).1);
+    let mut stages = Stages::new(plan, hosts);
+    if !stages.leads() {
+        reduce::reduce(&mut stages.near(), Some(&own), None, 0)?;
+        return gather::scatter(&mut stages.near(), None, Some(&result), 0);
+    }
+    let chunk_at = |position| chunks.of(hosts.rank_at(position));
+    let bounds = bounds((0..hosts.size()).map(|position| chunk_at(position).1));
+    let count = bounds[hosts.size() as usize];
+    let mut reduced = stages.plan().scratch(count, into.datatype())?;
+    reduce::reduce(&mut stages.near(), Some(&own), Some(&reduced), 0)?;
+    if !hosts.are_in_order() {
+        let by_host = stages.plan().scratch(count, into.datatype())?;
+        for (position, start) in (0..hosts.size()).zip(&bounds) {
+            let (first, count) = chunk_at(position);
+            let chunk = reduced.part(first, count).as_send();
+            stages.plan().copy(&chunk, &by_host.part(start.cast_signed(), count))?;
+        }
+        reduced = by_host;
+    }
+    let of_hosts: Vec<u64> = (0..hosts.count())
+        .map(|host| bounds[hosts.of(host).end as usize] - bounds[hosts.of(host).start as usize])
+        .collect();
+    let part = stages.plan().scratch(of_hosts[hosts.own() as usize], into.datatype())?;
+    let chunks = Chunks::listed(&of_hosts);
+    reduce_scatter::reduce_scatter(&mut stages.leaders(), Some(&reduced.as_send()), &part, &chunks)?;
+    let near = hosts.of(hosts.own());
+    let start = bounds[near.start as usize];
+    let parts = near.map(|position| {
+        let (first, end) = (bounds[position as usize], bounds[position as usize + 1]);
+        part.part((first - start).cast_signed(), end - first).as_send()
+    });
+    let parts = Parts::Listed(parts.collect());
+    gather::scatter(&mut stages.near(), Some(&parts), Some(&result), 0)
+}
+
+/// The ranks of each host follow those of the one before.
+pub(super) fn inclusive_scan(
+    plan: &mut dyn Plan,
+    hosts: &Hosts,
+    own: Option<&SendData>,
+    into: &RecvData,
+) -> Result<()> {
+    let before = plan.scratch(into.count(), into.datatype())?;
+    let mut stages = Stages::new(plan, hosts);
+    scan::inclusive(&mut stages.near(), own, into)?;
+    if before_this_host(&mut stages, hosts, into, &before)? {
+        stages.plan().combine(&before.as_send(), into)?;
+    }
+    Ok(())
+}
+
+/// The ranks of each host follow those of the one before.
+pub(super) fn exclusive_scan(
+    plan: &mut dyn Plan,
+    hosts: &Hosts,
+    own: Option<&SendData>,
+    into: &RecvData,
+) -> Result<()> {
+    let before = plan.scratch(into.count(), into.datatype())?;
+    let with_own = plan.scratch(into.count(), into.datatype())?;
+    plan.copy(&own.cloned().unwrap_or_else(|| into.as_send()), &with_own)?;
+    let mut stages = Stages::new(plan, hosts);
+    scan::exclusive(&mut stages.near(), own, into)?;
+    let is_first = stages.near().rank() == 0;
+    if !is_first {
+        stages.plan().combine(&into.as_send(), &with_own)?;
+    }
+    match (before_this_host(&mut stages, hosts, &with_own, &before)?, is_first) {
+        (false, _) => Ok(()),
+        (true, true) => stages.plan().copy(&before.as_send(), into),
+        (true, false) => stages.plan().combine(&before.as_send(), into),
+    }
+}
+
+/// Combines the hosts before this one in `before`; returns false on the first one. The last rank of each host has its result in `own`.
+fn before_this_host(stages: &mut Stages, hosts: &Hosts, own: &RecvData, before: &RecvData) -> Result<bool> {
+    let near = stages.near();
+    let (rank, last) = (near.rank(), near.size() - 1);
+    if rank == last {
+        scan::exclusive(&mut stages.last(), Some(&own.as_send()), before)?;
+    }
+    if hosts.own() == 0 {
+        return Ok(false);
+    }
+    broadcast::broadcast(&mut stages.near(), before, last).map(|()| true)
+}
+
+/// Blocks of the same length, which are [collected](are_collected).
+pub(super) fn gather(
+    plan: &mut dyn Plan,
+    hosts: &Hosts,
+    (own, into): (Option<&SendData>, Option<&Parts<RecvData>>),
+    root: u32,
+) -> Result<()> {
+    let is_root = plan.rank() == root;
+    let mut stages = Stages::led_by(plan, hosts, root);
+    if !stages.leads() {
+        return gather::gather(&mut stages.near(), own, None, 0);
+    }
+    let host = hosts.host_of(root);
+    let Some(into) = into.filter(|_| is_root) else {
+        let Some(own) = own else { return Ok(()) };
+        let (block, near) = (own.packed_len(), hosts.of(hosts.own()).len() as u64);
+        let all = bytes(stages.plan(), near * block)?;
+        let parts = Parts::Equal { all: all.clone(), count: block };
+        gather::gather(&mut stages.near(), Some(own), Some(&parts), 0)?;
+        return gather::gather(&mut stages.leaders(), Some(&all.as_send()), None, host);
+    };
+    let near = hosts.of(hosts.own()).map(|position| into.of(stages.rank_at(position)));
+    let near = Parts::Listed(near.collect());
+    gather::gather(&mut stages.near(), own, Some(&near), 0)?;
+    let block = into.of(root).packed_len();
+    let all = bytes(stages.plan(), u64::from(hosts.size()) * block)?;
+    let of = |first: u32, count: u64| all.part((u64::from(first) * block).cast_signed(), count * block);
+    let regions = (0..hosts.count()).map(|host| hosts.of(host)).map(|host| of(host.start, host.len() as u64));
+    let regions = Parts::Listed(regions.collect());
+    gather::gather(&mut stages.leaders(), None, Some(&regions), host)?;
+    for position in (0..hosts.size()).filter(|position| !hosts.of(host).contains(position)) {
+        let to = into.of(stages.rank_at(position));
+        stages.plan().copy(&of(position, 1).as_send(), &to)?;
+    }
+    Ok(())
+}
+
+/// Blocks of the same length, which are [collected](are_collected).
+pub(super) fn scatter(
+    plan: &mut dyn Plan,
+    hosts: &Hosts,
+    (parts, into): (Option<&Parts<SendData>>, Option<&RecvData>),
+    root: u32,
+) -> Result<()> {
+    let is_root = plan.rank() == root;
+    let mut stages = Stages::led_by(plan, hosts, root);
+    if !stages.leads() {
+        return gather::scatter(&mut stages.near(), None, into, 0);
+    }
+    let host = hosts.host_of(root);
+    let Some(parts) = parts.filter(|_| is_root) else {
+        let Some(into) = into else { return Ok(()) };
+        let (block, near) = (into.packed_len(), hosts.of(hosts.own()).len() as u64);
+        let all = bytes(stages.plan(), near * block)?;
+        gather::scatter(&mut stages.leaders(), None, Some(&all), host)?;
+        let parts = Parts::Equal { all: all.as_send(), count: block };
+        return gather::scatter(&mut stages.near(), Some(&parts), Some(into), 0);
+    };
+    let block = parts.of(root).packed_len();
+    let all = bytes(stages.plan(), u64::from(hosts.size()) * block)?;
+    let of = |first: u32, count: u64| all.part((u64::from(first) * block).cast_signed(), count * block);
+    for position in (0..hosts.size()).filter(|position| !hosts.of(host).contains(position)) {
+        let from = parts.of(stages.rank_at(position));
+        stages.plan().copy(&from, &of(position, 1))?;
+    }
+    let regions = (0..hosts.count()).map(|host| hosts.of(host));
+    let regions = regions.map(|host| of(host.start, host.len() as u64).as_send());
+    gather::scatter(&mut stages.leaders(), Some(&Parts::Listed(regions.collect())), None, host)?;
+    let near = hosts.of(hosts.own()).map(|position| parts.of(stages.rank_at(position)));
+    let near = Parts::Listed(near.collect());
+    gather::scatter(&mut stages.near(), Some(&near), into, 0)
+}
+
+pub(super) fn allgather(
+    plan: &mut dyn Plan,
+    hosts: &Hosts,
+    own: Option<&SendData>,
+    into: &Parts<RecvData>,
+) -> Result<()> {
+    let rank = plan.rank();
+    // The blocks by host: the result itself, if it has this order and no gaps.
+    let (all, bounds, is_result) = match into {
+        Parts::Equal { all, count } if hosts.are_in_order() => {
+            (all.clone(), bounds((0..hosts.size()).map(|_| *count)), true)
+        }
+        _ => {
+            let lens = (0..hosts.size()).map(|position| into.of(hosts.rank_at(position)).packed_len());
+            let bounds = bounds(lens);
+            (bytes(plan, bounds[hosts.size() as usize])?, bounds, false)
+        }
+    };
+    let blocks = |positions: std::ops::Range<u32>| {
+        let (first, end) = (bounds[positions.start as usize], bounds[positions.end as usize]);
+        all.part(first.cast_signed(), end - first)
+    };
+    let own = own.cloned().unwrap_or_else(|| into.of(rank).as_send());
+    let mut stages = Stages::new(plan, hosts);
+    if stages.leads() {
+        let near = hosts.of(hosts.own());
+        let first = blocks(near.start..near.start + 1);
+        if first.at().cast_const() != own.at() {
+            stages.plan().copy(&own, &first)?;
+        }
+        let parts = Parts::Listed(near.map(|position| blocks(position..position + 1)).collect());
+        gather::gather(&mut stages.near(), None, Some(&parts), 0)?;
+        let regions = Parts::Listed((0..hosts.count()).map(|host| blocks(hosts.of(host))).collect());
+        allgather::allgather(&mut stages.leaders(), None, &regions)?;
+    } else {
+        gather::gather(&mut stages.near(), Some(&own), None, 0)?;
+    }
+    broadcast::broadcast(&mut stages.near(), &all, 0)?;
+    if is_result {
+        return Ok(());
+    }
+    (0..hosts.size()).try_for_each(|position| {
+        let block = blocks(position..position + 1).as_send();
+        stages.plan().copy(&block, &into.of(hosts.rank_at(position)))
+    })
+}
+
+/// Blocks of the same length, of which each task's are [collected](are_collected).
+pub(super) fn alltoall(plan: &mut dyn Plan, hosts: &Hosts, own: &SendData, into: &RecvData) -> Result<()> {
+    let mut stages = Stages::new(plan, hosts);
+    if !stages.leads() {
+        gather::gather(&mut stages.near(), Some(own), None, 0)?;
+        return gather::scatter(&mut stages.near(), None, Some(into), 0);
+    }
+    let (near, size) = (hosts.of(hosts.own()), hosts.size());
+    let tasks = near.end - near.start;
+    let (row, block) = (into.packed_len(), into.packed_len() / u64::from(size));
+    let mut memory = || bytes(stages.plan(), u64::from(tasks) * row);
+    let [rows, out, incoming] = [memory()?, memory()?, memory()?];
+    let at = |memory: &RecvData, first: u32, count: u32| {
+        memory.part((u64::from(first) * block).cast_signed(), u64::from(count) * block)
+    };
+    let all = Parts::Equal { all: rows.clone(), count: row };
+    gather::gather(&mut stages.near(), Some(own), Some(&all), 0)?;
+    // For each host the blocks of this host's first task, then those of its second one, and so on.
+    for host in (0..hosts.count()).map(|host| hosts.of(host)) {
+        for (number, position) in (0..tasks).flat_map(|number| host.clone().map(move |at| (number, at))) {
+            let to = tasks * host.start + number * (host.end - host.start) + (position - host.start);
+            let from = at(&rows, number * size + hosts.rank_at(position), 1).as_send();
+            stages.plan().copy(&from, &at(&out, to, 1))?;
+        }
+    }
+    let regions = |memory: &RecvData| -> Vec<RecvData> {
+        let of = |host: std::ops::Range<u32>| at(memory, tasks * host.start, tasks * (host.end - host.start));
+        (0..hosts.count()).map(|host| of(hosts.of(host))).collect()
+    };
+    let sent = Parts::Listed(regions(&out).iter().map(RecvData::as_send).collect());
+    alltoall::alltoall(&mut stages.leaders(), Some(&sent), &Parts::Listed(regions(&incoming)))?;
+    // From each task of a host come the blocks for this host's tasks.
+    for (position, number) in (0..size).flat_map(|position| (0..tasks).map(move |number| (position, number)))
+    {
+        let from = at(&incoming, tasks * position + number, 1).as_send();
+        stages.plan().copy(&from, &at(&rows, number * size + hosts.rank_at(position), 1))?;
+    }
+    let all = Parts::Equal { all: rows.as_send(), count: row };
+    gather::scatter(&mut stages.near(), Some(&all), Some(into), 0)
+}
