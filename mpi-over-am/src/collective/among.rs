@@ -13,7 +13,7 @@ use mpi_datatype::Datatype;
 pub(super) struct Stages<'a> {
     plan: &'a mut dyn Plan,
     hosts: &'a Hosts,
-    /// The position of the first rank of the root's host, and that of the root, which takes its place.
+    /// Two positions whose ranks are exchanged: the first one of the root's host, and the root's.
     swapped: (u32, u32),
 }
 
@@ -46,7 +46,7 @@ impl<'a> Stages<'a> {
         self.plan
     }
 
-    /// The rank at a position of this order, in which the leader of each host comes first.
+    /// The rank at a position, after the exchange: the leader of each host comes first.
     pub(super) fn rank_at(&self, position: u32) -> u32 {
         self.hosts.rank_at(self.swap(position))
     }

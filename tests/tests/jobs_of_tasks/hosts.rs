@@ -147,6 +147,41 @@ fn collectives_and_long_messages_cross_three_hosts() {
     });
 }
 
+/// Task 2 is the second one of its host.
+#[test]
+fn only_one_task_of_a_host_sends_to_other_hosts_in_collectives() {
+    on_hosts("only_one_task_of_a_host_sends_to_other_hosts_in_collectives", (4, "a,b:2,c"), || {
+        let environment = Environment::init().expect("an agent made a job");
+        let world = environment.world();
+        let (rank, size) = (world.rank(), world.size() as usize);
+        let sent = || {
+            let sent = environment.counts().expect("no call is under way").packets_sent;
+            sent[0] + sent[3]
+        };
+        let before = sent();
+        for round in 0..20 {
+            world.barrier().expect("all tasks reach the barrier");
+            let root = [0, 1, 3][round as usize % 3];
+            let mut data = if rank == root { vec![round; 10_000] } else { vec![0; 10_000] };
+            world.broadcast(&mut data, root).expect("all tasks broadcast");
+            assert!(data.iter().all(|&value| value == round));
+            let mut sums = vec![0; 10_000];
+            world.allreduce(&data, &mut sums, op::Sum).expect("all tasks reduce");
+            assert!(sums.iter().all(|&sum| sum == 4 * round));
+            let mut all = vec![0; 5 * size];
+            world.allgather(&[rank; 5], &mut all).expect("all tasks gather");
+            assert!((0..).zip(all.chunks(5)).all(|(rank, block)| block == [rank; 5]));
+            let (out, mut got): (Vec<u32>, _) = ((0..4).map(|to| 10 * rank + to).collect(), [0; 4]);
+            world.alltoall(&out, &mut got).expect("all tasks exchange");
+            assert_eq!(got, [0, 1, 2, 3].map(|from| 10 * from + rank));
+        }
+        if rank == 2 {
+            assert_eq!(sent(), before, "packets to tasks 0 and 3");
+        }
+        environment.finalize().expect("all tasks finalize");
+    });
+}
+
 /// Task 0 owns the element, task 1 shares memory with it, and task 2 reaches it by the network.
 #[test]
 fn the_owner_and_near_and_far_tasks_update_one_element() {

@@ -15,13 +15,13 @@ fn packets_between_hosts(
 ) -> u64 {
     let own = hosts[world.rank() as usize];
     let sent = || {
-        let sent = environment.counts().unwrap().packets_sent;
+        let sent = environment.counts().expect("no call is under way").packets_sent;
         sent.iter().zip(hosts).filter(|(_, host)| **host != own).map(|(sent, _)| sent).sum::<u64>()
     };
     let before = sent();
     call();
     let mut all = [sent() - before];
-    world.allreduce_in_place(&mut all, op::Sum).unwrap();
+    world.allreduce_in_place(&mut all, op::Sum).expect("all tasks count");
     all[0]
 }
 
