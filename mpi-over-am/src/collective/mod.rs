@@ -2,8 +2,8 @@
 //!
 //! All tasks of a communicator call them in the same order. Their messages have their own context id, so that no receive of the program
 //! takes one. An algorithm is written once, over a `Plan`: a blocking call carries it out immediately (`direct`), a non-blocking one
-//! records it (`recorder`) as a schedule that every call with progress advances. Tasks on several hosts carry out these algorithms in stages
-//! (`hosts`), each among some of the tasks (`among`).
+//! records it (`recorder`) as a schedule that every call with progress advances. Tasks on several hosts carry out these algorithms in
+//! stages (`hosts`), each among some of the tasks (`among`).
 
 mod agreement;
 mod allgather;

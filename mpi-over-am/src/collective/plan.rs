@@ -1,8 +1,8 @@
 //! The interface between algorithms and their execution.
 //!
 //! An algorithm is a function that calls the methods of a [`Plan`]: send, receive, combine. [`Direct`](super::Direct) executes them
-//! immediately, for blocking calls; [`Recorder`](super::Recorder) records them as a schedule, for all others. [`Among`](super::among::Among) passes
-//! them on to either of these, for a stage among some of the tasks.
+//! immediately, for blocking calls; [`Recorder`](super::Recorder) records them as a schedule, for all others.
+//! [`Among`](super::among::Among) passes them on to one of these two, for a stage among some of the tasks.
 
 use std::sync::Arc;
 
