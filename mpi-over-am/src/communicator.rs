@@ -55,7 +55,7 @@ pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     origin: Envelope,
     /// Number of ranks that messages can be sent to; for an inter-communicator, those of the other group.
     peers: u32,
-    /// Whether it has one group, whose collectives treat all tasks alike.
+    /// Whether it is no inter-communicator, and its collectives treat all tasks alike.
     is_plain: bool,
     common: Arc<Common<F, L>>,
 }
@@ -69,7 +69,7 @@ struct Common<F: Fabric, L: LockPolicy> {
     /// Only for an inter-communicator.
     other: Option<OtherSide<F, L>>,
     topology: Option<Topology>,
-    /// `None` if its collectives need not distinguish hosts.
+    /// `None` if its collectives treat all tasks alike.
     hosts: Option<Arc<Hosts>>,
     properties: Properties<L>,
     board: L::Field<Board>,
@@ -220,7 +220,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.size
     }
 
-    /// Whether it is no inter-communicator, and its collectives need not distinguish [hosts](Self::hosts).
+    /// Whether it is no inter-communicator and has no [hosts](Self::hosts): its collectives treat all tasks alike.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain

@@ -35,7 +35,8 @@ pub(super) trait Plan {
     /// Whether the operation of the reduction commutes.
     fn is_commutative(&self) -> bool;
 
-    /// The [hosts](Self::hosts), unless the operation needs the order of the ranks, which another one than that of the hosts.
+    /// The [hosts](Self::hosts) for a reduction. `None` also if the operation does not commute, and the hosts are not in the order of the
+    /// ranks.
     fn hosts_in_order(&self) -> Option<Arc<Hosts>> {
         self.hosts().filter(|hosts| self.is_commutative() || hosts.are_in_order())
     }
