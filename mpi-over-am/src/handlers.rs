@@ -51,7 +51,9 @@ pub(crate) const MATCHED: HandlerId = HandlerId(8);
 pub(crate) const WITHDRAW: HandlerId = HandlerId(9);
 /// The message of the named request was withdrawn.
 pub(crate) const WITHDRAWN: HandlerId = HandlerId(10);
-const COUNT: usize = 11;
+/// Ends a wait for a window lock: the lock may be free.
+pub(crate) const WAKE: HandlerId = HandlerId(11);
+const COUNT: usize = 12;
 /// Maximum number of errors that wait for a call to report them.
 const DEFERRED_MAX: usize = 64;
 
@@ -83,6 +85,8 @@ pub(crate) struct MpiHandlers {
     pub(crate) attached: AttachedBuffers,
     /// The task that holds the window lock that a call waits for, for the report of a hang.
     pub(crate) waits_for_lock_of: Option<TaskId>,
+    /// Number of [`WAKE`] messages so far.
+    pub(crate) wakes: u64,
     /// The tasks of the ranks of communicators, for that report, and for receives from a failed task.
     pub(crate) peers: Peers,
     /// The failed tasks, and how each failed.
@@ -110,6 +114,7 @@ impl MpiHandlers {
             deferred: Vec::new(),
             attached: AttachedBuffers::default(),
             waits_for_lock_of: None,
+            wakes: 0,
             peers: Peers::default(),
             failed: Vec::new(),
             has_threads: false,
@@ -377,6 +382,10 @@ impl HandlerSet for MpiHandlers {
             MATCHED => self.acknowledged(message, None),
             WITHDRAW => self.withdraw_synchronous(message),
             WITHDRAWN => self.acknowledged(message, Some(Error::Cancelled)),
+            WAKE => {
+                self.wakes += 1;
+                Answer::discard()
+            }
             _ => return None,
         })
     }

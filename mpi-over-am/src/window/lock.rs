@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use am_core::buffer::RemoteAddress;
 use am_core::fabric::{AtomicOp, Fabric, Width};
@@ -15,6 +16,9 @@ use super::{Assertion, LOCKED, LockQueue, PUTS, Window};
 use crate::error::{Error, Result};
 use crate::policy::{Field, LockPolicy};
 use crate::rank::PROC_NULL;
+
+/// Longest time between two looks at far words: a conflicting task that dies wakes no other task.
+const LOOK_FOR_DEAD_EVERY: Duration = Duration::from_millis(500);
 
 /// How a window is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,20 +219,30 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     fn take_lock(&self, lock: Lock, rank: u32) -> Result<()> {
-        if !L::takes_turns() {
-            let mut request = self.queue(rank).arrive(&mut self.communicator.state()?.context, lock)?;
-            let waited = self.communicator.wait_until(&mut |context| request.look_and_tell(context));
-            return self.end_request(request, waited);
-        }
-        let mut words = InTurns { window: self, are_mapped: true };
+        let mut words = InTurns { window: self, are_far: false };
         let mut request = self.queue(rank).arrive(&mut words, lock)?;
-        let waited = if words.are_mapped {
-            self.communicator.wait_until(&mut |context| request.look_and_tell(context))
+        let waited = if words.are_far {
+            self.wait_for_wakes(&mut request, &mut words)
         } else {
-            // Each look asks the target and waits for its answer; other threads have their turns meanwhile.
-            self.communicator.try_until(|| Ok(request.look(&mut words).then_some(())))
+            self.communicator.wait_until(&mut |context| request.look_and_tell(context))
         };
         self.end_request(request, waited)
+    }
+
+    /// Waits for a lock whose words are far: looks once for each message that wakes this task.
+    fn wait_for_wakes(&self, request: &mut LockRequest, words: &mut InTurns<'_, F, L>) -> Result<()> {
+        loop {
+            let wakes = self.communicator.state()?.handlers().wakes;
+            if request.look(words) {
+                return Ok(());
+            }
+            let mut turn = self.communicator.state()?;
+            turn.handlers().waits_for_lock_of = request.in_the_way();
+            let looked = Instant::now();
+            turn.wait_for(&mut |context| {
+                context.handlers().wakes != wakes || looked.elapsed() >= LOOK_FOR_DEAD_EVERY
+            })?;
+        }
     }
 
     /// Ends the wait for a lock: the lock is taken, or the queue is left.
@@ -241,10 +255,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// Releases the lock of a rank.
     fn give_lock(&self, rank: u32) -> Result<()> {
-        if L::takes_turns() {
-            return self.queue(rank).leave(&mut InTurns { window: self, are_mapped: true });
-        }
-        self.queue(rank).leave(&mut self.communicator.state()?.context)
+        self.queue(rank).leave(&mut InTurns { window: self, are_far: false })
     }
 
     fn queue(&self, rank: u32) -> LockQueue {
@@ -253,11 +264,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 }
 
-/// Access to the words of a lock for threads that take turns: each step that waits for the target gives the turn up.
+/// Access to the words of a lock. Each step that waits for the target gives the turn up.
 struct InTurns<'a, F: Fabric, L: LockPolicy> {
     window: &'a Window<F, L>,
-    /// Whether no step has waited for the target so far.
-    are_mapped: bool,
+    /// Whether a step has waited for the target.
+    are_far: bool,
 }
 
 impl<F: Fabric, L: LockPolicy> Words for InTurns<'_, F, L> {
@@ -267,11 +278,15 @@ impl<F: Fabric, L: LockPolicy> Words for InTurns<'_, F, L> {
         match state.context.rmw_result(begun)? {
             Ok(word) => Ok(word),
             Err(begun) => {
-                self.are_mapped = false;
+                self.are_far = true;
                 drop(state);
                 self.window.communicator.wait_for_rmw(begun)
             }
         }
+    }
+
+    fn start_rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<()> {
+        self.window.communicator.state()?.context.start_rmw(at, operation)
     }
 
     fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()> {
@@ -279,8 +294,16 @@ impl<F: Fabric, L: LockPolicy> Words for InTurns<'_, F, L> {
         self.window.get_slice(words, std::slice::from_ref(&piece))
     }
 
+    fn are_far(&self) -> bool {
+        self.are_far
+    }
+
     fn ring(&mut self, task: Endpoint) -> Result<()> {
-        Ok(self.window.communicator.state()?.context.ring(task)?)
+        Words::ring(&mut self.window.communicator.state()?.context, task)
+    }
+
+    fn send_wake(&mut self, task: Endpoint) -> Result<()> {
+        self.window.communicator.state()?.context.send_wake(task)
     }
 
     fn has_ended(&self, task: TaskId) -> bool {

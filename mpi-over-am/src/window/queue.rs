@@ -5,21 +5,22 @@
 //! (Lamport's bakery). So the lock is granted in order of arrival, and adjacent shared requests get it together. Before a task draws a
 //! ticket it marks its word as drawing; the others wait until it has stored the ticket, since it may be an earlier one.
 //!
-//! A task that leaves the queue, or has stored its ticket, rings the tasks that can now proceed. No step leaves a state that has to be
-//! repaired: a task clears the word of a conflicting task whose process has ended.
+//! A task that leaves the queue, or has stored its ticket, wakes the tasks that can now proceed. A task on the target's host rings another
+//! one there, and that one looks at the words whenever it is awake. All others need a message: each of their looks asks the target, so
+//! they look once for each message. No step leaves a state that has to be repaired: a task clears the word of a conflicting task whose
+//! process has ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use am_core::buffer::RemoteAddress;
 use am_core::fabric::{AtomicOp, Fabric, Width};
-use am_core::handler::HandlerSet;
 use am_core::task::{Endpoint, TaskId};
-use am_core::{Context, GetOptions};
+use am_core::{AmOptions, Context, GetOptions};
 
 use super::Lock;
 use crate::error::{Error, Result};
-use crate::handlers::MpiHandlers;
+use crate::handlers::{self, MpiHandlers};
 
 const WORD_BYTES: usize = 8;
 
@@ -30,13 +31,15 @@ const IN_QUEUE_BITS: u32 = 20;
 const NEXT_TICKET: u64 = 1 << IN_QUEUE_BITS;
 
 /// The word of a task: its state, and above it its ticket.
-const STATE_BITS: u32 = 3;
+const STATE_BITS: u32 = 4;
 const OUT: u64 = 0;
 const DRAWS: u64 = 1;
 const WAITS: u64 = 2;
 const HOLDS: u64 = 4;
 /// With [`WAITS`] or [`HOLDS`]: exclusive.
 const ALONE: u64 = 1;
+/// With [`WAITS`]: the task sleeps until a message wakes it.
+const BY_MESSAGE: u64 = 8;
 
 /// The decoded word of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,10 @@ impl Entry {
         self.state() & WAITS != 0
     }
 
+    fn needs_message(self) -> bool {
+        self.state() & BY_MESSAGE != 0
+    }
+
     fn is_alone(self) -> bool {
         self.has_ticket() && self.state() & ALONE != 0
     }
@@ -77,23 +84,41 @@ impl Entry {
 /// Access to the words of a queue.
 pub(super) trait Words {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64>;
+    /// Like [`rmw`](Self::rmw), without the old value and without waiting. Operations on one target are carried out in order.
+    fn start_rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<()>;
     fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()>;
+    /// Whether operations wait for answers of the target. Known from the first [`rmw`](Self::rmw) on.
+    fn are_far(&self) -> bool;
     fn ring(&mut self, task: Endpoint) -> Result<()>;
+    /// Sends the message that ends a task's wait for a lock.
+    fn send_wake(&mut self, task: Endpoint) -> Result<()>;
     fn has_ended(&self, task: TaskId) -> bool;
 }
 
-/// Access within one turn.
-impl<F: Fabric, H: HandlerSet> Words for Context<F, H> {
+/// Access within one turn, to words that are near.
+impl<F: Fabric> Words for Context<F, MpiHandlers> {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
         Ok(self.rmw(at, Width::Bits64, operation)?)
+    }
+
+    fn start_rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<()> {
+        Ok(self.rmw_nonfetching(at, Width::Bits64, operation, None)?)
     }
 
     fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()> {
         Ok(self.get(at, bytemuck::cast_slice_mut::<u64, u8>(words), GetOptions::default())?)
     }
 
+    fn are_far(&self) -> bool {
+        false
+    }
+
     fn ring(&mut self, task: Endpoint) -> Result<()> {
         Ok(self.ring(task)?)
+    }
+
+    fn send_wake(&mut self, task: Endpoint) -> Result<()> {
+        Ok(self.amsend(task, handlers::WAKE, &[], &[], AmOptions::default())?)
     }
 
     fn has_ended(&self, task: TaskId) -> bool {
@@ -123,19 +148,24 @@ impl LockQueue {
     /// # Errors
     /// The target is dead.
     pub(super) fn arrive(self, words: &mut impl Words, lock: Lock) -> Result<LockRequest> {
-        self.write(words, Entry::new(0, DRAWS))?;
+        self.start_write(words, Entry::new(0, DRAWS))?;
         let add = AtomicOp::FetchAdd(NEXT_TICKET + ONE_MORE);
         let before = words.rmw(self.at, add)?;
         let ticket = before >> IN_QUEUE_BITS;
         let alone = if lock == Lock::Exclusive { ALONE } else { 0 };
         let is_free = before & (NEXT_TICKET - 1) == 0;
-        let own = Entry::new(ticket, alone | if is_free { HOLDS } else { WAITS });
-        self.write(words, own)?;
-        let request = LockRequest { queue: self, own, in_the_way: None, failure: None };
-        if !is_free {
-            // A task may have been waiting because this task was drawing its ticket.
-            request.queue.wake(words)?;
+        if is_free {
+            let own = Entry::new(ticket, alone | HOLDS);
+            self.start_write(words, own)?;
+            return Ok(LockRequest { queue: self, own, in_the_way: None, failure: None });
         }
+        let by_message = if words.are_far() { BY_MESSAGE } else { 0 };
+        let own = Entry::new(ticket, alone | WAITS | by_message);
+        words.rmw(self.word_of(self.own as usize), AtomicOp::Swap(own.0))?;
+        // A task may have been waiting because this task was drawing its ticket.
+        let entries = self.wake(words)?;
+        let mut request = LockRequest { queue: self, own, in_the_way: None, failure: None };
+        request.hold_if_free(words, &entries)?;
         Ok(request)
     }
 
@@ -144,22 +174,28 @@ impl LockQueue {
     /// # Errors
     /// The target is dead.
     pub(super) fn leave(&self, words: &mut impl Words) -> Result<()> {
-        self.write(words, Entry(OUT))?;
+        self.start_write(words, Entry(OUT))?;
         let less = AtomicOp::FetchAdd(ONE_MORE.wrapping_neg());
         let before = words.rmw(self.at, less)?;
-        if before & (NEXT_TICKET - 1) == ONE_MORE { Ok(()) } else { self.wake(words) }
+        if before & (NEXT_TICKET - 1) == ONE_MORE { Ok(()) } else { self.wake(words).map(drop) }
     }
 
-    /// Rings the waiting tasks without a conflict.
-    fn wake(&self, words: &mut impl Words) -> Result<()> {
+    /// Wakes the waiting tasks without a conflict; returns the words that it has read.
+    fn wake(&self, words: &mut impl Words) -> Result<Vec<Entry>> {
         let entries = self.read(words)?;
         let waiting = self.tasks.iter().zip(&entries).filter(|(_, entry)| entry.waits());
         for (&task, &entry) in waiting {
-            if task != self.tasks[self.own as usize] && self.in_the_way(words, &entries, entry).is_none() {
+            if task == self.tasks[self.own as usize] || self.in_the_way(words, &entries, entry).is_some() {
+                continue;
+            }
+            if entry.needs_message() || words.are_far() {
+                // A task that no message reaches does not wait any more.
+                let _ = words.send_wake(task);
+            } else {
                 words.ring(task)?;
             }
         }
-        Ok(())
+        Ok(entries)
     }
 
     /// A living task that conflicts with an entry. Words of conflicting dead tasks are cleared.
@@ -182,9 +218,8 @@ impl LockQueue {
         self.at.plus((WORD_BYTES * (1 + rank)) as u64)
     }
 
-    fn write(&self, words: &mut impl Words, own: Entry) -> Result<()> {
-        words.rmw(self.word_of(self.own as usize), AtomicOp::Swap(own.0))?;
-        Ok(())
+    fn start_write(&self, words: &mut impl Words, own: Entry) -> Result<()> {
+        words.start_rmw(self.word_of(self.own as usize), AtomicOp::Swap(own.0))
     }
 
     /// The words of all tasks.
@@ -229,14 +264,24 @@ impl LockRequest {
         is_over
     }
 
+    /// A task that conflicted at the last look.
+    pub(super) fn in_the_way(&self) -> Option<TaskId> {
+        self.in_the_way
+    }
+
     fn try_to_hold(&mut self, words: &mut impl Words) -> Result<bool> {
         let entries = self.queue.read(words)?;
-        self.in_the_way = self.queue.in_the_way(words, &entries, self.own);
+        self.hold_if_free(words, &entries)
+    }
+
+    /// Takes the lock if the words that were read after this task's own was stored allow it.
+    fn hold_if_free(&mut self, words: &mut impl Words, entries: &[Entry]) -> Result<bool> {
+        self.in_the_way = self.queue.in_the_way(words, entries, self.own);
         if self.in_the_way.is_some() {
             return Ok(false);
         }
         self.own = Entry::new(self.own.ticket(), self.own.state() & ALONE | HOLDS);
-        self.queue.write(words, self.own)?;
+        self.queue.start_write(words, self.own)?;
         Ok(true)
     }
 

@@ -14,7 +14,7 @@ use am_tests::programs::{self, Scratch, amrun_on_hosts, run};
 use am_via::Task;
 use mpi_over_am::attribute::PredefinedAttribute;
 use mpi_over_am::op::PredefinedOp;
-use mpi_over_am::window::Assertion;
+use mpi_over_am::window::{Assertion, Lock};
 use mpi_over_am::{Communicator, Environment, Info, SplitType, op};
 
 /// Runs `body` as each task of a job on these hosts.
@@ -307,6 +307,51 @@ fn parent_of(process: u32) -> Option<u32> {
     let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     field("State:").filter(|state| !state.starts_with(['Z', 'X']))?;
     field("PPid:")?.parse().ok()
+}
+
+/// A task that waits for a window lock sleeps until the task that releases it wakes it, wherever the three are: it does not ask the target
+/// again and again, and a far task's release is told to a near task. Tasks 0 and 1 share a host, and tasks 2 and 3.
+#[test]
+fn a_window_lock_is_handed_over_between_hosts_without_polling() {
+    on_hosts("a_window_lock_is_handed_over_between_hosts_without_polling", (4, "a:2,b:2"), || {
+        let environment = Environment::init().expect("an agent made a job");
+        let world = environment.world();
+        let rank = world.rank();
+        let window = world.allocate_window(8, 8, &Info::new()).expect("8 bytes");
+        for (holder, waiter) in [(2, 1), (1, 2), (2, 3), (2, 0), (0, 2)] {
+            world.barrier().expect("all tasks are there");
+            let mut word = [0_u64];
+            if rank == holder {
+                window.lock(Lock::Exclusive, 0, Assertion::NONE).expect("the lock is granted");
+                world.send(&1_u8, waiter, 1).expect("it is received");
+                std::thread::sleep(Duration::from_millis(1200));
+                window.put(&[u64::from(holder) + 7], 0, 0).expect("one word");
+                window.unlock(0).expect("locked above");
+            } else if rank == waiter {
+                world.recv(&mut 0_u8, holder, 1).expect("it is sent");
+                let counts = || environment.counts().expect("an environment counts");
+                let (before, switches) = (counts(), context_switches());
+                window.lock(Lock::Exclusive, 0, Assertion::NONE).expect("the lock is granted");
+                let (after, switches) = (counts(), context_switches() - switches);
+                window.get(&mut word, 0, 0).expect("one word");
+                window.unlock(0).expect("locked above");
+                assert_eq!(word, [u64::from(holder) + 7]);
+                let total = |packets: &[u64]| packets.iter().sum::<u64>();
+                let sent = total(&after.packets_sent) - total(&before.packets_sent);
+                let between = format!("{holder} -> {waiter}: {sent} packets sent, {switches} switches");
+                assert!(sent < 20 && switches < 100, "it polls: {between}");
+                // Near tasks on the target's host ring; all others send a message, which may arrive after the lock was seen to be free.
+                let from = holder as usize;
+                let (is_due, begun) = (holder > 1 || waiter > 1, Instant::now());
+                while is_due && counts().packets_received[from] == before.packets_received[from] {
+                    assert!(begun.elapsed() < Duration::from_secs(60), "no message wakes it: {between}");
+                    world.iprobe(holder, 9).expect("the holder lives");
+                }
+            }
+        }
+        window.free().expect("all tasks free the window");
+        environment.finalize().expect("all tasks finalize");
+    });
 }
 
 /// A task sleeps until it is woken, whether it waits for a near or a far task: it does not look at one and the other in turn. It has near
