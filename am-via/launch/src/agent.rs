@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::hang::{Symbols, look_at_all};
 use super::report::{EndedBy, Report};
 use super::uplink::{self, Down, Frame, Part, Up, Uplink};
-use super::{Bind, Launch, LaunchError, Running, bindings};
+use super::{Bind, Launch, LaunchError, Running, bindings, describe};
 use am_via_job::{OwnNews, Recorded};
 use am_via_os::clock;
 
@@ -59,6 +59,9 @@ fn start(part: Part, uplink: &Uplink) -> Result<Running, LaunchError> {
         .record(part.record)
         .bind(if part.bind_core { Bind::Core } else { Bind::None })
         .part_of(part.hosts, part.host, uplink.clone());
+    if let Some(dir) = part.output_dir {
+        launch = launch.capture(dir);
+    }
     for (name, value) in part.env {
         launch = launch.env(name, value);
     }
@@ -66,9 +69,16 @@ fn start(part: Part, uplink: &Uplink) -> Result<Running, LaunchError> {
         launch = launch.wdir(wdir);
     }
     let running = launch.start()?;
+    let mut about = String::new();
+    if let Some(host) = part.verbose_as {
+        about += &format!("amrun: host {host}: {}\n", describe(&running));
+    }
     if part.says_bindings {
+        about += &bindings(&running);
+    }
+    if !about.is_empty() {
         // If the launcher is gone, this is noticed later.
-        let _ = uplink.sinks().stderr.write_all(bindings(&running).as_bytes());
+        let _ = uplink.sinks().stderr.write_all(about.as_bytes());
     }
     Ok(running)
 }

@@ -52,10 +52,14 @@ pub struct Hosts {
     pub wdir: Option<PathBuf>,
     /// The format of the output.
     pub output: OutputFormat,
+    /// The folder in which each host writes the output of its tasks to files, instead of forwarding it.
+    pub output_dir: Option<PathBuf>,
     /// Whether each task is bound to its own processor.
     pub bind_core: bool,
     /// Whether to print a line for each task with the processors that it may run on.
     pub says_bindings: bool,
+    /// Whether to print a line about the tasks of each host.
+    pub verbose: bool,
     /// Time limit of the job.
     pub timeout: Option<Duration>,
     /// When to print what the tasks do.
@@ -138,7 +142,7 @@ impl Hosts {
         };
         for (number, host) in (0..).zip(&self.hosts) {
             if placed.contains(&number) {
-                let part = self.part(&program, &placed, number)?;
+                let part = self.part(&program, &placed, number, &host.name)?;
                 job.agents.push(self.start_agent(host, part, job.agents.len(), &tell)?);
             } else {
                 tracing::debug!(host = host.name, "no task runs there");
@@ -149,7 +153,13 @@ impl Hosts {
         Ok(Outcome { exit_code, line, recorded: job.recorded, hosts: names })
     }
 
-    fn part(&self, program: &std::path::Path, placed: &[u32], host: u32) -> Result<Part, LaunchError> {
+    fn part(
+        &self,
+        program: &std::path::Path,
+        placed: &[u32],
+        host: u32,
+        name: &str,
+    ) -> Result<Part, LaunchError> {
         let text = |what: &std::ffi::OsStr| {
             what.to_str().map(str::to_owned).ok_or_else(|| {
                 LaunchError::system("describing the job")(io::Error::other(format!("{what:?} is no text")))
@@ -171,9 +181,11 @@ impl Hosts {
             hosts: placed.to_vec(),
             host,
             output: self.output,
+            output_dir: self.output_dir.as_ref().map(|dir| text(here.join(dir).as_os_str())).transpose()?,
             record: self.record,
             bind_core: self.bind_core,
             says_bindings: self.says_bindings,
+            verbose_as: self.verbose.then(|| name.to_owned()),
         })
     }
 

@@ -449,7 +449,7 @@ impl Running {
     }
 }
 
-/// The line that `amrun --verbose` prints about a job.
+/// What `amrun --verbose` says about the tasks of this host.
 #[must_use]
 pub fn describe(running: &Running) -> String {
     let tasks = running.tasks.len();
@@ -460,7 +460,7 @@ pub fn describe(running: &Running) -> String {
     } else {
         ""
     };
-    format!("amrun: {tasks} tasks (processes {}) on {cpus} processors{sharing}", pids.join(" "))
+    format!("{tasks} tasks (processes {}) on {cpus} processors{sharing}", pids.join(" "))
 }
 
 /// A line for each task of this host with the processors that it may run on, as the system has them now.

@@ -36,9 +36,13 @@ pub(super) struct Part {
     pub(super) hosts: Vec<u32>,
     pub(super) host: u32,
     pub(super) output: OutputFormat,
+    /// The folder for files with the output, on the agent's host, instead of frames.
+    pub(super) output_dir: Option<String>,
     pub(super) record: Record,
     pub(super) bind_core: bool,
     pub(super) says_bindings: bool,
+    /// The name of this host, if a line about its tasks is wanted.
+    pub(super) verbose_as: Option<String>,
 }
 
 /// A message of the launcher to an agent.

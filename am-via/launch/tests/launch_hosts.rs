@@ -66,6 +66,29 @@ fn bindings_are_told_for_each_host_and_errors_can_go_with_the_output() {
     }
 }
 
+/// The folder is relative to the directory of the launcher, as without hosts, and not to that of the tasks.
+#[test]
+fn each_host_writes_the_output_of_its_tasks_to_files_and_says_what_it_runs() {
+    let _watchdog = Watchdog::new("each_host_writes_the_output_of_its_tasks_to_files_and_says_what_it_runs");
+    let (dir, mark) = (TempDir::new(), unique());
+    let agent = agent(&dir);
+    let args = ["-n", "3", "--hosts", "a:2,b", "--launch-agent", &agent, "--output-dir", "out/put", "--verbose"];
+    let program = ["--wdir", "/", "sh", "-c", "echo out $AM_TASK; echo err $AM_TASK >&2; [ $AM_TASK != 2 ]"];
+    let output = amrun(&mark, &[&args[..], &program].concat()).current_dir(&dir.0).output().unwrap();
+    assert_eq!(stdout(&output), "");
+    for task in 0..3 {
+        for (kind, begin) in [("stdout", "out"), ("stderr", "err")] {
+            let path = dir.0.join(format!("out/put/task-{task}.{kind}"));
+            assert_eq!(fs::read_to_string(&path).unwrap(), format!("{begin} {task}\n"), "{}", path.display());
+        }
+    }
+    let said = stderr(&output);
+    assert!(said.contains("amrun: host a: 2 tasks (processes "), "{said}");
+    assert!(said.contains("amrun: host b: 1 tasks (processes "), "{said}");
+    assert!(said.contains("task 2 exited with code 1: err 2"), "{said}");
+    assert_eq!(said.lines().count(), 3, "{said}");
+}
+
 #[test]
 fn the_first_failure_ends_the_job_on_all_hosts_and_gives_its_code() {
     let _watchdog = Watchdog::new("the_first_failure_ends_the_job_on_all_hosts_and_gives_its_code");

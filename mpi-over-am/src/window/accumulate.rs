@@ -319,6 +319,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         state.context.try_with_mapped(at, 8, |word| word.atomic_u64(0).map(give))?
     }
 
+    /// An atomic operation on the lock word of a rank, mapped or not. Makes progress.
+    fn on_updating(&self, rank: u32, operation: AtomicOp) -> Result<u64> {
+        self.communicator.rmw(self.peers[rank as usize].updating(), Width::Bits64, operation)
+    }
+
     fn update(
         &self,
         call: &'static str,
@@ -372,13 +377,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
         let updated = self.carry_out_alone(call, update, target);
         // Not by `state`: the error of an earlier call must not keep this one from releasing the lock.
-        let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
-        if self.try_give(&mut state, target.rank).is_some() {
-            return updated;
+        let given =
+            self.communicator.state_to_end().and_then(|mut state| self.try_give(&mut state, target.rank));
+        match given {
+            Some(()) => updated,
+            None => updated.and(self.on_updating(target.rank, AtomicOp::Swap(0)).map(drop)),
         }
-        // No wait: the target carries it out before whatever this task asks of it later.
-        let word = self.peers[target.rank as usize].updating();
-        updated.and(Ok(state.context.rmw_nonfetching(word, Width::Bits64, AtomicOp::Swap(0), None)?))
     }
 
     /// Updates elements under the lock.
@@ -405,9 +409,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut expected = 0;
         // The updating task needs no other task to finish, and does not ring.
         self.communicator.try_until(|| {
-            let word = self.peers[rank as usize].updating();
-            let take = AtomicOp::CompareSwap { expected, new: own };
-            let found = self.communicator.rmw(word, Width::Bits64, take)?;
+            let found = self.on_updating(rank, AtomicOp::CompareSwap { expected, new: own })?;
             if found == expected {
                 return Ok(Some(()));
             }

@@ -285,10 +285,6 @@ impl<F: Fabric, L: LockPolicy> Words for InTurns<'_, F, L> {
         }
     }
 
-    fn start_rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<()> {
-        self.window.communicator.state()?.context.start_rmw(at, operation)
-    }
-
     fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()> {
         let piece = Piece { to: at, len: size_of_val(words) };
         self.window.get_slice(words, std::slice::from_ref(&piece))

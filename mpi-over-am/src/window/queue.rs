@@ -84,8 +84,6 @@ impl Entry {
 /// Access to the words of a queue.
 pub(super) trait Words {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64>;
-    /// Like [`rmw`](Self::rmw), without the old value and without waiting. Operations on one target are carried out in order.
-    fn start_rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<()>;
     fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()>;
     /// Whether operations wait for answers of the target. Known from the first [`rmw`](Self::rmw) on.
     fn are_far(&self) -> bool;
@@ -99,10 +97,6 @@ pub(super) trait Words {
 impl<F: Fabric> Words for Context<F, MpiHandlers> {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
         Ok(self.rmw(at, Width::Bits64, operation)?)
-    }
-
-    fn start_rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<()> {
-        Ok(self.rmw_nonfetching(at, Width::Bits64, operation, None)?)
     }
 
     fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()> {
@@ -148,24 +142,21 @@ impl LockQueue {
     /// # Errors
     /// The target is dead.
     pub(super) fn arrive(self, words: &mut impl Words, lock: Lock) -> Result<LockRequest> {
-        self.start_write(words, Entry::new(0, DRAWS))?;
+        self.write(words, Entry::new(0, DRAWS))?;
         let add = AtomicOp::FetchAdd(NEXT_TICKET + ONE_MORE);
         let before = words.rmw(self.at, add)?;
         let ticket = before >> IN_QUEUE_BITS;
         let alone = if lock == Lock::Exclusive { ALONE } else { 0 };
         let is_free = before & (NEXT_TICKET - 1) == 0;
-        if is_free {
-            let own = Entry::new(ticket, alone | HOLDS);
-            self.start_write(words, own)?;
-            return Ok(LockRequest { queue: self, own, in_the_way: None, failure: None });
-        }
-        let by_message = if words.are_far() { BY_MESSAGE } else { 0 };
-        let own = Entry::new(ticket, alone | WAITS | by_message);
-        words.rmw(self.word_of(self.own as usize), AtomicOp::Swap(own.0))?;
-        // A task may have been waiting because this task was drawing its ticket.
-        let entries = self.wake(words)?;
+        let waits = if words.are_far() { WAITS | BY_MESSAGE } else { WAITS };
+        let own = Entry::new(ticket, alone | if is_free { HOLDS } else { waits });
+        self.write(words, own)?;
         let mut request = LockRequest { queue: self, own, in_the_way: None, failure: None };
-        request.hold_if_free(words, &entries)?;
+        if !is_free {
+            // A task may have been waiting because this task was drawing its ticket.
+            let entries = request.queue.wake(words)?;
+            request.hold_if_free(words, &entries)?;
+        }
         Ok(request)
     }
 
@@ -174,7 +165,7 @@ impl LockQueue {
     /// # Errors
     /// The target is dead.
     pub(super) fn leave(&self, words: &mut impl Words) -> Result<()> {
-        self.start_write(words, Entry(OUT))?;
+        self.write(words, Entry(OUT))?;
         let less = AtomicOp::FetchAdd(ONE_MORE.wrapping_neg());
         let before = words.rmw(self.at, less)?;
         if before & (NEXT_TICKET - 1) == ONE_MORE { Ok(()) } else { self.wake(words).map(drop) }
@@ -218,8 +209,9 @@ impl LockQueue {
         self.at.plus((WORD_BYTES * (1 + rank)) as u64)
     }
 
-    fn start_write(&self, words: &mut impl Words, own: Entry) -> Result<()> {
-        words.start_rmw(self.word_of(self.own as usize), AtomicOp::Swap(own.0))
+    fn write(&self, words: &mut impl Words, own: Entry) -> Result<()> {
+        words.rmw(self.word_of(self.own as usize), AtomicOp::Swap(own.0))?;
+        Ok(())
     }
 
     /// The words of all tasks.
@@ -281,7 +273,7 @@ impl LockRequest {
             return Ok(false);
         }
         self.own = Entry::new(self.own.ticket(), self.own.state() & ALONE | HOLDS);
-        self.queue.start_write(words, self.own)?;
+        self.queue.write(words, self.own)?;
         Ok(true)
     }
 

@@ -53,7 +53,8 @@ struct Options {
     /// Prints on the standard error on which processors each task may run.
     #[arg(long)]
     report_bindings: bool,
-    /// Writes the output of each task to files in this folder (task-0.stdout, task-0.stderr, ...) instead of forwarding it.
+    /// Writes the output of each task to files in this folder (task-0.stdout, task-0.stderr, ...) instead of forwarding it. With --hosts
+    /// each host makes the folder and writes the files of its own tasks: all are together if the hosts share the folder.
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Ends the job if it still runs after this number of seconds.
@@ -96,7 +97,7 @@ struct Options {
     /// Starts the tasks in this directory.
     #[arg(long, value_name = "DIR")]
     wdir: Option<PathBuf>,
-    /// Prints more about the job on the standard error.
+    /// Prints more about the job on the standard error: the processes of its tasks and the number of processors, for each host.
     #[arg(long)]
     verbose: bool,
     /// The program and its arguments, or the example's arguments. Or the word info: prints what this machine offers, its limits, and the
@@ -293,7 +294,7 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     }
     let running = job.start()?;
     if options.verbose {
-        eprintln!("{}", am_via_launch::describe(&running));
+        eprintln!("amrun: {}", am_via_launch::describe(&running));
     }
     if options.report_bindings {
         eprint!("{}", am_via_launch::bindings(&running));
@@ -338,8 +339,10 @@ fn launch_on(
         env: options.env.clone(),
         wdir: options.wdir.clone(),
         output: options.output_format(),
+        output_dir: options.output_dir.clone(),
         bind_core: matches!(options.bind, BindTo::Core),
         says_bindings: options.report_bindings,
+        verbose: options.verbose,
         timeout: options.timeout,
         hang_reports: options.hang_reports(),
         record: options.record(),

@@ -39,7 +39,8 @@ For the job:
   --trace FILE             write what each task did, and when, for Perfetto or chrome://tracing (.txt: as a tree; .svg: as a picture)
   --shared-malloc          take large blocks of malloc (64 KiB and more, from MPI_Init on) from memory that all tasks reach by
                            a plain copy: faster long messages; a fork without exec copies the blocks in use
-  --output-filename FOLDER write the tasks' output to files in this folder (task-0.stdout, task-0.stderr, ...)
+  --output-filename FOLDER write the tasks' output to files in this folder (task-0.stdout, task-0.stderr, ...), each host those of
+                           its own tasks
   --tag-output, -prepend-rank, -l
                            prefix each line of output with its task
   --timestamp-output       prefix each line of output with the time, UTC
