@@ -72,7 +72,8 @@ fn each_host_writes_the_output_of_its_tasks_to_files_and_says_what_it_runs() {
     let _watchdog = Watchdog::new("each_host_writes_the_output_of_its_tasks_to_files_and_says_what_it_runs");
     let (dir, mark) = (TempDir::new(), unique());
     let agent = agent(&dir);
-    let args = ["-n", "3", "--hosts", "a:2,b", "--launch-agent", &agent, "--output-dir", "out/put", "--verbose"];
+    let args =
+        ["-n", "3", "--hosts", "a:2,b", "--launch-agent", &agent, "--output-dir", "out/put", "--verbose"];
     let program = ["--wdir", "/", "sh", "-c", "echo out $AM_TASK; echo err $AM_TASK >&2; [ $AM_TASK != 2 ]"];
     let output = amrun(&mark, &[&args[..], &program].concat()).current_dir(&dir.0).output().unwrap();
     assert_eq!(stdout(&output), "");
