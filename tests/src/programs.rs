@@ -122,6 +122,8 @@ exec \"$@\"
     std::fs::set_permissions(&agent, Permissions::from_mode(0o755)).expect("the file is ours");
     let mut command = Command::new(folder().join("amrun"));
     command.args(["-n", &tasks.to_string(), "--hosts", hosts, "--launch-agent"]).arg(&agent);
+    // The hosts share the processors of this machine, which their tasks cannot know: a task that spins would keep others from running.
+    command.env("AM_SPIN_MICROSECONDS_MAX", "0");
     command
 }
 
