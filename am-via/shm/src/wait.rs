@@ -328,7 +328,7 @@ mod tests {
         });
     }
 
-    const LITMUS_ROUNDS: u32 = 100_000;
+    const LITMUS_ROUNDS: u32 = 50_000;
 
     #[derive(Default)]
     struct Litmus {
