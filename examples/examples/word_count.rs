@@ -292,7 +292,9 @@ fn verify(entries: &[Entry], input: &Input) -> Result<(), Failure> {
                 )));
             }
             None => {
-                return Err(Failure::Wrong(format!("{word:?} was found {count} times, and is not there")));
+                return Err(Failure::Wrong(format!(
+                    "{word:?} was counted {count} times, but is not in the texts"
+                )));
             }
         }
     }

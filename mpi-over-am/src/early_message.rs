@@ -10,7 +10,7 @@ pub(crate) const SHORT_BYTES_MAX: usize = 16;
 pub(crate) const ENTRY_BYTES: u64 = 128;
 /// The smallest buffer.
 const BUFFER_BYTES_MIN: usize = 64;
-/// Number of buffer sizes: the length of a kept message is a u32.
+/// Number of buffer sizes, which are powers of two: the length of a kept message is a u32.
 const SIZES: usize = 33;
 /// Maximum bytes of free buffers kept for later messages.
 const SPARE_BYTES_MAX: usize = 4 << 20;

@@ -20,7 +20,7 @@ pub struct Group {
     members: Members,
     /// The task that this process is.
     own: u32,
-    /// The session that it comes from (`MPI_Group_from_session_pset`), by the program's number of the session; 0: none.
+    /// Number of the session that made the group (`MPI_Group_from_session_pset`); 0 if none did.
     session: u64,
 }
 

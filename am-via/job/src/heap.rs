@@ -25,7 +25,7 @@ mod tests {
         const GIB: u64 = 1 << 30;
         let whole = 64 * GIB + (16 << 20);
         assert_eq!(bytes_that_fit(whole, 4, |_| true), whole);
-        // Half of 100 GiB is for the program; what is mapped is whole pages.
+        // The program keeps half of 100 GiB, and the other half is shared by the heaps, in whole pages.
         let bytes = bytes_that_fit(whole, 2, |bytes| bytes <= 100 * GIB);
         assert_eq!(bytes, 16 * GIB + (4 << 20));
         assert_eq!(bytes_that_fit(whole, 2, |_| false), HEAP_BYTES_MIN);

@@ -163,7 +163,7 @@ impl<U: UserCode> Engine<U> {
         let purged = || Error::Purged { task: peer.endpoint.task, by };
         self.counters.note_purged(peer.endpoint.task);
         self.pending.drop_for_purge(peer);
-        // The peer is owed nothing any more, and its reserved slots are free.
+        // No answers to the peer are due any more, so the slots reserved for them are free.
         for stream in self.streams.iter() {
             if stream.to == peer && matches!(stream.from, From::Exposed { .. }) {
                 fabric.waive(peer.index);

@@ -73,9 +73,8 @@ fn one_test(test: &str) -> Result<f64, Failure> {
         }
     }
     let text = result?;
-    parse_ucx(&text).ok_or_else(|| {
-        Failure::Wrong(format!("{PERFTEST} said something else than a line of numbers:\n{text}"))
-    })
+    parse_ucx(&text)
+        .ok_or_else(|| Failure::Wrong(format!("{PERFTEST} printed no line of numbers, but:\n{text}")))
 }
 
 /// The last line, with commas: iterations, the median in microseconds, other columns.
