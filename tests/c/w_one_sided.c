@@ -43,6 +43,13 @@ static void fences(void) {
     MPI_Put(&value, 1, MPI_INT, MPI_PROC_NULL, 3, 1, MPI_INT, win);
     MPI_Win_fence(0, win);
     CHECK(got == 100 + rank);
+    MPI_Request nothing[4];
+    MPI_Rput(&value, 1, MPI_INT, MPI_PROC_NULL, 3, 1, MPI_INT, win, &nothing[0]);
+    MPI_Rget(&got, 1, MPI_INT, MPI_PROC_NULL, 3, 1, MPI_INT, win, &nothing[1]);
+    MPI_Raccumulate(&value, 1, MPI_INT, MPI_PROC_NULL, 3, 1, MPI_INT, MPI_SUM, win, &nothing[2]);
+    MPI_Rget_accumulate(NULL, 0, MPI_INT, &got, 1, MPI_INT, MPI_PROC_NULL, 3, 1, MPI_INT, MPI_NO_OP, win, &nothing[3]);
+    MPI_Waitall(4, nothing, MPI_STATUSES_IGNORE);
+    CHECK(got == 100 + rank && value == 100 + rank);
     MPI_Accumulate(&value, 1, MPI_INT, 0, 5, 1, MPI_INT, MPI_SUM, win);
     MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
     if (rank == 0) CHECK(memory[5] == 100 * size + size * (size - 1) / 2);

@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_void};
 
 use mpi_over_am::datatype::Predefined;
 use mpi_over_am::window::{Assertion, Lock, TargetData, Word};
-use mpi_over_am::{ErrorClass, PROC_NULL, RequestId};
+use mpi_over_am::{ErrorClass, PROC_NULL, RequestId, SendData};
 
 use crate::constants::{
     MPI_BYTE, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
@@ -29,14 +29,41 @@ use crate::state::{Mpi, enter, enter_briefly};
 use crate::types::{MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win};
 use crate::windows::{on_window, on_window_in};
 
-/// A request that is complete, for transfers to `MPI_PROC_NULL`.
-fn over(mpi: &Mpi) -> Outcome<RequestId> {
-    let nothing = unsafe { to_send(mpi, std::ptr::null(), 0, MPI_BYTE) }?;
-    Ok(mpi.world.communicator.isend_data(mpi_over_am::Mode::Standard, &nothing, PROC_NULL, 0)?)
+/// Calls `call` with the elements that a program names in a window. `None`: the rank is `MPI_PROC_NULL`.
+fn with_target<R>(
+    mpi: &Mpi,
+    (rank, displacement): (c_int, i64),
+    (count, datatype): (i64, MPI_Datatype),
+    call: impl FnOnce(TargetData<'_>) -> mpi_over_am::Result<R>,
+) -> Outcome<Option<R>> {
+    let datatype = &datatype_for(mpi, datatype, count)?;
+    let target = TargetData { rank: dest_of(rank)?, displacement, count: count_of(count)?, datatype };
+    if target.rank == PROC_NULL { Ok(None) } else { Ok(Some(call(target)?)) }
 }
 
-unsafe fn give(mpi: &Mpi, id: RequestId, request: *mut MPI_Request) -> Outcome<()> {
-    unsafe { *request = keep_request(&mpi.world.communicator, id) };
+/// The origin's elements of an operation; `None` with `MPI_NO_OP`, which ignores them.
+///
+/// # Safety
+/// That of [`to_send`].
+unsafe fn origin_of(
+    mpi: &Mpi,
+    (address, count, datatype): (*const c_void, i64, MPI_Datatype),
+    op: MPI_Op,
+) -> Outcome<Option<SendData>> {
+    if op == MPI_NO_OP { Ok(None) } else { unsafe { to_send(mpi, address, count, datatype) }.map(Some) }
+}
+
+/// Stores the request of a transfer. One to `MPI_PROC_NULL` has none: its request is complete.
+unsafe fn give(mpi: &Mpi, id: Option<RequestId>, request: *mut MPI_Request) -> Outcome<()> {
+    let communicator = &mpi.world.communicator;
+    let id = match id {
+        Some(id) => id,
+        None => {
+            let nothing = unsafe { to_send(mpi, std::ptr::null(), 0, MPI_BYTE) }?;
+            communicator.isend_data(mpi_over_am::Mode::Standard, &nothing, PROC_NULL, 0)?
+        }
+    };
+    unsafe { *request = keep_request(communicator, id) };
     Ok(())
 }
 
@@ -175,22 +202,13 @@ unsafe fn put_in_full(
 ) -> c_int {
     let mpi = enter!("MPI_Put");
     let (origin, at) = ((origin_addr, origin_count, origin_datatype), (target_rank, target_disp));
-    if unsafe { put_now(&mpi, origin, at, (target_count, target_datatype), win) } {
+    let target = (target_count, target_datatype);
+    if unsafe { put_now(&mpi, origin, at, target, win) } {
         return MPI_SUCCESS;
     }
     on_window_in(&mpi, "MPI_Put", win, move |mpi, object| {
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_for(mpi, target_datatype, target_count)?;
-        let target = TargetData {
-            rank: dest_of(target_rank)?,
-            displacement: target_disp,
-            count: count_of(target_count)?,
-            datatype: &kind,
-        };
-        if target.rank == PROC_NULL {
-            return Ok(());
-        }
-        Ok(object.window.put_data(&origin, target)?)
+        with_target(mpi, at, target, |target| object.window.put_data(&origin, target)).map(drop)
     })
 }
 
@@ -260,22 +278,13 @@ unsafe fn get_in_full(
 ) -> c_int {
     let mpi = enter!("MPI_Get");
     let (origin, at) = ((origin_addr, origin_count, origin_datatype), (target_rank, target_disp));
-    if unsafe { get_now(&mpi, origin, at, (target_count, target_datatype), win) } {
+    let target = (target_count, target_datatype);
+    if unsafe { get_now(&mpi, origin, at, target, win) } {
         return MPI_SUCCESS;
     }
     on_window_in(&mpi, "MPI_Get", win, move |mpi, object| {
         let origin = unsafe { to_receive(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_for(mpi, target_datatype, target_count)?;
-        let target = TargetData {
-            rank: dest_of(target_rank)?,
-            displacement: target_disp,
-            count: count_of(target_count)?,
-            datatype: &kind,
-        };
-        if target.rank == PROC_NULL {
-            return Ok(());
-        }
-        Ok(object.window.get_data(&origin, target)?)
+        with_target(mpi, at, target, |target| object.window.get_data(&origin, target)).map(drop)
     })
 }
 
@@ -300,17 +309,8 @@ pub(crate) unsafe fn mpi_accumulate_c(
     on_window_in(&mpi, "MPI_Accumulate", win, move |mpi, object| {
         let op = op_of(mpi, op)?;
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_for(mpi, target_datatype, target_count)?;
-        let target = TargetData {
-            rank: dest_of(target_rank)?,
-            displacement: target_disp,
-            count: count_of(target_count)?,
-            datatype: &kind,
-        };
-        if target.rank == PROC_NULL {
-            return Ok(());
-        }
-        Ok(object.window.accumulate_data(&origin, target, &op)?)
+        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
+        with_target(mpi, at, target, |target| object.window.accumulate_data(&origin, target, &op)).map(drop)
     })
 }
 
@@ -353,25 +353,14 @@ unsafe fn get_accumulate(
     win: MPI_Win,
 ) -> c_int {
     on_window_in(mpi, function, win, |mpi, object| {
-        // With MPI_NO_OP the origin arguments are ignored.
-        let origin = if op == MPI_NO_OP {
-            None
-        } else {
-            Some(unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?)
-        };
+        let origin = unsafe { origin_of(mpi, (origin_addr, origin_count, origin_datatype), op) }?;
         let op = op_of(mpi, op)?;
         let result = unsafe { to_receive(mpi, result_addr, result_count, result_datatype) }?;
-        let kind = datatype_for(mpi, target_datatype, target_count)?;
-        let target = TargetData {
-            rank: dest_of(target_rank)?,
-            displacement: target_disp,
-            count: count_of(target_count)?,
-            datatype: &kind,
-        };
-        if target.rank == PROC_NULL {
-            return Ok(());
-        }
-        Ok(object.window.get_accumulate_data(origin.as_ref(), &result, target, &op)?)
+        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
+        with_target(mpi, at, target, |target| {
+            object.window.get_accumulate_data(origin.as_ref(), &result, target, &op)
+        })
+        .map(drop)
     })
 }
 
@@ -388,15 +377,8 @@ pub(crate) unsafe fn mpi_rput_c(
 ) -> c_int {
     on_window("MPI_Rput", win, |mpi, object| {
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_for(mpi, target_datatype, target_count)?;
-        let target = TargetData {
-            rank: dest_of(target_rank)?,
-            displacement: target_disp,
-            count: count_of(target_count)?,
-            datatype: &kind,
-        };
-        let id =
-            if target.rank == PROC_NULL { over(mpi)? } else { object.window.rput_data(&origin, target)? };
+        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
+        let id = with_target(mpi, at, target, |target| object.window.rput_data(&origin, target))?;
         unsafe { give(mpi, id, request) }
     })
 }
@@ -414,15 +396,8 @@ pub(crate) unsafe fn mpi_rget_c(
 ) -> c_int {
     on_window("MPI_Rget", win, |mpi, object| {
         let origin = unsafe { to_receive(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_for(mpi, target_datatype, target_count)?;
-        let target = TargetData {
-            rank: dest_of(target_rank)?,
-            displacement: target_disp,
-            count: count_of(target_count)?,
-            datatype: &kind,
-        };
-        let id =
-            if target.rank == PROC_NULL { over(mpi)? } else { object.window.rget_data(&origin, target)? };
+        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
+        let id = with_target(mpi, at, target, |target| object.window.rget_data(&origin, target))?;
         unsafe { give(mpi, id, request) }
     })
 }
@@ -442,18 +417,8 @@ pub(crate) unsafe fn mpi_raccumulate_c(
     on_window("MPI_Raccumulate", win, |mpi, object| {
         let op = op_of(mpi, op)?;
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_for(mpi, target_datatype, target_count)?;
-        let target = TargetData {
-            rank: dest_of(target_rank)?,
-            displacement: target_disp,
-            count: count_of(target_count)?,
-            datatype: &kind,
-        };
-        let id = if target.rank == PROC_NULL {
-            over(mpi)?
-        } else {
-            object.window.raccumulate_data(&origin, target, &op)?
-        };
+        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
+        let id = with_target(mpi, at, target, |target| object.window.raccumulate_data(&origin, target, &op))?;
         unsafe { give(mpi, id, request) }
     })
 }
@@ -474,26 +439,13 @@ pub(crate) unsafe fn mpi_rget_accumulate_c(
     request: *mut MPI_Request,
 ) -> c_int {
     on_window("MPI_Rget_accumulate", win, |mpi, object| {
-        // With MPI_NO_OP the origin arguments are ignored.
-        let origin = if op == MPI_NO_OP {
-            None
-        } else {
-            Some(unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?)
-        };
+        let origin = unsafe { origin_of(mpi, (origin_addr, origin_count, origin_datatype), op) }?;
         let op = op_of(mpi, op)?;
         let result = unsafe { to_receive(mpi, result_addr, result_count, result_datatype) }?;
-        let kind = datatype_for(mpi, target_datatype, target_count)?;
-        let target = TargetData {
-            rank: dest_of(target_rank)?,
-            displacement: target_disp,
-            count: count_of(target_count)?,
-            datatype: &kind,
-        };
-        let id = if target.rank == PROC_NULL {
-            over(mpi)?
-        } else {
-            object.window.rget_accumulate_data(origin.as_ref(), &result, target, &op)?
-        };
+        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
+        let id = with_target(mpi, at, target, |target| {
+            object.window.rget_accumulate_data(origin.as_ref(), &result, target, &op)
+        })?;
         unsafe { give(mpi, id, request) }
     })
 }

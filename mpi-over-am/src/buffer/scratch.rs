@@ -142,7 +142,7 @@ pub(crate) fn with_packed(
 }
 
 /// Bytes that [`change_packed`] copies at once: they stay in the first cache, and are whole elements of each predefined type.
-const CHANGED_BYTES_MAX: usize = 3840;
+const CHANGED_BYTES_MAX: usize = 1920;
 
 /// Copies the packed bytes of the elements in pieces to private memory, calls `change` with the offset of each piece and its bytes, and
 /// stores the piece again if `change` says that it has changed. So other tasks may access the elements meanwhile. Each piece is whole
