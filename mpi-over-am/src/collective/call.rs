@@ -117,7 +117,7 @@ pub enum Collective {
     },
     /// `MPI_Gather`, `MPI_Gatherv`
     Gather {
-        /// Whether all parts have the same length, as only the root knows in `MPI_Gatherv`.
+        /// Whether all parts have the same length. In `MPI_Gatherv` only the root knows the lengths.
         is_equal: bool,
         /// This task's part.
         send: Option<SendData>,
@@ -128,7 +128,7 @@ pub enum Collective {
     },
     /// `MPI_Scatter`, `MPI_Scatterv`
     Scatter {
-        /// Whether all parts have the same length, as only the root knows in `MPI_Scatterv`.
+        /// Whether all parts have the same length. In `MPI_Scatterv` only the root knows the lengths.
         is_equal: bool,
         /// At the root: the parts of all tasks.
         send: Option<Parts<SendData>>,
@@ -416,9 +416,12 @@ impl Collective {
             Self::ReduceScatterBlock { send, recv, count, .. } => {
                 reduce_scatter::reduce_scatter(plan, send.as_ref(), recv, &Chunks::Equal { count: *count })
             }
-            Self::ReduceScatter { send, recv, counts, .. } => {
-                reduce_scatter::reduce_scatter(plan, send.as_ref(), recv, &Chunks::listed(counts))
-            }
+            Self::ReduceScatter { send, recv, counts, .. } => reduce_scatter::reduce_scatter(
+                plan,
+                send.as_ref(),
+                recv,
+                &Chunks::listed(counts.iter().copied()),
+            ),
             Self::Scan { send, recv, .. } => scan::inclusive(plan, send.as_ref(), recv),
             Self::ExclusiveScan { send, recv, .. } => scan::exclusive(plan, send.as_ref(), recv),
             Self::NeighbourAllgather { send, recv, neighbours } => {

@@ -1,6 +1,9 @@
 //! A vector in as many chunks as there are tasks.
 
+use std::ops::Range;
+
 use super::Plan;
+use crate::buffer::RecvData;
 use mpi_datatype::Datatype;
 
 /// The elements of each task.
@@ -16,9 +19,9 @@ pub(super) enum Chunks {
 
 impl Chunks {
     /// Chunks with these numbers of elements.
-    pub(super) fn listed(counts: &[u64]) -> Self {
-        let ends = counts.iter().scan(0u64, |end, count| {
-            *end = end.saturating_add(*count);
+    pub(super) fn listed(counts: impl IntoIterator<Item = u64>) -> Self {
+        let ends = counts.into_iter().scan(0u64, |end, count| {
+            *end = end.saturating_add(count);
             Some(*end)
         });
         Self::Listed(std::iter::once(0).chain(ends).collect())
@@ -40,6 +43,12 @@ impl Chunks {
             }
         };
         (first.cast_signed(), count)
+    }
+
+    /// The parts of a vector for consecutive tasks.
+    pub(super) fn part(&self, vector: &RecvData, ranks: Range<u32>) -> RecvData {
+        let ((first, _), (last, count)) = (self.of(ranks.start), self.of(ranks.end - 1));
+        vector.part(first, last.abs_diff(first) + count)
     }
 }
 
@@ -76,7 +85,7 @@ mod tests {
             for len in [0, 1, u64::from(size), u64::from(size) + 1, 100] {
                 let even = Chunks::Even { count: len, size };
                 let counts: Vec<u64> = (0..size).map(|rank| even.of(rank).1).collect();
-                let listed = Chunks::listed(&counts);
+                let listed = Chunks::listed(counts.iter().copied());
                 let mut next = 0;
                 for rank in 0..size {
                     let (first, count) = even.of(rank);

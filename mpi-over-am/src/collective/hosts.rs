@@ -23,8 +23,9 @@ use crate::hosts::Hosts;
 use mpi_datatype::{Datatype, Predefined};
 
 /// Maximum bytes that a leader collects from, or for, the tasks of its host, where it saves messages but no bytes between hosts. Longer
-/// data go directly, and are not copied on their way.
-const COLLECTED_BYTES_MAX: u64 = 64 << 10;
+/// data go directly, and are not copied on their way. An alltoall of two hosts with two tasks each took 0.98 of the time of direct messages
+/// with this length, and 1.27 with twice as much.
+const COLLECTED_BYTES_MAX: u64 = 32 << 10;
 
 /// Whether leaders collect `len` bytes of each task. The same at all tasks.
 pub(super) fn are_collected(hosts: &Hosts, len: u64) -> bool {
@@ -33,15 +34,6 @@ pub(super) fn are_collected(hosts: &Hosts, len: u64) -> bool {
 
 fn bytes(plan: &mut dyn Plan, count: u64) -> Result<RecvData> {
     plan.scratch(count, &Datatype::predefined(Predefined::Byte))
-}
-
-/// Bounds of consecutive parts with these lengths.
-fn bounds(lens: impl Iterator<Item = u64>) -> Vec<u64> {
-    let ends = lens.scan(0, |end, len| {
-        *end += len;
-        Some(*end)
-    });
-    std::iter::once(0).chain(ends).collect()
 }
 
 pub(super) fn barrier(plan: &mut dyn Plan, hosts: &Hosts) -> Result<()> {
@@ -131,33 +123,27 @@ pub(super) fn reduce_scatter(
         reduce::reduce(&mut stages.near(), Some(&own), None, 0)?;
         return gather::scatter(&mut stages.near(), None, Some(&result), 0);
     }
-    let chunk_at = |position| chunks.of(hosts.rank_at(position));
-    let bounds = bounds((0..hosts.size()).map(|position| chunk_at(position).1));
-    let count = bounds[hosts.size() as usize];
+    let count = own.count();
     let mut reduced = stages.plan().scratch(count, into.datatype())?;
     reduce::reduce(&mut stages.near(), Some(&own), Some(&reduced), 0)?;
+    let chunk_at = |position| chunks.of(hosts.rank_at(position));
+    let by_host = Chunks::listed((0..hosts.size()).map(|position| chunk_at(position).1));
     if !hosts.are_in_order() {
-        let by_host = stages.plan().scratch(count, into.datatype())?;
-        for (position, start) in (0..hosts.size()).zip(&bounds) {
+        let moved = stages.plan().scratch(count, into.datatype())?;
+        for position in 0..hosts.size() {
             let (first, count) = chunk_at(position);
-            let chunk = reduced.part(first, count).as_send();
-            stages.plan().copy(&chunk, &by_host.part(start.cast_signed(), count))?;
+            let to = by_host.part(&moved, position..position + 1);
+            stages.plan().copy(&reduced.part(first, count).as_send(), &to)?;
         }
-        reduced = by_host;
+        reduced = moved;
     }
-    let of_hosts: Vec<u64> = (0..hosts.count())
-        .map(|host| bounds[hosts.of(host).end as usize] - bounds[hosts.of(host).start as usize])
-        .collect();
-    let part = stages.plan().scratch(of_hosts[hosts.own() as usize], into.datatype())?;
-    let chunks = Chunks::listed(&of_hosts);
-    reduce_scatter::reduce_scatter(&mut stages.leaders(), Some(&reduced.as_send()), &part, &chunks)?;
-    let near = hosts.of(hosts.own());
-    let start = bounds[near.start as usize];
-    let parts = near.map(|position| {
-        let (first, end) = (bounds[position as usize], bounds[position as usize + 1]);
-        part.part((first - start).cast_signed(), end - first).as_send()
-    });
-    let parts = Parts::Listed(parts.collect());
+    let of_host = |host| by_host.part(&reduced, hosts.of(host)).count();
+    let part = stages.plan().scratch(of_host(hosts.own()), into.datatype())?;
+    let of_hosts = Chunks::listed((0..hosts.count()).map(of_host));
+    reduce_scatter::reduce_scatter(&mut stages.leaders(), Some(&reduced.as_send()), &part, &of_hosts)?;
+    let near = Chunks::listed(hosts.of(hosts.own()).map(|position| chunk_at(position).1));
+    let tasks = 0..stages.near().size();
+    let parts = Parts::Listed(tasks.map(|task| near.part(&part, task..task + 1).as_send()).collect());
     gather::scatter(&mut stages.near(), Some(&parts), Some(&result), 0)
 }
 
@@ -239,13 +225,13 @@ pub(super) fn gather(
     gather::gather(&mut stages.near(), own, Some(&near), 0)?;
     let block = into.of(root).packed_len();
     let all = bytes(stages.plan(), u64::from(hosts.size()) * block)?;
-    let of = |first: u32, count: u64| all.part((u64::from(first) * block).cast_signed(), count * block);
-    let regions = (0..hosts.count()).map(|host| hosts.of(host)).map(|host| of(host.start, host.len() as u64));
+    let blocks = Chunks::Equal { count: block };
+    let regions = (0..hosts.count()).map(|host| blocks.part(&all, hosts.of(host)));
     let regions = Parts::Listed(regions.collect());
     gather::gather(&mut stages.leaders(), None, Some(&regions), host)?;
     for position in (0..hosts.size()).filter(|position| !hosts.of(host).contains(position)) {
         let to = into.of(stages.rank_at(position));
-        stages.plan().copy(&of(position, 1).as_send(), &to)?;
+        stages.plan().copy(&blocks.part(&all, position..position + 1).as_send(), &to)?;
     }
     Ok(())
 }
@@ -273,13 +259,12 @@ pub(super) fn scatter(
     };
     let block = parts.of(root).packed_len();
     let all = bytes(stages.plan(), u64::from(hosts.size()) * block)?;
-    let of = |first: u32, count: u64| all.part((u64::from(first) * block).cast_signed(), count * block);
+    let blocks = Chunks::Equal { count: block };
     for position in (0..hosts.size()).filter(|position| !hosts.of(host).contains(position)) {
         let from = parts.of(stages.rank_at(position));
-        stages.plan().copy(&from, &of(position, 1))?;
+        stages.plan().copy(&from, &blocks.part(&all, position..position + 1))?;
     }
-    let regions = (0..hosts.count()).map(|host| hosts.of(host));
-    let regions = regions.map(|host| of(host.start, host.len() as u64).as_send());
+    let regions = (0..hosts.count()).map(|host| blocks.part(&all, hosts.of(host)).as_send());
     gather::scatter(&mut stages.leaders(), Some(&Parts::Listed(regions.collect())), None, host)?;
     let near = hosts.of(hosts.own()).map(|position| parts.of(stages.rank_at(position)));
     let near = Parts::Listed(near.collect());
@@ -294,31 +279,28 @@ pub(super) fn allgather(
 ) -> Result<()> {
     let rank = plan.rank();
     // The blocks by host: the result itself, if it has this order and no gaps.
-    let (all, bounds, is_result) = match into {
+    let (all, blocks, is_result) = match into {
         Parts::Equal { all, count } if hosts.are_in_order() => {
-            (all.clone(), bounds((0..hosts.size()).map(|_| *count)), true)
+            (all.clone(), Chunks::Equal { count: *count }, true)
         }
         _ => {
             let lens = (0..hosts.size()).map(|position| into.of(hosts.rank_at(position)).packed_len());
-            let bounds = bounds(lens);
-            (bytes(plan, bounds[hosts.size() as usize])?, bounds, false)
+            (bytes(plan, lens.clone().sum())?, Chunks::listed(lens), false)
         }
     };
-    let blocks = |positions: std::ops::Range<u32>| {
-        let (first, end) = (bounds[positions.start as usize], bounds[positions.end as usize]);
-        all.part(first.cast_signed(), end - first)
-    };
+    let block = |position| blocks.part(&all, position..position + 1);
     let own = own.cloned().unwrap_or_else(|| into.of(rank).as_send());
     let mut stages = Stages::new(plan, hosts);
     if stages.leads() {
         let near = hosts.of(hosts.own());
-        let first = blocks(near.start..near.start + 1);
+        let first = block(near.start);
         if first.at().cast_const() != own.at() {
             stages.plan().copy(&own, &first)?;
         }
-        let parts = Parts::Listed(near.map(|position| blocks(position..position + 1)).collect());
+        let parts = Parts::Listed(near.map(block).collect());
         gather::gather(&mut stages.near(), None, Some(&parts), 0)?;
-        let regions = Parts::Listed((0..hosts.count()).map(|host| blocks(hosts.of(host))).collect());
+        let regions =
+            Parts::Listed((0..hosts.count()).map(|host| blocks.part(&all, hosts.of(host))).collect());
         allgather::allgather(&mut stages.leaders(), None, &regions)?;
     } else {
         gather::gather(&mut stages.near(), Some(&own), None, 0)?;
@@ -328,8 +310,7 @@ pub(super) fn allgather(
         return Ok(());
     }
     (0..hosts.size()).try_for_each(|position| {
-        let block = blocks(position..position + 1).as_send();
-        stages.plan().copy(&block, &into.of(hosts.rank_at(position)))
+        stages.plan().copy(&block(position).as_send(), &into.of(hosts.rank_at(position)))
     })
 }
 

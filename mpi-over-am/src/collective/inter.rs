@@ -50,7 +50,7 @@ pub(super) fn perform(collective: &Collective, plan: &mut impl Plan) -> Result<(
             reduce_scatter(plan, send, recv, &Chunks::Equal { count: *count })
         }
         Collective::ReduceScatter { send: Some(send), recv, counts, .. } => {
-            reduce_scatter(plan, send, recv, &Chunks::listed(counts))
+            reduce_scatter(plan, send, recv, &Chunks::listed(counts.iter().copied()))
         }
         _ => {
             let what = "inter-communicators have no such collective; the value is the size of this side";

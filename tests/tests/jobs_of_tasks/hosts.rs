@@ -43,7 +43,7 @@ fn said_on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) -> Option<
     Some(run(&mut command))
 }
 
-/// A program in C about several hosts, and those that start MPI again.
+/// A program in C about several hosts, those that start MPI again, and one with every collective.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn programs_in_c_run_on_hosts() {
@@ -52,7 +52,7 @@ fn programs_in_c_run_on_hosts() {
     }
     programs::build();
     let scratch = Scratch::new("hosts-c");
-    for name in ["h_hosts", "c_sessions", "c_sessions_late"] {
+    for name in ["h_hosts", "c_sessions", "c_sessions_late", "d_collectives"] {
         let program = scratch.path().join(name);
         let source = format!("{}/c/{name}.c", env!("CARGO_MANIFEST_DIR"));
         let mut compile = Command::new(programs::folder().join("mpicc"));
