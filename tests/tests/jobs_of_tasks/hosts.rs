@@ -159,7 +159,7 @@ fn only_one_task_of_a_host_sends_to_other_hosts_in_collectives() {
             sent[0] + sent[3]
         };
         let before = sent();
-        for round in 0..20 {
+        for round in 0..20_u32 {
             world.barrier().expect("all tasks reach the barrier");
             let root = [0, 1, 3][round as usize % 3];
             let mut data = if rank == root { vec![round; 10_000] } else { vec![0; 10_000] };
