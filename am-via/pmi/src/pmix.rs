@@ -34,9 +34,31 @@ struct Value {
 union Data {
     text: *mut c_char,
     number: u32,
+    flag: bool,
     _all: [u64; 3],
 }
 
+/// An instruction for a call.
+#[repr(C)]
+struct Info {
+    key: [c_char; 512],
+    flags: u32,
+    value: Value,
+}
+
+impl Info {
+    /// Gives the values of all processes to all launchers' servers. Otherwise a server asks for a process's values when one is wanted, and
+    /// answers `NOT-FOUND` for a value that was stored after another one of that process was asked for.
+    fn collect_data() -> Self {
+        let mut key = [0; 512];
+        for (to, from) in key.iter_mut().zip(c"pmix.collect".to_bytes()) {
+            *to = from.cast_signed();
+        }
+        Self { key, flags: 0, value: Value { kind: BOOL, data: Data { flag: true } } }
+    }
+}
+
+const BOOL: u16 = 1;
 const STRING: u16 = 3;
 const UINT32: u16 = 14;
 const SUCCESS: c_int = 0;
@@ -48,7 +70,7 @@ type Init = unsafe extern "C" fn(*mut Process, *mut c_void, usize) -> c_int;
 type Finalize = unsafe extern "C" fn(*const c_void, usize) -> c_int;
 type Put = unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int;
 type Commit = unsafe extern "C" fn() -> c_int;
-type Fence = unsafe extern "C" fn(*const Process, usize, *const c_void, usize) -> c_int;
+type Fence = unsafe extern "C" fn(*const Process, usize, *const Info, usize) -> c_int;
 type Get =
     unsafe extern "C" fn(*const Process, *const c_char, *const c_void, usize, *mut *mut Value) -> c_int;
 type Abort = unsafe extern "C" fn(c_int, *const c_char, *mut Process, usize) -> c_int;
@@ -176,8 +198,9 @@ impl Launcher for Pmix {
         self.check_open()?;
         // SAFETY: no arguments.
         self.library.check("PMIx_Commit", unsafe { (self.library.commit)() })?;
-        // SAFETY: no processes are named, which means all of the job, and no further information is given.
-        let code = unsafe { (self.library.fence)(ptr::null(), 0, ptr::null(), 0) };
+        let collect = Info::collect_data();
+        // SAFETY: no processes are named, which means all of the job; one instruction, alive during the call, which the library only reads.
+        let code = unsafe { (self.library.fence)(ptr::null(), 0, &raw const collect, 1) };
         self.library.check("PMIx_Fence", code)
     }
 
