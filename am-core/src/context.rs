@@ -177,6 +177,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.peer(target.seen_from(self.fabric.endpoint().context))
     }
 
+    /// Whether this number of messages can be sent to `target` now, and carry `bytes` in pieces sooner than one announced message: see
+    /// [`Post::takes_pieces`](crate::fabric::Post::takes_pieces).
+    pub fn takes_pieces(&mut self, target: Peer, bytes: &[u8], packets: u32) -> bool {
+        self.fabric.takes_pieces(target.index, bytes, packets)
+    }
+
     /// Tasks in the job.
     #[must_use]
     pub fn num_tasks(&self) -> u32 {

@@ -1,6 +1,6 @@
 //! Messages that arrived before their receive, and the memory for them.
 
-use am_core::buffer::{Arrived, RawBuffer};
+use am_core::buffer::Arrived;
 use am_core::handler::Ticket;
 use am_core::task::TaskId;
 
@@ -26,6 +26,8 @@ pub(crate) enum EarlyMessage {
     Kept { task: u32, len: u32, buffer: Box<[u8]>, synchronous: u32 },
     /// Its bytes are at the sender.
     Announced { task: u32, ticket: Ticket, len: u64 },
+    /// It comes in pieces: its bytes are in the arrival of this number.
+    InPieces { task: u32, number: u32, len: u64 },
     /// It was sent in ready mode: its receiver gets an error.
     NotReady { task: u32, len: u64 },
 }
@@ -42,7 +44,7 @@ impl EarlyMessage {
             Self::Short { task, synchronous, .. } | Self::Kept { task, synchronous, .. } => {
                 (*task, *synchronous) == (sender, name)
             }
-            Self::Announced { .. } | Self::NotReady { .. } => false,
+            Self::Announced { .. } | Self::InPieces { .. } | Self::NotReady { .. } => false,
         }
     }
 
@@ -52,6 +54,7 @@ impl EarlyMessage {
             Self::Short { task, .. }
             | Self::Kept { task, .. }
             | Self::Announced { task, .. }
+            | Self::InPieces { task, .. }
             | Self::NotReady { task, .. } => TaskId(task),
         }
     }
@@ -61,7 +64,7 @@ impl EarlyMessage {
         match self {
             Self::Short { len, .. } => u64::from(*len),
             Self::Kept { len, .. } => u64::from(*len),
-            Self::Announced { len, .. } | Self::NotReady { len, .. } => *len,
+            Self::Announced { len, .. } | Self::InPieces { len, .. } | Self::NotReady { len, .. } => *len,
         }
     }
 }
@@ -122,17 +125,21 @@ impl EarlyBuffers {
             return Some(EarlyMessage::Short { task, len, bytes: short, synchronous });
         }
         let len = u32::try_from(bytes.len()).ok()?;
-        let size = buffer_bytes(bytes.len());
-        let spare = &mut self.spare[size.trailing_zeros() as usize];
-        let mut buffer = match spare.pop() {
+        let mut buffer = self.take(bytes.len());
+        bytes.copy_to(&mut buffer);
+        Some(EarlyMessage::Kept { task, len, buffer, synchronous })
+    }
+
+    /// A buffer for a message of `len` bytes, at most 2^32.
+    pub(crate) fn take(&mut self, len: usize) -> Box<[u8]> {
+        let size = buffer_bytes(len);
+        match self.spare[size.trailing_zeros() as usize].pop() {
             Some(buffer) => {
                 self.spare_bytes -= size;
                 buffer
             }
             None => vec![0; size].into_boxed_slice(),
-        };
-        bytes.copy_to(&mut buffer);
-        Some(EarlyMessage::Kept { task, len, buffer, synchronous })
+        }
     }
 
     /// Returns a buffer.
@@ -143,11 +150,6 @@ impl EarlyBuffers {
             self.spare[size.trailing_zeros() as usize].push(buffer);
         }
     }
-}
-
-/// Copies kept bytes to the buffer of the receive, as many as fit.
-pub(crate) fn deliver(bytes: &[u8], to: RawBuffer) -> u64 {
-    to.fill_from(bytes) as u64
 }
 
 #[cfg(test)]

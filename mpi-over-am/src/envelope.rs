@@ -32,26 +32,33 @@ pub(crate) fn parse(uhdr: &[u8]) -> Option<(Envelope, u32)> {
     Some((Envelope::new(context_id, sender as u32, tag), (rest >> 32) as u32))
 }
 
-/// Bytes of the request's name after the header of a synchronous message, which its acknowledgement returns.
-pub(crate) const NAME_BYTES: usize = 4;
+/// Bytes of a word after the header: the name of the request of a synchronous message, which its acknowledgement returns, or the length of
+/// a message in pieces.
+pub(crate) const WORD_BYTES: usize = 4;
 
 /// Encodes a request's handle.
 #[expect(clippy::cast_possible_truncation, reason = "a handle is below 2^31")]
-pub(crate) fn name_of(handle: usize) -> [u8; NAME_BYTES] {
-    (handle as u32).to_le_bytes()
+pub(crate) fn name_of(handle: usize) -> u32 {
+    handle as u32
 }
 
-/// Like [`to_bytes`], with the name of the request that waits for the match.
+/// Like [`to_bytes`], with a word after the header.
 #[inline(always)]
-pub(crate) fn to_bytes_with_request(
+pub(crate) fn to_bytes_with_word(
     envelope: &Envelope,
     destination: u32,
-    handle: usize,
-) -> [u8; BYTES + NAME_BYTES] {
-    let mut bytes = [0; BYTES + NAME_BYTES];
+    word: u32,
+) -> [u8; BYTES + WORD_BYTES] {
+    let mut bytes = [0; BYTES + WORD_BYTES];
     bytes[..BYTES].copy_from_slice(&to_bytes(envelope, destination));
-    bytes[BYTES..].copy_from_slice(&name_of(handle));
+    bytes[BYTES..].copy_from_slice(&word.to_le_bytes());
     bytes
+}
+
+/// Parses what [`to_bytes_with_word`] has made: the envelope, and the word. `None` if it has another length.
+pub(crate) fn parse_with_word(uhdr: &[u8]) -> Option<(Envelope, u32)> {
+    let (header, word) = uhdr.split_last_chunk()?;
+    Some((parse(header)?.0, u32::from_le_bytes(*word)))
 }
 
 #[cfg(test)]
@@ -64,5 +71,9 @@ mod tests {
         assert_eq!(parse(&to_bytes(&envelope, 12)), Some((envelope, 12)));
         assert_eq!(parse(&[0; 15]), None);
         assert_eq!(parse(&[0; 17]), None);
+        let with_word = to_bytes_with_word(&envelope, 12, 0xFEDC_BA98);
+        assert_eq!(parse_with_word(&with_word), Some((envelope, 0xFEDC_BA98)));
+        assert_eq!(parse(&with_word), None);
+        assert!(parse_with_word(&to_bytes(&envelope, 12)).is_none() && parse_with_word(&[]).is_none());
     }
 }

@@ -3,6 +3,8 @@
 //! They are known at compile time and are code of this library, so am-core calls them directly and sets no mark. A handler never waits and
 //! never sends; it reports to the sender by the completion's answer.
 
+mod in_pieces;
+
 use am_core::buffer::Arrived;
 use am_core::fabric::{UnderWay, WaitFacts};
 use am_core::handler::{
@@ -28,7 +30,10 @@ use crate::settings::Settings;
 use crate::status::Status;
 use crate::waits;
 
-/// A message with its data, charged to the sender's part of the budget.
+use in_pieces::Arrivals;
+pub(crate) use in_pieces::IN_PIECES_BYTES_MAX;
+
+/// A message with its data, charged to the sender's part of the budget; or a piece of one: see [`in_pieces`].
 pub(crate) const EAGER: HandlerId = HandlerId(0);
 /// An announced message: its data are fetched when its receive is posted.
 pub(crate) const REQUEST_TO_SEND: HandlerId = HandlerId(1);
@@ -63,7 +68,7 @@ pub(crate) enum Eager {
     Received(u32),
     /// It waits for its receive.
     Kept,
-    /// It is invalid, or beyond its sender's part of the budget.
+    /// It is a piece, or invalid, or beyond its sender's part of the budget.
     Refused,
 }
 
@@ -75,6 +80,8 @@ pub(crate) struct MpiHandlers {
     pub(crate) wakers: Wakers,
     pub(crate) budget: Budget,
     pub(crate) buffers: EarlyBuffers,
+    /// The messages in pieces.
+    pub(crate) arrivals: Arrivals,
     pub(crate) completions: Completions,
     pub(crate) notes: Notes<RequestId>,
     /// A check is due before the next call: an earlier call left an error, or no further call is allowed.
@@ -108,6 +115,7 @@ impl MpiHandlers {
             wakers: Wakers::default(),
             budget: Budget::new(num_tasks, bytes_max, by_number.max(ENTRY_BYTES)),
             buffers: EarlyBuffers::default(),
+            arrivals: Arrivals::default(),
             completions: Completions::default(),
             notes: Notes::default(),
             attention: false,
@@ -145,10 +153,10 @@ impl MpiHandlers {
         self.attention = true;
     }
 
-    /// An eager message whose completion is not in context, whose match is recorded, or whose envelope is invalid.
+    /// An eager message whose completion is not in context, whose match is recorded, or whose envelope is invalid, and any piece.
     /// [`consume`](Self::consume) takes all others.
     fn eager(&mut self, message: &Message<'_>) -> Answer {
-        let Some(envelope) = self.envelope(message.uhdr) else { return self.malformed(message) };
+        let Some(envelope) = self.envelope(message.uhdr) else { return self.piece(message) };
         self.completions.eager_arrived(message.source.task);
         match self.requests.take_match(&envelope) {
             Some(posted) => {
@@ -178,10 +186,8 @@ impl MpiHandlers {
 
     /// An eager message whose sender waits for the match.
     fn eager_synchronous(&mut self, message: &Message<'_>) -> Answer {
-        let parsed = message.uhdr.split_last_chunk().and_then(|(envelope, name)| {
-            self.envelope(envelope).map(|envelope| (envelope, u32::from_le_bytes(*name)))
-        });
-        let (Some((envelope, name)), Some(here)) = (parsed, message.here) else {
+        let (Some((envelope, name)), Some(here)) = (self.envelope_and_word(message.uhdr), message.here)
+        else {
             return self.malformed(message);
         };
         let task = message.source.task.0;
@@ -339,6 +345,11 @@ impl MpiHandlers {
         (envelope.source() < self.num_tasks).then_some(envelope)
     }
 
+    /// Like [`envelope`](Self::envelope), with the word after it.
+    fn envelope_and_word(&self, uhdr: &[u8]) -> Option<(Envelope, u32)> {
+        envelope::parse_with_word(uhdr).filter(|(envelope, _)| envelope.source() < self.num_tasks)
+    }
+
     /// Refuses an eager message that is too long for its kind, or beyond its sender's part of the memory.
     #[cold]
     fn not_kept(&mut self, message: &Message<'_>) -> Answer {
@@ -438,6 +449,7 @@ impl HandlerSet for MpiHandlers {
         for request in requests.collect::<Vec<_>>() {
             self.requests.acknowledged(request, task, Some(Error::Core(why())));
         }
+        self.end_arrivals_from(task, why);
         // A closed context is not a failure: a receive for a later context may still be posted.
         if let am_core::error::Error::PeerFailed { task, what } = why() {
             self.failed.push((task, what));
@@ -466,13 +478,15 @@ impl HandlerSet for MpiHandlers {
 
     fn describe(&self, id: HandlerId, uhdr: &[u8]) -> MessageName {
         let protocol = match id {
+            EAGER if uhdr.is_empty() => "control",
+            EAGER if uhdr.len() != envelope::BYTES => "in pieces",
             EAGER => "eager",
             REQUEST_TO_SEND => "rendezvous",
             READY => "ready",
             EAGER_SYNCHRONOUS => "synchronous",
             _ => "control",
         };
-        // After the envelope, a synchronous message has the name of its request.
+        // After the envelope, a synchronous message has the name of its request, and one in pieces its length.
         let uhdr = uhdr.get(..envelope::BYTES).unwrap_or(uhdr);
         match envelope::parse(uhdr).filter(|_| protocol != "control") {
             Some((envelope, _)) => {

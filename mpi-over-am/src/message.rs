@@ -50,4 +50,6 @@ pub(crate) struct EagerLimits {
     pub(crate) bytes: usize,
     /// For the synchronous mode: the maximum plus 1; 0 if none is.
     pub(crate) synchronous_end: usize,
+    /// For the standard mode, in pieces; 0: none is.
+    pub(crate) in_pieces: usize,
 }

@@ -186,7 +186,7 @@ impl fmt::Display for Check {
 }
 
 table! { Settings, foreign FOREIGN_NAMES;
-    "Largest MPI message, in bytes, that is sent eagerly: with its data, before the receiver has asked for it. Longer messages are announced (rendezvous).",
+    "Largest MPI message, in bytes, that is sent eagerly: with its data, before the receiver has asked for it. Longer messages of up to 256 KiB are sent in pieces of at most this length, if each task has a processor and all pieces can be sent at once. Other messages are announced (rendezvous).",
         eager_limit_bytes: usize = eager_limit_bytes, "AM_EAGER_LIMIT_BYTES", 0..=1 << 40;
     "on: MPI_Ssend sends messages up to the eager limit with their data, and the receiver acknowledges the match. off: it announces all of them.",
         eager_synchronous: bool = eager_synchronous, "AM_EAGER_SYNCHRONOUS";

@@ -16,7 +16,7 @@ use crate::early_message::SHORT_BYTES_MAX;
 use crate::envelope;
 use crate::error::{Error, ErrorClass, Result};
 use crate::events;
-use crate::handlers::{self, MpiHandlers};
+use crate::handlers::{self, IN_PIECES_BYTES_MAX, MpiHandlers};
 use crate::message::EagerLimits;
 use crate::notes::{self, Slot, Words};
 use crate::request_id::RequestId;
@@ -49,6 +49,8 @@ pub(crate) struct State<F: Fabric> {
     last_scope: u32,
 }
 
+/// Minimum eager limit, in bytes, with which messages are sent in pieces: with a lower one, they are meant to be announced.
+const PIECE_BYTES_MIN: usize = 512;
 /// Maximum bytes of a packet besides user header and data (am-core's own head).
 const PACKET_HEAD_BYTES: usize = 16;
 
@@ -71,11 +73,14 @@ impl<F: Fabric> State<F> {
         let is_in_context = completions.are_in_context();
         context.handlers_mut().completions = completions;
         // The older variants count and store each message themselves.
-        let synchronous_room = packet_room.saturating_sub(envelope::NAME_BYTES);
+        let word_room = packet_room.saturating_sub(envelope::WORD_BYTES);
+        let bytes = settings.eager_limit_bytes.min(packet_room);
+        let has_pieces = is_in_context && target_counter.is_none() && bytes >= PIECE_BYTES_MIN;
         let eager_limits = EagerLimits {
-            bytes: settings.eager_limit_bytes.min(packet_room),
+            bytes,
+            in_pieces: if has_pieces { IN_PIECES_BYTES_MAX } else { 0 },
             synchronous_end: if settings.eager_synchronous && is_in_context {
-                settings.eager_limit_bytes.min(synchronous_room) + 1
+                settings.eager_limit_bytes.min(word_room) + 1
             } else {
                 0
             },

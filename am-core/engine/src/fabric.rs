@@ -189,6 +189,13 @@ pub trait Post {
     #[inline(always)]
     fn take_next(&mut self, _next: Next) {}
 
+    /// Whether this number of one-way packets can be posted to a peer now, and carry `bytes` to it sooner than a
+    /// [`read`](Memory::read) of the peer would: both tasks then copy at the same time. Nothing refuses these packets until the fabric is
+    /// polled.
+    fn takes_pieces(&mut self, _to: PeerIndex, _bytes: &[u8], _packets: u32) -> bool {
+        false
+    }
+
     /// The body of a buffered arrival. Empty for an inline one.
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_>;
 

@@ -256,6 +256,10 @@ impl Post for Loopback {
         }
     }
 
+    fn takes_pieces(&mut self, PeerIndex(to): PeerIndex, _bytes: &[u8], packets: u32) -> bool {
+        self.network.lock().takes(self.own, TaskId(to), packets)
+    }
+
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_> {
         match arrival.payload {
             Payload::Inline => Arrived::private(&[]),

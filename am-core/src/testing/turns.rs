@@ -264,6 +264,11 @@ impl<F: Fabric> Post for InTurn<F> {
         event
     }
 
+    fn takes_pieces(&mut self, to: PeerIndex, bytes: &[u8], packets: u32) -> bool {
+        self.turn.begin();
+        self.fabric.takes_pieces(to, bytes, packets)
+    }
+
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_> {
         self.fabric.arrived(arrival)
     }

@@ -192,6 +192,11 @@ impl Credits {
         }
     }
 
+    /// Whether this number of one-way packets may be posted.
+    pub(super) fn may_send_several(&self, packets: u32) -> bool {
+        packets <= self.credits
+    }
+
     /// The immediate word of the next packet, including returns; [`sent`](Self::sent) books them.
     #[inline(always)]
     pub(super) fn immediate(&self, class: Class, label: u32) -> u32 {

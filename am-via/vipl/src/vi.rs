@@ -261,6 +261,12 @@ impl<W> Vi<W> {
         self.credits.may_send(class)
     }
 
+    /// Whether this number of one-way packets may be posted now.
+    pub fn may_send_several<D: Device>(&mut self, device: &mut D, packets: u32) -> bool {
+        self.credits.may_send_several(packets)
+            || self.take_credits(device, Class::OneWay) && self.credits.may_send_several(packets)
+    }
+
     /// The immediate word of the next packet; with standing receives, it carries the accounts.
     #[inline(always)]
     pub fn immediate(&self, class: Class, label: u32) -> u32 {

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::matching::Pattern;
 use crate::message::{Mode, Receive, ReceiveBuffer, Route};
 use crate::policy::LockPolicy;
-use crate::progress::{end, receive_in_line};
+use crate::progress::{end, receive_in_line, receive_pieces};
 use crate::protocol::{
     Borrowed, send, send_bytes_or_start, send_or_start, start_into, start_receive, start_receive_data,
     try_send,
@@ -118,7 +118,7 @@ pub(crate) fn receive_in_one_turn<F: Fabric>(
     {
         return Ok(status);
     }
-    post_and_wait(state, source, Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) })
+    post_and_wait(state, source, pattern, buffer)
 }
 
 /// Not inlined, to leave the registers to the receive in line.
@@ -126,12 +126,18 @@ pub(crate) fn receive_in_one_turn<F: Fabric>(
 fn post_and_wait<F: Fabric>(
     state: &mut State<F>,
     source: Option<TaskId>,
-    receive: Receive,
+    pattern: Pattern,
+    buffer: RawBuffer,
 ) -> std::result::Result<Status, Box<Error>> {
     if let Some(source) = source {
         state.learn_peer(source);
+        if buffer.len() > state.eager_limits.bytes
+            && let Some(status) = receive_pieces(state, source, &pattern, buffer)
+        {
+            return Ok(status);
+        }
     }
-    let ending = Ending::start(state, receive);
+    let ending = Ending::start(state, Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) });
     match ending.state.wait_receive_over() {
         None => ending.end(),
         Some(error) => Err(error),

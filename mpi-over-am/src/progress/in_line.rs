@@ -7,7 +7,7 @@ use am_core::task::TaskId;
 use crate::early_message::footprint;
 use crate::envelope;
 use crate::error::Result;
-use crate::handlers::{EAGER, Eager};
+use crate::handlers::{EAGER, Eager, MpiHandlers};
 use crate::matching::Pattern;
 use crate::request_id::RequestId;
 use crate::state::State;
@@ -23,8 +23,7 @@ pub(crate) fn receive_in_line<F: Fabric>(
     buffer: RawBuffer,
 ) -> Option<Status> {
     let handlers = state.context.handlers();
-    // An earlier receive may match the message, or this receive may match an earlier message.
-    if handlers.requests.posted() != 0 || !handlers.early.is_empty() || !handlers.completions.are_plain() {
+    if !may_receive(handlers) {
         return None;
     }
     let source = state.peer(source, handlers.budget.index(source.0));
@@ -37,6 +36,54 @@ pub(crate) fn receive_in_line<F: Fabric>(
     let len = data.copy_to_buffer(buffer);
     handlers.budget.received(source.endpoint.task.0, 1, footprint(len));
     state.context.take_next(next);
+    Some(Status { source: envelope.source(), tag: envelope.tag(), len: len as u64 })
+}
+
+/// Whether no earlier receive may match the message, and no earlier message this receive, so that a receive in line is possible.
+#[inline(always)]
+fn may_receive(handlers: &MpiHandlers) -> bool {
+    handlers.requests.posted() == 0 && handlers.early.is_empty() && handlers.completions.are_plain()
+}
+
+/// Like [`receive_in_line`], for a message in pieces. If some of the pieces do not come in time, the message becomes an early one, whose
+/// first bytes are in `buffer`: the caller posts its receive, which takes it.
+#[inline(never)]
+pub(crate) fn receive_pieces<F: Fabric>(
+    state: &mut State<F>,
+    source: TaskId,
+    pattern: &Pattern,
+    buffer: RawBuffer,
+) -> Option<Status> {
+    let handlers = state.context.handlers();
+    if !may_receive(handlers) {
+        return None;
+    }
+    let task = source.0;
+    let source = state.peer(source, handlers.budget.index(task));
+    let next = state.context.look_at_next(source, EAGER)?;
+    let (handlers, uhdr, data) = state.context.parts_of(&next)?;
+    let (envelope, len) = handlers.first_of_pieces(task, uhdr, data.len())?;
+    if !pattern.matches(&envelope) || len > buffer.len() {
+        return None;
+    }
+    let mut received = data.copy_to_buffer(buffer);
+    state.context.take_next(next);
+    while let Some(left) = buffer.part(received, len - received).filter(|left| !left.is_empty()) {
+        let Some(next) = state.context.look_at_next(source, EAGER) else { break };
+        // Anything but a piece is refused by the way of all messages.
+        let Some((_, [], data)) = state.context.parts_of(&next) else { break };
+        if data.is_empty() || data.len() > left.len() {
+            break;
+        }
+        received += data.copy_to_buffer(left);
+        state.context.take_next(next);
+    }
+    let handlers = state.handlers();
+    handlers.budget.received(task, 1, footprint(len));
+    if received < len {
+        handlers.begin_in_place(task, envelope, len, received);
+        return None;
+    }
     Some(Status { source: envelope.source(), tag: envelope.tag(), len: len as u64 })
 }
 

@@ -6,7 +6,7 @@ use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
-use super::{Load, rendezvous};
+use super::{Load, in_pieces, rendezvous};
 use crate::buffer;
 use crate::early_message::{SHORT_BYTES_MAX, footprint};
 use crate::envelope;
@@ -21,8 +21,7 @@ use crate::state::State;
 pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
     let &Route { task, destination, envelope } = route;
     if bytes.len() > SHORT_BYTES_MAX {
-        return bytes.len() <= state.eager_limits.bytes
-            && try_send_packet(state, (task, destination, envelope), bytes);
+        return try_send_long(state, (task, destination, envelope), bytes);
     }
     // If the number of the task is not known, the charge is taken back: the general path asks the fabric for the number.
     let Some(index) = state.handlers().budget.charge_quietly(task.0, 0) else { return false };
@@ -37,11 +36,14 @@ pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[
 
 /// Like [`try_send`], for messages longer than a completion entry.
 #[inline(never)]
-fn try_send_packet<F: Fabric>(
+fn try_send_long<F: Fabric>(
     state: &mut State<F>,
     (task, destination, envelope): (TaskId, u32, Envelope),
     bytes: &[u8],
 ) -> bool {
+    if bytes.len() > state.eager_limits.bytes {
+        return in_pieces::try_send(state, (task, destination, envelope), bytes);
+    }
     let footprint = footprint(bytes.len());
     if state.handlers().budget.charge_quietly(task.0, footprint).is_none() {
         return false;

@@ -2,7 +2,8 @@
 //!
 //! | mode | up to the eager limit | beyond |
 //! | --- | --- | --- |
-//! | standard, buffered | eager, within the budget of early arrivals | rendezvous |
+//! | standard | eager, within the budget of early arrivals | in pieces up to 256 KiB, if all can be sent at once; otherwise rendezvous |
+//! | buffered | eager, within the budget | rendezvous |
 //! | ready | eager | eager; data too long for a packet are fetched by the receiver |
 //! | synchronous | eager, acknowledged at the match; or rendezvous, by a setting | rendezvous |
 //!
@@ -10,6 +11,7 @@
 //! the order in which am-core got the messages.
 
 mod eager;
+mod in_pieces;
 mod ready;
 mod receive;
 mod rendezvous;

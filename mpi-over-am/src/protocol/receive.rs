@@ -11,7 +11,7 @@ use am_core::task::TaskId;
 
 use super::synchronous;
 use crate::buffer::{RecvData, Window};
-use crate::early_message::{EarlyMessage, deliver, footprint};
+use crate::early_message::{EarlyMessage, footprint};
 use crate::error::{Error, Side};
 use crate::handlers::MpiHandlers;
 use crate::matching::{Envelope, Pattern};
@@ -140,16 +140,18 @@ fn take_early<F: Fabric>(
     handlers.record_match(|| message.task(), &envelope, message.len(), true);
     match message {
         EarlyMessage::Short { task, len, bytes, synchronous } => {
-            let placed = deliver_to(handlers, request, buffer, &bytes[..usize::from(len)]);
+            let placed =
+                handlers.requests.store(request, buffer, 0, Arrived::private(&bytes[..usize::from(len)]));
             handlers.requests.delivered(request, u64::from(len), placed);
             release(context, task, footprint(usize::from(len)), synchronous);
         }
         EarlyMessage::Kept { task, len, buffer: kept, synchronous } => {
-            let placed = deliver_to(handlers, request, buffer, &kept[..len as usize]);
+            let placed = handlers.requests.store(request, buffer, 0, Arrived::private(&kept[..len as usize]));
             handlers.buffers.give_back(kept);
             handlers.requests.delivered(request, u64::from(len), placed);
             release(context, task, footprint(len as usize), synchronous);
         }
+        EarlyMessage::InPieces { number, .. } => handlers.receive_arrival(number, request, buffer),
         EarlyMessage::NotReady { task, len } => {
             handlers.budget.drop_kept(task, 0);
             let error =
@@ -174,16 +176,5 @@ fn take_early<F: Fabric>(
 fn release<F: Fabric>(context: &mut Context<F, MpiHandlers>, task: u32, footprint: u64, synchronous: u32) {
     if synchronous == 0 || synchronous::acknowledge(context, (task, footprint), synchronous) {
         context.handlers_mut().budget.take(task, footprint);
-    }
-}
-
-/// Copies a kept message to its receive buffer, as much as fits; returns the number of bytes.
-fn deliver_to(handlers: &mut MpiHandlers, request: RequestId, buffer: ReceiveBuffer, bytes: &[u8]) -> u64 {
-    match buffer {
-        ReceiveBuffer::Bytes(buffer) => deliver(bytes, buffer),
-        ReceiveBuffer::Layout => handlers
-            .requests
-            .layout(request)
-            .map_or(0, |scatter| scatter.place(0, Arrived::private(bytes)) as u64),
     }
 }

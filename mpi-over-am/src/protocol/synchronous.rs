@@ -47,8 +47,8 @@ pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, mut load: impl
 /// # Errors
 /// An error of am-core; nothing was sent then.
 pub(super) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, load: Held) -> Result<Outcome> {
-    let request = load.request.handle();
-    let header = envelope::to_bytes_with_request(&route.envelope, route.destination, request);
+    let name = envelope::name_of(load.request.handle());
+    let header = envelope::to_bytes_with_word(&route.envelope, route.destination, name);
     let sent = buffer::with_slice(load.bytes, |bytes| {
         state.context.try_amsend(route.task, EAGER_SYNCHRONOUS, &header, bytes, ANSWERABLE)
     })?;
@@ -81,7 +81,7 @@ pub(crate) fn give_up<F: Fabric>(state: &mut State<F>, request: RequestId) {
     let Some(task) = state.handlers().requests.acknowledged_by(request) else {
         return state.context.give_up(request.number());
     };
-    let name = envelope::name_of(request.handle());
+    let name = envelope::name_of(request.handle()).to_le_bytes();
     // The receiver answers if it still has the message. If not, the acknowledgement is under way.
     let asked =
         buffer::amsend(&mut state.context, task, (WITHDRAW, &name), RawBytes::EMPTY, ANSWERABLE, None);

@@ -259,11 +259,26 @@ impl Requests {
     #[cold]
     #[inline(never)]
     fn deliver_unusual(&mut self, id: RequestId, buffer: ReceiveBuffer, here: Arrived<'_>) {
+        let placed = self.store(id, buffer, 0, here);
+        self.delivered(id, here.len() as u64, placed);
+    }
+
+    /// Stores bytes of the message of a receive, from `offset` on, as many as fit; returns their number.
+    pub(crate) fn store(
+        &self,
+        id: RequestId,
+        buffer: ReceiveBuffer,
+        offset: usize,
+        here: Arrived<'_>,
+    ) -> u64 {
         let placed = match buffer {
-            ReceiveBuffer::Bytes(buffer) => here.copy_to_buffer(buffer),
-            ReceiveBuffer::Layout => self.layout(id).map_or(0, |scatter| scatter.place(0, here)),
+            ReceiveBuffer::Bytes(buffer) => {
+                let left = buffer.part(offset, buffer.len().saturating_sub(offset));
+                left.map_or(0, |left| here.copy_to_buffer(left))
+            }
+            ReceiveBuffer::Layout => self.layout(id).map_or(0, |scatter| scatter.place(offset as u64, here)),
         };
-        self.delivered(id, here.len() as u64, placed as u64);
+        placed as u64
     }
 
     /// Ends a receive that waits for its message with this error.

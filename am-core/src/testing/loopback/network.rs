@@ -230,6 +230,13 @@ impl State {
         Ok(Outcome::Done)
     }
 
+    /// Whether this number of one-way packets would be accepted now.
+    pub(super) fn takes(&self, own: TaskId, to: TaskId, packets: u32) -> bool {
+        let flow = self.tasks[own.index()].flows.get(to.index());
+        self.config.retry_one_in == 0
+            && flow.is_some_and(|flow| flow.unreleased + packets <= self.config.credits)
+    }
+
     /// Accepts a packet, for which [`has_credit`](Self::has_credit) has just returned true.
     pub(super) fn post(&mut self, own: TaskId, to: TaskId, class: Class, label: u16, bytes: Bytes) {
         self.write_what_was_posted(own);

@@ -74,6 +74,12 @@ pub trait Device: std::fmt::Debug {
         false
     }
 
+    /// Whether long messages in private memory reach a peer sooner as several entries, which both tasks copy at the same time, than by a
+    /// read of the peer.
+    fn prefers_pieces(&self, _to: NodeAddress) -> bool {
+        false
+    }
+
     /// Makes a memory file that other tasks can map; returns its name, and the mapping here. `None`: not supported by this device.
     fn make_shared_file(
         &mut self,

@@ -50,6 +50,54 @@ fn messages_that_come_before_their_receives_wait_for_them() {
     });
 }
 
+/// A message in pieces needs no receive while it is within the budget of early arrivals: its sender goes on. Beyond the budget, or without
+/// credits for all pieces, messages are announced.
+#[test]
+fn messages_in_pieces_are_received_early_late_and_matched() {
+    const LEN: usize = 10_000;
+    let slow = Config { delay_one_in: 2, ..Config::new(2) };
+    let base = Settings { eager_limit_bytes: 1000, early_arrival_bytes_max: 1 << 17, ..Settings::default() };
+    for (config, settings) in [(Config::new(2), base), (slow, base)] {
+        job(config, settings, |_, world| {
+            let send = |tag: i32| world.send(&pattern(tag.unsigned_abs().into(), LEN), 1, tag).unwrap();
+            if world.rank() == 0 {
+                send(1);
+                // Received first: the send before it has returned.
+                world.send(&[7u8], 1, 0).unwrap();
+                world.recv(&mut [0u8; 1], 1, 0).unwrap();
+                send(2);
+                world.send(&[8u8], 1, 0).unwrap();
+                world.recv(&mut [0u8; 1], 1, 0).unwrap();
+                // Together they exceed budget and credits.
+                (3..30).for_each(send);
+                return;
+            }
+            let mut byte = [0u8; 1];
+            world.recv(&mut byte, 0, 0).unwrap();
+            assert_eq!(byte, [7]);
+            let status = world.probe(0, 1).unwrap();
+            assert_eq!((status.tag(), status.len()), (1, LEN as u64));
+            let mut short = vec![0u8; LEN / 2];
+            let error = world.recv(&mut short, 0, 1).unwrap_err();
+            assert!(matches!(error, Error::Truncated { sent: 10_000, capacity: 5_000, .. }), "{error}");
+            assert!(short == pattern(1, LEN)[..LEN / 2]);
+            world.send(&byte, 0, 0).unwrap();
+            world.recv(&mut byte, 0, 0).unwrap();
+            assert_eq!(byte, [8]);
+            let (message, status) = world.mprobe(0, 2).unwrap();
+            assert_eq!(status.len(), LEN as u64);
+            let mut got = vec![0u8; LEN];
+            world.mrecv(&mut got, message).unwrap();
+            assert!(got == pattern(2, LEN));
+            world.send(&byte, 0, 0).unwrap();
+            for tag in 3..30 {
+                world.recv(&mut got, 0, tag).unwrap();
+                assert!(got == pattern(tag.unsigned_abs().into(), LEN), "message {tag}");
+            }
+        });
+    }
+}
+
 /// A blocking receive may take its message from the ring: but not a message for an earlier receive, nor one after it, nor one that is too
 /// long.
 #[test]

@@ -522,6 +522,11 @@ impl Device for Shm {
         self.heap.contains(at, len)
     }
 
+    /// Where pipes are used: both tasks have a core.
+    fn prefers_pieces(&self, to: NodeAddress) -> bool {
+        self.pipes.are_used() && !self.files.is_far(to.task)
+    }
+
     fn make_shared_file(
         &mut self,
         len: usize,

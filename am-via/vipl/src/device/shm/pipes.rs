@@ -46,6 +46,11 @@ impl Pipes {
         }
     }
 
+    /// Whether any message gets a pipe.
+    pub(super) fn are_used(&self) -> bool {
+        self.bytes_min < usize::MAX
+    }
+
     /// Announces that a peer will read the registration `message` once, from front to back. Nothing is staged yet: the announcement is sent
     /// first. `alloc` takes memory from `heap`.
     pub(super) fn begin(

@@ -1,0 +1,53 @@
+//! Messages in pieces: several packets, all of which can be sent at once. The receiver copies one while the sender copies the next.
+//! [`handlers`](crate::handlers) receives them.
+
+use am_core::AmOptions;
+use am_core::error::Outcome;
+use am_core::fabric::Fabric;
+use am_core::task::TaskId;
+
+use super::eager;
+use crate::early_message::footprint;
+use crate::envelope;
+use crate::handlers::EAGER;
+use crate::matching::Envelope;
+use crate::state::State;
+
+/// Pieces begin at cache lines if the message does.
+const LINE_BYTES: usize = 64;
+
+/// Sends a message above the eager limit in pieces, if it is not too long and all of them can go at once; returns whether it did.
+#[inline(never)]
+pub(super) fn try_send<F: Fabric>(
+    state: &mut State<F>,
+    (task, destination, envelope): (TaskId, u32, Envelope),
+    bytes: &[u8],
+) -> bool {
+    let (len, max) = (bytes.len(), state.eager_limits.bytes);
+    if len > state.eager_limits.in_pieces {
+        return false;
+    }
+    let piece_bytes = len.div_ceil(len.div_ceil(max)).next_multiple_of(LINE_BYTES).min(max);
+    let (Ok(word), Ok(pieces)) = (u32::try_from(len), u32::try_from(len.div_ceil(piece_bytes))) else {
+        return false;
+    };
+    state.learn_peer(task);
+    // The caller finds an error again.
+    if !eager::charge(state, task, len).unwrap_or(false) {
+        return false;
+    }
+    let target = state.peer(task, state.context.handlers().budget.index(task.0));
+    let header = envelope::to_bytes_with_word(&envelope, destination, word);
+    let mut header = header.as_slice();
+    let is_sent = state.context.takes_pieces(target, bytes, pieces)
+        && bytes.chunks(piece_bytes).all(|piece| {
+            let sent = state.context.try_amsend(task, EAGER, header, piece, AmOptions::default());
+            header = &[];
+            // The receiver is gone, if this fails: the caller finds the error again.
+            matches!(sent, Ok(Outcome::Done))
+        });
+    if !is_sent {
+        state.handlers().budget.take_back(task.0, footprint(len));
+    }
+    is_sent
+}
