@@ -18,21 +18,22 @@ pub(super) fn allgather(plan: &mut impl Plan, own: Option<&SendData>, into: &Par
     }
     let (rank, selection) = (plan.rank(), plan.selection());
     let in_place = into.of(rank);
-    let copy = own.map(|own| (own, &in_place));
+    if let Some(own) = own {
+        plan.copy(own, &in_place)?;
+    }
     let own = own.cloned().unwrap_or_else(|| in_place.as_send());
     match into {
         Parts::Equal { all, .. }
             if plan.size() > selection.allgather_linear_tasks_max
                 && all.packed_len() <= selection.allgather_rounds_bytes_max =>
         {
-            plan.copy_own(copy)?;
             if all.packed_len() > FLAT_BYTES_MAX {
                 return in_rounds(plan, &own, into);
             }
             gather::gather(plan, Some(&own).filter(|_| rank != 0), Some(into), 0)?;
             broadcast::by_tree(plan, all, 0)
         }
-        _ => super::exchange(plan, copy, |_| own.clone(), |from| into.of(from)),
+        _ => super::exchange(plan, |_| own.clone(), |from| into.of(from)),
     }
 }
 

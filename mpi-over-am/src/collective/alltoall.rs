@@ -37,7 +37,8 @@ pub(super) fn alltoall(
         return in_place(plan, into);
     }
     let rank = plan.rank();
-    exchange(plan, Some((&part_for(rank), &into.of(rank))), part_for, |from| into.of(from))
+    plan.copy(&part_for(rank), &into.of(rank))?;
+    exchange(plan, part_for, |from| into.of(from))
 }
 
 /// Block `i` of the scratch memory is in transit to the task `i` ranks further on. At the end it is the block from the task `i` ranks
@@ -95,5 +96,5 @@ fn in_place(plan: &mut impl Plan, into: &Parts<RecvData>) -> Result<()> {
         parts.push(copy.as_send());
         first += len.cast_signed();
     }
-    exchange(plan, None, |to| parts[to as usize].clone(), |from| into.of(from))
+    exchange(plan, |to| parts[to as usize].clone(), |from| into.of(from))
 }

@@ -9,7 +9,6 @@ use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
 use super::chunks::pieces;
-use super::plan::Own;
 use super::{Plan, as_bytes};
 use crate::blocking;
 use crate::buffer::{RecvData, Scratch, SendData, with_slice};
@@ -134,14 +133,12 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
         &mut self,
         (out, to): (&SendData, u32),
         (data, from): (&RecvData, u32),
-        own: Own<'_>,
     ) -> Result<()> {
         let (out, into) = (self.bytes_to_send(out)?, self.bytes_to_receive(data)?);
         let (mut outgoing, incoming) = (self.pieces(out.count()), self.pieces(into.count()));
         for (at, len) in outgoing.by_ref().take(PIECES_AHEAD) {
             self.send_one(&out.part(at, len), to)?;
         }
-        self.copy_own(own)?;
         for (at, len) in incoming {
             self.pull_one(&into.part(at, len), from)?;
             if let Some((at, len)) = outgoing.next() {
@@ -311,16 +308,10 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     }
 
     #[inline]
-    fn across_and_copy(
-        &mut self,
-        (out, to): (&SendData, u32),
-        (data, from): (&RecvData, u32),
-        own: Own<'_>,
-    ) -> Result<()> {
+    fn across(&mut self, (out, to): (&SendData, u32), (data, from): (&RecvData, u32)) -> Result<()> {
         if self.is_in_pieces(out.packed_len()) || self.is_in_pieces(data.packed_len()) {
-            return self.across_in_pieces((out, to), (data, from), own);
+            return self.across_in_pieces((out, to), (data, from));
         }
-        self.copy_own(own)?;
         let route = self.communicator.route(Space::Collective, to, TAG)?;
         let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
         let mut state = self.communicator.state()?;

@@ -54,7 +54,7 @@ use crate::settings::Check;
 pub use call::{Collective, Neighbours, Parts};
 use direct::Direct;
 pub use layouts::LayoutPart;
-use plan::{Own, Plan};
+use plan::Plan;
 pub use prepared::{Buffer, KeptOperator, Make, NoOperator, Nothing, Operator, Position, Prepared};
 use recorder::{Recorder, Series};
 pub use slices::{
@@ -171,24 +171,23 @@ fn as_bytes(data: &RecvData) -> Option<RecvData> {
     data.as_buffer().map(RecvData::from_buffer)
 }
 
-/// Sends each other task its part, receives one from each, and copies `own`. The last part is received by a blocking call: with two tasks,
-/// neither needs a request.
+/// Sends each other task its part, and receives one from each. The last part is received by a blocking call: with two tasks, neither needs
+/// a request.
 fn exchange<P: Plan>(
     plan: &mut P,
-    own: Own<'_>,
     part_for: impl Fn(u32) -> SendData,
     buffer_for: impl Fn(u32) -> RecvData,
 ) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     for (number, (from, to)) in (2..).zip(partners(rank, size)) {
         if number == size {
-            plan.across_and_copy((&part_for(to), to), (&buffer_for(from), from), own)?;
+            plan.across((&part_for(to), to), (&buffer_for(from), from))?;
         } else {
             plan.receive(&buffer_for(from), from)?;
             plan.send(&part_for(to), to)?;
         }
     }
-    if size == 1 { plan.copy_own(own) } else { plan.wait() }
+    plan.wait()
 }
 
 /// Receives a part from each other task, and waits for these. The last part is received by a blocking call, as in [`exchange`].

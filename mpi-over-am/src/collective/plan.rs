@@ -12,9 +12,6 @@ use crate::hosts::Hosts;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// Elements that a task copies within its own memory, and their destination.
-pub(super) type Own<'a> = Option<(&'a SendData, &'a RecvData)>;
-
 /// One task's part in a collective. Ranks are those of receivers: in an inter-communicator, those of the other side.
 pub(super) trait Plan {
     /// This task's rank.
@@ -87,26 +84,9 @@ pub(super) trait Plan {
     }
 
     /// Sends while receiving, and waits.
-    fn across(&mut self, out: (&SendData, u32), into: (&RecvData, u32)) -> Result<()> {
-        self.across_and_copy(out, into, None)
-    }
-
-    /// Sends while receiving, copies `own` when the first data have been sent, so that the receiver need not wait for the copy, and waits.
-    fn across_and_copy(
-        &mut self,
-        (out, to): (&SendData, u32),
-        (data, from): (&RecvData, u32),
-        own: Own<'_>,
-    ) -> Result<()> {
+    fn across(&mut self, (out, to): (&SendData, u32), (data, from): (&RecvData, u32)) -> Result<()> {
         self.receive(data, from)?;
         self.send(out, to)?;
-        self.copy_own(own)?;
         self.wait()
-    }
-
-    /// Copies this task's own elements.
-    #[inline]
-    fn copy_own(&mut self, own: Own<'_>) -> Result<()> {
-        own.map_or(Ok(()), |(from, to)| self.copy(from, to))
     }
 }

@@ -52,7 +52,7 @@ fn exchange(
     };
     let own = part_for(plan.rank());
     let incoming = Incoming::new(plan, (&own, is_in_place), (chunk, slots))?;
-    super::exchange(plan, None, part_for, |from| incoming.slot(from))?;
+    super::exchange(plan, part_for, |from| incoming.slot(from))?;
     incoming.combine(plan)
 }
 
