@@ -218,6 +218,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     fn take_lock(&self, lock: Lock, rank: u32) -> Result<()> {
+        // Reports the error of an earlier call before the lock is asked for.
+        drop(self.communicator.state()?);
         let mut words = InTurns { window: self, are_far: false };
         let mut request = self.queue(rank).arrive(&mut words, lock)?;
         let waited = if words.are_far {
@@ -272,7 +274,8 @@ struct InTurns<'a, F: Fabric, L: LockPolicy> {
 
 impl<F: Fabric, L: LockPolicy> Words for InTurns<'_, F, L> {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
-        let mut state = self.window.communicator.state()?;
+        // Not by `state`: the error of an earlier call must not leave half of a change, for which other tasks would wait.
+        let mut state = self.window.communicator.state_to_end().ok_or(Error::Nested)?;
         let begun = state.context.rmw_nonblocking(at, Width::Bits64, operation, None)?;
         match state.context.rmw_result(begun)? {
             Ok(word) => Ok(word),

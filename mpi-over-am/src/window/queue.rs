@@ -154,8 +154,9 @@ impl LockQueue {
         let mut request = LockRequest { queue: self, own, in_the_way: None, failure: None };
         if !is_free {
             // A task may have been waiting because this task was drawing its ticket.
-            let entries = request.queue.wake(words)?;
-            request.hold_if_free(words, &entries)?;
+            let woken = request.queue.wake(words).and_then(|entries| request.hold_if_free(words, &entries));
+            // From here on this task is in the queue, and leaves it at the end of the request.
+            request.failure = woken.err();
         }
         Ok(request)
     }
@@ -240,7 +241,7 @@ pub(super) struct LockRequest {
 impl LockRequest {
     /// Whether the wait is over: this task has the lock, or the request has failed ([`end`](Self::end)).
     pub(super) fn look(&mut self, words: &mut impl Words) -> bool {
-        if !self.own.waits() {
+        if !self.own.waits() || self.failure.is_some() {
             return true;
         }
         self.try_to_hold(words).unwrap_or_else(|error| {
