@@ -68,6 +68,13 @@ pub(crate) fn is_unmarked() -> bool {
     marks == 0 || marks & (COPY | RECORDED) == 0 && !is_running()
 }
 
+/// Whether no thread of the process has ever been marked. Unlike [`is_unmarked`] it calls no function: the compiler would have to save the
+/// caller's values around the call.
+#[inline(always)]
+pub(crate) fn is_unmarked_process() -> bool {
+    MARKS.load(Ordering::Relaxed) == 0
+}
+
 /// Refuses `call` inside a handler and in a forked copy of a task, but not because of a recorder.
 ///
 /// # Errors

@@ -104,7 +104,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// The fast path of [`with_mapped`](Self::with_mapped), for a region that it found before. Returns `None` without running `call` if it
-    /// cannot do this; call `with_mapped` then.
+    /// cannot do this, which includes a process that has run handlers of the program; call `with_mapped` then.
     #[inline(always)]
     pub fn try_with_mapped<R>(
         &mut self,
@@ -112,8 +112,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         len: u64,
         call: impl FnOnce(MappedRange<'_>) -> R,
     ) -> Option<R> {
-        let is_allowed =
-            in_handler::is_unmarked() && self.engine.allows_all_targets() && !at.grant.is_for_operation();
+        let is_allowed = in_handler::is_unmarked_process()
+            && self.engine.allows_all_targets()
+            && !at.grant.is_for_operation();
         if is_allowed { self.fabric.lend_mapped(at, len, call) } else { None }
     }
 

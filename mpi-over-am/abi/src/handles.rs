@@ -121,8 +121,9 @@ impl<T: Clone> Handles<T> {
     /// No object is inserted or removed while the reference lives.
     #[inline]
     pub(crate) unsafe fn peek(&self, handle: usize) -> Option<&T> {
-        // SAFETY: the caller's promise: the table is not borrowed mutably.
-        unsafe { self.table.try_borrow_unguarded() }.ok()?.find(handle)
+        // SAFETY: the table is not borrowed mutably: each function of this type ends its borrow without running other code, and the caller
+        // has promised to call none of those that change the table while the reference lives.
+        unsafe { &*self.table.as_ptr() }.find(handle)
     }
 
     /// Whether there is no object.

@@ -158,6 +158,7 @@ unsafe fn put_now(
     is_alike && window.try_put(bytes, rank.cast_unsigned(), displacement)
 }
 
+#[inline(always)]
 pub(crate) unsafe fn mpi_put_c(
     origin_addr: *const c_void,
     origin_count: i64,
@@ -234,6 +235,7 @@ unsafe fn get_now(
     is_alike && window.try_get(bytes, rank.cast_unsigned(), displacement)
 }
 
+#[inline(always)]
 pub(crate) unsafe fn mpi_get_c(
     origin_addr: *mut c_void,
     origin_count: i64,
@@ -626,6 +628,7 @@ fn flush_now(mpi: &Mpi, rank: c_int, win: MPI_Win) -> bool {
     unsafe { mpi.window_for_a_moment(win) }.is_some_and(|window| window.try_flush(rank.cast_unsigned()))
 }
 
+#[inline(always)]
 pub(crate) unsafe fn mpi_win_flush(rank: c_int, win: MPI_Win) -> c_int {
     if enter_briefly().is_some_and(|mpi| flush_now(mpi, rank, win)) {
         return MPI_SUCCESS;

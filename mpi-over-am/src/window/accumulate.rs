@@ -294,8 +294,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let at = self.peers[rank as usize].data.plus(offset as u64);
         let update = |element: MappedRange<'_>| update_at(&element, 0, size, change);
         let before = state.context.try_with_mapped(at, size as u64, update);
-        // Fails only if the target has freed the window: then no task needs the lock.
-        self.try_give(state, rank);
+        if self.try_give(state, rank).is_none() {
+            // A handler of the program has run meanwhile, for the first time. The general path fails only if the target has freed the
+            // window: then no task needs the lock.
+            let at = self.peers[rank as usize].updating();
+            let _ = state.context.with_mapped(at, 8, |word| word.atomic_u64(0).map(give));
+        }
         before?
     }
 

@@ -82,6 +82,7 @@ pub(super) enum Held {
 }
 
 impl Held {
+    #[inline(always)]
     fn is_here(self) -> bool {
         self != Self::Awaited
     }
@@ -128,7 +129,7 @@ impl Epochs {
         self.fenced || self.is_locked(rank) || self.is_started(rank)
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn is_started(&self, rank: u32) -> bool {
         self.started.as_ref().is_some_and(|started| started.contains(&rank))
     }
@@ -144,7 +145,7 @@ impl Epochs {
 
     #[inline(always)]
     pub(super) fn is_locked(&self, rank: u32) -> bool {
-        is_here(self.locked_all) || is_here(self.locks[rank as usize])
+        is_here(self.locked_all) || self.locks.get(rank as usize).is_some_and(|&held| is_here(held))
     }
 
     pub(super) fn check_closed(&self, call: &'static str, value: u64) -> Result<()> {

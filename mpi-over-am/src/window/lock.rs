@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use am_core::buffer::RemoteAddress;
@@ -159,8 +160,15 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// The short path of [`flush`](Self::flush): whether there is nothing to wait for. It may return false at any time.
     #[inline(always)]
     pub fn try_flush(&self, rank: u32) -> bool {
-        let is_locked = || self.is_brief(LOCKED) || self.epochs.with(|epochs| epochs.is_locked(rank));
-        if rank as usize >= self.peers.len() || self.is_brief(PUTS) || !is_locked() {
+        if rank as usize >= self.peers.len() {
+            return false;
+        }
+        let is_locked = match self.brief.load(Ordering::Relaxed) & (LOCKED | PUTS) {
+            LOCKED => true,
+            0 => self.epochs.with(|epochs| epochs.is_locked(rank)),
+            _ => false,
+        };
+        if !is_locked {
             return false;
         }
         self.communicator.state_briefly().is_some_and(|mut state| state.may_skip_progress())
