@@ -42,7 +42,7 @@ fn try_send_long<F: Fabric>(
     bytes: &[u8],
 ) -> bool {
     if bytes.len() > state.eager_limits.bytes {
-        return in_pieces::try_send(state, (task, destination, envelope), bytes);
+        return in_pieces::try_send(state, Route { task, destination, envelope }, bytes);
     }
     let footprint = footprint(bytes.len());
     if state.handlers().budget.charge_quietly(task.0, footprint).is_none() {

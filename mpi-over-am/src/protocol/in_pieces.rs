@@ -4,23 +4,55 @@
 use am_core::AmOptions;
 use am_core::error::Outcome;
 use am_core::fabric::Fabric;
-use am_core::task::TaskId;
 
-use super::eager;
+use super::{Load, eager, rendezvous};
 use crate::early_message::footprint;
 use crate::envelope;
+use crate::error::Result;
 use crate::handlers::EAGER;
-use crate::matching::Envelope;
+use crate::message::Route;
 use crate::state::State;
 
 /// Pieces begin at cache lines if the message does.
 const LINE_BYTES: usize = 64;
+/// Number of looks for credits before a message is announced. They take longer than the receiver's copy of a message.
+const LOOKS_MAX: u32 = 256;
+
+/// Sends a message in pieces, or announces it.
+///
+/// # Errors
+/// An error of am-core, such as a dead receiver; an error of progress.
+pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, load: impl Load) -> Result<Outcome> {
+    if load.try_in_pieces(state, &route)? {
+        return Ok(Outcome::Done);
+    }
+    rendezvous::send(state, route, load)
+}
+
+/// Like [`try_send`], for a send that waits anyway: a receiver that is copying pieces returns credits soon, and an announced message
+/// would take longer.
+///
+/// # Errors
+/// An error of progress; nothing was sent then.
+pub(super) fn send_soon<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[u8]) -> Result<bool> {
+    for _ in 0..LOOKS_MAX {
+        if try_send(state, route, bytes) {
+            return Ok(true);
+        }
+        let peer = state.peer(route.task, state.context.handlers().budget.index(route.task.0));
+        if !state.context.takes_pieces(peer, bytes, 0) {
+            break;
+        }
+        state.context.probe()?;
+    }
+    Ok(false)
+}
 
 /// Sends a message above the eager limit in pieces, if it is not too long and all of them can go at once; returns whether it did.
 #[inline(never)]
 pub(super) fn try_send<F: Fabric>(
     state: &mut State<F>,
-    (task, destination, envelope): (TaskId, u32, Envelope),
+    Route { task, destination, envelope }: Route,
     bytes: &[u8],
 ) -> bool {
     let (len, max) = (bytes.len(), state.eager_limits.bytes);

@@ -63,6 +63,14 @@ pub(crate) trait Load {
     fn try_synchronous<F: Fabric>(&mut self, _state: &mut State<F>, _route: &Route) -> Result<Outcome> {
         Ok(Outcome::Retry)
     }
+
+    /// Sends the message in pieces, if all of them can go at once; returns whether it did. The data are free then.
+    ///
+    /// # Errors
+    /// An error of progress; nothing was sent then.
+    fn try_in_pieces<F: Fabric>(&self, _state: &mut State<F>, _route: &Route) -> Result<bool> {
+        Ok(false)
+    }
 }
 
 /// Borrowed data: the send waits until they are free.
@@ -85,6 +93,10 @@ impl Load for Borrowed<'_> {
         let header = envelope::to_bytes(&route.envelope, route.destination);
         state.context.amsend(route.task, handler, &header, self.0, options)?;
         Ok(Outcome::Done)
+    }
+
+    fn try_in_pieces<F: Fabric>(&self, state: &mut State<F>, route: &Route) -> Result<bool> {
+        in_pieces::send_soon(state, *route, self.0)
     }
 }
 
@@ -116,6 +128,10 @@ impl Load for Held {
 
     fn try_synchronous<F: Fabric>(&mut self, state: &mut State<F>, route: &Route) -> Result<Outcome> {
         synchronous::try_send(state, route, *self)
+    }
+
+    fn try_in_pieces<F: Fabric>(&self, state: &mut State<F>, route: &Route) -> Result<bool> {
+        Ok(buffer::with_slice(self.bytes, |bytes| in_pieces::try_send(state, *route, bytes)))
     }
 }
 
@@ -155,6 +171,10 @@ impl Load for Starting<'_> {
             _ => state.handlers().requests.forget(request),
         }
         sent
+    }
+
+    fn try_in_pieces<F: Fabric>(&self, state: &mut State<F>, route: &Route) -> Result<bool> {
+        Ok(buffer::with_slice(self.bytes, |bytes| in_pieces::try_send(state, *route, bytes)))
     }
 }
 
@@ -202,6 +222,7 @@ pub(crate) fn send<F: Fabric>(
     match selection::select(mode, load.len(), state.eager_limits) {
         selection::Protocol::Eager => eager::send(state, route, load),
         // Out of line, with the route by value, so that the short path keeps it in registers.
+        selection::Protocol::InPieces => in_pieces::send(state, *route, load),
         selection::Protocol::Rendezvous => rendezvous::send(state, *route, load),
         selection::Protocol::Synchronous => synchronous::send(state, *route, load),
         selection::Protocol::Ready => ready::send(state, *route, load),

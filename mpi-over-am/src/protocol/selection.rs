@@ -9,6 +9,8 @@ pub(crate) enum Protocol {
     Eager,
     /// With its data, at once; the receiver acknowledges the match.
     Synchronous,
+    /// With its data, in pieces, if all can be sent at once; otherwise announced.
+    InPieces,
     /// Announced; the data are fetched when the receive is posted.
     Rendezvous,
     /// At once: the receive is posted.
@@ -20,6 +22,7 @@ pub(crate) enum Protocol {
 pub(crate) fn select(mode: Mode, len: usize, limits: EagerLimits) -> Protocol {
     match mode {
         Mode::Standard | Mode::Buffered if len <= limits.bytes => Protocol::Eager,
+        Mode::Standard if len <= limits.in_pieces => Protocol::InPieces,
         Mode::Synchronous if len < limits.synchronous_end => Protocol::Synchronous,
         Mode::Standard | Mode::Buffered | Mode::Synchronous => Protocol::Rendezvous,
         Mode::Ready => Protocol::Ready,

@@ -27,7 +27,8 @@ fn packets_between_hosts(
 
 fn on_hosts(hosts: Hosts, task: impl Fn(&Environment, &Communicator) + Sync) {
     let tasks = u32::try_from(hosts.len()).expect("a few tasks");
-    job(Config { hosts, ..Config::new(tasks) }, Settings::default(), task);
+    // Enough credits for long data in pieces, so that packets tell how often the data cross.
+    job(Config { hosts, credits: 64, ..Config::new(tasks) }, Settings::default(), task);
 }
 
 /// Two and three hosts with ranks in order, and mixed.

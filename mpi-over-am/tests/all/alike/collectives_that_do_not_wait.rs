@@ -178,6 +178,29 @@ fn a_long_reduction_announces_no_message() {
     }
 }
 
+/// Calls that wait, that do not wait, and persistent ones send messages above the eager limit in pieces.
+#[test]
+fn collectives_send_messages_in_pieces() {
+    for tasks in 2..5 {
+        let config = Config { packet_bytes_max: 32 << 10, credits: 64, ..Config::new(tasks) };
+        job(config, Settings::default(), |environment, world| {
+            let (rank, size, len) = (world.rank(), world.size(), 5000);
+            let all = vector(rank, len * size as usize);
+            let parts = (0..size)
+                .flat_map(|from| vector(from, len * size as usize)[len * rank as usize..][..len].to_vec());
+            let (expected, zeros) = (parts.collect::<Vec<_>>(), vec![0; all.len()]);
+            let (mut waited, mut started) = (zeros.clone(), zeros);
+            world.alltoall(&all, &mut waited).unwrap();
+            world.scope(|s| s.wait(collective::alltoall(&all, &mut started).start(s)?)).unwrap();
+            let mut kept = collective::alltoall_in_place(all.clone()).keep(world).unwrap();
+            kept.start().unwrap();
+            kept.wait().unwrap();
+            assert!(waited == expected && started == expected && *kept.buffer().unwrap() == expected);
+            assert_eq!(environment.counts().unwrap().long_messages_received, 0);
+        });
+    }
+}
+
 #[test]
 fn persistent_collectives_are_started_again_and_again_in_any_order() {
     with_1_to_9_tasks(|_, world| {
