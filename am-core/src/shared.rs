@@ -176,7 +176,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
             if let Some(&(task, _)) = gone {
                 return Err(Error::Purged { task, by: context.task() });
             }
-            context = self.inner.context.sleep(context, LOOK_AGAIN);
+            context = self.inner.context.sleep(context, LOOK_AGAIN, || (self.inner.waker)());
         }
     }
 

@@ -2,22 +2,24 @@
 //!
 //! A waiting thread polls and sleeps with the lock, on behalf of all. Another thread that wants the lock increments a count and rings; the
 //! poller then lets it in before it polls again. A ring just before the poller sleeps is lost, so rings are repeated until the lock is
-//! free. A thread may also wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)).
+//! free. A thread may also wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)); it then wants the lock like
+//! any other.
 
 #[cfg(loom)]
 use loom::{
     sync::atomic::{AtomicUsize, Ordering},
+    sync::{Condvar, Mutex as PlainMutex},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
-    sync::{Condvar, Mutex, MutexGuard},
+    sync::{Condvar, Mutex, Mutex as PlainMutex, MutexGuard},
     thread::yield_now,
 };
 
 #[cfg(loom)]
-use model::{Condvar, Mutex, MutexGuard};
+use model::{Mutex, MutexGuard};
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -30,6 +32,11 @@ pub struct Turns<T> {
     value: Mutex<T>,
     /// Number of threads that failed to take the lock at once.
     wanting: AtomicUsize,
+    /// Number of threads in [`sleep`](Self::sleep). Incremented during a turn, so that the next one sees it.
+    sleeping: AtomicUsize,
+    /// A thread in `sleep` has this lock from the end of its turn until it waits. The value's own lock would not do: a thread that is woken
+    /// would wait for it behind a sleeping poller, which nobody rings.
+    falling_asleep: PlainMutex<()>,
     /// Signalled after each round of a poller that made progress.
     moved: Condvar,
 }
@@ -42,13 +49,25 @@ impl<T> Turns<T> {
     /// A value that no thread uses yet.
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
-        Self { value: Mutex::new(value), wanting: AtomicUsize::new(0), moved: Condvar::new() }
+        Self {
+            value: Mutex::new(value),
+            wanting: AtomicUsize::new(0),
+            sleeping: AtomicUsize::new(0),
+            falling_asleep: PlainMutex::new(()),
+            moved: Condvar::new(),
+        }
     }
 
     /// Without `const`: parts of a model cannot be made at compile time.
     #[cfg(loom)]
     pub fn new(value: T) -> Self {
-        Self { value: Mutex::new(value), wanting: AtomicUsize::new(0), moved: Condvar::new() }
+        Self {
+            value: Mutex::new(value),
+            wanting: AtomicUsize::new(0),
+            sleeping: AtomicUsize::new(0),
+            falling_asleep: PlainMutex::new(()),
+            moved: Condvar::new(),
+        }
     }
 
     /// Waits for the calling thread's turn. `ring` wakes a thread that sleeps during its turn, and may be called repeatedly. A thread that
@@ -109,12 +128,23 @@ impl<T> Turns<T> {
 
     /// Wakes the threads in [`sleep`](Self::sleep) after progress was made. Called during the caller's turn, so that no thread misses it.
     pub fn tell_sleepers(&self) {
-        self.moved.notify_all();
+        // Relaxed: the turns order it.
+        if self.sleeping.load(Ordering::Relaxed) > 0 {
+            // Those whose turn has ended wait by now.
+            drop(self.falling_asleep.lock().unwrap_or_else(PoisonError::into_inner));
+            self.moved.notify_all();
+        }
     }
 
-    /// Ends the turn until another thread has made progress, or for at most `limit`; then waits for the caller's turn.
-    pub fn sleep<'a>(&'a self, turn: Turn<'a, T>, limit: Duration) -> Turn<'a, T> {
-        self.moved.wait_timeout(turn, limit).unwrap_or_else(PoisonError::into_inner).0
+    /// Ends the turn until another thread has made progress, or for at most `limit`; then waits for the caller's turn, as
+    /// [`enter`](Self::enter) does with `ring`.
+    pub fn sleep<'a>(&'a self, turn: Turn<'a, T>, limit: Duration, ring: impl Fn()) -> Turn<'a, T> {
+        self.sleeping.fetch_add(1, Ordering::Relaxed);
+        let falling_asleep = self.falling_asleep.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(turn);
+        drop(self.moved.wait_timeout(falling_asleep, limit));
+        self.sleeping.fetch_sub(1, Ordering::Relaxed);
+        self.enter(ring)
     }
 }
 
@@ -122,20 +152,16 @@ impl<T> Turns<T> {
 #[cfg(loom)]
 mod model {
     use std::ops::{Deref, DerefMut};
-    use std::sync::{LockResult, TryLockError, TryLockResult};
-    use std::time::Duration;
+    use std::sync::{TryLockError, TryLockResult};
 
+    use loom::sync;
     use loom::sync::atomic::{AtomicBool, Ordering};
-    use loom::sync::{self, WaitTimeoutResult};
 
     #[derive(Debug)]
     pub(super) struct Mutex<T>(AtomicBool, sync::Mutex<T>);
 
     #[derive(Debug)]
     pub struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>, &'a Mutex<T>);
-
-    #[derive(Debug)]
-    pub(super) struct Condvar(sync::Condvar);
 
     impl<T> Mutex<T> {
         pub(super) fn new(value: T) -> Self {
@@ -173,31 +199,6 @@ mod model {
             if self.0.take().is_some() {
                 self.1.0.store(false, Ordering::Release);
             }
-        }
-    }
-
-    impl Condvar {
-        pub(super) fn new() -> Self {
-            Self(sync::Condvar::new())
-        }
-
-        pub(super) fn notify_all(&self) {
-            self.0.notify_all();
-        }
-
-        pub(super) fn wait_timeout<'a, T>(
-            &self,
-            mut guard: MutexGuard<'a, T>,
-            limit: Duration,
-        ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
-            let (inner, mutex) = (guard.0.take().expect("until it is dropped"), guard.1);
-            // A thread with the flag waits for the lock inside, which is free while this thread sleeps.
-            mutex.0.store(false, Ordering::Release);
-            let (inner, result) = self.0.wait_timeout(inner, limit).expect("loom poisons nothing");
-            while !mutex.take_flag() {
-                loom::thread::yield_now();
-            }
-            Ok((MutexGuard(Some(inner), mutex), result))
         }
     }
 }
@@ -272,20 +273,69 @@ mod loom_tests {
         model([add, |turns, doorbell| poll(turns, doorbell, 1)]);
     }
 
-    /// A thread that waits without polling is woken after progress, whenever it looked.
+    /// A thread that waits without polling is woken after progress, whenever it looked, and gets its turn from a poller that sleeps again.
     #[test]
     fn loom_a_thread_that_does_not_poll_is_told() {
         let sleeper = |turns: &Turns<u32>, doorbell: &Doorbell| {
             let mut turn = turns.enter(|| doorbell.ring());
             while *turn == 0 {
-                turn = turns.sleep(turn, Duration::MAX);
+                turn = turns.sleep(turn, Duration::MAX, || doorbell.ring());
             }
+            *turn = 2;
         };
         let mover = |turns: &Turns<u32>, doorbell: &Doorbell| {
             let mut turn = turns.enter(|| doorbell.ring());
             *turn = 1;
             turns.tell_sleepers();
+            drop(turn);
+            poll(turns, doorbell, 2);
         };
         model([sleeper, mover]);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::{Condvar, Mutex, PoisonError};
+    use std::time::Duration;
+
+    use super::Turns;
+    use crate::testing::watchdog::Watchdog;
+
+    /// The poller sleeps with its turn until it is rung, so only a ring lets the woken thread in.
+    #[test]
+    fn a_thread_that_was_told_rings_a_poller_that_sleeps_again() {
+        let _watchdog = Watchdog::new("a thread that was told".to_owned(), Duration::from_secs(60));
+        let (turns, rings, rung) = (Turns::new(0), Mutex::new(0), Condvar::new());
+        let lock = || rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let ring = || {
+            *lock() += 1;
+            rung.notify_all();
+        };
+        for round in 0..100 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut turn = turns.enter(ring);
+                    while *turn == 0 {
+                        turn = turns.sleep(turn, Duration::MAX, ring);
+                    }
+                    *turn = 2;
+                });
+                // In half of the rounds the other thread probably sleeps by then.
+                std::thread::sleep(Duration::from_millis(round % 2));
+                let mut turn = turns.enter(ring);
+                *turn = 1;
+                turns.tell_sleepers();
+                while *turn != 2 {
+                    turns.rest(turn, |_| {
+                        let rings = lock();
+                        let seen = *rings;
+                        drop(rung.wait_while(rings, |rings| *rings == seen));
+                    });
+                    turn = turns.enter(ring);
+                }
+                *turn = 0;
+            });
+        }
     }
 }

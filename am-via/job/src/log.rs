@@ -14,10 +14,10 @@ use tracing::{Event, Metadata, Subscriber};
 /// The environment variable that asks for events.
 const VARIABLE: &str = "RUST_LOG";
 
-/// Starts to print events, if `RUST_LOG` is set and the program has no subscriber. Each line begins with the text `who`.
-pub fn log_as_asked(who: &str) {
+/// Starts to print events, if `RUST_LOG` is set and the program has no subscriber. Each line begins with `prefix`.
+pub fn log_as_asked(prefix: &str) {
     let Ok(wanted) = std::env::var(VARIABLE) else { return };
-    let log = Log { who: who.to_owned(), wanted: Wanted::parse(&wanted), spans: AtomicU64::new(1) };
+    let log = Log { prefix: prefix.to_owned(), wanted: Wanted::parse(&wanted), spans: AtomicU64::new(1) };
     // An error means that the program has a subscriber, which gets the events.
     let _ = tracing::subscriber::set_global_default(log);
 }
@@ -56,7 +56,7 @@ fn directive(text: &str) -> Option<(String, LevelFilter)> {
 
 #[derive(Debug)]
 struct Log {
-    who: String,
+    prefix: String,
     wanted: Wanted,
     spans: AtomicU64,
 }
@@ -80,7 +80,7 @@ impl Subscriber for Log {
         event.record(&mut line);
         eprintln!(
             "{}: {} {}: {}{}",
-            self.who,
+            self.prefix,
             metadata.level(),
             metadata.target(),
             line.message,

@@ -309,8 +309,8 @@ fn parent_of(process: u32) -> Option<u32> {
     field("PPid:")?.parse().ok()
 }
 
-/// A task that waits for a window lock sleeps until the task that releases it wakes it, wherever the three are: it does not ask the target
-/// again and again, and a far task's release is told to a near task. Tasks 0 and 1 share a host, and tasks 2 and 3.
+/// A task that waits for a window lock sleeps until the lock is released, and asks the target once, not repeatedly. The task that releases
+/// the lock wakes it, on whichever hosts holder, waiter and target are. Tasks 0 and 1 share a host, and tasks 2 and 3.
 #[test]
 fn a_window_lock_is_handed_over_between_hosts_without_polling() {
     on_hosts("a_window_lock_is_handed_over_between_hosts_without_polling", (4, "a:2,b:2"), || {

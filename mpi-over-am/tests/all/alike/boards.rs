@@ -155,7 +155,8 @@ fn a_vector_of_another_length_is_told() {
     });
 }
 
-/// The last task to arrive combines for all. If its operator fails, each task finds out by itself, and the board is in step.
+/// The last task to arrive combines for all. If its operator fails, every task calls the operator itself and gets its error. The board can
+/// be used after that.
 #[test]
 fn an_operator_that_panics_ends_the_reduction_at_all_tasks() {
     with_board(Config::new(3), |_, world| {
