@@ -50,6 +50,9 @@ struct Part {
     before: u64,
 }
 
+/// Lengths of blocks in bytes for which our visitors have loops of their own (mpi-over-am), in which a copy is a load and a store or two.
+const SHORT_LENGTHS: [u64; 5] = [4, 8, 16, 24, 32];
+
 /// Receives the pieces of a layout.
 pub trait Visit {
     /// A piece of `len` bytes at displacement `at`.
@@ -165,9 +168,18 @@ impl Layout {
         {
             return Self { at, size, shape: Shape::Strided { len, stride } };
         }
-        if is_even {
-            let at = parts.into_iter().map(|part| part.layout.at).collect();
-            return Self { at: 0, size, shape: Shape::Even { len, at } };
+        let least = parts.iter().map(|part| part.layout.size).min().unwrap_or(len);
+        // Neighbours that were merged are cut again where few were: copies of one short length take a third of the instructions.
+        let is_cut = SHORT_LENGTHS.contains(&least)
+            && parts.iter().all(|part| part.layout.size.is_multiple_of(least))
+            && size / least <= 2 * parts.len() as u64;
+        if is_even || is_cut {
+            let pieces = |part: Part| {
+                (0..part.layout.size / least)
+                    .map(move |index| offset(part.layout.at, index, least.cast_signed()))
+            };
+            let at = parts.into_iter().flat_map(pieces).collect();
+            return Self { at: 0, size, shape: Shape::Even { len: least, at } };
         }
         let block = |part: Part| Block { at: part.layout.at, len: part.layout.size, before: part.before };
         Self { at: 0, size, shape: Shape::Blocks(parts.into_iter().map(block).collect()) }
@@ -348,6 +360,18 @@ mod tests {
         let two = Layout::sequence([Layout::block(8, 4), Layout::EMPTY, Layout::block(12, 20)]);
         assert_eq!((two.as_block(), two.size()), (Some(8), 24));
         assert!(matches!(repeat(repeat(Layout::block(0, 4), 3, 8), 5, 24).shape, Shape::Strided { .. }));
+    }
+
+    #[test]
+    fn short_blocks_are_all_of_one_length_unless_long_runs_were_merged() {
+        let blocks = |at: &[i64], len| Layout::sequence(at.iter().map(|&at| Layout::block(at, len)));
+        let few = blocks(&[0, 24, 32, 48], 8);
+        assert!(matches!(&few.shape, Shape::Even { len: 8, at } if at[..] == [0, 24, 32, 48]));
+        assert_eq!((few.size(), few.span()), (32, Some((0, 56))));
+        let many = blocks(&[0, 24, 32, 40, 48, 56, 64], 8);
+        assert!(matches!(&many.shape, Shape::Blocks(blocks) if blocks.len() == 2));
+        let odd = blocks(&[0, 21, 28, 42], 7);
+        assert!(matches!(&odd.shape, Shape::Blocks(blocks) if blocks.len() == 3));
     }
 
     #[test]
