@@ -120,6 +120,39 @@ unsafe fn update_now(
     window.try_update(value, (at.0.cast_unsigned(), at.1), kind, predefined(op)?)
 }
 
+/// Updates contiguous elements of mapped memory, and stores their old bytes in `result` if there is one. Returns false if that is not
+/// possible: the call then takes the general path.
+///
+/// # Safety
+/// The elements at the origin are readable, and those of the result writable, as the program has promised.
+unsafe fn update_all_now(
+    mpi: &Mpi,
+    origin: (*const c_void, i64, MPI_Datatype),
+    result: Option<(*mut c_void, i64, MPI_Datatype)>,
+    (rank, displacement): (c_int, i64),
+    (target, op): ((i64, MPI_Datatype), MPI_Op),
+    win: MPI_Win,
+) -> bool {
+    let is_alike =
+        target == (origin.1, origin.2) && result.is_none_or(|result| target == (result.1, result.2));
+    if !is_alike || op == MPI_NO_OP {
+        return false;
+    }
+    let done = || {
+        let values = unsafe { raw_to_send(mpi, origin.0, origin.1, origin.2) }?;
+        let result = match result {
+            Some((at, count, datatype)) => Some(unsafe { raw_to_receive(mpi, at, count, datatype) }?),
+            None => None,
+        };
+        let (kind, op) = (mpi.predefined_kind(target.1)?, predefined(op)?);
+        // SAFETY: an update creates and frees no window.
+        let window = unsafe { mpi.window_for_a_moment(win) }?;
+        // A negative rank is not a rank of the window.
+        window.try_update_all(values, result, (rank.cast_unsigned(), displacement), kind, op)
+    };
+    done().is_some()
+}
+
 /// Enters MPI for the duration of a call, or returns from the call if that fails.
 macro_rules! enter {
     ($function:expr) => {
@@ -308,10 +341,14 @@ pub(crate) unsafe fn mpi_accumulate_c(
     {
         return MPI_SUCCESS;
     }
+    let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
+    let origin = (origin_addr, origin_count, origin_datatype);
+    if unsafe { update_all_now(&mpi, origin, None, at, (target, op), win) } {
+        return MPI_SUCCESS;
+    }
     on_window_in(&mpi, "MPI_Accumulate", win, move |mpi, object| {
         let op = op_of(mpi, op)?;
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
         with_target(mpi, at, target, |target| object.window.accumulate_data(&origin, target, &op)).map(drop)
     })
 }
@@ -354,11 +391,16 @@ unsafe fn get_accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
+    let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
+    let origin = (origin_addr, origin_count, origin_datatype);
+    let result = Some((result_addr, result_count, result_datatype));
+    if unsafe { update_all_now(mpi, origin, result, at, (target, op), win) } {
+        return MPI_SUCCESS;
+    }
     on_window_in(mpi, function, win, |mpi, object| {
-        let origin = unsafe { origin_of(mpi, (origin_addr, origin_count, origin_datatype), op) }?;
+        let origin = unsafe { origin_of(mpi, origin, op) }?;
         let op = op_of(mpi, op)?;
         let result = unsafe { to_receive(mpi, result_addr, result_count, result_datatype) }?;
-        let (at, target) = ((target_rank, target_disp), (target_count, target_datatype));
         with_target(mpi, at, target, |target| {
             object.window.get_accumulate_data(origin.as_ref(), &result, target, &op)
         })

@@ -1,11 +1,12 @@
 //! Memory of the library for operations, and access to elements for reductions.
 
-use am_core::buffer::{Arrived, RawBuffer, RawBytes};
+use am_core::buffer::{Arrived, MappedRange, RawBuffer, RawBytes};
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 
 use super::{Keeps, RecvData, SendData};
 use crate::error::{Error, Result};
 use mpi_datatype::Datatype;
+use mpi_datatype::op::Combine;
 
 /// Memory for intermediate results. Its owner keeps it until the operations that use it have ended, or leaks it.
 #[derive(Debug, Default)]
@@ -161,6 +162,30 @@ pub(crate) fn change_packed(elements: &RecvData, mut change: impl FnMut(usize, &
         }
         offset += len;
     }
+}
+
+/// Combines `values` with the elements of `part` from `offset` on, and stores their old bytes in `result`, which has the same length. Like
+/// [`change_packed`], by copies of pieces. Returns `None` at the first piece that `part` does not have.
+pub(crate) fn change_mapped(
+    part: &MappedRange<'_>,
+    offset: usize,
+    values: RawBytes,
+    result: Option<RawBuffer>,
+    combine: Combine,
+) -> Option<()> {
+    let mut bytes = [0; CHANGED_BYTES_MAX];
+    super::with_slice(values, |values| {
+        for (index, values) in values.chunks(CHANGED_BYTES_MAX).enumerate() {
+            let (done, elements) = (index * CHANGED_BYTES_MAX, &mut bytes[..values.len()]);
+            part.read(offset + done, elements).then_some(())?;
+            if let Some(result) = result {
+                result.part(done, elements.len())?.fill_from(elements);
+            }
+            combine(values, elements);
+            part.write(offset + done, elements).then_some(())?;
+        }
+        Some(())
+    })
 }
 
 /// Like [`with_packed`], for elements of a Rust type.

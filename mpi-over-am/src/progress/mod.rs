@@ -76,6 +76,14 @@ impl<F: Fabric> State<F> {
         self.waits_without_progress < WAITS_WITHOUT_PROGRESS_MAX
     }
 
+    /// Like [`may_skip_progress`](Self::may_skip_progress), for an update of a window, which skips one more: the flush that usually follows
+    /// makes the progress with fewer instructions.
+    #[inline(always)]
+    pub(crate) fn may_leave_progress_to_flush(&mut self) -> bool {
+        self.waits_without_progress += 1;
+        self.waits_without_progress <= WAITS_WITHOUT_PROGRESS_MAX
+    }
+
     #[cold]
     #[inline(never)]
     fn progress_at_last(&mut self) -> Result<()> {

@@ -7,14 +7,15 @@
 //! Under the lock, elements are copied, combined here, and written back: by plain copies if this task has mapped them, else by a get and a
 //! put. Neither needs progress of the target, unless only the target can access its memory.
 
+use std::ops::DerefMut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use am_core::buffer::{Arrived, MappedRange};
+use am_core::buffer::{Arrived, MappedRange, RawBuffer, RawBytes};
 use am_core::fabric::{AtomicOp, Fabric, Width};
 use bytemuck::NoUninit;
 
 use super::transfer::packed;
-use super::{IN_CONTROL, PUTS, TargetData, WORD_BYTES, Window};
+use super::{IN_CONTROL, PUTS, Peer, TargetData, WORD_BYTES, Window};
 use crate::buffer::{self, Datum, RecvData, Scatter, SendData};
 use crate::error::{Error, ErrorClass, Result};
 use crate::op::{Op, PredefinedOp};
@@ -257,27 +258,63 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         mut change: impl FnMut(&mut [u8]),
     ) -> Option<Word> {
         let (peer, offset) = self.locate(rank, displacement, size as u64)?;
-        let mut state = self.communicator.state_briefly()?;
-        // Earlier puts must not be overtaken.
-        if self.is_brief(PUTS) || !state.may_skip_progress() {
-            return None;
-        }
+        let mut state = self.state_for_update()?;
         let offset = usize::try_from(offset).ok()?;
         if peer.word == IN_CONTROL {
             return self.try_apart(&mut state, rank, (offset, size), &mut change);
         }
+        self.try_under_lock(&mut state, peer, |part| {
+            // The most frequent size, as a constant for the compiler: a copy is then a load and a store.
+            if size == 8 { update_at(part, offset, 8, change) } else { update_at(part, offset, size, change) }
+        })
+    }
+
+    /// The fast path of [`accumulate_data`](Self::accumulate_data), and with a destination for the old values that of
+    /// [`get_accumulate_data`](Self::get_accumulate_data): contiguous elements of mapped memory. `None`: nothing was done, and the general
+    /// call is needed.
+    #[inline(never)]
+    pub fn try_update_all(
+        &self,
+        values: RawBytes,
+        result: Option<RawBuffer>,
+        (rank, displacement): (u32, i64),
+        datatype: Predefined,
+        op: PredefinedOp,
+    ) -> Option<()> {
+        let combine = combine_of(op, datatype).filter(|_| datatype.size() == datatype.extent())?;
+        let (peer, offset) = self.locate(rank, displacement, values.len() as u64)?;
+        if peer.word == IN_CONTROL || result.is_some_and(|result| result.len() != values.len()) {
+            return None;
+        }
+        let mut state = self.state_for_update()?;
+        let offset = usize::try_from(offset).ok()?;
+        self.try_under_lock(&mut state, peer, |part| {
+            buffer::change_mapped(part, offset, values, result, combine)
+        })
+    }
+
+    /// The state, for an update that can be carried out at once; an update must not overtake earlier puts.
+    #[inline(always)]
+    fn state_for_update(&self) -> Option<impl DerefMut<Target = State<F>>> {
+        let mut state = self.communicator.state_briefly()?;
+        if self.is_brief(PUTS) || !state.may_leave_progress_to_flush() { None } else { Some(state) }
+    }
+
+    /// Calls `update` with a part whose lock word is behind its data, under the lock, if it is mapped and free.
+    #[inline(always)]
+    fn try_under_lock<R>(
+        &self,
+        state: &mut State<F>,
+        peer: &Peer,
+        update: impl FnOnce(&MappedRange<'_>) -> Option<R>,
+    ) -> Option<R> {
         let len = peer.word.checked_add(WORD_BYTES as u64)?;
         state.context.try_with_mapped(peer.data, len, |part| {
             let word = part.atomic_u64(usize::try_from(peer.word).ok()?)?;
             take(word, self.name_in_word())?;
-            // The most frequent size, as a constant for the compiler: a copy is then a load and a store.
-            let before = if size == 8 {
-                update_at(&part, offset, 8, change)
-            } else {
-                update_at(&part, offset, size, change)
-            };
+            let updated = update(&part);
             give(word);
-            before
+            updated
         })?
     }
 
@@ -443,7 +480,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ) -> Result<()> {
         let datatype = Datatype::predefined(T::DATATYPE);
         let target = TargetData { rank, displacement, count: values.len() as u64, datatype: &datatype };
-        lend(values, |data| self.accumulate_data(&data, target, &op.into()))
+        lend(values, |data| {
+            let bytes = data.as_bytes();
+            let now = bytes
+                .and_then(|bytes| self.try_update_all(bytes, None, (rank, displacement), T::DATATYPE, op));
+            now.map_or_else(|| self.accumulate_data(&data, target, &op.into()), Ok)
+        })
     }
 
     /// Combines numbers of a task's window with `from`; returns the old values.
@@ -473,7 +515,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let datatype = Datatype::predefined(T::DATATYPE);
         let target = TargetData { rank, displacement, count: values.len() as u64, datatype: &datatype };
         lend(values, |data| {
-            lend_mut(old, |into| self.get_accumulate_data(Some(&data), &into, target, &op.into()))
+            lend_mut(old, |into| {
+                let bytes = data.as_bytes().filter(|_| op != PredefinedOp::NoOp);
+                let at = (rank, displacement);
+                let now =
+                    bytes.and_then(|bytes| self.try_update_all(bytes, into.as_buffer(), at, T::DATATYPE, op));
+                now.map_or_else(|| self.get_accumulate_data(Some(&data), &into, target, &op.into()), Ok)
+            })
         })
     }
 

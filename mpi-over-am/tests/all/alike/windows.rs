@@ -526,6 +526,30 @@ fn memory_comes_and_goes_beside_what_others_update() {
 }
 
 #[test]
+fn updates_of_many_numbers_at_once_lose_none() {
+    const NUMBERS: usize = 1000;
+    everywhere([1, 3], |_, world| {
+        let window = allocate(world, NUMBERS);
+        window.fence(Assertion::NONE).unwrap();
+        let values: Vec<i64> = (1..).take(NUMBERS).collect();
+        for _ in 0..3 {
+            let old = window.get_accumulate(&values, 0, 0, PredefinedOp::Sum).unwrap();
+            // Every number was updated the same number of times: a lock covers the whole update.
+            let times = old[0];
+            assert!(old.iter().zip(&values).all(|(old, value)| *old == times * value), "{old:?}");
+            window.accumulate(&values, 0, 0, PredefinedOp::Sum).unwrap();
+        }
+        window.fence(Assertion::NONE).unwrap();
+        let mut got = vec![0i64; NUMBERS];
+        window.get(&mut got, 0, 0).unwrap();
+        let updates = 6 * i64::from(world.size());
+        assert_eq!(got, values.iter().map(|value| updates * value).collect::<Vec<_>>());
+        window.fence(Assertion::NONE).unwrap();
+        window.free().unwrap();
+    });
+}
+
+#[test]
 fn every_operation_does_what_the_reduction_does() {
     everywhere([2], |_, world| {
         let window = allocate(world, 16);
