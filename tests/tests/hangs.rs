@@ -32,8 +32,15 @@ fn amrun(tasks: u32, options: &[&str], shape: &str) -> Command {
 }
 
 /// Numbers of tasks and shapes of the jobs that their time limit ends.
-const HANGING: [(u32, &str); 6] =
-    [(2, "cycle"), (2, "reversed"), (2, "sends"), (3, "barrier"), (2, "wrong_tag"), (2, "lock")];
+const HANGING: [(u32, &str); 7] = [
+    (2, "cycle"),
+    (2, "reversed"),
+    (2, "sends"),
+    (3, "barrier"),
+    (2, "wrong_tag"),
+    (2, "lock"),
+    (2, "ended"),
+];
 
 /// Receives whether one job succeeded, and the output of its launcher.
 type Told = Mutex<Receiver<(bool, String)>>;
@@ -113,10 +120,12 @@ fn a_message_with_another_tag_is_told() {
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_wait_that_ends_is_reported_where_that_is_asked_for() {
+    // Both jobs only wait, so they run at once.
+    let not_asked = std::thread::spawn(|| programs::run(&mut amrun(2, &[], "slow")));
     let (well, said) = programs::run(&mut amrun(2, &["--hang-report", "1"], "slow"));
     assert!(well, "{said}");
     must_say(&said, &["receive from task 1, tag 2"]);
-    let (well, said) = programs::run(&mut amrun(2, &[], "slow"));
+    let (well, said) = not_asked.join().expect("the thread only runs a job");
     assert!(well && said.is_empty(), "no report is printed for a job that goes on: {said}");
 }
 
@@ -137,9 +146,9 @@ fn the_task_that_has_a_window_s_lock_is_named() {
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_receive_from_a_task_that_has_left_is_told() {
-    let (well, said) = programs::run(&mut amrun(2, &["--timeout", "30"], "ended"));
-    assert!(!well, "the job must not succeed: {said}");
-    must_say(&said, &["task 1"]);
+    // Task 1 waits in `MPI_Finalize` for task 0.
+    let said = said_before_the_limit(2, "ended");
+    must_say(&said, &["receive from task 1, tag 9", "task 1: waits in MPI_Finalize"]);
 }
 
 /// Reads the launcher's standard error until a line contains `words`.
@@ -236,6 +245,29 @@ fn children(pid: u32) -> Vec<u32> {
     listed.split_whitespace().map(|pid| pid.parse().expect("a number")).collect()
 }
 
+/// A job of two tasks on two hosts, which its time limit ends.
+fn on_hosts(scratch: &Scratch, limit: &str, shape: &str) -> Command {
+    let mut command = programs::amrun_on_hosts(scratch, 2, "a,b");
+    command.args(["--timeout", limit]).arg(program()).arg(shape);
+    command
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_task_on_another_host_that_does_not_come_to_a_barrier_is_found() {
+    if !am_via_ofi::is_there_for_tests() {
+        return;
+    }
+    let scratch = Scratch::new("hangs-hosts-barrier");
+    // Before the limit ends the job; without it there is no report, since one task runs.
+    let (well, said) = programs::run(&mut on_hosts(&scratch, "8", "barrier"));
+    assert!(!well, "it must hang: {said}");
+    must_say(
+        &said,
+        &["task 0 on host a: waits in MPI_Barrier", "task 1 on host b: does not wait for a message: it runs"],
+    );
+}
+
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_dead_lock_between_hosts_is_reported_with_the_hosts() {
@@ -249,20 +281,8 @@ fn a_dead_lock_between_hosts_is_reported_with_the_hosts() {
         "a deadlock: task 0 waits for task 1, which waits for task 0",
     ];
     let scratch = Scratch::new("hangs-hosts");
-    let job = |limit: &str, shape: &str| {
-        let mut command = programs::amrun_on_hosts(&scratch, 2, "a,b");
-        command.args(["--timeout", limit]).arg(program()).arg(shape);
-        command
-    };
-    // Before the limit ends the job; without it there is no report, since one task runs.
-    let (well, said) = programs::run(&mut job("8", "barrier"));
-    assert!(!well, "it must hang: {said}");
-    must_say(
-        &said,
-        &["task 0 on host a: waits in MPI_Barrier", "task 1 on host b: does not wait for a message: it runs"],
-    );
-
-    let mut child = job("60", "cycle").stderr(Stdio::piped()).spawn().expect("amrun can be started");
+    let mut child =
+        on_hosts(&scratch, "60", "cycle").stderr(Stdio::piped()).spawn().expect("amrun can be started");
     let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut lines = stderr.lines().map(|line| line.expect("what a launcher says is text"));
     let mut next_report = || {
