@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::common::{Communicator, Environment, job, jobs_on_hosts, networks};
+use super::common::{Communicator, Environment, job, jobs_on_hosts, networks, numbers_of_tasks};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::{
     Check, Difference, Error, ErrorClass, Fault, Neighbours, Selection, Settings, collective, op,
@@ -11,8 +11,8 @@ use mpi_over_am::{
 /// Numbers of elements around every threshold of the algorithms.
 const COUNTS: [usize; 6] = [0, 1, 5, 16, 300, 9000];
 
-fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
-    for tasks in 1..10 {
+fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
+    for tasks in numbers_of_tasks() {
         job(Config::new(tasks), Settings::default(), &task);
         job(Config::hostile(tasks, u64::from(tasks)), Settings::default(), &task);
     }
@@ -80,7 +80,7 @@ fn a_task_that_sleeps_in_a_collective_takes_part_in_a_long_message() {
 
 #[test]
 fn a_broadcast_gives_everybody_what_the_root_has() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         for root in 0..world.size() {
             for count in COUNTS.into_iter().chain([70_000]) {
                 let expected: Vec<u32> = (0..).map(|i| i * 3 + root).take(count).collect();
@@ -94,7 +94,7 @@ fn a_broadcast_gives_everybody_what_the_root_has() {
 
 #[test]
 fn an_allreduce_is_what_one_task_would_get() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let of = |rank: u32, i: usize| u64::from(rank + 1) * (i as u64 + 1);
         for count in COUNTS {
             let own: Vec<u64> = (0..count).map(|i| of(world.rank(), i)).collect();
@@ -135,14 +135,14 @@ fn an_allreduce_keeps_the_order_of_ranks_where_it_matters() {
             }
         }
     };
-    with_1_to_9_tasks(task);
+    with_each_number_of_tasks(task);
     // A task that has children below the top of a flat tree.
     job(Config::hostile(20, 4), Settings::default(), task);
 }
 
 #[test]
 fn everybody_gets_the_same_bits_of_a_floating_point_sum() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         for count in [3, 9000] {
             let own: Vec<f64> = (0..count).map(|i| 1.0 / f64::from(i + 7 * world.rank() + 1)).collect();
             let mut sums = vec![0.0; own.len()];
@@ -157,7 +157,7 @@ fn everybody_gets_the_same_bits_of_a_floating_point_sum() {
 
 #[test]
 fn collectives_and_messages_of_the_program_do_not_take_each_others() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let right = (world.rank() + 1) % world.size();
         let left = (world.rank() + world.size() - 1) % world.size();
         let mut got = [0u32; 2];

@@ -1,6 +1,6 @@
 //! Every collective in every form against a serial reference, for 1 to 9 tasks.
 
-use super::common::{Communicator, Environment, job, jobs_on_hosts};
+use super::common::{Communicator, Environment, job, jobs_on_hosts, numbers_of_tasks};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, Operation};
@@ -10,7 +10,7 @@ use mpi_over_am::{Check, Error, LayoutPart, Neighbours, Placement, Selection, Se
 const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
 
 /// With the algorithms for short and for long data.
-fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
+fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
         check: Check::On,
         rounds_tasks_max: 0,
@@ -25,7 +25,7 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
         alltoall_linear_tasks_max: 0,
         alltoall_rounds_bytes_max: u64::MAX,
     };
-    for tasks in 1..10 {
+    for tasks in numbers_of_tasks() {
         job(Config::new(tasks), Settings::default(), &task);
         let settings = Settings { collectives: long, ..Settings::default() };
         job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
@@ -100,7 +100,7 @@ fn uneven(size: u32, seed: usize) -> (Vec<usize>, Vec<usize>, usize) {
 
 #[test]
 fn gather_and_scatter() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         for count in COUNTS {
             for root in 0..size {
@@ -119,7 +119,7 @@ fn gather_and_scatter() {
 
 #[test]
 fn gatherv_and_scatterv() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         let (counts, displacements, len) = uneven(size, 4);
         let placement = Placement { counts: &counts, displacements: &displacements };
@@ -145,7 +145,7 @@ fn gatherv_and_scatterv() {
 
 #[test]
 fn allgather_and_alltoall() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         for count in COUNTS {
             let all: Vec<u64> = (0..size).flat_map(|rank| vector(rank, count)).collect();
@@ -171,7 +171,7 @@ fn allgather_and_alltoall() {
 
 #[test]
 fn alltoallv() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         // The number of elements from a to b depends on a + 2 b; each side has its own layout.
         let count = |from: u32, to: u32| ((from + 2 * to) % 7) as usize * 30;
@@ -202,7 +202,7 @@ fn alltoallv() {
 
 #[test]
 fn reductions() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         for count in COUNTS {
             let own = vector(rank, count);
@@ -231,7 +231,7 @@ fn reductions() {
 
 #[test]
 fn scans() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let rank = world.rank();
         for count in COUNTS {
             let own = vector(rank, count);
@@ -251,7 +251,7 @@ fn scans() {
 
 #[test]
 fn reduce_scatters() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         for count in COUNTS {
             let own = vector(rank, count * size as usize);
@@ -271,7 +271,7 @@ fn reduce_scatters() {
 
 #[test]
 fn alltoallw() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         let word = Datatype::predefined(Predefined::Uint64);
         // Task a sends task b a + b + 1 words, or 900 times as many: every second word at this task; contiguous at tasks with even ranks.
@@ -308,7 +308,7 @@ fn alltoallw() {
 
 #[test]
 fn neighbours_with_parts_of_any_length_place_and_type() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         // Each task sends to the next one and to the one after it, which may be the same task, or itself.
         let (next, after) = ((rank + 1) % size, (rank + 2) % size);

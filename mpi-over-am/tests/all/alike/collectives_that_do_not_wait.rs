@@ -1,12 +1,12 @@
 //! Non-blocking, persistent, neighbourhood and inter-group collectives, and their errors.
 
-use super::common::{Communicator, Environment, job, jobs_on_hosts};
+use super::common::{Communicator, Environment, job, jobs_on_hosts, numbers_of_tasks};
 use am_core::testing::loopback::Config;
 use mpi_over_am::{
     Error, ErrorClass, Neighbours, PROC_NULL, Placement, ROOT, Selection, Settings, collective, op,
 };
 
-fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
+fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
         broadcast_tree_bytes_max: 0,
         broadcast_piece_bytes: 1000,
@@ -15,7 +15,7 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
         allgather_linear_tasks_max: 0,
         ..Selection::default()
     };
-    for tasks in 1..10 {
+    for tasks in numbers_of_tasks() {
         job(Config::new(tasks), Settings::default(), &task);
         let settings = Settings { collectives: long, eager_limit_bytes: 500, ..Settings::default() };
         job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
@@ -43,7 +43,7 @@ fn sum(ranks: std::ops::Range<u32>, count: usize) -> Vec<u64> {
 
 #[test]
 fn many_kinds_are_under_way_at_once_and_end_in_any_order() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         for count in [0, 1, 40, 2000] {
             let own = vector(rank, count);
@@ -203,7 +203,7 @@ fn collectives_send_messages_in_pieces() {
 
 #[test]
 fn persistent_collectives_are_started_again_and_again_in_any_order() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         let count = 100;
         let mut barrier = collective::barrier().keep(world).unwrap();
@@ -255,7 +255,7 @@ fn persistent_collectives_are_started_again_and_again_in_any_order() {
 
 #[test]
 fn neighbours_of_a_ring_and_of_a_grid() {
-    with_1_to_9_tasks(|_, world| {
+    with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
         let ring =

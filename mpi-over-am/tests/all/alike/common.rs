@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, Loopback, network};
-use am_core::testing::pairs;
 pub(crate) use am_core::testing::pattern;
 use am_core::testing::watchdog::Watchdog;
+use am_core::testing::{is_long, pairs};
 use mpi_over_am::{Check, CompletionVariant, Selection, Settings};
 
 use super::super::Policy;
@@ -66,6 +66,13 @@ fn run_tasks(config: Config, settings: Settings, task: &(dyn Fn(Environment) + S
         eprintln!("in {what}");
         resume_unwind(panic);
     }
+}
+
+/// The numbers of tasks of a test of collectives: 1 to 9. The two lock policies take the same steps, so with the one for several threads
+/// only those around each way of an algorithm: alone, a pair, no power of two, and a power of two. All, if [`is_long`].
+pub(crate) fn numbers_of_tasks() -> impl Iterator<Item = u32> {
+    let for_threads = std::any::TypeId::of::<Policy>() == std::any::TypeId::of::<mpi_over_am::Threads>();
+    (1..10).filter(move |tasks| !for_threads || is_long() || [1, 2, 5, 8].contains(tasks))
 }
 
 /// The networks for a test of behaviour: a friendly one, and some with all faults that are allowed.
