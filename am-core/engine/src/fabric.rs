@@ -190,7 +190,8 @@ pub trait Post {
     fn take_next(&mut self, _next: Next) {}
 
     /// Whether this number of one-way packets can be posted to a peer now, and carry `bytes` to it sooner than a
-    /// [`read`](Memory::read) of the peer would: both tasks then copy at the same time. Nothing refuses these packets until the fabric is
+    /// [`read`](Memory::read) of the peer would: both tasks then copy at the same time, or the network carries them as one message. If so,
+    /// and the number is not 0, the caller posts these packets next. Nothing refuses these packets until the fabric is
     /// polled.
     fn takes_pieces(&mut self, _to: PeerIndex, _bytes: &[u8], _packets: u32) -> bool {
         false

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 
 use crate::buffers::Buffers;
-use crate::library::{Infos, Library, provider};
+use crate::library::{Infos, Library, message_bytes_max, provider};
 use crate::objects::{self, Objects, PeerAddress, bind_memory, close, descriptor, positive};
 use crate::reads::{READS_MAX, Reads};
 use crate::sys::{
@@ -13,7 +13,7 @@ use crate::sys::{
     FI_AV_TABLE, FI_CQ_FORMAT_DATA, FI_ENABLE, FI_GETWAIT, FI_MR_ENDPOINT, FI_RECV, FI_RMA, FI_SEND,
     FI_TRANSMIT, FI_WAIT_FD, FI_WAIT_NONE, Fabric, Fid, Info, Mr,
 };
-use crate::{ADDRESS_BYTES_MAX, MESSAGE_BYTES_MAX, OfiError};
+use crate::{ADDRESS_BYTES_MAX, OfiError};
 
 /// Number of posted receives: more than one poll of a busy endpoint consumes.
 const RECEIVES: usize = 64;
@@ -70,8 +70,8 @@ impl Endpoint {
         // SAFETY: an element of the live list.
         let can_read = unsafe { info.as_ref() }.caps & FI_RMA != 0;
         let (num_receives, num_sends) = (RECEIVES.min(rx_size.max(1)), SENDS.min(tx_size.max(1)));
-        let receives = Buffers::new(num_receives, MESSAGE_BYTES_MAX)?;
-        let sends = Buffers::new(num_sends, MESSAGE_BYTES_MAX)?;
+        let bytes = message_bytes_max(info);
+        let (receives, sends) = (Buffers::new(num_receives, bytes)?, Buffers::new(num_sends, bytes)?);
 
         let mut objects = Objects::default();
         let info = info.as_ptr();
@@ -153,6 +153,12 @@ impl Endpoint {
         &self.provider
     }
 
+    /// Longest message that it sends and receives, in bytes. Endpoints of one provider have the same.
+    #[must_use]
+    pub fn message_bytes_max(&self) -> usize {
+        self.sends.bytes()
+    }
+
     /// Makes the endpoint of this address a peer.
     ///
     /// # Errors
@@ -179,7 +185,8 @@ impl Endpoint {
     /// Sends `len` bytes, which `fill` writes, with `word`. Returns `false` if the network takes no message now: poll and try again.
     ///
     /// # Errors
-    /// The network refuses the message, and polling would not help. Panics if `len` is above [`MESSAGE_BYTES_MAX`].
+    /// The network refuses the message, and polling would not help. Panics if `len` is above
+    /// [`message_bytes_max`](Self::message_bytes_max).
     pub fn send(
         &mut self,
         to: PeerAddress,
@@ -213,7 +220,8 @@ impl Endpoint {
         injects: bool,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<bool, OfiError> {
-        assert!(len <= MESSAGE_BYTES_MAX, "a message of {len} bytes, above {MESSAGE_BYTES_MAX}");
+        let max = self.message_bytes_max();
+        assert!(len <= max, "a message of {len} bytes, above {max}");
         let Some(&index) = self.free_sends.last() else { return Ok(false) };
         let at = self.sends.at(index);
         // SAFETY: a free buffer, which nothing else touches; `len` is at most its length (just checked against what the buffers were

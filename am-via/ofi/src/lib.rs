@@ -8,10 +8,10 @@
 //! ([`can_read`](Endpoint::can_read)). There are no writes by the network: a caller asks its peer to read. So a peer that is lost, or
 //! wrong, has no operation under way that would change memory here.
 //!
-//! An endpoint sends and receives messages of up to [`MESSAGE_BYTES_MAX`] bytes, each with a word of 32 bits beside its bytes. Each arrives
-//! once, or its peer is reported as broken. Some providers let a short message arrive before a long one that was sent earlier: a caller
-//! that needs an order numbers its messages. Memory that the network writes belongs to the endpoint: bytes that were received or read are
-//! lent for a call, and nothing of a peer's reaches other memory of this process.
+//! An endpoint sends and receives messages of up to [`message_bytes_max`](Endpoint::message_bytes_max) bytes, each with a word of 32 bits
+//! beside its bytes. Each arrives once, or its peer is reported as broken. Some providers let a short message arrive before a long one that
+//! was sent earlier: a caller that needs an order numbers its messages. Memory that the network writes belongs to the endpoint: bytes that
+//! were received or read are lent for a call, and nothing of a peer's reaches other memory of this process.
 //!
 //! ```no_run
 //! let mut endpoint = am_via_ofi::Endpoint::open()?;
@@ -57,9 +57,12 @@ pub fn is_there_for_tests() -> bool {
     }
 }
 
-/// Longest message, in bytes. ofi_rxm carries that much whole. It cuts longer ones, and version 1.17 loses a part when two tasks send many
-/// of them to a third.
-pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
+/// Longest message of most providers, in bytes. ofi_rxm carries that much whole. It cuts longer ones, and version 1.17 loses a part when
+/// two tasks send many of them to a third.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+
+/// Longest message of a provider that writes its messages to a stream whatever their length, in bytes: 64 KiB and what goes before them.
+const STREAM_MESSAGE_BYTES_MAX: usize = 66 << 10;
 
 /// Longest read, in bytes: long enough for the network's full speed, short enough for the bytes to be in a cache when they are copied.
 pub const READ_BYTES_MAX: usize = 256 << 10;

@@ -6,13 +6,13 @@ use std::sync::OnceLock;
 
 use am_via_os::library;
 
-use crate::MESSAGE_BYTES_MAX;
 use crate::sys::{
     DomainAttr, EpAttr, FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_MR_ALLOCATED, FI_MR_ENDPOINT, FI_MR_LOCAL,
     FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG, FI_ORDER_SAS, FI_READ, FI_RECV, FI_REMOTE_READ, FI_RM_ENABLED,
     FI_RMA, FI_SEND, FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_THREAD_DOMAIN, Fabric, FabricAttr, Info, RxAttr,
     TxAttr, VERSION,
 };
+use crate::{MESSAGE_BYTES_MAX, STREAM_MESSAGE_BYTES_MAX};
 
 /// Why the network cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -214,6 +214,19 @@ fn crosses_hosts(info: NonNull<Info>) -> bool {
             !is_loopback && (ip[0], ip[1] & 0xc0) != (0xfe, 0x80)
         }),
         _ => true,
+    }
+}
+
+/// Longest message of an element, in bytes: a multiple of a cache line.
+pub(crate) fn message_bytes_max(info: NonNull<Info>) -> usize {
+    // SAFETY: an element of a live list with its parts.
+    let offered = unsafe { (*info.as_ref().ep_attr).max_msg_size };
+    // `net` is what `tcp` is since version 1.18. Another provider above or below them has rules of its own for long messages.
+    let is_stream = ["tcp", "net"].contains(&&*provider(info).name);
+    if is_stream && offered >= STREAM_MESSAGE_BYTES_MAX {
+        STREAM_MESSAGE_BYTES_MAX
+    } else {
+        MESSAGE_BYTES_MAX
     }
 }
 

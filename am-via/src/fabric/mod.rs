@@ -468,10 +468,13 @@ impl<D: Device> Post for ViaFabric<D> {
     }
 
     fn takes_pieces(&mut self, PeerIndex(to): PeerIndex, bytes: &[u8], packets: u32) -> bool {
-        // A peer reads job memory without a copy by its owner.
-        let is_private = is_private(&self.nic.device, NonNull::from(bytes).cast(), bytes.len());
         let Some((vi, device)) = self.nic.vi(to) else { return false };
-        is_private && device.prefers_pieces(vi.peer) && vi.may_send_several(device, packets)
+        let takes = device.prefers_pieces(vi.peer, NonNull::from(bytes).cast(), bytes.len(), packets)
+            && vi.may_send_several(device, packets);
+        if takes {
+            device.expect_posts(vi.peer, packets);
+        }
+        takes
     }
 
     #[inline(always)]

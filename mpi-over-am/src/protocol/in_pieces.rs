@@ -1,4 +1,5 @@
-//! Messages in pieces: several packets, all of which can be sent at once. The receiver copies one while the sender copies the next.
+//! Messages in pieces: several packets, all of which can be sent at once. The receiver copies one while the sender copies the next,
+//! or a network to another host carries all of them as one message.
 //! [`handlers`](crate::handlers) receives them.
 
 use am_core::AmOptions;

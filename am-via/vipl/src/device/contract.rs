@@ -74,11 +74,13 @@ pub trait Device: std::fmt::Debug {
         false
     }
 
-    /// Whether long messages in private memory reach a peer sooner as several entries, which both tasks copy at the same time, than by a
-    /// read of the peer.
-    fn prefers_pieces(&self, _to: NodeAddress) -> bool {
+    /// Whether `len` bytes from `at` on reach a peer sooner as this number of entries (0: it is not known yet) than by a read of the peer.
+    fn prefers_pieces(&self, _to: NodeAddress, _at: NonNull<u8>, _len: usize, _entries: u32) -> bool {
         false
     }
+
+    /// Announces that the next posts to a peer are this number of entries, which follow at once, so that a device can send them together.
+    fn expect_posts(&mut self, _to: NodeAddress, _entries: u32) {}
 
     /// Makes a memory file that other tasks can map; returns its name, and the mapping here. `None`: not supported by this device.
     fn make_shared_file(

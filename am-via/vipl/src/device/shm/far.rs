@@ -5,10 +5,12 @@
 //! arriving lines into this task's slot, as a local peer would. The message path is therefore the same for all peers; the differences are
 //! behind the branch for peers that must be woken.
 //!
-//! Lines are numbered, since the network may let a short message overtake a long one. A line is returned when the peer's program has
+//! Lines that wait go in one message, as many as it holds, since each message brings the work of the network stack again. Messages are
+//! numbered, since the network may let a short message overtake a long one. A line is returned when the peer's program has
 //! returned it (`Ack`), so that the ring limits the lines in transit from end to end.
 
 mod alarm;
+mod line;
 mod reads;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,27 +18,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use am_via_job::{Carrier, Job};
-use am_via_ofi::{Endpoint, MESSAGE_BYTES_MAX, OfiError, PeerAddress};
+use am_via_ofi::{Endpoint, OfiError, PeerAddress};
 use am_via_os::{poll, sched};
 use am_via_shm::layout::{CONTEXTS_MAX, RING_LINES};
 use am_via_shm::regions::ClaimFault;
 use am_via_shm::{CheckedRange, Connection, Doorbell, Outlet, Shared, TELL_AFTER, Written};
 
 use alarm::Alarm;
+use line::BEFORE_AREA_BYTES;
 pub(super) use reads::Question;
 use reads::{KEY_MESSAGE_BYTES, KeyMessage, Reads};
 
 use super::files::system;
 use crate::device::{
-    Completion, DeviceError, Entry, INLINE_BYTES_MAX, MemHandle, NodeAddress, Payload, RemoteMemory, ViNumber,
+    Completion, DeviceError, Entry, MemHandle, NodeAddress, Payload, RemoteMemory, ViNumber,
 };
 
-/// Bytes of a message before the payload, and before the bytes of the area, which are last.
-const HEAD_BYTES: usize = 24;
-const BEFORE_AREA_BYTES: usize = HEAD_BYTES + INLINE_BYTES_MAX;
-/// Maximum bytes of the area in a line's own message, and in each message before it that carries the remaining bytes.
-const AREA_BYTES_MAX: usize = MESSAGE_BYTES_MAX - BEFORE_AREA_BYTES;
-const PART_BYTES: usize = MESSAGE_BYTES_MAX - 4;
+/// Bytes that a packet may have in the area before the user's data.
+const HEADS_BYTES_MAX: usize = 256;
 /// How long a context that ends waits at most until its peers have received everything.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
@@ -53,7 +52,7 @@ const REPORTED_WITHIN: Duration = Duration::from_secs(15);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 enum Kind {
-    /// A line of the ring, with the bytes of its area, or the last of them.
+    /// Lines of the ring, each with the bytes of its area. The first may have only the last of them.
     Line = 0,
     /// The number of lines that the program has returned.
     Ack = 1,
@@ -124,6 +123,8 @@ impl State {
 struct Links {
     own: NodeAddress,
     slot_bytes: usize,
+    /// Longest message of the network.
+    message_bytes_max: usize,
     all: Vec<Link>,
     by_peer: HashMap<NodeAddress, usize>,
     /// Messages of peers without a connection, kept until there is one.
@@ -137,10 +138,12 @@ struct Link {
     peer: NodeAddress,
     address: PeerAddress,
     end: Connection,
-    /// The next line to send, taken from the stand-in's ring.
-    next: Option<(Entry, Payload, u32)>,
-    /// Bytes of its area that have been sent.
+    /// The next lines to send, taken from the stand-in's ring, with the numbers of their slots.
+    next: Vec<(Entry, Payload, u32)>,
+    /// Bytes of the first one's area that have been sent.
     cut: usize,
+    /// Number of lines that the program is about to post, and that are sent with the last of them.
+    expected_posts: u32,
     /// Number of the next message to send, and of the next one expected.
     sent: u32,
     expected: u32,
@@ -189,6 +192,10 @@ impl Outlet for LinkOutlet {
         let State { endpoint, links, .. } = &mut *state;
         let Links { own, all, reads, .. } = links;
         if let Some(link) = all.get_mut(self.link) {
+            link.expected_posts = link.expected_posts.saturating_sub(1);
+            if link.expected_posts > 0 {
+                return;
+            }
             let key = reads.lend_offered(endpoint, self.link);
             link.send(endpoint, *own, key);
         }
@@ -222,6 +229,7 @@ impl Far {
         let links = Links {
             own,
             slot_bytes,
+            message_bytes_max: endpoint.message_bytes_max(),
             all: Vec::new(),
             by_peer: HashMap::new(),
             strangers: Vec::new(),
@@ -259,8 +267,10 @@ impl Far {
             peer,
             address,
             end,
-            next: None,
+            // No more than the ring has.
+            next: Vec::with_capacity(RING_LINES as usize),
             cut: 0,
+            expected_posts: 0,
             sent: 0,
             expected: 0,
             early: BTreeMap::new(),
@@ -304,6 +314,7 @@ impl Far {
             ..Progress::default()
         };
         for link in &mut links.all {
+            link.expected_posts = 0;
             link.send(endpoint, own, None);
             if std::mem::take(&mut link.closed_due) {
                 progress.closed.push(link.peer);
@@ -332,6 +343,20 @@ impl Far {
     /// Whether the network reads memory of peers.
     pub(super) fn can_read(&self) -> bool {
         self.lock().endpoint.can_read()
+    }
+
+    /// Whether one message carries this number of lines with `len` bytes in their areas.
+    pub(super) fn carries_together(&self, lines: usize, len: usize) -> bool {
+        let before = lines.saturating_mul(BEFORE_AREA_BYTES + HEADS_BYTES_MAX);
+        before.saturating_add(len) <= self.lock().links.message_bytes_max
+    }
+
+    /// Sends the next lines to a peer when this number of them has been posted, or with the next progress.
+    pub(super) fn expect_posts(&self, peer: NodeAddress, lines: u32) {
+        let Links { all, by_peer, .. } = &mut self.lock().links;
+        if let Some(&link) = by_peer.get(&peer) {
+            all[link].expected_posts = lines;
+        }
     }
 
     /// Begins to read memory of a peer, to which there is a connection.
@@ -504,7 +529,9 @@ impl Links {
             }
             Kind::Line | Kind::Part | Kind::Close => {
                 let ahead = number.wrapping_sub(link.expected) as usize;
-                if ahead <= (RING_LINES as usize + 1) * (self.slot_bytes / PART_BYTES + 1) {
+                if ahead
+                    <= (RING_LINES as usize + 1) * (self.slot_bytes / part_bytes(self.message_bytes_max) + 1)
+                {
                     link.early.insert(number, (kind, bytes.to_vec()));
                 }
             }
@@ -527,21 +554,19 @@ impl Link {
             let len = slot_bytes.saturating_sub(self.parts.len()).min(bytes.len() - 4);
             return self.parts.extend_from_slice(&bytes[4..][..len]);
         }
-        let fields = [4, 8, 12].map(|at| number_at(bytes, at));
-        let ([Some(immediate), Some(length), Some(operation)], Some(extra)) = (fields, bytes.get(16..24))
-        else {
-            return;
-        };
-        let extra = extra.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-        let entry = Entry { immediate, length, operation, extra };
-        let Some((words, area)) = bytes[HEAD_BYTES..].split_at_checked(INLINE_BYTES_MAX) else { return };
-        let mut payload = Payload::default();
-        for (word, bytes) in payload.iter_mut().zip(words.chunks_exact(8)) {
-            *word = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        let mut rest = Some(bytes);
+        while let Some(bytes) = rest.filter(|bytes| !bytes.is_empty()) {
+            rest = self.take_line(bytes, slot_bytes);
         }
+    }
+
+    /// Takes the first line in `bytes`, and returns the bytes behind it.
+    fn take_line<'a>(&mut self, bytes: &'a [u8], slot_bytes: usize) -> Option<&'a [u8]> {
+        let (entry, payload, behind) = line::read(bytes)?;
+        let len = if keeps_slot(entry) { (entry.length as usize).min(slot_bytes) } else { 0 };
+        let (area, behind) = behind.split_at_checked(len.saturating_sub(self.parts.len()))?;
         let written = if keeps_slot(entry) {
             let parts = &self.parts;
-            let len = (parts.len() + area.len()).min(slot_bytes);
             let fill = |buffer: CheckedRange<'_>, _| {
                 for (offset, bytes) in [(0, &parts[..]), (parts.len(), area)] {
                     let len = bytes.len().min(buffer.len().saturating_sub(offset));
@@ -564,11 +589,12 @@ impl Link {
                 tracing::warn!(peer = ?self.peer, "a peer of another host has sent more lines than the ring has");
             }
         }
+        Some(behind)
     }
 
     /// Handles the peer's count of returned lines, which is not trusted.
     fn acknowledge(&mut self, count: u32) {
-        let taken = self.end.consumed().wrapping_sub(u32::from(self.next.is_some()));
+        let taken = self.end.consumed().wrapping_sub(self.next.len() as u32);
         let new = count.wrapping_sub(self.acked);
         if new > taken.wrapping_sub(self.acked) {
             tracing::warn!(peer = ?self.peer, "a peer of another host has returned lines that were never sent to it");
@@ -588,8 +614,8 @@ impl Link {
             self.drop_lines();
             return;
         }
-        if self.send_line(endpoint, own, key) {
-            while self.send_line(endpoint, own, None) {}
+        if self.send_lines(endpoint, own, key) {
+            while self.send_lines(endpoint, own, None) {}
         }
         let given_back = self.end.released_by_peer();
         if given_back.wrapping_sub(self.told) >= TELL_AFTER
@@ -599,7 +625,7 @@ impl Link {
             self.told = given_back;
         }
         if self.closing == Closing::Due
-            && self.next.is_none()
+            && self.next.is_empty()
             && self.send_number(endpoint, Kind::Close, own, self.sent)
         {
             self.sent = self.sent.wrapping_add(1);
@@ -607,63 +633,78 @@ impl Link {
         }
     }
 
-    /// Sends the next line, or a part of its area. Returns whether the network accepted it.
-    fn send_line(
+    /// Sends the next lines, as many as one message holds, or a part of the area of the first. Returns whether the network accepted it.
+    fn send_lines(
         &mut self,
         endpoint: &mut Endpoint,
         own: NodeAddress,
         key: Option<[u8; KEY_MESSAGE_BYTES]>,
     ) -> bool {
-        if self.next.is_none() {
-            let mut payload = Payload::default();
-            self.next = self.end.poll(&mut payload).map(|(entry, slot)| (entry, payload, slot));
+        let max = endpoint.message_bytes_max();
+        let (lines, len) = self.gather(max);
+        if lines == 0 {
+            return self.send_part(endpoint, own);
         }
-        let Some((entry, payload, slot)) = self.next else { return false };
-        let area = if keeps_slot(entry) { self.end.area(slot, entry.length) } else { CheckedRange::empty() };
-        let number = self.sent;
-        let rest = area.len() - self.cut;
-        if rest > AREA_BYTES_MAX
-            && let Some(part) = area.part(self.cut, PART_BYTES.min(rest))
-        {
-            let sent = endpoint.send(self.address, Kind::Part.word(own), 4 + part.len(), |buffer| {
-                buffer[..4].copy_from_slice(&number.to_le_bytes());
-                part.copy_to_slice(&mut buffer[4..]);
-            });
-            let len = part.len();
-            let was_sent = self.was_sent(sent);
-            if was_sent {
-                self.sent = self.sent.wrapping_add(1);
-                self.cut += len;
-            }
-            return was_sent;
-        }
-        let area = area.part(self.cut, rest).unwrap_or_else(CheckedRange::empty);
-        let len = BEFORE_AREA_BYTES + rest;
-        let key = key.filter(|key| len + key.len() <= MESSAGE_BYTES_MAX);
+        let key = key.filter(|key| len + key.len() <= max);
         let key = key.as_ref().map_or(&[][..], |key| key);
         let kind = if key.is_empty() { Kind::Line } else { Kind::Keyed };
+        let (number, cut) = (self.sent, self.cut);
+        let (end, next) = (&self.end, &self.next[..lines]);
         let sent = endpoint.send(self.address, kind.word(own), key.len() + len, |buffer| {
-            let (before, line) = buffer.split_at_mut(key.len());
+            let (before, mut rest) = buffer.split_at_mut(key.len());
             before.copy_from_slice(key);
-            let (head, body) = line.split_at_mut(HEAD_BYTES);
-            for (word_bytes, word) in
-                head.chunks_exact_mut(4).zip([number, entry.immediate, entry.length, entry.operation])
-            {
-                word_bytes.copy_from_slice(&word.to_le_bytes());
+            for (at, (entry, payload, slot)) in next.iter().enumerate() {
+                let area = area_from(end, *entry, *slot, if at == 0 { cut } else { 0 });
+                let (line, behind) = rest.split_at_mut(BEFORE_AREA_BYTES + area.len());
+                line::write(line, number, entry, payload, area);
+                rest = behind;
             }
-            head[16..].copy_from_slice(&entry.extra.to_le_bytes());
-            let (words, bytes) = body.split_at_mut(INLINE_BYTES_MAX);
-            for (word_bytes, word) in words.chunks_exact_mut(8).zip(payload) {
-                word_bytes.copy_from_slice(&word.to_le_bytes());
-            }
-            area.copy_to_slice(bytes);
         });
         if self.was_sent(sent) {
             self.sent = self.sent.wrapping_add(1);
-            (self.next, self.cut) = (None, 0);
+            self.next.drain(..lines);
+            self.cut = 0;
             return true;
         }
         false
+    }
+
+    /// Takes lines from the stand-in's ring until one message is full. Returns the number of those that it holds, and their bytes.
+    fn gather(&mut self, max: usize) -> (usize, usize) {
+        let (mut lines, mut len) = (0, 0);
+        loop {
+            if lines == self.next.len() {
+                let mut payload = Payload::default();
+                let Some((entry, slot)) = self.end.poll(&mut payload) else { return (lines, len) };
+                self.next.push((entry, payload, slot));
+            }
+            let (entry, _, slot) = self.next[lines];
+            let cut = if lines == 0 { self.cut } else { 0 };
+            let line = BEFORE_AREA_BYTES + area_from(&self.end, entry, slot, cut).len();
+            if len + line > max {
+                return (lines, len);
+            }
+            (lines, len) = (lines + 1, len + line);
+        }
+    }
+
+    /// Sends a part of the area of the next line, if there is one.
+    fn send_part(&mut self, endpoint: &mut Endpoint, own: NodeAddress) -> bool {
+        let Some(&(entry, _, slot)) = self.next.first() else { return false };
+        let area = area_from(&self.end, entry, slot, self.cut);
+        let len = area.len().min(part_bytes(endpoint.message_bytes_max()));
+        let Some(part) = area.part(0, len) else { return false };
+        let number = self.sent;
+        let sent = endpoint.send(self.address, Kind::Part.word(own), 4 + len, |buffer| {
+            buffer[..4].copy_from_slice(&number.to_le_bytes());
+            part.copy_to_slice(&mut buffer[4..]);
+        });
+        let was_sent = self.was_sent(sent);
+        if was_sent {
+            self.sent = self.sent.wrapping_add(1);
+            self.cut += len;
+        }
+        was_sent
     }
 
     fn send_number(&mut self, endpoint: &mut Endpoint, kind: Kind, own: NodeAddress, number: u32) -> bool {
@@ -712,14 +753,26 @@ impl Link {
     }
 
     fn has_unsent(&self) -> bool {
-        !self.is_lost && (self.next.is_some() || self.owes_closed || self.closing == Closing::Due)
+        !self.is_lost && (!self.next.is_empty() || self.owes_closed || self.closing == Closing::Due)
     }
 
     fn drop_lines(&mut self) {
         let mut payload = Payload::default();
-        (self.next, self.cut) = (None, 0);
+        self.next.clear();
+        self.cut = 0;
         while self.end.poll(&mut payload).is_some() {}
     }
+}
+
+/// The bytes of a line's area from `cut` on.
+fn area_from(end: &Connection, entry: Entry, slot: u32, cut: usize) -> CheckedRange<'_> {
+    let area = if keeps_slot(entry) { end.area(slot, entry.length) } else { CheckedRange::empty() };
+    area.part(cut, area.len().saturating_sub(cut)).unwrap_or_else(CheckedRange::empty)
+}
+
+/// Bytes of an area that a message carries before the line's own.
+fn part_bytes(message_bytes_max: usize) -> usize {
+    message_bytes_max - 4
 }
 
 /// Whether the bytes of an entry are in the receive area.

@@ -522,9 +522,21 @@ impl Device for Shm {
         self.heap.contains(at, len)
     }
 
-    /// Where pipes are used: both tasks have a core.
-    fn prefers_pieces(&self, to: NodeAddress) -> bool {
-        self.pipes.are_used() && !self.files.is_far(to.task)
+    /// To far peers, if one message carries them. To near ones where pipes are used: both tasks have a core, and copy at the same time. But
+    /// near peers read job memory and shared files without a copy by their owner.
+    fn prefers_pieces(&self, to: NodeAddress, at: NonNull<u8>, len: usize, entries: u32) -> bool {
+        match &self.far {
+            Some(far) if self.files.is_far(to.task) => far.carries_together(entries as usize, len),
+            _ => self.pipes.are_used() && !self.is_job_memory(at, len) && !self.is_in_shared_file(at, len),
+        }
+    }
+
+    fn expect_posts(&mut self, to: NodeAddress, entries: u32) {
+        if let Some(far) = &self.far
+            && self.files.is_far(to.task)
+        {
+            far.expect_posts(to, entries);
+        }
     }
 
     fn make_shared_file(
