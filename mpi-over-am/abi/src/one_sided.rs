@@ -67,26 +67,25 @@ unsafe fn give(mpi: &Mpi, id: Option<RequestId>, request: *mut MPI_Request) -> O
     Ok(())
 }
 
-/// An element of `len` bytes, as the first bytes of a word; `None` if it is longer.
+/// An element of 4 or 8 bytes, as the first bytes of a word; `None` if it has another length.
 ///
 /// # Safety
 /// `len` bytes at `at` are readable, as the program has promised, unless `at` is null.
 #[inline(always)]
 unsafe fn word_at(at: *const c_void, len: u64) -> Option<Word> {
     let mut word = Word::default();
-    if at.is_null() || len > 8 {
-        return None;
-    }
     unsafe {
         match len {
+            _ if at.is_null() => return None,
             8 => word = at.cast::<Word>().read(),
-            _ => at.cast::<u8>().copy_to_nonoverlapping(word.as_mut_ptr(), len as usize),
+            4 => word[..4].copy_from_slice(&at.cast::<[u8; 4]>().read()),
+            _ => return None,
         }
     }
     Some(word)
 }
 
-/// Stores the first `len` bytes of a word, the number that [`word_at`] has read.
+/// Stores the first `len` bytes of a word, the number that [`word_at`] has read: 4 or 8.
 ///
 /// # Safety
 /// `len` bytes at `at` are writable, as the program has promised.
@@ -95,12 +94,12 @@ unsafe fn store_word(word: Word, at: *mut c_void, len: u64) {
     unsafe {
         match len {
             8 => at.cast::<Word>().write(word),
-            _ => at.cast::<u8>().copy_from_nonoverlapping(word.as_ptr(), len as usize),
+            _ => at.cast::<[u8; 4]>().write([word[0], word[1], word[2], word[3]]),
         }
     }
 }
 
-/// Updates an element of at most 8 bytes of mapped memory, and returns its bytes before. `None`: nothing was done, and the call takes the
+/// Updates an element of 4 or 8 bytes of mapped memory, and returns its bytes before. `None`: nothing was done, and the call takes the
 /// general path.
 ///
 /// # Safety

@@ -104,12 +104,14 @@ fn update_at(
     range.write(offset, &new[..size]).then_some(old)
 }
 
-/// The size of elements that are a [`Word`].
+/// The size of elements that are updated as a [`Word`]: the frequent ones, since the code is made for each.
 #[inline(always)]
 fn word_bytes(datatype: Predefined) -> Option<usize> {
-    let size = datatype.size();
-    // Other sizes up to 8 are those of pairs, whose extent is a multiple of their alignment.
-    if size <= 8 && size == datatype.extent() { usize::try_from(size).ok() } else { None }
+    match datatype.size() {
+        8 if datatype.extent() == 8 => Some(8),
+        4 if datatype.extent() == 4 => Some(4),
+        _ => None,
+    }
 }
 
 /// Whether compare and swap is defined for the elements.
@@ -219,7 +221,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// The fast path of [`get_accumulate_data`](Self::get_accumulate_data): one element of 1, 2, 4 or 8 bytes of mapped memory; returns
+    /// The fast path of [`get_accumulate_data`](Self::get_accumulate_data): one element of 4 or 8 bytes of mapped memory; returns
     /// its old value. `None`: nothing was done, and the general call is needed.
     #[inline(always)]
     pub fn try_update(
@@ -264,8 +266,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             return self.try_apart(&mut state, rank, (offset, size), &mut change);
         }
         self.try_under_lock(&mut state, peer, |part| {
-            // The most frequent size, as a constant for the compiler: a copy is then a load and a store.
-            if size == 8 { update_at(part, offset, 8, change) } else { update_at(part, offset, size, change) }
+            // Constants for the compiler: a copy is then a load and a store.
+            if size == 8 { update_at(part, offset, 8, change) } else { update_at(part, offset, 4, change) }
         })
     }
 
