@@ -62,8 +62,9 @@ fn run() {
             let delivered = receive.try_recv().expect("the message has ended, well or not");
             let mut bytes = vec![0; BYTES];
             place.read(0, &mut bytes).expect("inside");
+            // The standard library's search is optimised in a debug build too; a loop here takes a second a round.
             assert!(
-                bytes.iter().all(|&byte| byte != NEW),
+                !bytes.contains(&NEW),
                 "round {round}: bytes that were written after the buffer had come back"
             );
             println!("round {round}: {:?}", delivered.outcome.map_err(|error| error.to_string()));
