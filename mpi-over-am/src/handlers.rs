@@ -68,7 +68,9 @@ pub(crate) enum Eager {
     Received(u32),
     /// It waits for its receive.
     Kept,
-    /// It is a piece, or invalid, or beyond its sender's part of the budget.
+    /// It is a piece of a message.
+    Piece,
+    /// It is invalid, or beyond its sender's part of the budget.
     Refused,
 }
 
@@ -176,7 +178,7 @@ impl MpiHandlers {
     /// An eager message of `task` that has arrived whole, for completions that are plain.
     #[inline(always)]
     pub(crate) fn take_eager(&mut self, task: u32, uhdr: &[u8], here: Arrived<'_>) -> Eager {
-        let Some(envelope) = self.envelope(uhdr) else { return Eager::Refused };
+        let Some(envelope) = self.envelope(uhdr) else { return self.piece_in_line(task, uhdr, here) };
         match self.requests.deliver(&envelope, here) {
             Some(slot) => Eager::Received(slot),
             None if self.keep_early((task, 0), envelope, here) => Eager::Kept,
@@ -409,7 +411,7 @@ impl HandlerSet for MpiHandlers {
         }
         match self.take_eager(source.task.0, uhdr, here) {
             Eager::Received(_) => self.budget.received(source.task.0, 1, footprint(here.len())),
-            Eager::Kept => {}
+            Eager::Kept | Eager::Piece => {}
             Eager::Refused => return false,
         }
         true

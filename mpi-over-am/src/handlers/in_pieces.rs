@@ -11,7 +11,7 @@ use am_core::buffer::Arrived;
 use am_core::handler::{Answer, Message};
 use am_core::task::TaskId;
 
-use super::MpiHandlers;
+use super::{Eager, MpiHandlers};
 use crate::early_message::{EarlyMessage, footprint};
 use crate::error::Error;
 use crate::matching::Envelope;
@@ -91,7 +91,7 @@ impl Arrivals {
 }
 
 impl MpiHandlers {
-    /// A piece that no receive has taken in line.
+    /// A piece that was not taken in line.
     #[inline(never)]
     pub(super) fn piece(&mut self, message: &Message<'_>) -> Answer {
         let task = message.source.task.0;
@@ -99,6 +99,12 @@ impl MpiHandlers {
             Some(here) if self.take_piece(task, message.uhdr, here) => Answer::discard(),
             _ => self.malformed(message),
         }
+    }
+
+    /// What `task` has sent as an eager message, if it is a piece.
+    #[inline(never)]
+    pub(super) fn piece_in_line(&mut self, task: u32, uhdr: &[u8], here: Arrived<'_>) -> Eager {
+        if self.take_piece(task, uhdr, here) { Eager::Piece } else { Eager::Refused }
     }
 
     /// Takes a piece of a message from `task`. `false`: it is invalid, or beyond the budget, and nothing has changed.

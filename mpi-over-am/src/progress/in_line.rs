@@ -101,10 +101,14 @@ impl<F: Fabric> State<F> {
             let (mut is_over, mut received, mut bytes) = (false, 0, 0);
             while !is_over && let Some((taken, len)) = self.take_in_line(source) {
                 may_probe = true;
-                if let Eager::Received(slot) = taken {
-                    received += 1;
-                    bytes += footprint(len);
-                    is_over = slot == request.slot();
+                match taken {
+                    Eager::Received(slot) => {
+                        received += 1;
+                        bytes += footprint(len);
+                        is_over = slot == request.slot();
+                    }
+                    Eager::Piece => is_over = self.context.handlers().requests.is_over(request),
+                    Eager::Kept | Eager::Refused => {}
                 }
             }
             self.handlers().budget.received(task, received, bytes);
