@@ -34,8 +34,8 @@ pub struct Turns<T> {
     wanting: AtomicUsize,
     /// Number of threads in [`sleep`](Self::sleep). Incremented during a turn, so that the next one sees it.
     sleeping: AtomicUsize,
-    /// A thread in `sleep` has this lock from the end of its turn until it waits. The value's own lock would not do: a thread that is woken
-    /// would wait for it behind a sleeping poller, which nobody rings.
+    /// A thread in `sleep` has this lock from the end of its turn until it waits. The value's own lock would not do: a woken thread takes
+    /// that lock again without a ring, and so it would wait until the next poller, which sleeps with the lock, wakes up by itself.
     falling_asleep: PlainMutex<()>,
     /// Signalled after each round of a poller that made progress.
     moved: Condvar,

@@ -191,8 +191,7 @@ pub trait Post {
 
     /// Whether this number of one-way packets can be posted to a peer now, and carry `bytes` to it sooner than a
     /// [`read`](Memory::read) of the peer would: both tasks then copy at the same time, or the network carries them as one message. If so,
-    /// and the number is not 0, the caller posts these packets next. Nothing refuses these packets until the fabric is
-    /// polled.
+    /// and the number is not 0, the caller posts these packets next. Nothing refuses these packets until the fabric is polled.
     fn takes_pieces(&mut self, _to: PeerIndex, _bytes: &[u8], _packets: u32) -> bool {
         false
     }

@@ -165,7 +165,7 @@ pub(crate) fn change_packed(elements: &RecvData, mut change: impl FnMut(usize, &
 }
 
 /// Combines `values` with the elements of `part` from `offset` on, and stores their old bytes in `result`, which has the same length. Like
-/// [`change_packed`], by copies of pieces. Returns `None` at the first piece that `part` does not have.
+/// [`change_packed`], by copies of pieces. `None`: `part` or `result` does not have all of them, and nothing was done.
 pub(crate) fn change_mapped(
     part: &MappedRange<'_>,
     offset: usize,
@@ -173,6 +173,9 @@ pub(crate) fn change_mapped(
     result: Option<RawBuffer>,
     combine: Combine,
 ) -> Option<()> {
+    // Before the first piece: its caller would combine that piece again.
+    offset.checked_add(values.len()).filter(|&end| end <= part.len())?;
+    result.is_none_or(|result| result.len() == values.len()).then_some(())?;
     let mut bytes = [0; CHANGED_BYTES_MAX];
     super::with_slice(values, |values| {
         for (index, values) in values.chunks(CHANGED_BYTES_MAX).enumerate() {

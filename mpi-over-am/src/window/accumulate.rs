@@ -285,7 +285,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ) -> Option<()> {
         let combine = combine_of(op, datatype).filter(|_| datatype.size() == datatype.extent())?;
         let (peer, offset) = self.locate(rank, displacement, values.len() as u64)?;
-        if peer.word == IN_CONTROL || result.is_some_and(|result| result.len() != values.len()) {
+        if peer.word == IN_CONTROL {
             return None;
         }
         let mut state = self.state_for_update()?;

@@ -529,9 +529,8 @@ impl Links {
             }
             Kind::Line | Kind::Part | Kind::Close => {
                 let ahead = number.wrapping_sub(link.expected) as usize;
-                if ahead
-                    <= (RING_LINES as usize + 1) * (self.slot_bytes / part_bytes(self.message_bytes_max) + 1)
-                {
+                let messages_a_line = self.slot_bytes / part_bytes(self.message_bytes_max) + 1;
+                if ahead <= (RING_LINES as usize + 1) * messages_a_line {
                     link.early.insert(number, (kind, bytes.to_vec()));
                 }
             }
