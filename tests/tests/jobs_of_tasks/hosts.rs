@@ -323,7 +323,8 @@ fn a_window_lock_is_handed_over_between_hosts_without_polling() {
             let mut word = [0_u64];
             if rank == holder {
                 window.lock(Lock::Exclusive, 0, Assertion::NONE).expect("the lock is granted");
-                world.send(&1_u8, waiter, 1).expect("it is received");
+                // Synchronous: a first message may leave only with its sender's next progress, once the two hosts are connected.
+                world.ssend(&1_u8, waiter, 1).expect("it is received");
                 std::thread::sleep(Duration::from_millis(1200));
                 window.put(&[u64::from(holder) + 7], 0, 0).expect("one word");
                 window.unlock(0).expect("locked above");
