@@ -1,7 +1,7 @@
 //! Buffers that programs attach for buffered sends (MPI 5.0 section 3.6).
 //!
-//! A buffer is used as a ring: a message is stored after the previous one, and its bytes are free again when it and all earlier ones have
-//! been sent.
+//! A buffer is used as a ring: each message is stored after the previous one. Its bytes are free again when this message and all earlier
+//! ones have been sent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::ManuallyDrop;
@@ -19,8 +19,8 @@ pub const BSEND_OVERHEAD_BYTES: usize = 64;
 /// Messages begin at cache lines.
 const LINE_BYTES: usize = 64;
 
-/// The user of a buffer (MPI 5.0 section 3.6): a communicator's buffered sends use its own buffer if it has one, else its session's, else
-/// the process's.
+/// The owner of a buffer (MPI 5.0 section 3.6). Buffered sends on a communicator use the communicator's buffer if it has one, else its
+/// session's, else the process's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BufferOwner {
     /// All communicators of the process (`MPI_Buffer_attach`).
@@ -34,9 +34,9 @@ pub enum BufferOwner {
 /// Memory for buffered sends.
 #[derive(Debug)]
 pub enum SendBuffer {
-    /// Owned by the library until it is detached.
+    /// Owned by the library until the buffer is detached.
     Owned(Vec<u8>),
-    /// Lent: its maker has promised not to touch it until it is detached.
+    /// Lent by the program, which has promised not to touch the memory until the buffer is detached.
     Lent(RawBuffer),
     /// Allocated by the library as needed (`MPI_BUFFER_AUTOMATIC`).
     Automatic,
@@ -53,7 +53,7 @@ impl SendBuffer {
         }
     }
 
-    /// Whether it has 0 bytes.
+    /// Whether the size is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -78,7 +78,7 @@ pub(crate) struct AttachedBuffers {
     by_owner: BTreeMap<BufferOwner, AttachedBuffer>,
     /// The sessions of communicators, by their first context id.
     sessions: BTreeMap<u32, u64>,
-    /// Number of messages sent from any of them so far.
+    /// Number of messages sent from all buffers so far.
     sent: u64,
 }
 
@@ -101,12 +101,12 @@ impl AttachedBuffers {
         Ok(())
     }
 
-    /// Detaches a buffer; `None` if there is none, or if messages are left in it, whose memory is then leaked.
+    /// Detaches a buffer. `None` if none is attached, or if messages are left in an owned one, whose memory is then leaked.
     pub(crate) fn detach(&mut self, owner: BufferOwner) -> Option<SendBuffer> {
         self.by_owner.remove(&owner).and_then(AttachedBuffer::into_memory)
     }
 
-    /// Notes that the communicator with this first context id belongs to a session; 0: to none.
+    /// Notes that the communicator with this first context id belongs to a session; `session` 0: to none.
     pub(crate) fn note_session(&mut self, context_id: u32, session: u64) {
         if session == 0 {
             self.sessions.remove(&context_id);
@@ -167,7 +167,7 @@ impl AttachedBuffers {
         }
     }
 
-    /// Whether all messages of a buffer up to this number are gone.
+    /// Whether all messages of a buffer up to this number have been freed.
     pub(crate) fn is_free_of(&self, owner: BufferOwner, until: u64) -> bool {
         let oldest = self.by_owner.get(&owner).and_then(AttachedBuffer::oldest);
         oldest.is_none_or(|oldest| oldest.number > until)
@@ -232,7 +232,7 @@ impl AttachedBuffer {
         self.memory.as_ref().map_or(0, |memory| memory.bytes.len())
     }
 
-    /// The memory, if no message is left in it; otherwise it is leaked.
+    /// The memory. `None` if messages are left in an owned buffer, whose memory is then leaked.
     fn into_memory(self) -> Option<SendBuffer> {
         match self.memory {
             None => Some(SendBuffer::Automatic),
@@ -244,12 +244,12 @@ impl AttachedBuffer {
         }
     }
 
-    /// The oldest message in it.
+    /// The oldest message in the buffer.
     fn oldest(&self) -> Option<Segment> {
         self.in_use.front().copied()
     }
 
-    /// The offset of `needed` free contiguous bytes after the newest message.
+    /// The offset of `needed` free contiguous bytes: after the newest message, or at the front of the buffer.
     fn place(&self, needed: usize) -> Option<usize> {
         let len = self.len();
         let (Some(oldest), Some(newest)) = (self.in_use.front(), self.in_use.back()) else {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_found_behind_the_newest_message_or_before_the_oldest() {
+    fn free_bytes_are_found_behind_the_newest_message_or_before_the_oldest() {
         let mut attached = AttachedBuffer::new(&AttachedBuffers::default(), vec![0; 640].into());
         assert_eq!(attached.place(640), Some(0));
         assert_eq!(attached.place(641), None);

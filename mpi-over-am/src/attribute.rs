@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use crate::error::{Error, ErrorClass, Result};
 
-/// The kind of object of a keyval.
+/// The kind of object that a keyval is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// `MPI_Comm_create_keyval`
@@ -22,11 +22,11 @@ pub enum ObjectKind {
     Session,
 }
 
-/// Called when an object is duplicated, with its number, the keyval and the value. Returns the duplicate's value, or `None` if it gets
-/// none.
+/// Called when an object is duplicated, with the object's number, the keyval and the value. Returns the duplicate's value; `None`: the
+/// duplicate does not get the attribute.
 pub type CopyFunction = dyn Fn(u64, &Keyval, u64) -> Result<Option<u64>> + Send + Sync;
 
-/// Called when an attribute is deleted or its object freed: the object's number, the keyval, the value. An error stops the
+/// Called when an attribute is deleted or its object freed, with the object's number, the keyval and the value. An error stops the
 /// deletion.
 pub type DeleteFunction = dyn Fn(u64, &Keyval, u64) -> Result<()> + Send + Sync;
 
@@ -41,7 +41,7 @@ struct Inner {
     delete: Box<DeleteFunction>,
 }
 
-/// A weak reference to a key, kept after a program has freed it.
+/// A weak reference to a key, kept after a program has freed the key.
 #[derive(Clone, Debug)]
 pub struct WeakKeyval(Weak<Inner>);
 
@@ -86,14 +86,14 @@ impl Keyval {
         self.0.number
     }
 
-    /// The kind of object that it is for.
+    /// The kind of object that the key is for.
     #[must_use]
     pub fn kind(&self) -> ObjectKind {
         self.0.kind
     }
 
-    /// A weak reference to the key. A program frees its keyval by dropping it (`MPI_Comm_free_keyval`); attributes that use it keep it and
-    /// its callbacks (MPI 5.0 section 7.7.2).
+    /// A weak reference to the key. A program frees its keyval by dropping it (`MPI_Comm_free_keyval`); attributes keep their key and its
+    /// callbacks alive (MPI 5.0 section 7.7.2).
     #[must_use]
     pub fn downgrade(&self) -> WeakKeyval {
         WeakKeyval(Arc::downgrade(&self.0))
@@ -119,7 +119,7 @@ impl fmt::Debug for Keyval {
     }
 }
 
-/// The attributes of one object. `object` in its calls is the object's number in the layer above.
+/// The attributes of one object. The parameter `object` is the object's number in the layer above.
 ///
 /// Callbacks may use the object, so an owner that keeps this value in a cell must not borrow it while they run. Therefore
 /// [`deletion`](Self::deletion) and similar methods return the callback, and the change is a separate call.
@@ -218,13 +218,13 @@ pub enum PredefinedAttribute {
     Host,
     /// Ranks that can do input and output: all (`MPI_IO`).
     Io,
-    /// Whether the clocks of all tasks agree: on one host they do (`MPI_WTIME_IS_GLOBAL`).
+    /// Whether the clocks of all tasks agree: true if all are on one host (`MPI_WTIME_IS_GLOBAL`).
     WtimeIsGlobal,
     /// The last error code in use (`MPI_LASTUSEDCODE`), from the layer above.
     LastUsedCode,
     /// Number of tasks in the job (`MPI_UNIVERSE_SIZE`).
     UniverseSize,
-    /// Number of the job's program that this task runs: 0 (`MPI_APPNUM`).
+    /// Number of the job's program that this task runs: always 0 (`MPI_APPNUM`).
     AppNum,
 }
 

@@ -1,12 +1,12 @@
 //! The board of a communicator: memory of its rank 0 on which all its tasks meet.
 //!
-//! If tasks outnumber processors, a collective takes as long as the switches between its tasks. By messages a task runs several times, and
-//! reads and writes rings of several peers. On a board it runs once: it writes its data, counts its arrival, and when the last task has
-//! arrived, all read what they need.
+//! If tasks outnumber processors, a collective takes as long as the switches between its tasks. With messages, a task runs several times,
+//! and reads and writes the rings of several peers. With a board, it writes its data and counts its arrival; when the last task has
+//! arrived, all tasks read the data that they need.
 //!
-//! Steps alternate between two halves of the board. A task writes the data of a step when it has left the step before. All tasks had
-//! arrived there, so they had read the data of the step before that one, which were in the same half. The last task to arrive may replace
-//! the data of rank 0, as a reduction does with its result, before it ends the step.
+//! Steps alternate between two halves of the board. A task writes its data of step n after step n - 1 has ended, that is, after all tasks
+//! have arrived at step n - 1. By then all tasks had read the data of step n - 2, which are in the same half. The last task to arrive may
+//! replace the data of rank 0, as a reduction does with its result, before it ends the step.
 
 mod meeting;
 
@@ -26,7 +26,8 @@ use mpi_datatype::{Datatype, Predefined};
 
 /// Maximum number of tasks of a board.
 const TASKS_MAX: u32 = 1024;
-/// Number of collectives of a communicator that use messages before it gets a board. One that is soon freed is not worth it.
+/// Number of collectives of a communicator that use messages before it gets a board: a communicator that is soon freed would not repay the
+/// cost of one.
 const FIRST_BY_MESSAGES: u32 = 8;
 /// Maximum number of boards in the memory of a task.
 const BOARDS_MAX: usize = 16;
@@ -49,9 +50,9 @@ const WORD_BITS: u32 = u64::BITS;
 pub(crate) enum Board {
     /// Not yet: the number of collectives that could have used it.
     Later(u32),
-    /// It cannot have one.
+    /// The communicator cannot have one.
     Never,
-    /// It has one.
+    /// The communicator has one.
     Open {
         /// Its address.
         at: RemoteAddress,
@@ -114,7 +115,8 @@ pub(crate) struct OwnBoards {
 }
 
 impl OwnBoards {
-    /// Makes a board for `size` tasks, and returns its address; `None` if there is no memory for it.
+    /// Makes a board for `size` tasks, and returns its address. `None` if there is no memory for it, or this task has [`BOARDS_MAX`]
+    /// boards.
     pub(crate) fn make<F: Fabric>(
         &mut self,
         context: &mut Context<F, MpiHandlers>,
@@ -182,7 +184,7 @@ pub(crate) enum Arrival {
 }
 
 impl Step {
-    /// Whether tasks can exchange `len` bytes each.
+    /// Whether `size` tasks can exchange `len` bytes each.
     pub(crate) fn fits(size: u32, len: u64) -> bool {
         let of_task = WORD_BYTES + slot_bytes(len.min(HALF_BYTES as u64));
         size <= TASKS_MAX && of_task * size as usize + WORD_BYTES <= HALF_BYTES
@@ -208,14 +210,14 @@ impl Step {
             if !meeting.has_ended(self.number - 1) {
                 return Some(Arrival::TooEarly);
             }
-            // Relaxed: the arrival orders it, as it orders the data.
+            // Relaxed: the arrival orders this store, and the data.
             self.len_of(board, self.rank)?.store(len, Ordering::Relaxed);
             with_bytes(board, self.data_of(self.rank, len), len, |bytes| own.copy_to(bytes))?;
             Some(if meeting.arrive(self.size) { Arrival::Last } else { Arrival::Waits })
         })
     }
 
-    /// Replaces the data of rank 0 by others of the same length, before the end of the step.
+    /// Replaces the data of rank 0 by other data of the same length, before the end of the step.
     ///
     /// # Errors
     /// Rank 0 has failed.
@@ -240,7 +242,7 @@ impl Step {
         has_failed: bool,
     ) -> Result<SmallVec<[u32; 4]>> {
         lend(context, self.at, |board| {
-            // Relaxed: the end of the step orders it.
+            // Relaxed: the end of the step orders this store.
             self.failure(board)?.store(has_failed.into(), Ordering::Relaxed);
             self.meeting(board)?.end(self.number);
             let mut sleepers = SmallVec::new();
@@ -269,7 +271,7 @@ impl Step {
         })
     }
 
-    /// Whether the last task to arrive has failed to prepare the data, when the step has ended.
+    /// After the end of the step: whether the last task to arrive failed to prepare the data.
     ///
     /// # Errors
     /// Rank 0 has failed.
@@ -278,8 +280,8 @@ impl Step {
         lend(context, self.at, |board| Some(self.failure(board)?.load(Ordering::Relaxed) != 0))
     }
 
-    /// Copies what tasks have written to memory of this one, when the step has ended. `parts` lists their ranks, the offsets in their
-    /// data, of `len` bytes, and the destinations. Returns the first length that differs from `len`, or `len`.
+    /// After the end of the step, copies data that tasks have written to memory of this task. `parts` lists the ranks of the writers, the
+    /// offsets in their data of `len` bytes, and the destinations. Returns the first length that differs from `len`, or `len`.
     ///
     /// # Errors
     /// Rank 0 has failed.
@@ -317,7 +319,7 @@ impl Step {
         board.atomic_u64(self.half() + rank as usize * WORD_BYTES)
     }
 
-    /// The word that is not 0 if the last task to arrive has failed. It follows the lengths.
+    /// The word after the lengths: not 0 if the last task to arrive has failed.
     fn failure<'a>(self, board: &'a MappedRange<'_>) -> Option<&'a AtomicU64> {
         self.len_of(board, self.size)
     }
@@ -328,7 +330,7 @@ impl Step {
     }
 }
 
-/// Bytes of the slot of a task's data, which begins at a whole word.
+/// Bytes of the slot for a task's data, in whole words.
 fn slot_bytes(len: u64) -> usize {
     usize::try_from(len).unwrap_or(HALF_BYTES).next_multiple_of(WORD_BYTES)
 }
@@ -338,7 +340,7 @@ fn sleepers_of<'a>(board: &'a MappedRange<'_>, first: u32) -> Option<&'a AtomicU
     board.atomic_u64(SLEEPERS + (first / WORD_BITS) as usize * WORD_BYTES)
 }
 
-/// Calls `call` with bytes of the board. `None` if it does not have them.
+/// Calls `call` with bytes of the board. `None` if they are not inside the board.
 fn with_bytes(
     board: &MappedRange<'_>,
     at: usize,
@@ -359,7 +361,7 @@ fn lend<F: Fabric, R>(
     call: impl FnOnce(&MappedRange<'_>) -> Option<R>,
 ) -> Result<R> {
     let lent = context.with_mapped(at, BOARD_BYTES as u64, |board| call(&board))?;
-    lent.flatten().ok_or(Error::Protocol { peer: 0, what: "a board for collectives that cannot be used" })
+    lent.flatten().ok_or(Error::Protocol { peer: 0, what: "its board for collectives cannot be used" })
 }
 
 #[cfg(test)]

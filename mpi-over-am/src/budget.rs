@@ -23,7 +23,7 @@ pub(crate) struct Verdict {
 /// Maximum number of announced messages of one sender that wait for their receives.
 const ANNOUNCED_MAX: u32 = 1 << 20;
 
-/// The number of a task that the fabric has not been asked for: no peer has it.
+/// The index of a peer whose index the fabric has not been asked for yet. No peer has this index.
 pub(crate) const UNKNOWN: PeerIndex = PeerIndex(u32::MAX);
 
 /// One task's account of another, in bytes since the start: one cache line.
@@ -44,7 +44,7 @@ struct Peer {
     kept: u64,
     /// Number of announced messages of this peer that wait for their receives.
     announced: u32,
-    /// The fabric's number of it, or [`UNKNOWN`]. It lies here because each message looks here anyway.
+    /// The fabric's index of this peer, or [`UNKNOWN`]. It is stored here because each message reads this line anyway.
     index: PeerIndex,
 }
 
@@ -76,13 +76,13 @@ impl Budget {
         Self { window, entry_bytes, peers: vec![peer; num_tasks as usize].into_boxed_slice() }
     }
 
-    /// The fabric's number of `task`, or [`UNKNOWN`].
+    /// The fabric's index of `task`, or [`UNKNOWN`].
     #[inline(always)]
     pub(crate) fn index(&self, task: u32) -> PeerIndex {
         self.peers.get(task as usize).map_or(UNKNOWN, |peer| peer.index)
     }
 
-    /// Keeps the fabric's number of `task`.
+    /// Stores the fabric's index of `task`.
     pub(crate) fn set_index(&mut self, task: u32, index: PeerIndex) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
             peer.index = index;
@@ -103,7 +103,7 @@ impl Budget {
         Verdict { eager: true, ask: false }
     }
 
-    /// [`charge`](Self::charge) if the message is within the part and no report is due; returns the fabric's number of the task. `None`:
+    /// [`charge`](Self::charge) if the message is within the part and no report is due; returns the fabric's index of the task. `None`:
     /// nothing is charged.
     #[inline(always)]
     pub(crate) fn charge_quietly(&mut self, task: u32, footprint: u64) -> Option<PeerIndex> {
@@ -125,7 +125,7 @@ impl Budget {
         }
     }
 
-    /// The program has received this number of eager messages of `task`, with this footprint together.
+    /// Counts eager messages of `task` that the program has received: their number, and their total footprint.
     #[inline(always)]
     pub(crate) fn received(&mut self, task: u32, messages: u64, footprint: u64) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
@@ -146,18 +146,17 @@ impl Budget {
         is_within
     }
 
-    /// The program has received an early message of `task` that was kept.
+    /// Counts an early message of `task` that the program has received, and that [`keep`](Self::keep) had counted as kept.
     #[inline(always)]
     pub(crate) fn take(&mut self, task: u32, footprint: u64) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
             let taken = footprint + self.entry_bytes;
             peer.received += taken;
-            // It was counted when it arrived.
             peer.kept -= taken;
         }
     }
 
-    /// A stored message of `task` was dropped.
+    /// Counts that a stored message of `task` was dropped.
     pub(crate) fn drop_kept(&mut self, task: u32, footprint: u64) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
             peer.kept = peer.kept.saturating_sub(footprint + self.entry_bytes);
@@ -173,7 +172,7 @@ impl Budget {
         is_within
     }
 
-    /// An announced message of `task` no longer waits.
+    /// Counts that an announced message of `task` no longer waits.
     pub(crate) fn drop_announced(&mut self, task: u32) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
             peer.announced = peer.announced.saturating_sub(1);
@@ -190,7 +189,7 @@ impl Budget {
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
         peer.reported = received.clamp(peer.reported, peer.sent);
         peer.asked = false;
-        // If nothing was received, the next request for a report waits for an eighth of the window.
+        // If nothing was received, the next request for a report is due after another eighth of the window.
         let next = (peer.reported + self.window / 2).max(peer.sent + self.window / 8);
         peer.attention_at = next.min(peer.reported + self.window);
     }

@@ -55,7 +55,7 @@ pub(crate) fn bytes_of<T: NoUninit>(data: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
 }
 
-/// Lends a slice to a blocking receive. `receive` keeps the promise: nothing uses the memory when it returns or unwinds.
+/// Lends a slice to a blocking receive. `receive` keeps the promise: nothing uses the memory after it has returned or unwound.
 #[inline(always)]
 pub(crate) fn lend_to_receive<T: AnyBitPattern, R>(to: &mut [T], receive: impl FnOnce(RawBuffer) -> R) -> R {
     // SAFETY: `to` is exclusively borrowed until this function returns or unwinds, and `receive` ends the operation before
@@ -158,7 +158,7 @@ unsafe fn raw_buffer<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
     unsafe { RawBuffer::new(NonNull::from(to).cast(), len) }
 }
 
-/// [`Context::start_raw`] for a message from a range; the code that made the range has promised what it requires.
+/// [`Context::start_raw`] for a message from a range. The maker of the range has given the promise that `start_raw` requires.
 ///
 /// # Errors
 /// Those of [`Context::start_raw`].

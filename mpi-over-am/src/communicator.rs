@@ -49,13 +49,13 @@ pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     context_id: u32,
     rank: u32,
     size: u32,
-    /// Ranks below this have the task of the same number. For the world, all ranks.
+    /// Ranks below this are the tasks of the same numbers. For the world, all ranks.
     direct: u32,
     /// The envelope of its point-to-point messages, without their tags.
     origin: Envelope,
     /// Number of ranks that messages can be sent to; for an inter-communicator, those of the other group.
     peers: u32,
-    /// Whether it is no inter-communicator, and its collectives treat all tasks alike.
+    /// Whether it is an intra-communicator whose collectives treat all tasks alike.
     is_plain: bool,
     common: Arc<Common<F, L>>,
 }
@@ -135,7 +135,8 @@ fn first_turn<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>) -> Turn<'_, 
     Turn::enter(shared).expect("an environment that is being made has no other call")
 }
 
-// SAFETY: its operations are in the table of requests, which returns memory when the operation is complete, and leaks it otherwise.
+// SAFETY: a communicator's operations are in the table of requests, which returns memory when the operation is complete, and leaks it
+// otherwise.
 #[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
 unsafe impl<F: Fabric, L: LockPolicy> Keeps for Communicator<F, L> {}
 
@@ -220,7 +221,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.size
     }
 
-    /// Whether it is no inter-communicator and has no [hosts](Self::hosts): its collectives treat all tasks alike.
+    /// Whether it is an intra-communicator without [hosts](Self::hosts): its collectives treat all tasks alike.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
@@ -270,12 +271,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.board.with(Board::count_arrival);
     }
 
-    /// Sets what collectives from now on use.
+    /// Sets the board that later collectives use.
     pub(crate) fn set_board(&self, board: Board) {
         self.common.board.set(board);
     }
 
-    /// The address that identifies its environment.
+    /// An address that identifies the communicator's environment.
     pub(crate) fn state_address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
@@ -297,7 +298,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if rank < self.direct { Some(TaskId(rank)) } else { self.known_task(rank) }
     }
 
-    /// Like [`route`](Self::route), for messages of the program; `None` if that fails.
+    /// Like [`route`](Self::route), for messages of the program; `None` if `route` would fail.
     #[inline(always)]
     pub(crate) fn route_now(&self, dest: u32, tag: i32) -> Option<Route> {
         let task = self.task_now(dest)?;
@@ -322,7 +323,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Pattern::new(self.context_id_of(space), source, tag))
     }
 
-    /// Like [`pattern`](Self::pattern), for messages of the program; `None` if that fails.
+    /// Like [`pattern`](Self::pattern), for messages of the program; `None` if `pattern` would fail.
     #[inline(always)]
     pub(crate) fn pattern_now(&self, source: Source, tag: Tag) -> Option<Pattern> {
         let (Source::Rank(source), Tag::Is(tag)) = (source, tag) else {

@@ -1,5 +1,5 @@
-//! How a receive learns that its message has arrived: the three variants of the seed paper's section 5, so that the gain of the last one
-//! can be measured.
+//! How a receive learns that its message has arrived: the three variants of the seed paper's section 5, so that the gain of completion in
+//! context can be measured.
 //!
 //! * *In context* (5.3): am-core marks the request when the last byte is stored.
 //! * *Thread* (5.1): a completion handler on am-core's handler thread tells the context's owner, which marks the request. Each message
@@ -21,7 +21,7 @@ use crate::events;
 use crate::request_id::RequestId;
 use crate::settings::CompletionVariant;
 
-/// The state of the variants other than the last.
+/// The state of the variants other than in context.
 #[derive(Debug, Default)]
 pub(crate) struct Completions {
     /// A message that meets its receive only has to be completed in context: no other variant is chosen, and no event is watched.
@@ -74,7 +74,7 @@ impl Completions {
         if variant != CompletionVariant::Counter {
             return Ok((completions, None));
         }
-        // Before any other counter and in the order of the tasks, so that the names are the same in every task.
+        // Made before any other counter and in the order of the tasks, so that the names are the same in every task.
         let counters =
             (0..context.num_tasks()).map(|_| Ok(context.counter()?)).collect::<Result<Box<[_]>>>()?;
         let own = counters[context.task().index()].name();
@@ -83,7 +83,7 @@ impl Completions {
         Ok((completions, Some(own)))
     }
 
-    /// Updates the flag after a change of the watched events.
+    /// Updates `is_plain` after a change of the watched events.
     pub(crate) fn look_at_watched(&mut self) {
         self.is_plain = self.are_in_context() && !events::is_watching();
     }
@@ -100,7 +100,7 @@ impl Completions {
         self.by_thread.is_none()
     }
 
-    /// An eager message has arrived without a receive.
+    /// Counts an eager message of `task`.
     #[inline(always)]
     pub(crate) fn eager_arrived(&mut self, task: TaskId) {
         if let Some(by_counter) = &mut self.by_counter {
@@ -108,8 +108,8 @@ impl Completions {
         }
     }
 
-    /// The completion of a message of `len` bytes that has met its receive, with `capacity` bytes of memory. `is_eager`: its sender has
-    /// named its counter.
+    /// The completion of a message of `len` bytes that has met its receive, which has `capacity` bytes of memory. `is_eager`: the sender
+    /// has named its counter in the message.
     #[inline(always)]
     pub(crate) fn completion(
         &mut self,

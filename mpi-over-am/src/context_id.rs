@@ -5,8 +5,8 @@
 //! task, in as many bits as the job needs | count | space (2)
 //! ```
 //!
-//! Numbers are used in rotation, so that a freed number is reused as late as possible: a task with receives under way on a communicator
-//! that others have freed then does not meet the next user of the number.
+//! Numbers are used in rotation, so that a freed number is reused as late as possible. A task that has not yet freed a communicator which
+//! others have freed is then unlikely to meet the next user of its number.
 
 use std::collections::{HashMap, HashSet};
 
@@ -94,7 +94,7 @@ impl ContextIds {
         ))
     }
 
-    /// The communicator has ended.
+    /// Notes that the communicator has ended.
     pub(crate) fn end(&mut self, number: u32) {
         self.used.remove(&number);
     }
@@ -104,7 +104,7 @@ impl ContextIds {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     groups: HashMap<u32, Group>,
-    /// The communicator of the last [`sender`](Self::sender), and its number of ranks that are the tasks of the same numbers.
+    /// The communicator of the last [`sender`](Self::sender), and the number of its [direct ranks](Group::direct_ranks).
     recent: Option<(u32, u32)>,
 }
 
@@ -115,13 +115,13 @@ impl Peers {
         self.groups.insert(context_id, group);
     }
 
-    /// Removes it.
+    /// Removes a communicator.
     pub(crate) fn end(&mut self, context_id: u32) {
         self.recent = None;
         self.groups.remove(&context_id);
     }
 
-    /// Like [`task_of`](Self::task_of), for questions about one communicator after the other.
+    /// Like [`task_of`](Self::task_of), but faster if the communicator is that of the last call.
     #[inline]
     pub(crate) fn sender(&mut self, context_id: ContextId, rank: u32) -> Option<TaskId> {
         let number = context_id.0 - context_id.0 % SPACES;

@@ -4,7 +4,7 @@ use am_core::buffer::Arrived;
 use am_core::handler::Ticket;
 use am_core::task::TaskId;
 
-/// Maximum bytes kept inside the queue's entry: those of a message that fits with its header into a completion entry.
+/// Maximum bytes kept inside the queue's entry: the data of a message that fits, with its header, into a completion entry.
 pub(crate) const SHORT_BYTES_MAX: usize = 16;
 /// Bytes of a kept message besides its data: its entry in the queue and in the queue's tables.
 pub(crate) const ENTRY_BYTES: u64 = 128;
@@ -38,7 +38,7 @@ impl EarlyMessage {
         matches!(self, Self::Announced { ticket, .. } if *ticket == own)
     }
 
-    /// Whether the request `name` of a task waits for its match.
+    /// Whether the request `name` of the task `sender` waits for the match of this message.
     pub(crate) fn is_waited_for_by(&self, sender: u32, name: u32) -> bool {
         match self {
             Self::Short { task, synchronous, .. } | Self::Kept { task, synchronous, .. } => {
@@ -75,17 +75,17 @@ pub(crate) fn footprint(len: usize) -> u64 {
     if len <= SHORT_BYTES_MAX { 0 } else { buffer_bytes(len) as u64 }
 }
 
-/// Set in am-core's number of the acknowledgement of an early message. Numbers of requests are lower.
+/// Set in the number under which am-core reports the end of an early message's acknowledgement. Numbers of requests are lower.
 const PART: u64 = 1 << 63;
 
-/// A number for the part of the budget of a message of `task` with this [`footprint`].
+/// The number for the acknowledgement of an early message of `task` with this [`footprint`]: its part of the budget is freed at the end.
 pub(crate) fn number_of_part(task: u32, footprint: u64) -> u64 {
     // A power of two, or 0.
     let size = if footprint == 0 { 0 } else { u64::from(footprint.trailing_zeros()) };
     PART | size << u32::BITS | u64::from(task)
 }
 
-/// The task and the footprint of such a number; `None` for that of a request.
+/// The task and the footprint of a [`number_of_part`]; `None` for the number of a request.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the task is the low half")]
 pub(crate) fn part_of_number(number: u64) -> Option<(u32, u64)> {

@@ -28,7 +28,7 @@ use crate::turn::Turn;
 
 /// Number of contexts of a task.
 const CONTEXTS: u32 = 16;
-/// Number of times that this process has opened MPI. Each time is on the next context, since peers keep state about a used one.
+/// Number of times that this process has opened MPI. Each time uses the next context, since peers keep state about a used one.
 static OPENED: AtomicU32 = AtomicU32::new(0);
 
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize). `L` determines which threads of the task may call it.
@@ -72,7 +72,7 @@ impl Environment {
         Info::of_start(&arguments, |name| std::env::var(name).ok())
     }
 
-    /// The variables with settings in the job that [`init`](Self::init) joins; also usable before it.
+    /// The variables with settings in the job that [`init`](Self::init) joins; also usable before `init`.
     ///
     /// # Errors
     /// Those of [`init`](Self::init).
@@ -259,7 +259,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         Ok(())
     }
 
-    /// The threads that may make calls (`MPI_Query_thread`): the one that made it, or any.
+    /// The threads that may make calls (`MPI_Query_thread`): the one that made the environment, or any.
     #[must_use]
     pub fn thread_level(&self) -> ThreadLevel {
         if L::takes_turns() { ThreadLevel::Multiple } else { ThreadLevel::Funneled }
@@ -280,7 +280,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.attach_buffer_for(BufferOwner::Process, memory.into())
     }
 
-    /// Waits until all messages of [`attach_buffer`](Self::attach_buffer) were sent (`MPI_Buffer_flush`).
+    /// Waits until all messages in the buffer of [`attach_buffer`](Self::attach_buffer) were sent (`MPI_Buffer_flush`).
     ///
     /// # Errors
     /// The first error of the messages; an error of progress.
@@ -315,7 +315,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         flush(&mut self.state()?, owner)
     }
 
-    /// Starts an operation that completes when all present messages of a buffer were sent (`MPI_Buffer_iflush` and the like).
+    /// Starts an operation that completes when all messages now in a buffer were sent (`MPI_Buffer_iflush` and the like).
     ///
     /// # Errors
     /// A call inside another call; the deferred error of an earlier call.
@@ -412,8 +412,8 @@ fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
 /// The context id of the notes of this meeting. No communicator has it.
 const MEETING: u32 = u32::MAX - 1;
 
-/// Waits until all tasks have called it, and the messages of this task are stored. Other threads have their turns until all tasks have
-/// called it; the final fence does not depend on them.
+/// Waits until all tasks are in this function, and the messages of this task are stored. Other threads have their turns until all tasks are
+/// here; the final fence does not depend on other threads.
 fn meet<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     let (own, tasks) = (state.context.task().0, state.context.num_tasks());
     let distances = (0..).map(|round| (round, 1u32 << round)).take_while(|&(_, distance)| distance < tasks);

@@ -344,7 +344,7 @@ pub enum Error {
         /// The value of the argument.
         value: i64,
     },
-    /// Shared memory for all tasks of a window cannot be allocated.
+    /// Memory that all tasks of a window share cannot be allocated.
     #[error("memory shared by all tasks cannot be allocated: {why}")]
     Unshareable {
         /// The error of the task that cannot make or map it.
@@ -399,7 +399,7 @@ pub enum Error {
         /// The type.
         datatype: &'static str,
     },
-    /// A request that was already waited for, or belongs to another environment.
+    /// A request that was already waited for, or that belongs to another environment.
     #[error(
         "request {request:#x} does not exist: it was already waited for, or belongs to another environment"
     )]
@@ -430,7 +430,7 @@ pub enum Error {
         /// What is wrong.
         what: &'static str,
     },
-    /// A matched message that was already received, or belongs to another environment.
+    /// A matched message that was already received, or that belongs to another environment.
     #[error(
         "matched message {message} does not exist: it was already received, or belongs to another environment"
     )]
@@ -461,8 +461,8 @@ pub enum Error {
         /// Bytes of the memory.
         len: usize,
     },
-    /// The operation was cancelled before a message matched it.
-    #[error("the operation was cancelled before it met its message")]
+    /// The operation was cancelled before it was matched.
+    #[error("the operation was cancelled before it was matched")]
     Cancelled,
     /// A call from inside another call, for instance from a user-defined operator.
     #[error("an MPI call was made inside another call of the same environment: return from that call first")]

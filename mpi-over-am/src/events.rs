@@ -94,7 +94,7 @@ impl Event {
 #[derive(Debug)]
 struct Log {
     events: VecDeque<Event>,
-    /// Number of dropped events of each kind, since it was last asked for.
+    /// Number of dropped events of each kind since the last [`take_dropped`].
     dropped: [u64; EventKind::ALL.len()],
 }
 
@@ -122,7 +122,7 @@ pub fn watch(kinds: impl IntoIterator<Item = EventKind>) {
     // Relaxed, like every load: an event of another thread at this moment may be recorded or not.
     BY_TOOLS.store(bits, Ordering::Relaxed);
     look_at_recorder();
-    // The first use of the clock should not be a system call on the message path.
+    // Sets the origin of the clock now, not on the message path.
     let _ = now();
 }
 
@@ -144,7 +144,7 @@ pub fn take() -> Option<Event> {
     log().events.pop_front()
 }
 
-/// Number of events of a kind that were dropped since this was last asked, because [`EVENTS_MAX`] others were in the log.
+/// Number of events of a kind that were dropped since the last call, because [`EVENTS_MAX`] others were in the log.
 #[must_use]
 pub fn take_dropped(kind: EventKind) -> u64 {
     std::mem::take(&mut log().dropped[kind as usize])

@@ -27,7 +27,7 @@ pub struct Group {
 /// The tasks, by rank.
 #[derive(Clone, Debug)]
 enum Members {
-    /// Tasks at equal distances, ascending, such as all tasks, and most of their parts.
+    /// Tasks at equal distances, ascending, such as all tasks, or every second one.
     Strided { first: u32, stride: u32, size: u32 },
     /// Tasks in any order.
     Listed(Arc<[u32]>),
@@ -119,8 +119,8 @@ impl Group {
         Self { members: Members::of(tasks), own, session }
     }
 
-    /// The same group as one of the session with this number, which is not 0. Groups and communicators made from it belong to the session
-    /// and use its send buffer ([`BufferOwner::Session`](crate::BufferOwner::Session)).
+    /// This group as a group of the session with this number, which must not be 0. Groups and communicators made from it belong to the
+    /// session and use its send buffer ([`BufferOwner::Session`](crate::BufferOwner::Session)).
     #[must_use]
     pub fn of_session(self, session: u64) -> Self {
         Self { session, ..self }
@@ -206,8 +206,8 @@ impl Group {
         }
     }
 
-    /// The ranks in another group of ranks of this one (`MPI_Group_translate_ranks`): `None` for a task that is not in it. [`PROC_NULL`]
-    /// stays `PROC_NULL`.
+    /// Translates ranks of this group to ranks of another group (`MPI_Group_translate_ranks`): `None` for a task that is not in the other
+    /// group. [`PROC_NULL`] stays `PROC_NULL`.
     ///
     /// # Errors
     /// A rank that this group does not have.
@@ -226,7 +226,7 @@ impl Group {
         ranks.iter().map(translate).collect()
     }
 
-    /// The tasks of this group, then those of the other that are not in this group (`MPI_Group_union`).
+    /// The tasks of this group, then those of the other group that are not in this one (`MPI_Group_union`).
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mine = self.ranks();
@@ -289,7 +289,7 @@ impl Group {
         let mut ranks = Vec::new();
         for &RankRange { first, last, stride } in ranges {
             if stride == 0 {
-                return Err(Error::refused(ErrorClass::Argument, "a range of ranks", "its stride is 0", 0));
+                return Err(Error::refused(ErrorClass::Argument, "a range of ranks", "the stride is 0", 0));
             }
             let (first, last, stride) = (i64::from(first), i64::from(last), i64::from(stride));
             let mut rank = first;
@@ -303,7 +303,7 @@ impl Group {
         Ok(ranks)
     }
 
-    /// Checks the ranks, and returns which are listed.
+    /// Checks that the ranks exist and occur once. Returns for each rank of the group whether it is listed.
     fn check_ranks(&self, ranks: impl Iterator<Item = i64>) -> Result<Vec<bool>> {
         let mut named = vec![false; self.size() as usize];
         for rank in ranks {

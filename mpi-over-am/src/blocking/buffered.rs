@@ -15,7 +15,7 @@ use crate::turn::Turn;
 /// Sends a message from the attached buffer. Completes independently of the receiver.
 ///
 /// # Errors
-/// [`Error::NoBuffer`], [`Error::BufferExhausted`], what am-core reports.
+/// [`Error::NoBuffer`], [`Error::BufferExhausted`], an error of am-core.
 pub(crate) fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> Result<()> {
     send_filled(state, route, bytes.len(), |buffer| {
         buffer.fill_from(bytes);
@@ -58,7 +58,7 @@ fn send_filled<F: Fabric>(
     }
     let mut piece = state.handlers().attached.free_piece(owner, len);
     if piece.is_none() {
-        // Messages may have been sent whose end was not seen yet.
+        // Messages may have been sent whose completion was not seen yet.
         state.take_in()?;
         state.handlers().free_what_has_gone(owner);
         piece = state.handlers().attached.free_piece(owner, len);
@@ -79,7 +79,7 @@ pub(crate) fn flush<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>, owner:
     while let Some(request) = state.handlers().attached.oldest(owner) {
         state.wait_over(request)?;
         let handlers = state.handlers();
-        // Another thread may have freed it meanwhile.
+        // Another thread may have freed the message meanwhile.
         if handlers.attached.oldest(owner) == Some(request) {
             result = result.and(handlers.requests.take(request).map(|_| ()));
             handlers.attached.free_oldest(owner);

@@ -121,7 +121,7 @@ pub(crate) fn receive_in_one_turn<F: Fabric>(
     post_and_wait(state, source, pattern, buffer)
 }
 
-/// Not inlined, to leave the registers to the receive in line.
+/// Posts the receive, and waits. Not inlined, to leave the registers to the receive in line.
 #[inline(never)]
 fn post_and_wait<F: Fabric>(
     state: &mut State<F>,
@@ -218,7 +218,7 @@ pub(crate) fn wait_here<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// Ends an operation when it is dropped, if the call did not complete it.
+/// Ends an operation when this value is dropped, if the call has not completed the operation.
 struct Abandon<'t, 'a, F: Fabric, L: LockPolicy> {
     state: &'t mut Turn<'a, F, L>,
     request: Option<RequestId>,

@@ -1,4 +1,4 @@
-//! The words by which the tasks of a board meet.
+//! The words with which the tasks of a board synchronize.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,10 +50,10 @@ pub(super) struct Meeting<'a, W> {
 }
 
 impl<W: Word> Meeting<'_, W> {
-    /// Counts an arrival of one of `size` tasks. Returns whether it is the last: it has to [end](Self::end) the step.
+    /// Counts an arrival of one of `size` tasks. Returns whether it is the last arrival; this task then has to [end](Self::end) the step.
     #[inline]
     pub(super) fn arrive(&self, size: u32) -> bool {
-        // Release: what this task has written. Acquire: what all others have written, for the last one.
+        // Release: publishes this task's data. Acquire: the last task to arrive sees the data of all.
         self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == u64::from(size)
     }
 
@@ -62,11 +62,11 @@ impl<W: Word> Meeting<'_, W> {
     pub(super) fn end(&self, step: u64) {
         // Relaxed: no task arrives at the next step before it has seen the store below.
         self.arrived.store(0, Ordering::Relaxed);
-        // Release: what all have written, and what they have read of earlier steps, comes before what others do after this step.
+        // Release: all writes of this step, and all reads of earlier steps, come before the accesses of other tasks after this step.
         self.ended.store(step, Ordering::Release);
     }
 
-    /// Whether a step has ended. What all tasks have written can then be read, and the data of the step before it be overwritten.
+    /// Whether a step has ended. If so, the data of all tasks can be read, and those of the previous step be overwritten.
     #[inline]
     pub(super) fn has_ended(&self, step: u64) -> bool {
         // Acquire: pairs with the store in `end`.
@@ -74,7 +74,7 @@ impl<W: Word> Meeting<'_, W> {
     }
 }
 
-/// Marks a task as one that may sleep. It then looks once more whether the step has ended.
+/// Marks a task as one that may sleep. The task must then look once more whether the step has ended.
 #[inline]
 pub(super) fn mark(sleepers: &impl Word, bit: u32) {
     // AcqRel: if this comes after `take_marks`, the look that follows finds the end of the step; if not, `take_marks` finds the mark.
@@ -84,7 +84,7 @@ pub(super) fn mark(sleepers: &impl Word, bit: u32) {
 /// Takes the marks of the tasks to ring, when the step has ended.
 #[inline]
 pub(super) fn take_marks(sleepers: &impl Word) -> u64 {
-    // AcqRel: pairs with `mark`. A load would not do: it may find the value from before a mark whose task has not seen the end.
+    // AcqRel: pairs with `mark`. A load would not be enough: it may return a value older than the mark of a task that has not seen the end.
     sleepers.swap(0, Ordering::AcqRel)
 }
 
