@@ -62,7 +62,7 @@ impl Base {
 impl Elements {
     #[inline(always)]
     fn packed_len(&self) -> u64 {
-        // No memory has a product beyond 64 bits: the promise was false then.
+        // Saturates if the product exceeds 64 bits: no memory is that long, so the maker's promise was false.
         self.count.saturating_mul(self.datatype.size())
     }
 
@@ -81,7 +81,8 @@ impl Elements {
         Some(unsafe { self.base.buffer(at, len) })
     }
 
-    /// A single element may be one block even if its extent is longer, and so may an empty message.
+    /// The bytes, if they are one block although the elements are not dense: of a single element with a longer extent, or of an empty
+    /// message.
     #[inline(never)]
     fn as_one_block(&self) -> Option<RawBuffer> {
         let layout = self.layout();
@@ -253,7 +254,7 @@ impl RecvData {
         Self(self.0.part(first, count))
     }
 
-    /// The same memory as a source.
+    /// The same memory, to send from.
     #[must_use]
     pub(crate) fn as_send(&self) -> SendData {
         SendData(self.0.clone())
@@ -285,7 +286,7 @@ impl RecvData {
 }
 
 impl SendData {
-    /// Copies the elements to others that do not overlap them, as many bytes as fit; returns their number.
+    /// Copies the elements to those of `to`, which do not overlap them: as many bytes as fit. Returns the number of bytes.
     #[inline]
     pub(crate) fn copy_to(&self, to: &RecvData) -> u64 {
         match (self.as_bytes(), to.as_buffer()) {
@@ -331,12 +332,13 @@ impl SendData {
     }
 }
 
-/// Size of a copy through the cache, if both sides are scattered, in bytes.
+/// Size of the intermediate buffer of a copy, if both sides are scattered, in bytes. It stays in the cache.
 const COPY_PIECE_BYTES: usize = 8 << 10;
 
 /// A visitor with a loop over blocks of one length that is known at compile time, so that each copy is a load and a store.
 trait Equal: Visit + Sized {
-    /// Moves the value to where nothing else points to it, so that a loop keeps its state in registers. What stays must not be used.
+    /// Moves the value into a variable to which nothing points, so that a loop keeps its state in registers. `self` must not be used until
+    /// the value is stored back.
     fn moved(&mut self) -> Self;
 
     /// Blocks of `LEN` bytes.

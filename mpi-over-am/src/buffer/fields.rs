@@ -20,8 +20,8 @@ use super::{Incoming, Outgoing, RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
 
-/// A type whose values are elements of messages, with its own MPI datatype. Numbers implement it, arrays and tuples of such types do, and
-/// structs can derive it.
+/// A type whose values are elements of messages, with its own MPI datatype. Numbers implement this trait, and arrays and tuples of such
+/// types; structs can derive it.
 ///
 /// ```
 /// use mpi_over_am::{Environment, Equivalence};
@@ -30,7 +30,7 @@ use mpi_datatype::{Datatype, Predefined};
 /// struct Particle {
 ///     kind: u8,
 ///     position: [f64; 3],
-///     // The neighbours stay at home.
+///     // Not sent.
 ///     #[equivalence(skip)]
 ///     neighbours: Vec<u32>,
 /// }
@@ -105,7 +105,7 @@ pub trait Equivalence {
     where
         Self: Sized,
     {
-        // A single value is like the first. SAFETY: no operation gets the elements: only their type is used.
+        // With a single value, the datatype of each value exists. SAFETY: no operation gets the elements; only their type is used.
         let fields = unsafe { fields_without_lifetime(std::slice::from_ref(self))? };
         Ok(fields.datatype().clone())
     }
@@ -270,7 +270,7 @@ fn outgoing_fields<T: Equivalence>(values: &[T]) -> Result<Outgoing<'_>> {
     });
     if one_piece {
         // SAFETY: each byte from `at` to `at + len`, the memory of `values`, belongs to a number to which `list` was given a shared
-        // reference (just asked), so it is initialised, and nothing writes it while `values` is borrowed, which is the lifetime of the
+        // reference (just checked), so it is initialised, and nothing writes it while `values` is borrowed, which is the lifetime of the
         // result.
         return Ok(unsafe { Outgoing::of_data(SendData::from_bytes(RawBytes::new(at, len))) });
     }

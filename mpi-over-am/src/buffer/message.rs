@@ -1,4 +1,4 @@
-//! What a call sends or receives into.
+//! The buffers that a call sends from or receives into.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -15,7 +15,7 @@ pub(crate) trait Lends<'a> {}
 /// What a call can send: a number, an array, a tuple or a struct of them ([`Equivalence`]), a slice or a vector of these, text
 /// (its bytes), or the elements that a datatype selects ([`View`](crate::View)).
 ///
-/// A container implements it by returning the elements of its slice:
+/// A container implements this trait by returning the elements of its slice:
 ///
 /// ```
 /// use mpi_over_am::{Buffer, Outgoing, Result};

@@ -20,7 +20,7 @@ struct Elements<T> {
 
 // SAFETY: it owns elements that may be sent and shared, as a vector does.
 unsafe impl<T: Send> Send for Elements<T> {}
-// SAFETY: shared access to elements is only by the two types below, which say which thread has a part.
+// SAFETY: elements are shared only through the two types below, which record which thread has a part.
 unsafe impl<T: Send + Sync> Sync for Elements<T> {}
 
 impl<T> Elements<T> {
@@ -61,7 +61,7 @@ pub(crate) struct PartsToSend<T> {
     states: Box<[AtomicU8]>,
 }
 
-/// Free: the next thread that asks gets it.
+/// Free: the next thread that asks for the part gets it.
 const FREE: u8 = 0;
 /// Taken by a thread.
 const TAKEN: u8 = 1;
@@ -80,9 +80,9 @@ pub(crate) enum NotFree {
 }
 
 impl<T: NoUninit> PartsToSend<T> {
-    /// `parts` parts of `count` elements each, which are all elements.
+    /// `parts` parts of `count` elements each, which together are all elements.
     pub(crate) fn new(elements: Vec<T>, parts: usize, count: usize) -> Self {
-        assert_eq!(Some(elements.len()), parts.checked_mul(count), "the parts are the whole");
+        assert_eq!(Some(elements.len()), parts.checked_mul(count), "the parts together are all elements");
         let states = (0..parts).map(|_| AtomicU8::new(FREE)).collect();
         Self { elements: Elements::new(elements), count, states }
     }
@@ -182,7 +182,7 @@ pub(crate) struct PartsToReceive<T> {
 }
 
 impl<T: AnyBitPattern> PartsToReceive<T> {
-    /// Parts of `count` elements each, which are all elements.
+    /// Parts of `count` elements each, which together are all elements.
     pub(crate) fn new(elements: Vec<T>, count: usize) -> Self {
         Self { elements: Elements::new(elements), count, seen: AtomicUsize::new(0) }
     }
@@ -212,13 +212,13 @@ impl<T: AnyBitPattern> PartsToReceive<T> {
 
     /// All elements, while no round is under way.
     pub(crate) fn all(&mut self, _keeper: &impl Keeps) -> &mut [T] {
-        // SAFETY: the initialised elements of the vector; no operation writes to them (`Keeps`), no thread borrows a part, since this
+        // SAFETY: the initialised elements of the vector; no operation writes to them (`Keeps`), and no thread borrows a part, since this
         // borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.elements.at.as_ptr(), self.elements.len) }
     }
 }
 
-/// A part that has arrived. While it exists, no other round begins.
+/// A part that has arrived. While this value exists, no other round begins.
 #[derive(Debug)]
 pub(crate) struct SeenPart<'a, T> {
     all: &'a PartsToReceive<T>,

@@ -7,7 +7,7 @@ use crate::error::Result;
 use mpi_datatype::Predefined;
 
 /// A value of a type without padding for which all bytes are valid, sent as its bytes. For types of other crates, which cannot derive
-/// [`Equivalence`], that are `NoUninit` and `AnyBitPattern` (`Pod`) of bytemuck: complex numbers, or vectors of graphics crates.
+/// [`Equivalence`] but are bytemuck's `NoUninit` and `AnyBitPattern` (`Pod`): complex numbers, or vectors of graphics crates.
 ///
 /// ```
 /// use bytemuck::{Pod, Zeroable};

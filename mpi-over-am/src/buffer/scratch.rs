@@ -67,7 +67,7 @@ pub(crate) fn elements_to_keep_mut<T: AnyBitPattern>(
     unsafe { RecvData::new(data.as_mut_ptr().cast(), data.len() as u64, datatype) }
 }
 
-/// Like [`elements_to_keep`], for the elements that a datatype selects in the slice, relative to a byte of it.
+/// Like [`elements_to_keep`], for the elements that a datatype selects in the slice, with displacements relative to byte `displacement`.
 ///
 /// # Errors
 /// [`Error::Outside`].
@@ -125,7 +125,7 @@ pub(crate) fn combine_bytes(earlier: RawBytes, later: RawBuffer, combine: impl F
     combine(earlier, later);
 }
 
-/// Calls `combine` with the packed bytes of the elements, of the same number and type on both sides, and not overlapping.
+/// Calls `combine` with the packed bytes of the elements. Both sides have the same number and type of elements, and do not overlap.
 pub(crate) fn with_packed(
     earlier: &SendData,
     later: &RecvData,
@@ -146,8 +146,8 @@ pub(crate) fn with_packed(
 const CHANGED_BYTES_MAX: usize = 1920;
 
 /// Copies the packed bytes of the elements in pieces to private memory, calls `change` with the offset of each piece and its bytes, and
-/// stores the piece again if `change` says that it has changed. So other tasks may access the elements meanwhile. Each piece is whole
-/// elements of the basic type.
+/// stores the piece if `change` returns true: it has changed the bytes. No reference to the elements exists, so other tasks may access them
+/// meanwhile. Each piece is whole elements of the basic type.
 pub(crate) fn change_packed(elements: &RecvData, mut change: impl FnMut(usize, &mut [u8]) -> bool) {
     let (mut from, to) = (elements.as_send().gather(), elements.scatter());
     let mut bytes = [0; CHANGED_BYTES_MAX];
@@ -164,8 +164,9 @@ pub(crate) fn change_packed(elements: &RecvData, mut change: impl FnMut(usize, &
     }
 }
 
-/// Combines `values` with the elements of `part` from `offset` on, and stores their old bytes in `result`, which has the same length. Like
-/// [`change_packed`], by copies of pieces. `None`: `part` or `result` does not have all of them, and nothing was done.
+/// Combines `values` with the elements of `part` from `offset` on, and stores their old bytes in `result`, which has the same length. Works
+/// on copies of pieces, like [`change_packed`]. Returns `None`, and changes nothing, if not all elements are inside `part`, or `result` has
+/// another length.
 pub(crate) fn change_mapped(
     part: &MappedRange<'_>,
     offset: usize,
@@ -173,7 +174,7 @@ pub(crate) fn change_mapped(
     result: Option<RawBuffer>,
     combine: Combine,
 ) -> Option<()> {
-    // Before the first piece: its caller would combine that piece again.
+    // Checked before the first piece is stored: after `None` the caller starts again, and would combine a stored piece twice.
     offset.checked_add(values.len()).filter(|&end| end <= part.len())?;
     result.is_none_or(|result| result.len() == values.len()).then_some(())?;
     let mut bytes = [0; CHANGED_BYTES_MAX];
@@ -258,7 +259,7 @@ mod tests {
             for element in bytes.chunks_exact_mut(8) {
                 element[7] = 1;
             }
-            // What is said to be unchanged is not stored.
+            // A piece that is reported as unchanged is not stored.
             offset > 0
         });
         assert_eq!(seen, 8000);

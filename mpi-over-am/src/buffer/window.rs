@@ -59,7 +59,7 @@ impl From<Vec<u8>> for WindowMemory {
     }
 }
 
-/// [`Context::start_raw`] for a put from a range, whose maker has given the promise that it requires.
+/// [`Context::start_raw`] for a put from a range. The maker of the range has given the promise that `start_raw` requires.
 ///
 /// # Errors
 /// Those of [`Context::start_raw`].
@@ -75,7 +75,7 @@ pub(crate) fn put<F: Fabric, H: HandlerSet>(
     unsafe { context.start_raw(Put { to, options }, bytes, Some(request)) }
 }
 
-/// [`Context::start_raw`] for a get into a range, whose maker has given the promise that it requires.
+/// [`Context::start_raw`] for a get into a range. The maker of the range has given the promise that `start_raw` requires.
 ///
 /// # Errors
 /// Those of [`Context::start_raw`].
@@ -109,7 +109,7 @@ pub(crate) fn with_mapped_elements<R>(
     call(&unsafe { RecvData::new(at, count, datatype) })
 }
 
-/// Copies bytes to mapped memory of a peer, if its region was found before; returns whether it did.
+/// Copies bytes to mapped memory of a peer, if its region was found before; returns whether the bytes were copied.
 #[inline(always)]
 pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,

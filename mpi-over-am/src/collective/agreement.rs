@@ -30,13 +30,13 @@ struct Entry {
     operator: u64,
     /// The number of bytes, if all tasks must have the same.
     bytes: u64,
-    /// The number of their basic type, if there is only one.
+    /// The number of the elements' basic type, if there is only one.
     basic: u64,
 }
 
 /// Not known, and not compared.
 const ANY: u64 = u64::MAX;
-/// A user-defined operation that commutes.
+/// A user-defined operation that commutes. The number is above all indices in [`PredefinedOp::ALL`].
 const USER: u64 = 100;
 /// A user-defined operation that does not commute.
 const USER_ORDERED: u64 = 101;
@@ -59,7 +59,7 @@ const NAMES: [&str; 14] = [
     "MPI_Neighbor_alltoall, MPI_Neighbor_alltoallv or MPI_Neighbor_alltoallw",
 ];
 
-/// The name of a collective in a task's record. If the C interface made the call, it is inside a call with its own name.
+/// The name of a collective in a task's record. If a C program made the call, the record shows the collective inside the C function.
 #[cold]
 pub(super) fn name_in_record(collective: &Collective) -> &'static str {
     let call = usize::try_from(Entry::of(collective, None, false).call).unwrap_or(NAMES.len());

@@ -38,8 +38,8 @@ pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     }
 }
 
-/// Ranks beyond a power of two are folded in first: in each of the first pairs, the even rank sends its vector to the odd one, and receives
-/// the result at the end.
+/// If the number of ranks is not a power of two, the first pairs of ranks are folded: the even rank sends its vector to the odd one, and
+/// receives the result at the end.
 fn by_doubling(plan: &mut impl Plan, into: &RecvData) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let in_rounds = 1 << size.ilog2();

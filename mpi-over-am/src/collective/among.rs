@@ -13,7 +13,7 @@ use mpi_datatype::Datatype;
 pub(super) struct Stages<'a> {
     plan: &'a mut dyn Plan,
     hosts: &'a Hosts,
-    /// Two positions whose ranks are exchanged: the first one of the root's host, and the root's.
+    /// Two positions whose ranks are exchanged: the first position of the root's host, and the root's position.
     swapped: (u32, u32),
 }
 
@@ -36,7 +36,7 @@ impl<'a> Stages<'a> {
         Self { plan, hosts, swapped: (0, 0) }
     }
 
-    /// Stages in which this rank is the leader of its host.
+    /// Stages in which `root` is the leader of its host.
     pub(super) fn led_by(plan: &'a mut dyn Plan, hosts: &'a Hosts, root: u32) -> Self {
         let first = hosts.of(hosts.host_of(root)).start;
         Self { plan, hosts, swapped: (first, hosts.position_of(root)) }
@@ -110,7 +110,7 @@ pub(super) struct Among<'a> {
 }
 
 impl Among<'_> {
-    /// The rank in the communicator.
+    /// The rank in the communicator of a rank of the stage.
     fn whole(&self, rank: u32) -> u32 {
         let hosts = self.stages.hosts;
         self.stages.rank_at(match self.members {

@@ -86,8 +86,8 @@ pub struct Neighbours {
     pub sources: Vec<Option<u32>>,
     /// The ranks to which messages go.
     pub destinations: Vec<Option<u32>>,
-    /// Whether they are the two neighbours in each dimension of a grid. A message in the downward direction then arrives from above, even
-    /// if both neighbours are the same task (MPI 5.0 section 8.6).
+    /// Whether the tasks are the two neighbours in each dimension of a grid. A message in the downward direction then arrives from above,
+    /// even if both neighbours are the same task (MPI 5.0 section 8.6).
     pub is_grid: bool,
 }
 
@@ -386,7 +386,7 @@ impl Collective {
                 same_count("reduce_scatter: the counts", counts.len() as u64, u64::from(size))?;
                 given(send, op, counts.iter().try_fold(0u64, |all, &count| all.checked_add(count)))
             }
-            // The others are rejected when they are carried out.
+            // `inter::perform` rejects the collectives that inter-communicators do not have.
             _ => Ok(()),
         }
     }

@@ -13,7 +13,7 @@ pub(super) enum Chunks {
     Even { count: u64, size: u32 },
     /// With this number of elements each.
     Equal { count: u64 },
-    /// As listed: the start of each chunk, and the end.
+    /// As listed: the start of each chunk, and the end of the last.
     Listed(Vec<u64>),
 }
 
@@ -52,7 +52,8 @@ impl Chunks {
     }
 }
 
-/// Divides `count` elements into pieces of at most `piece`: the first element and the length of each. No elements are one empty piece.
+/// Divides `count` elements into pieces of at most `piece`: the first element and the length of each. A vector without elements is one
+/// empty piece.
 pub(super) fn pieces(count: u64, piece: u64) -> impl Iterator<Item = (i64, u64)> {
     let piece = piece.max(1);
     (0..count.div_ceil(piece).max(1)).map(move |number| {
@@ -61,8 +62,7 @@ pub(super) fn pieces(count: u64, piece: u64) -> impl Iterator<Item = (i64, u64)>
     })
 }
 
-/// Number of elements of a piece of a long vector: a chunk for each task, which has the length that the selection says, and at least one
-/// element.
+/// Number of elements of a piece of a long vector. A piece has one chunk for each task, of `reduce_piece_bytes` and at least one element.
 pub(super) fn elements_of_piece(plan: &impl Plan, datatype: &Datatype) -> u64 {
     (plan.selection().reduce_piece_bytes / datatype.size().max(1)).max(1).saturating_mul(plan.size().into())
 }

@@ -24,8 +24,8 @@ use mpi_datatype::Datatype;
 /// Maximum bytes of scratch memory kept for the next reduction: new memory costs more than the reduction itself.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
-/// The tag of all messages of blocking collectives. Messages between two tasks do not overtake each other, all tasks call these collectives
-/// in the same order, and a caller starts the next one only after this one.
+/// The tag of all messages of blocking collectives. One tag is enough: messages between two tasks do not overtake each other, all tasks
+/// call these collectives in the same order, and a task starts the next one only after this one.
 pub(super) const TAG: i32 = 0;
 
 /// A collective that is carried out while its caller waits. When it has been dropped, nothing uses the caller's memory.

@@ -1,8 +1,8 @@
 //! Collectives of tasks on several hosts: within each host, between the leaders of the hosts, and within each host again.
 //!
 //! Each stage is one of the algorithms for tasks that are all alike, among some of the tasks ([`Among`](super::among::Among)). Data cross
-//! the network once per host, and not once per task. The stages of a collective use the same tag: no two tasks meet in more than one of
-//! them, except for the way there and the way back within a host, which are in order.
+//! the network once per host, and not once per task. The stages of a collective use the same tag: two tasks exchange messages in one stage
+//! only, except in the first and the last stage within a host, which follow each other in order.
 
 use super::Plan;
 use super::allgather::{self};
@@ -22,12 +22,12 @@ use crate::error::Result;
 use crate::hosts::Hosts;
 use mpi_datatype::{Datatype, Predefined};
 
-/// Maximum bytes that a leader collects from, or for, the tasks of its host, where it saves messages but no bytes between hosts. Longer
-/// data go directly, and are not copied on their way. An alltoall of two hosts with two tasks each took 0.98 of the time of direct messages
-/// with this length, and 1.27 with twice as much.
+/// Maximum bytes that a leader collects from, or for, the tasks of its host, in collectives where this saves messages but no bytes between
+/// hosts. Longer data go directly, without an additional copy. An alltoall of two hosts with two tasks each took 0.98 of the time of direct
+/// messages with this length, and 1.27 with twice as much.
 const COLLECTED_BYTES_MAX: u64 = 32 << 10;
 
-/// Whether leaders collect `len` bytes of each task. The same at all tasks.
+/// Whether leaders collect `len` bytes of each task. The answer is the same at all tasks.
 pub(super) fn are_collected(hosts: &Hosts, len: u64) -> bool {
     len.checked_mul(hosts.largest().into()).is_some_and(|all| all <= COLLECTED_BYTES_MAX)
 }
@@ -48,7 +48,7 @@ pub(super) fn barrier(plan: &mut dyn Plan, hosts: &Hosts) -> Result<()> {
 pub(super) fn broadcast(plan: &mut dyn Plan, hosts: &Hosts, data: &RecvData, root: u32) -> Result<()> {
     let mut stages = Stages::led_by(plan, hosts, root);
     let host = hosts.host_of(root);
-    // A chain in the order of the hosts enters each host once, and its hosts work at the same time.
+    // A chain in the order of the hosts enters each host once, and all hosts work at the same time.
     if data.packed_len() > stages.plan().selection().broadcast_tree_bytes_max {
         return broadcast::broadcast(&mut stages.all(), data, hosts.of(host).start);
     }
@@ -58,7 +58,7 @@ pub(super) fn broadcast(plan: &mut dyn Plan, hosts: &Hosts, data: &RecvData, roo
     broadcast::broadcast(&mut stages.near(), data, 0)
 }
 
-/// If the operation does not commute, the ranks of each host follow those of the one before.
+/// If the operation does not commute, the ranks of each host must follow those of the host before.
 pub(super) fn reduce(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -69,7 +69,7 @@ pub(super) fn reduce(
     let host = hosts.host_of(root);
     let into = into.filter(|_| is_root);
     let Some(vector) = own.cloned().or_else(|| into.map(RecvData::as_send)) else { return Ok(()) };
-    // In the order of the ranks, the first rank of a host has to be its leader.
+    // To combine in the order of the ranks, the leader of a host must be its first rank.
     let mut stages =
         if plan.is_commutative() { Stages::led_by(plan, hosts, root) } else { Stages::new(plan, hosts) };
     let leader = stages.leader_of(host);
@@ -147,7 +147,7 @@ pub(super) fn reduce_scatter(
     gather::scatter(&mut stages.near(), Some(&parts), Some(&result), 0)
 }
 
-/// The ranks of each host follow those of the one before.
+/// The ranks of each host must follow those of the host before.
 pub(super) fn inclusive_scan(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -163,7 +163,7 @@ pub(super) fn inclusive_scan(
     Ok(())
 }
 
-/// The ranks of each host follow those of the one before.
+/// The ranks of each host must follow those of the host before.
 pub(super) fn exclusive_scan(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -186,7 +186,8 @@ pub(super) fn exclusive_scan(
     }
 }
 
-/// Combines the hosts before this one in `before`; returns false on the first one. The last rank of each host has its result in `own`.
+/// Combines the results of the hosts before this one in `before`; returns false on the first host. On the last rank of each host, `own`
+/// holds its host's result.
 fn before_this_host(stages: &mut Stages, hosts: &Hosts, own: &RecvData, before: &RecvData) -> Result<bool> {
     let near = stages.near();
     let (rank, last) = (near.rank(), near.size() - 1);

@@ -1,4 +1,5 @@
-//! Collectives of slices in which each part has its own position and type: those with w in their names, and those of neighbours with v.
+//! Collectives of slices in which each part has its own position: those among neighbours with v in their names, and those with w, in which
+//! each part also has its own type.
 
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -10,7 +11,7 @@ use crate::error::Result;
 use crate::policy::LockPolicy;
 use mpi_datatype::Datatype;
 
-/// One part of a slice: elements that a datatype selects, relative to a byte of it.
+/// One part of a slice: elements that a datatype selects, from a displacement on.
 #[derive(Clone, Copy, Debug)]
 pub struct LayoutPart<'a> {
     /// Bytes from the start of the slice.

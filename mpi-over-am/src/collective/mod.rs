@@ -1,9 +1,9 @@
 //! Collectives over point-to-point messages, one algorithm per file (MPI 5.0 chapter 6).
 //!
-//! All tasks of a communicator call them in the same order. Their messages have their own context id, so that no receive of the program
-//! takes one. An algorithm is written once, over a `Plan`: a blocking call carries it out immediately (`direct`), a non-blocking one
-//! records it (`recorder`) as a schedule that every call with progress advances. Tasks on several hosts carry out these algorithms in
-//! stages (`hosts`), each among some of the tasks (`among`).
+//! All tasks of a communicator call collectives in the same order. The messages of collectives have a context id of their own, so that no
+//! receive of the program matches them. An algorithm is written once, over a `Plan`: a blocking call carries it out immediately (`direct`),
+//! a non-blocking one records it (`recorder`) as a schedule that every call with progress advances. Tasks on several hosts carry out these
+//! algorithms in stages (`hosts`), each among some of the tasks (`among`).
 
 mod agreement;
 mod allgather;
@@ -101,7 +101,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     fn record(&self, collective: &Collective, series: Series) -> Result<crate::request_table::Schedule> {
-        // The number is taken even after an error, so that a task with wrong arguments stays in step with the others.
+        // Takes the collective's number before the check of the arguments, so that a task with wrong arguments stays in step with the
+        // others.
         let mut recorder = Recorder::new(self, collective.op().cloned(), series)?;
         self.check(collective)?;
         if recorder.selection().check == Check::On {
@@ -151,7 +152,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if self.is_inter() { inter::perform(collective, plan) } else { collective.perform(plan) }
     }
 
-    /// Number of non-blocking collectives started before this one.
+    /// The number of a new non-blocking or persistent collective, on which the tasks agree.
     fn next_collective(&self) -> Result<u32> {
         let context_id = self.route(Space::Collective, 0, 0)?.envelope.context_id().0;
         let mut state = self.state()?;

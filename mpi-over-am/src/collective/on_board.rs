@@ -71,7 +71,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 
     /// Bytes that each task writes; `None` if the collective has to use messages. The same on all tasks.
     fn bytes_on_board(&self, collective: &Collective) -> Option<u64> {
-        // Two tasks have no others to wait for.
+        // Two tasks gain nothing: each waits only for the other.
         if self.size() <= 2 || !self.is_plain() {
             return None;
         }
@@ -93,7 +93,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Step::fits(self.size(), len).then_some(len)
     }
 
-    /// Makes a board if rank 0 wants one, has memory for it, and all tasks can use that.
+    /// Makes a board if rank 0 wants one and has memory for it, and all tasks can use that memory.
     fn agree_about_board(&self) -> Result<()> {
         self.set_board(Board::Never);
         let mut words = [0; 1 + ADDRESS_WORDS];
@@ -118,8 +118,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(())
     }
 
-    /// The combination of all tasks' vectors, which are as long as `own`. The last task to arrive makes it for all: if tasks share
-    /// processors, no two of them do so at the same time.
+    /// The combination of all tasks' vectors, which are as long as `own`. The last task to arrive computes it for all: tasks that share
+    /// processors would not compute at the same time anyway.
     fn reduced_on_board(&self, step: Step, own: &RecvData, plan: &mut Direct<'_, F, L>) -> Result<SendData> {
         let (size, count) = (self.size(), own.count());
         let all = plan.scratch(count * u64::from(size), own.datatype())?;
@@ -130,7 +130,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(vector(size - 1).as_send())
     }
 
-    /// Writes this task's data, and waits until all have done so. The last one to arrive calls `prepare` before all others go on.
+    /// Writes this task's data, and waits until all have done so. The last task to arrive calls `prepare` before the others go on.
     fn meet_on_board(&self, step: Step, own: &SendData, prepare: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut arrival = step.arrive(&mut self.state()?.context, own)?;
         while matches!(arrival, Arrival::TooEarly) {
@@ -141,7 +141,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let Arrival::Last = arrival else { return self.wait_for_all(step) };
         // An operator may panic. The others wait for the end of the step nevertheless.
         let prepared = catch_unwind(AssertUnwindSafe(prepare));
-        // Not by `state`: the error of an earlier call must not keep this one from ending the step.
+        // `state_to_end` instead of `state`: the error of an earlier call must not keep this call from ending the step.
         let mut state = self.state_to_end().ok_or(Error::Nested)?;
         let sleepers = step.end(&mut state.context, !matches!(prepared, Ok(Ok(()))))?;
         let own = state.context.endpoint().context;
@@ -182,7 +182,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let failure = tasks.map(|task| task.seen_from(own)).find_map(|peer| context.gone(peer));
         match failure {
             None => Ok(false),
-            // It may have arrived before.
+            // The failed task may have arrived before its failure.
             Some(failure) => match step.has_ended(context, false)? {
                 true => Ok(true),
                 false => Err(Error::Core(failure)),

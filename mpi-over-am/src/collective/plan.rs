@@ -12,7 +12,7 @@ use crate::hosts::Hosts;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// One task's part in a collective. Ranks are those of receivers: in an inter-communicator, those of the other side.
+/// One task's part in a collective. Ranks are those of the peers: in an inter-communicator, ranks of the other side.
 pub(super) trait Plan {
     /// This task's rank.
     fn rank(&self) -> u32;
@@ -23,7 +23,7 @@ pub(super) trait Plan {
     /// The number of ranks that messages can be sent to.
     fn peers(&self) -> u32;
 
-    /// Whether messages are sent to another group than this task's.
+    /// Whether messages are sent to a group other than this task's.
     fn is_inter(&self) -> bool;
 
     /// The hosts of the tasks, if the collective has to work within each host and between hosts.
@@ -50,8 +50,8 @@ pub(super) trait Plan {
     /// Waits until everything that was started is complete.
     fn wait(&mut self) -> Result<()>;
 
-    /// Waits until the receives that were started are complete. Sends may go on: their receivers may post the receives after messages from
-    /// this task.
+    /// Waits until the receives that were started are complete. Sends may stay under way: a receiver may wait for a later message of this
+    /// task before it posts its receive.
     fn wait_for_receives(&mut self) -> Result<()>;
 
     /// Combines each element of `earlier` into that of `later`, by the operation.
@@ -60,7 +60,7 @@ pub(super) trait Plan {
     /// Copies elements, which do not overlap.
     fn copy(&mut self, from: &SendData, to: &RecvData) -> Result<()>;
 
-    /// Calls `look` with contiguous bytes when everything that was started is complete.
+    /// Calls `look` with `bytes`, which are contiguous, when everything that was started is complete.
     fn examine(&mut self, bytes: &SendData, look: fn(&[u8]) -> Result<()>) -> Result<()>;
 
     /// Elements in memory that the operation owns until its end.

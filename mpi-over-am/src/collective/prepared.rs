@@ -182,7 +182,7 @@ pub trait KeptOperator: Operator {
     fn into_op(self) -> Op;
 }
 
-/// The collective combines nothing.
+/// No operator: the collective combines nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct NoOperator;
 
@@ -226,8 +226,9 @@ impl<B: sealed::Lent, O: Operator, M: Make<B>> Prepared<B, O, M> {
 
 impl<B: sealed::Lent, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
     /// Starts the collective in a scope, without waiting (`MPI_Ibarrier` and the like; MPI 5.0 section 6.12). All tasks start the
-    /// collectives of a communicator in the same order; several may be under way. Operators run inside other calls, and cannot make calls,
-    /// except in an environment for several threads ([`Threads`](crate::Threads)), where they can also wait for a thread that makes calls.
+    /// collectives of a communicator in the same order; several may be under way. Operators run inside other calls. In an environment for
+    /// one thread they cannot make calls. In one for several threads ([`Threads`](crate::Threads)) they can, and they can wait for a thread
+    /// that makes calls.
     ///
     /// The buffers must outlive the scope, and are inaccessible inside it:
     ///

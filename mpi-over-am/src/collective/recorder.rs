@@ -37,8 +37,8 @@ pub(super) struct Recorder<'a, F: Fabric, L: LockPolicy> {
 }
 
 impl<'a, F: Fabric, L: LockPolicy> Recorder<'a, F, L> {
-    /// An empty schedule. For a non-blocking caller, its messages have their own tag, on which the tasks agree because all start their
-    /// collectives in the same order.
+    /// An empty schedule. Its messages have a tag of their own. The tasks agree on the tag, because all of them make their collectives in
+    /// the same order.
     pub(super) fn new(communicator: &'a Communicator<F, L>, op: Option<Op>, series: Series) -> Result<Self> {
         let tag = next_tag(communicator, series)?;
         let selection = communicator.state()?.selection;
@@ -141,7 +141,7 @@ impl<F: Fabric, L: LockPolicy> Plan for Recorder<'_, F, L> {
     fn among_own(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let (whole, tag) = (self.communicator, self.tag);
         self.communicator = whole.local();
-        // The tasks of this side may have their own collectives under way.
+        // A tag of the local communicator, on which the tasks of this side may have other collectives under way.
         self.tag = next_tag(self.communicator, self.series)?;
         let result = part(self);
         (self.communicator, self.tag) = (whole, tag);

@@ -39,7 +39,7 @@ pub(super) fn slots(plan: &mut impl Plan, count: u64, datatype: &Datatype) -> Re
 }
 
 /// Combines all tasks' parts of this task's chunk in `chunk`, which holds this task's own part already if `is_in_place`. `own` has the
-/// parts for the other tasks, and `slots` the memory for theirs.
+/// parts for the other tasks, and `slots` is the memory for the parts from them.
 fn exchange(
     plan: &mut impl Plan,
     (own, is_in_place): (&SendData, bool),
@@ -87,7 +87,7 @@ impl<'a> Incoming<'a> {
         if self.in_chunk == Some(from) {
             return self.chunk.clone();
         }
-        // This task itself has no slot.
+        // This task has no slot of its own.
         let number = if from < self.rank { from } else { from - 1 };
         let count = self.chunk.count();
         self.slots.part((u64::from(number) * count).cast_signed(), count)

@@ -4,7 +4,7 @@ use super::{Plan, hosts};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Combines ranks 0 up to this one into `into`. `own` is `None` if `into` holds it.
+/// Combines the vectors of ranks 0 up to this one into `into`. `own` is `None` if `into` holds it.
 pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     if let Some(hosts) = plan.hosts().filter(|hosts| hosts.are_in_order()) {
         return hosts::inclusive_scan(plan, &hosts, own, into);
@@ -19,7 +19,7 @@ pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     rounds(plan, &into.clone(), &earlier, |_, _| Ok(()))
 }
 
-/// Combines ranks 0 up to the one before this into `into`, which rank 0 leaves unchanged.
+/// Combines the vectors of the ranks before this one into `into`, which rank 0 leaves unchanged.
 pub(super) fn exclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     if let Some(hosts) = plan.hosts().filter(|hosts| hosts.are_in_order()) {
         return hosts::exclusive_scan(plan, &hosts, own, into);

@@ -22,10 +22,10 @@ use crate::protocol::{self, Borrowed};
 use crate::settings::{Check, Selection};
 use crate::state::State;
 
-/// Maximum bytes of a task's data on this path: messages of this length are the same in those algorithms.
+/// Maximum bytes of a task's data on this path. Up to this length the general algorithms send the same messages.
 const SHORT_BYTES_MAX: usize = 4096;
 const SHORT_WORDS: usize = SHORT_BYTES_MAX / size_of::<u64>();
-/// Maximum bytes of a reduction that uses cleared buffers of this length.
+/// Maximum bytes of a reduction that uses short stack buffers, which each call clears.
 const REDUCED_BYTES_MAX: usize = 128;
 const REDUCED_WORDS: usize = REDUCED_BYTES_MAX / size_of::<u64>();
 
@@ -186,7 +186,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// [`try_allreduce_of_two`](Self::try_allreduce_of_two) with a buffer of this length, which is cleared first.
+    /// [`try_allreduce_of_two`](Self::try_allreduce_of_two) with a buffer of `WORDS` words, which is cleared first.
     #[inline(always)]
     fn allreduce_of_two<const WORDS: usize>(
         &self,

@@ -12,7 +12,7 @@
 //! world.allreduce(&own, &mut sums, op::Sum)?;
 //! world.scope(|s| {
 //!     let reduction = collective::allreduce(&own, &mut sums, op::Sum).start(s)?;
-//!     // What is computed here overlaps the reduction.
+//!     // A computation here overlaps the reduction.
 //!     s.wait(reduction)
 //! })?;
 //! let mut kept = collective::allreduce_in_place(vec![1u64, 2], op::Sum).keep(&world)?;
@@ -196,7 +196,7 @@ pub fn alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     of_slices(NoOperator, move |position, _| {
         Ok(Collective::Alltoall {
             send: Some(layouts(position, send, from)?),
-            recv: layout_rooms(position, recv, to)?,
+            recv: layouts_mut(position, recv, to)?,
         })
     })
 }
@@ -410,7 +410,7 @@ pub fn neighbor_alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |position, _| {
-        let (send, recv) = (layouts(position, send, from)?, layout_rooms(position, recv, to)?);
+        let (send, recv) = (layouts(position, send, from)?, layouts_mut(position, recv, to)?);
         Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
     })
 }
@@ -504,7 +504,7 @@ fn layouts<T: NoUninit>(
     Ok(Parts::Listed(parts.iter().map(part).collect::<Result<_>>()?))
 }
 
-fn layout_rooms<T: AnyBitPattern>(
+fn layouts_mut<T: AnyBitPattern>(
     position: Position,
     memory: &mut [T],
     parts: &[LayoutPart<'_>],

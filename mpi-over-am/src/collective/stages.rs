@@ -11,8 +11,9 @@ use super::{Plan, partners, receive_all};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Number of pieces between a task's parts and its chunk, and between its chunk and the results, if all tasks get the result. If one task
-/// gets it, the others wait for each chunk to be sent, since the next one needs the same memory.
+/// If all tasks get the result: number of pieces by which a task sends its parts ahead of combining its chunk, and combines ahead of
+/// receiving results. If one task gets the result, the number is 0: the others must send each chunk before they combine the next one in the
+/// same memory.
 const PIECES_AHEAD: u64 = 4;
 
 /// Combines the `own` of all tasks into `into` at rank `root`, or at all tasks. `own` is `None` where `into` holds it.
@@ -37,7 +38,7 @@ pub(super) fn reduce(
     let ahead = if root.is_none() { PIECES_AHEAD } else { 0 };
     let pieces = whole.count().div_ceil(of_piece.max(1));
     for step in 0..pieces + 2 * ahead {
-        // These three are in the same order at all tasks, and so are the messages between two tasks.
+        // All tasks do these three in the same order, so the messages between two tasks are in the same order at both.
         if step < pieces {
             for (_, to) in partners(rank, size) {
                 let (first, count) = chunk_of(step, to);

@@ -2,7 +2,7 @@
 //!
 //! Long data use a binomial tree, where the parent of number `d` is `d` without its lowest bit. Short data of more than a few tasks use a
 //! flat tree, where a task has up to [`CHILDREN`] children: sending to several tasks costs less than another hop, and all but the inner
-//! tasks are woken only once, which dominates if tasks share processors.
+//! tasks are woken only once. If tasks share processors, wake-ups dominate.
 
 use crate::settings::Selection;
 
@@ -14,7 +14,7 @@ pub(super) const FLAT_BYTES_MAX: u64 = 1024;
 /// A task's position in the tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tree {
-    // 64 bits, since a number plus a bit may exceed every rank.
+    // 64 bits: a number with another bit set may exceed 32 bits.
     number: u64,
     size: u64,
     top: u32,

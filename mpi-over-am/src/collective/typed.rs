@@ -14,7 +14,7 @@ use crate::op::Operation;
 use crate::policy::LockPolicy;
 use mpi_datatype::{Datatype, Predefined};
 
-/// The type of elements; for types that only Rust knows, one of the same size.
+/// The MPI type of `T`. For a Rust type that MPI does not have, a type of the same size.
 pub(crate) fn element_type<T: 'static>() -> Result<Datatype> {
     let is = |other: TypeId| TypeId::of::<T>() == other;
     Ok(match size_of::<T>() {
@@ -69,7 +69,7 @@ impl Placement<'_> {
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Waits until all tasks of the communicator have called it (`MPI_Barrier`).
+    /// Waits until all tasks of the communicator have called `barrier` (`MPI_Barrier`).
     ///
     /// # Errors
     /// The death of a task; an error of progress.
@@ -186,8 +186,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::alltoallv((send, from), (recv, to)).run(self)
     }
 
-    /// Combines the `send` of all tasks, element by element, into `recv` at rank `root` (`MPI_Reduce`). All have the same length; the
-    /// `recv` of other tasks is unused.
+    /// Combines the `send` of all tasks, element by element, into `recv` at rank `root` (`MPI_Reduce`). All buffers have the same length;
+    /// the `recv` of other tasks is unused.
     ///
     /// # Errors
     /// An unknown root, buffers that do not match, the death of a task.
@@ -201,7 +201,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce(send, recv, op, root).run(self)
     }
 
-    /// Like [`reduce`](Self::reduce), with one buffer for both at the root (`MPI_IN_PLACE`); that of other tasks is unchanged.
+    /// Like [`reduce`](Self::reduce), with one buffer for both at the root (`MPI_IN_PLACE`); the buffers of other tasks are unchanged.
     ///
     /// # Errors
     /// Those of [`reduce`](Self::reduce).
@@ -214,7 +214,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce_in_place(buffer, op, root).run(self)
     }
 
-    /// Combines the `send` of all tasks, element by element, into `recv` of each (`MPI_Allreduce`). All have the same length.
+    /// Combines the `send` of all tasks, element by element, into `recv` of each (`MPI_Allreduce`). All buffers have the same length.
     ///
     /// # Errors
     /// Buffers of different lengths, the death of a task.
@@ -258,7 +258,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce_scatter(send, recv, counts, op).run(self)
     }
 
-    /// Combines the `send` of ranks 0 to this one into `recv` (`MPI_Scan`). All have the same length.
+    /// Combines the `send` of ranks 0 to this one into `recv` (`MPI_Scan`). All buffers have the same length.
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).

@@ -1,5 +1,5 @@
-//! Internal agreements among the tasks of a communicator. They use non-blocking collectives and a wait, because only some of the tasks may
-//! have several threads.
+//! Internal agreements among the tasks of a communicator. All tasks use non-blocking collectives and a wait, also those with one thread, so
+//! that they do the same as tasks with several threads.
 
 use am_core::fabric::Fabric;
 

@@ -1,4 +1,4 @@
-//! How calls wait, and how two tasks agree.
+//! How calls wait, and how two tasks exchange words.
 
 use am_core::buffer::RemoteAddress;
 use am_core::fabric::{AtomicOp, Fabric, Width};
@@ -66,7 +66,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits for the result of an operation that was begun.
     pub(crate) fn wait_for_rmw(&self, begun: RmwHandle) -> Result<u64> {
         let (mut begun, mut found) = (Some(begun), Ok(0));
-        // Not by `state`: the operation is under way, and the error of an earlier call must not hide its result.
+        // `state_to_end` instead of `state`: the operation is under way, and the error of an earlier call must not hide its result.
         self.state_to_end().ok_or(Error::Nested)?.wait_for(&mut |context| {
             if let Some(handle) = begun.take() {
                 match context.rmw_result(handle) {

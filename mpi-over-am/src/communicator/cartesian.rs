@@ -50,7 +50,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// The rank that a task would get in a grid (`MPI_Cart_map`): its own, or `None` outside the grid or for an empty grid.
+    /// The rank that this task would get in a grid (`MPI_Cart_map`): its own, or `None` outside the grid or for an empty grid.
     ///
     /// # Errors
     /// Those of [`create_cartesian`](Self::create_cartesian).
@@ -73,7 +73,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(part.with_topology(Topology::Cartesian(Arc::new(grid))))
     }
 
-    /// The result of [`sub_cartesian`](Self::sub_cartesian), and its split.
+    /// The grid that [`sub_cartesian`](Self::sub_cartesian) makes, and the arguments of its split.
     pub(crate) fn slice(&self, remains: &[bool]) -> Result<Slice> {
         let grid = self.cartesian()?;
         if remains.len() != grid.dimensions().len() {
@@ -106,7 +106,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// A part of a grid, and the split of tasks that makes it.
+/// A part of a grid, and the arguments of the split that makes its communicator.
 #[derive(Debug)]
 pub(crate) struct Slice {
     pub(crate) grid: Cartesian,

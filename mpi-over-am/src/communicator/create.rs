@@ -54,12 +54,12 @@ impl SplitType {
     }
 }
 
-/// Notes about communicators that all members of a parent create, in the order of the calls.
+/// The tag of notes about communicators that all members of a parent create: such notes match in the order of the calls.
 const BY_ALL: i32 = -1;
 /// The context id of notes about communicators without a parent. No communicator has it.
 const WITHOUT_PARENT: u32 = u32::MAX;
 
-/// A duplicate that is being made (`MPI_Comm_idup`).
+/// A communicator that is being made, such as a duplicate (`MPI_Comm_idup`).
 #[derive(Debug)]
 #[must_use = "a wait returns the communicator"]
 pub struct PendingCommunicator<F: Fabric, L: LockPolicy> {
@@ -72,7 +72,7 @@ pub struct PendingCommunicator<F: Fabric, L: LockPolicy> {
 }
 
 impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
-    /// The operation, so that it can be waited for among others. After it, [`wait`](Self::wait) returns at once.
+    /// The request of the operation, to wait for it together with others. After its completion, [`wait`](Self::wait) returns at once.
     #[must_use]
     pub fn request(&self) -> RequestId {
         self.request
@@ -105,10 +105,10 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
         self.begin_part()
     }
 
-    /// The communicator, when [`is_over`](Self::is_over) has returned true or a wait for the [`request`](Self::request) has ended.
+    /// The communicator, after [`is_over`](Self::is_over) has returned true or a wait for the [`request`](Self::request) has ended.
     ///
     /// # Errors
-    /// It is not ready; all context ids are in use.
+    /// The communicator is not ready; all context ids are in use.
     pub fn begin(self) -> Result<Communicator<F, L>> {
         self.begin_part()?.ok_or_else(not_there)
     }
@@ -227,7 +227,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok((request, slot))
     }
 
-    /// The new communicator with known numbers: of one group, or with a remote group.
+    /// Makes the new communicator from its numbers: of one group, or an inter-communicator with a remote group.
     pub(super) fn begin(
         &self,
         [number, local_number]: Words,
@@ -264,9 +264,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(self.pending(told, group.rank().is_some().then_some((group, None)), inherited))
     }
 
-    /// A communicator of the tasks of `group` (`MPI_Comm_create`). Collective; `None` for tasks that are not in it. Groups of different
-    /// tasks may differ if they do not overlap. For an inter-communicator, each side passes some of its own tasks; if one side passes none,
-    /// there is no communicator.
+    /// A communicator of the tasks of `group` (`MPI_Comm_create`). Collective; `None` for tasks that are not in it. Different tasks may
+    /// pass different groups, if these do not overlap. For an inter-communicator, each side passes some of its own tasks; if one side
+    /// passes none, there is no communicator.
     ///
     /// # Errors
     /// A group with tasks that this communicator does not have; the death of a task.
@@ -310,7 +310,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag::check(tag)?;
         self.check_part("create_group", group)?;
         if self.is_inter() {
-            let what = "it is an inter-communicator";
+            let what = "the communicator is an inter-communicator; the value is the tag";
             return Err(Error::refused(ErrorClass::Communicator, "create_group", what, i64::from(tag)));
         }
         if group.rank().is_none() {
@@ -357,8 +357,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(self.pending(told, Some((local.clone(), Some(remote.clone()))), inherited))
     }
 
-    /// Splits the tasks by colour, and orders those of each colour by key, then by rank (`MPI_Comm_split`). Collective; `None`
-    /// without a colour (`MPI_UNDEFINED`). For an inter-communicator, both sides of each colour, if the colour has both.
+    /// Splits the tasks by colour, and orders those of each colour by key, then by rank (`MPI_Comm_split`). Collective; `None` without a
+    /// colour (`MPI_UNDEFINED`). For an inter-communicator, the result has the tasks of the colour on both sides; `None` if a side has
+    /// none.
     ///
     /// # Errors
     /// A negative colour; the death of a task.
@@ -417,7 +418,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.group.tasks().all(|task| state.context.host(task) == own)
     }
 
-    /// This new communicator with a topology. It has no other handle yet.
+    /// Gives this new communicator a topology. There must be no other handle on it yet.
     pub(crate) fn with_topology(self, topology: Topology) -> Self {
         let Self { mut common, shared, .. } = self;
         let state = Arc::get_mut(&mut common).expect("it has just been made");
@@ -432,7 +433,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         all
     }
 
-    /// The words of each task of this side, by rank. All give the same number of words, at least one. Other threads have their turns
+    /// The words of each task of this side, by rank. All tasks pass the same number of words, at least one. Other threads have their turns
     /// meanwhile.
     pub(crate) fn gather_words(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         let local = self.local();
@@ -482,7 +483,7 @@ fn name_number(name: &str, seed: u32) -> i32 {
     name.bytes().fold(0x811c_9dc5 ^ seed, mix).cast_signed()
 }
 
-/// Words of each task in a split: its choice, and from the first task also numbers for the new communicators.
+/// Number of words of each task in a split: its choice, and from the first task also numbers for the new communicators.
 const SPLIT_WORDS: usize = 3;
 
 /// The choice of a task in a split.

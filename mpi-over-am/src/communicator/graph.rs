@@ -51,7 +51,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// A communicator in which each task names its neighbours on both sides (`MPI_Dist_graph_create_adjacent`). Collective.
+    /// A communicator in which each task names its own sources and destinations (`MPI_Dist_graph_create_adjacent`). Collective.
     ///
     /// # Errors
     /// A neighbour that does not exist, a number of weights that is not that of the neighbours, an inter-communicator.
@@ -83,8 +83,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_distributed(graph, info)
     }
 
-    /// A communicator with any edges passed by each task: for each of `sources`, its degree is the number of its edges, to the next
-    /// destinations (`MPI_Dist_graph_create`). Collective; either all tasks pass weights, or none does.
+    /// A communicator with a graph to which each task adds any edges: `degrees[i]` edges from `sources[i]` to the next entries of
+    /// `destinations` (`MPI_Dist_graph_create`). Collective; either all tasks pass weights, or none does.
     ///
     /// # Errors
     /// Those of [`create_distributed_graph_adjacent`](Self::create_distributed_graph_adjacent).

@@ -11,13 +11,13 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::policy::LockPolicy;
 
-/// The tag of lists that leaders exchange on the library's own space.
+/// The tag of lists that leaders exchange in the library's message space (`Space::Management`).
 pub(crate) const LISTS: i32 = 0;
 
 /// Checks that the two sides have no common task, and that neither is empty.
 ///
 /// # Errors
-/// [`Error::Rank`]: they have a common task, or one is empty.
+/// [`Error::Refused`]: the sides have a common task, or one is empty.
 pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> Result<()> {
     let common = local.intersection(remote).size();
     if common > 0 {
@@ -25,7 +25,7 @@ pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> 
         return Err(Error::refused(ErrorClass::Communicator, call, what, i64::from(common)));
     }
     if local.rank().is_none() || remote.size() == 0 {
-        let what = "this task is not in the local group, or the other group is empty; the value is its size";
+        let what = "this task is not in the local group, or the other group is empty; the value is the other group's size";
         return Err(Error::refused(ErrorClass::Group, call, what, i64::from(remote.size())));
     }
     Ok(())
@@ -107,7 +107,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.begin([*first, *second], (group, Some(remote)), self.inherited_state())
     }
 
-    /// The leaders exchange numbers, of which the lower task's are used, and then their lists.
+    /// The leaders exchange numbers, of which those of the lower task are used, and then their lists.
     fn meet(&self, bridge: &Self, leader: u32, tag: i32, list: &[u64]) -> Result<Vec<u64>> {
         let out = self.greeting(list)?;
         let mut into = [0; 4];

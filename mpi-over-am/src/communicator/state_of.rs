@@ -53,7 +53,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     pub(super) fn not_inter(&self, call: &'static str) -> Error {
-        let what = "it is not an inter-communicator; the value is its size";
+        let what = "the communicator is not an inter-communicator; the value is its size";
         Error::refused(ErrorClass::Communicator, call, what, i64::from(self.size))
     }
 
@@ -144,7 +144,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// The number of its notes, unique among communicators of these tasks.
+    /// The number in the communicator's notes, unique among communicators of these tasks.
     pub(crate) fn number(&self) -> u32 {
         self.context_id
     }
@@ -162,7 +162,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub fn end_job(&self, why: &str, code: i32) -> ! {
         eprintln!("{why}");
         let code = if code == 0 { 1 } else { code };
-        // First: tasks that see the failure end with codes of their own.
+        // Before `fail`: tasks that see the failure end with codes of their own.
         crate::job::ask_for_end(code);
         if let Some(mut state) = self.state_to_end() {
             state.context.fail(why);
