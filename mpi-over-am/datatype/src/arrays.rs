@@ -34,7 +34,7 @@ impl Order {
 pub enum Distribution {
     /// One block for each task (`MPI_DISTRIBUTE_BLOCK`), of this length or of the shortest length that holds the array.
     Block(Option<u64>),
-    /// Blocks of this length, or of one element, dealt out in turn (`MPI_DISTRIBUTE_CYCLIC`).
+    /// Blocks of this length, or of one element, assigned to the tasks in turn (`MPI_DISTRIBUTE_CYCLIC`).
     Cyclic(Option<u64>),
     /// Not distributed (`MPI_DISTRIBUTE_NONE`).
     None,
@@ -125,7 +125,7 @@ impl Datatype {
         check_dimensions("darray", lengths.len(), &[distributions.len(), grid.len()])?;
         let tasks = grid.iter().try_fold(1u64, |product, &tasks| product.checked_mul(tasks));
         if tasks != Some(size) || rank >= size {
-            let what = "the grid does not have this number of tasks, or not this rank";
+            let what = "the grid does not have this number of tasks, or does not contain this rank";
             return Err(Error::Array { dimension: 0, what, values: [rank, size, tasks.unwrap_or(u64::MAX)] });
         }
         let mut taken = Vec::with_capacity(lengths.len());
@@ -194,7 +194,7 @@ fn share(
     let refused = |what, value| Err(Error::Array { dimension, what, values: [value, tasks, whole] });
     match distribution {
         Distribution::None if tasks != 1 => {
-            refused("it is not distributed, and more than one task shares it", tasks)
+            refused("it is not distributed, but more than one task shares it", tasks)
         }
         Distribution::None => Ok(Taken { whole, start: 0, count: 1, len: whole, stride: 0, rest: 0 }),
         Distribution::Block(len) => {

@@ -9,7 +9,7 @@ use super::signature::Signature;
 use super::{Basic, Bounds, Datatype, Derived, Repr};
 use crate::error::{Error, Result};
 
-/// Elements of a type at a displacement, of which types are built.
+/// Elements of one type at a displacement: a component of a constructed type.
 #[derive(Clone, Copy)]
 struct Piece<'a> {
     at: i64,
@@ -307,7 +307,7 @@ pub(crate) fn bytes_in_all(size: u64, count: u64) -> Result<u64> {
     size.checked_mul(count).filter(|&bytes| bytes <= BYTES_MAX).ok_or(TOO_LARGE)
 }
 
-/// Where the data of a layout begin and end. Their sums were checked with the bounds.
+/// Where the data of a layout begin and end. The sums cannot overflow: the bounds, which include them, were checked.
 pub(crate) fn true_bounds(layout: &Layout) -> (i64, i64) {
     layout.span().unwrap_or_default()
 }

@@ -51,7 +51,7 @@ pub struct Contents {
     pub integers: Vec<i64>,
     /// Displacements, bounds and strides in bytes.
     pub addresses: Vec<i64>,
-    /// The types that it is made of.
+    /// The types that the type is made of.
     pub datatypes: Vec<Datatype>,
     /// The call had large counts ([`Datatype::made_large`]); [`large`](Self::large) has the arguments in that form.
     pub is_large: bool,

@@ -3,7 +3,7 @@
 /// An invalid argument of the program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(clippy::error_impl_error, reason = "there is one, and its crate says whose it is")]
+#[expect(clippy::error_impl_error, reason = "the crate has only one, named by its path")]
 pub enum Error {
     /// Lists of different lengths (`MPI_ERR_COUNT`).
     #[error("{call}: {given} elements where {expected} are needed")]

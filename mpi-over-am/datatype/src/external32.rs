@@ -19,7 +19,7 @@ impl Datatype {
         construct::bytes_in_all(self.signature().external32_bytes(), count)
     }
 
-    /// The packed bytes of whole elements in external32, appended to `to`.
+    /// Converts the packed bytes of whole elements to external32 and appends them to `to`.
     ///
     /// # Errors
     /// [`Error::Conversion`]: a number does not fit into its external form. `to` then holds the numbers before it.
@@ -104,8 +104,8 @@ fn element_in(basic: Predefined, external: &[u8], to: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Whether the type is x86's long double: 64 bits of mantissa in 16 bytes. Elsewhere it is IEEE's binary128, which external32
-/// has too.
+/// Whether the type is x86's long double: 64 bits of mantissa in 16 bytes. On other machines, long double is IEEE's binary128, as in
+/// external32.
 fn is_extended(basic: Predefined) -> bool {
     use Predefined::{CxxLongDoubleComplex, LongDouble, LongDoubleComplex};
     cfg!(target_arch = "x86_64") && matches!(basic, LongDouble | LongDoubleComplex | CxxLongDoubleComplex)
@@ -127,7 +127,7 @@ fn float_in(is_extended: bool, external: &[u8], to: &mut Vec<u8>) {
     }
 }
 
-/// Number of bits of binary128's fraction beyond those of an extended number, whose leading one is stored.
+/// Number of fraction bits that binary128 has beyond the extended format, which stores its leading one apart from them.
 const SHIFT: u32 = 112 - 63;
 const EXPONENT_MAX: u128 = 0x7fff;
 
@@ -135,7 +135,7 @@ const EXPONENT_MAX: u128 = 0x7fff;
 fn quad_of_extended(bits: u128) -> u128 {
     let mantissa = bits & u128::from(u64::MAX);
     let (sign, exponent) = (bits >> 79 & 1, bits >> 64 & EXPONENT_MAX);
-    // A leading one without an exponent means the smallest exponent.
+    // A stored leading one with exponent 0 means exponent 1, the smallest.
     let exponent = if exponent == 0 { mantissa >> 63 } else { exponent };
     let fraction = (mantissa & (u128::from(u64::MAX) >> 1)) << SHIFT;
     sign << 127 | exponent << 112 | fraction
@@ -221,7 +221,7 @@ mod tests {
         {
             assert_eq!(extended_of_quad(quad_of_extended(bits)), bits, "{bits:#x}");
         }
-        // Just below two rounds up to it.
+        // The number just below 2 rounds up to 2.
         let two = 0x4000_u128 << 64 | 1 << 63;
         assert_eq!(extended_of_quad((0x4000_u128 << 112) - 1), two);
     }

@@ -1,5 +1,5 @@
-//! Types selected by what they can hold: Fortran's `selected_real_kind` and `selected_int_kind` (MPI 5.0 section 19.1.5), and by the size
-//! of a type class (`MPI_Type_match_size`).
+//! Types selected by precision and range (Fortran's `selected_real_kind` and `selected_int_kind`, MPI 5.0 section 19.1.5), or by type class
+//! and size (`MPI_Type_match_size`).
 
 use super::contents::{Combiner, Contents};
 use super::{Datatype, Predefined};
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 const REALS: [(u32, u32, Predefined, Predefined); 4] = [
     (6, 37, Predefined::Real4, Predefined::Complex8),
     (15, 307, Predefined::Real8, Predefined::Complex16),
-    // The choice of compilers for x86-64 for 16 to 18 digits; on other machines it equals the last one.
+    // Compilers for x86-64 choose this type for 16 to 18 digits; on other machines it has the format of the last one.
     (18, 4931, Predefined::LongDouble, Predefined::LongDoubleComplex),
     (33, 4931, Predefined::Real16, Predefined::Complex32),
 ];

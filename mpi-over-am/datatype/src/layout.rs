@@ -50,7 +50,7 @@ struct Part {
     before: u64,
 }
 
-/// Lengths of blocks in bytes for which our visitors have loops of their own (mpi-over-am), in which a copy is a load and a store or two.
+/// Lengths of blocks in bytes for which mpi-over-am's visitors have loops of their own: copying a block takes one or two loads and stores.
 const SHORT_LENGTHS: [u64; 5] = [4, 8, 16, 24, 32];
 
 /// Receives the pieces of a layout.
@@ -169,7 +169,7 @@ impl Layout {
             return Self { at, size, shape: Shape::Strided { len, stride } };
         }
         let least = parts.iter().map(|part| part.layout.size).min().unwrap_or(len);
-        // Neighbours that were merged are cut again where few were: copies of one short length take a third of the instructions.
+        // If few neighbours were merged, they are cut again: copies of one short length take a third of the instructions.
         let is_cut = SHORT_LENGTHS.contains(&least)
             && parts.iter().all(|part| part.layout.size.is_multiple_of(least))
             && size / least <= 2 * parts.len() as u64;
@@ -272,11 +272,11 @@ impl Layout {
     }
 }
 
-/// A part of a block: its number, and the bytes of it.
+/// A part of a block: the number of the block, and the range of its bytes.
 type Cut = (u64, Range<u64>);
 
-/// Splits the packed bytes `from..to` of blocks of `len` bytes: the numbers of the whole blocks, and the parts of blocks before and after
-/// them, which may be empty.
+/// Splits the packed bytes `from..to` of blocks of `len` bytes. Returns the numbers of the whole blocks, and the parts of blocks before and
+/// after them, which may be empty.
 fn cut(len: u64, from: u64, to: u64) -> (Range<u64>, [Cut; 2]) {
     let (first, last) = (from / len, to / len);
     if first == last {

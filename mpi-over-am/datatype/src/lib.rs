@@ -12,7 +12,7 @@
 //! let column = Datatype::resized(&Datatype::vector(4, 1, 3, &double)?, 0, 8)?;
 //! assert_eq!((column.size(), column.extent(), column.true_extent()), (32, 8, 80));
 //! assert!(!column.is_dense());
-//! // All three columns are every byte of the matrix.
+//! // The three columns together cover every byte of the matrix.
 //! assert_eq!(column.span(3)?, (0, 96));
 //! assert_eq!(column.packed_len(3)?, 96);
 //! # Ok(())

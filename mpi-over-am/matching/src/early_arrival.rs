@@ -8,7 +8,7 @@ use super::index::Index;
 use super::short_list::{Entry, ShortList};
 use super::slab::{NIL, Slab};
 
-/// A message is linked into several tables at once: one lane for each, after the lane of the order.
+/// Number of lanes of links in the [`Slab`]: one for the order, and one for each table, since a message is in all tables at once.
 const LANES: usize = 1 + Shape::ALL.len();
 
 const fn lane_of(shape: Shape) -> usize {
@@ -49,7 +49,8 @@ pub struct EarlyArrivalQueue<M> {
     long: Slab<Envelope, Option<M>, LANES>,
     /// A pattern that no message of the long queue satisfies, so that a polling caller does not search again.
     missed: Option<Pattern>,
-    /// One for each [`Shape`]. Every message of the long queue is in each of them, so a wildcard does not need to build one.
+    /// One for each [`Shape`]. Every message of the long queue is in each of them, so a receive with a wildcard does not have to build a
+    /// table.
     tables: [Index; 4],
 }
 
@@ -211,7 +212,7 @@ impl<M> EarlyArrivalQueue<M> {
     }
 
     /// Moves the two oldest messages of the short queue into the long one, whose messages are all older. From then on the short queue keeps
-    /// only the newest message, which each search compares: a message that is taken next enters no table.
+    /// only the newest message, which each search compares. So a message that is taken before the next one arrives enters no table.
     #[inline(never)]
     fn index_two(&mut self) {
         self.short_max = 1;

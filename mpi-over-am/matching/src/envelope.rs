@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One communicator's half of the message space (MPI 4.1 section 6.1: context). Not am-core's context.
+/// One of a communicator's message spaces (MPI 4.1 section 6.1: context). Not am-core's context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct ContextId(pub u32);
@@ -15,9 +15,9 @@ impl fmt::Display for ContextId {
 
 /// The envelope of a message (MPI 4.1 section 3.2.3), without the destination, which is this task.
 ///
-/// Context id and source share one word, so that a comparison right after the store reads exactly what one store wrote, which the processor
-/// forwards. If they were read as one word after two stores, the load would wait a dozen cycles until the stores reach the cache, longer
-/// than the rest of a match takes.
+/// Context id and source share one word: a comparison right after the store then reads exactly what one store wrote, which the processor
+/// forwards. If two stores wrote what one load reads, the load would wait a dozen cycles until the stores reach the cache, longer than the
+/// rest of a match takes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Envelope {
     /// The context id in the high half, the source in the low one.
@@ -33,7 +33,7 @@ impl Envelope {
         Self { sender: sender(context_id, source), tag }
     }
 
-    /// The same with another tag.
+    /// The same envelope with another tag.
     #[inline]
     #[must_use]
     pub const fn with_tag(self, tag: i32) -> Self {

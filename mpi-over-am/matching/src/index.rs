@@ -7,7 +7,7 @@
 use super::envelope::{ContextId, Envelope};
 use super::slab::{List, NIL, Slab};
 
-/// Number of buckets of the first allocation: enough for the shortest queue that uses tables.
+/// Number of buckets of the first allocation.
 const BUCKETS_MIN: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ impl Bucket {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BucketNumber(usize);
 
-/// One table. Its lists run through one lane of a [`Slab`], always the same one, which the caller names.
+/// One table. If its entries are in a [`Slab`], the lists run through one lane of it, always the same one, which the caller passes.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     /// The buckets: a power of two, or none.
@@ -90,7 +90,7 @@ impl Index {
         &mut bucket.list
     }
 
-    /// Removes a key whose list has become empty.
+    /// Removes the key of a bucket if its list has become empty.
     #[inline]
     pub(super) fn vacate_if_empty(&mut self, at: BucketNumber) {
         if self.buckets[at.0].is_vacant() {
@@ -155,7 +155,7 @@ impl Index {
         }
     }
 
-    /// Moves up the keys after a bucket that became vacant, if their search would now stop too early.
+    /// Moves up keys after a bucket that became vacant, if a search for them would now stop at the gap.
     #[inline]
     fn close_gap(&mut self, mut gap: usize) {
         let mask = self.buckets.len() - 1;
@@ -196,13 +196,12 @@ thread_local! {
     pub(super) static LOOKUPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// One widening multiplication of the two halves of the key, folded: two instructions more than a plain multiplicative
-/// hash, and every bit of the key reaches the low bits that a power-of-two table looks at. Ranks and tags that count up,
-/// or by powers of two, spread well. It is no defence against a program that chooses its tags to collide; such a
-/// program slows itself only.
+/// One widening multiplication of the two halves of the key, folded: two instructions more than a plain multiplicative hash, and every bit
+/// of the key reaches the low bits that a power-of-two table looks at. Ranks and tags that count up, or by powers of two, spread well. It
+/// is no defence against a program that chooses its tags to collide; such a program slows down only itself.
 #[inline]
 fn hash(key: &Envelope) -> usize {
-    // Odd constants with no pattern: the golden ratio, and a multiplier from the literature on linear generators.
+    // Odd constants without a bit pattern: the golden ratio, and a multiplier from the literature on linear congruential generators.
     let left = key.sender_word() ^ 0x9e37_79b9_7f4a_7c15;
     let right = u64::from(key.tag().cast_unsigned()) ^ 0xd134_2543_de82_ef95;
     let product = u128::from(left) * u128::from(right);

@@ -16,9 +16,9 @@ pub struct PostedEntry {
     /// Neighbours in the order of posting. `previous` of the first one is undefined.
     next: u32,
     previous: u32,
-    /// Neighbours in a bucket of a table; [`LOOSE`] if the entry is in none.
+    /// Neighbours in a bucket of a table, while the entry is in one.
     bucket_next: u32,
-    /// [`LOOSE`] also while the entry is in no list.
+    /// [`LOOSE`] if the entry is in no table, and so also while it is in no list.
     bucket_previous: u32,
 }
 
@@ -42,18 +42,18 @@ pub trait PostedSlot {
     fn entry_mut(&mut self) -> &mut PostedEntry;
 }
 
-/// Receives in the order of posting. Their slots are stored by the caller, always in the same slice; a slot is named by its index there.
+/// Receives in the order of posting. The caller stores their slots, always in the same slice; a slot is named by its index in the slice.
 /// The first receive matches without a search. Beyond `SHORT_ENTRIES_MAX` receives, each post also moves the two oldest receives without a
 /// table into the table of their shape, until only the newest has none. So every step is short, no search compares more than that number of
-/// receives, and a receive whose message comes next enters no table.
+/// receives, and a receive whose message arrives before the next post enters no table.
 #[derive(Clone, Debug)]
 pub struct PostedList {
     order: List,
     len: usize,
     next_number: u64,
-    /// The oldest receive that is in no table; all later ones are in none, either.
+    /// The oldest receive that is in no table; all later ones are in no table, either.
     unindexed: u32,
-    /// A message that no receive in a table satisfies, so that the next one like it is not searched for there.
+    /// An envelope that no receive in a table matches, so that the next message with it skips the tables.
     missed: Option<Envelope>,
     /// The tables that are not empty, one bit each.
     filled: u8,
@@ -111,8 +111,8 @@ impl PostedList {
         self.len += 1;
     }
 
-    /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5): its slot, whose pattern is then that of the
-    /// message.
+    /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5). Returns its slot, whose pattern is then that of
+    /// the message.
     #[inline(always)]
     pub fn take_match<'a, S: PostedSlot>(
         &mut self,
@@ -155,7 +155,7 @@ impl PostedList {
         })
     }
 
-    /// Receives in a table were posted before those in none.
+    /// Takes a match other than the first receive. Looks into the tables first: receives in a table were posted before those in none.
     #[inline(never)]
     fn take_match_further<S: PostedSlot>(&mut self, slots: &mut [S], envelope: &Envelope) -> Option<u32> {
         if self.filled != 0 && self.missed != Some(*envelope) {
@@ -170,7 +170,7 @@ impl PostedList {
             let PostedEntry { pattern, next, previous, .. } = slots[slot as usize].entry();
             let (next, previous) = (*next, *previous);
             if pattern.matches(envelope) {
-                // The first one does not match, and was compared before.
+                // `previous` is defined: the first receive, which has none, was compared before and does not match.
                 slots[previous as usize].entry_mut().next = next;
                 self.leave_order(slots, slot, previous, next);
                 return Some(slot);
@@ -214,7 +214,7 @@ impl PostedList {
         slot
     }
 
-    /// The rest of removing a receive that is in no table any more: links its neighbours.
+    /// The last step of removing a receive, which is in no table any more: links its neighbours.
     #[inline(always)]
     fn leave_order<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32, previous: u32, next: u32) {
         if self.unindexed == slot {
@@ -250,7 +250,7 @@ impl PostedList {
         }
     }
 
-    /// Enters the two oldest receives that are in no table, but not the newest.
+    /// Enters the two oldest receives that are in no table into their tables, but not the newest receive.
     #[inline(never)]
     fn index_two<S: PostedSlot>(&mut self, slots: &mut [S], newest: u32) {
         self.missed = None;

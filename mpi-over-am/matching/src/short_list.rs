@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 
 use super::SHORT_ENTRIES_MAX;
 
-/// The order number is never zero, so `Option<Entry>` has the size of an entry.
+/// An entry. The order number is never zero, so `Option<Entry>` has the size of an entry.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<K, P> {
     pub(super) number: NonZeroU64,

@@ -93,7 +93,7 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         &mut self.nodes[slot as usize].payload
     }
 
-    /// The slot of the entry with this order number, if it still exists. Only `slot` is looked at; if that is [`NIL`], all entries are.
+    /// The slot of the entry with this order number, if it still exists. Looks only at `slot`; if that is [`NIL`], at all entries.
     pub(super) fn find(&self, slot: u32, number: NonZeroU64) -> Option<u32> {
         let holds =
             |&slot: &u32| self.nodes.get(slot as usize).is_some_and(|node| node.number == Some(number));
@@ -225,7 +225,7 @@ mod tests {
         for round in 0..10 {
             let slots = (0..100).map(|key| slab.push(NonZeroU64::MIN, key, round)).collect::<Vec<_>>();
             assert_eq!(slab.slots().collect::<Vec<_>>(), slots);
-            // In an order that makes the next round find the vacant slots in another order than their own.
+            // In another order than that of the slots, so that the next round finds the vacant slots out of order.
             for &slot in slots.iter().step_by(2).chain(slots.iter().skip(1).step_by(2)) {
                 slab.remove(slot);
             }

@@ -452,7 +452,7 @@ fn a_taken_message_leaves_nothing_behind() {
     assert_eq!(Rc::strong_count(&message), 1);
 }
 
-/// A queue that searched would need ten thousand million steps here.
+/// A queue with a linear search would need 10^10 steps here.
 #[test]
 fn a_hundred_thousand_entries_in_any_order() {
     const DEPTH: i32 = 100_000;

@@ -257,7 +257,7 @@ const fn bytes(op: PredefinedOp) -> Option<Combine> {
     }
 }
 
-/// MINLOC and MAXLOC: of equal values the one with the lower index (MPI 5.0 section 6.9.4).
+/// MINLOC and MAXLOC: if the values are equal, takes the pair with the lower index (MPI 5.0 section 6.9.4).
 #[inline(always)]
 fn locate<const VALUE: usize, const INDEX: usize, const BOTH: usize>(
     earlier: &[u8],

@@ -192,7 +192,7 @@ impl Format {
                 Finite { exponent: other_exponent, significand: other_significand },
             ) => {
                 let product = wide_product(significand, other_significand);
-                // Bit 2 (precision - 1) of the product has the value 2^(sum of exponents).
+                // Bit 2 * (precision - 1) of the product has the value 2^(sum of exponents).
                 let excess = (self.precision() - 1).cast_signed() - GUARD_BITS.cast_signed();
                 let significand = match u32::try_from(excess) {
                     Ok(excess) => shifted_right_wide(product, excess),
