@@ -275,7 +275,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES).
     ///
     /// # Errors
-    /// [`Error::BufferAttached`](crate::Error::BufferAttached): one is already attached.
+    /// [`Error::BufferAttached`](crate::Error::BufferAttached): a buffer is already attached.
     pub fn attach_buffer(&self, memory: Vec<u8>) -> Result<()> {
         self.attach_buffer_for(BufferOwner::Process, memory.into())
     }
@@ -302,7 +302,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// [`attach_buffer`](Self::attach_buffer) for another owner, and with any kind of memory.
     ///
     /// # Errors
-    /// [`Error::BufferAttached`](crate::Error::BufferAttached): one is already attached.
+    /// [`Error::BufferAttached`](crate::Error::BufferAttached): a buffer is already attached.
     pub fn attach_buffer_for(&self, owner: BufferOwner, memory: SendBuffer) -> Result<()> {
         self.state()?.handlers().attached.attach(owner, memory)
     }

@@ -5,8 +5,8 @@
 //! correct program are not compared: lengths in calls where each rank has its own, types with the same basic elements, and bytes with any
 //! type.
 //!
-//! The exchange makes every collective wait for all tasks. A program that relies on a collective that does not wait is wrong (MPI 5.0
-//! section 6.14).
+//! The exchange makes every collective wait for all tasks. Correct programs allow for this: any collective may synchronize its tasks (MPI
+//! 5.0 section 6.14).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -93,7 +93,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
     /// Waits for the communicator.
     ///
     /// # Errors
-    /// An error of progress; all context ids are in use. There is no communicator then.
+    /// An error of progress; all context ids are in use. No communicator is made then.
     pub fn wait(self) -> Result<Communicator<F, L>> {
         self.wait_for_part()?.ok_or_else(not_there)
     }
