@@ -48,7 +48,7 @@ const WORD_BITS: u32 = u64::BITS;
 /// Whether a communicator has a board.
 #[derive(Debug)]
 pub(crate) enum Board {
-    /// Not yet: the number of collectives that could have used it.
+    /// Not yet: the number of collectives so far that could have used a board.
     Later(u32),
     /// The communicator cannot have one.
     Never,

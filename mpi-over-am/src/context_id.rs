@@ -81,7 +81,7 @@ impl ContextIds {
     /// Notes that a communicator with this number, owned by any task, exists here.
     ///
     /// # Errors
-    /// Another communicator has the number: its owner has freed it, and this task has not.
+    /// Another communicator has the number: the number's owner has freed that communicator, and this task has not.
     pub(crate) fn begin(&mut self, number: u32) -> Result<()> {
         if self.used.insert(number) {
             return Ok(());

@@ -69,7 +69,8 @@ impl EarlyMessage {
     }
 }
 
-/// Memory that an early message of `len` bytes takes besides its entry: the sender charges it, and the receiver reports it.
+/// Memory that an early message of `len` bytes takes besides its entry. The sender charges this number to its budget, and the receiver
+/// reports it.
 #[inline(always)]
 pub(crate) fn footprint(len: usize) -> u64 {
     if len <= SHORT_BYTES_MAX { 0 } else { buffer_bytes(len) as u64 }

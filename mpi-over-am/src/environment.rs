@@ -56,7 +56,7 @@ impl Environment {
     }
 
     /// [`init`](Self::init) with changed settings. Settings that concern both ends of a message must be the same in all tasks: all except
-    /// the limits of posted receives and long sends, and `debug`.
+    /// the limits of posted receives and long sends, `progress_thread` and `debug`.
     ///
     /// # Errors
     /// Those of [`init`](Self::init).

@@ -15,8 +15,8 @@ const fn lane_of(shape: Shape) -> usize {
     1 + shape as usize
 }
 
-/// Names an early arrival until it is taken out. Valid only for the queue that returned it; a handle whose message is gone stays invalid
-/// for ever.
+/// Names an early arrival until it is taken out. Valid only for the queue that returned it; a handle whose message was taken out stays
+/// invalid for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EarlyHandle {
     number: NonZeroU64,

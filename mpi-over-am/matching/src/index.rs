@@ -306,7 +306,7 @@ mod tests {
                 .filter(|&at| !index.buckets[at].is_vacant())
                 .map(|at| at.wrapping_sub(hash(&index.buckets[at].key) & mask) & mask)
                 .sum();
-            // With random keys at half load, a search takes half a step beyond the first bucket.
+            // With random keys at half load, a search takes on average half a step beyond the first bucket.
             assert!(probes < KEYS as usize * 2, "{name}: {probes} steps for {KEYS} keys");
         }
     }

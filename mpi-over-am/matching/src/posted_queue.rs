@@ -3,8 +3,8 @@
 use super::envelope::{Envelope, Pattern};
 use super::posted::{PostedEntry, PostedList, PostedSlot};
 
-/// Names a posted receive until it is matched or cancelled. Valid only for the queue that returned it; a handle whose receive is gone stays
-/// invalid for ever.
+/// Names a posted receive until it is matched or cancelled. Valid only for the queue that returned it; a handle whose receive was matched
+/// or cancelled stays invalid for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PostedHandle {
     number: u64,

@@ -1,4 +1,4 @@
-//! A queue of a few entries, as most queues are, in a ring within the queue's own memory.
+//! A queue of a few entries (most queues are short), in a ring within the queue's own memory.
 //!
 //! No links, no slots, no bounds to check: for the first entry a push is a store and a take is a comparison. Entries move when an earlier
 //! one leaves, so an entry is named by its order number alone and found by a search.

@@ -391,7 +391,7 @@ unsafe fn fields_without_lifetime_mut<T: Equivalence>(values: &mut [T]) -> Resul
     })?;
     let (count, datatype) = collected.elements(base)?;
     // SAFETY: the elements are the numbers to which `list_mut` got exclusive references, so no two overlap; their provenance was exposed
-    // when they were listed. Any received bytes are valid numbers. That nothing else accesses them is the caller's promise.
+    // when they were listed. Any received bytes are valid numbers. The caller has promised that nothing else accesses them.
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
 }
 

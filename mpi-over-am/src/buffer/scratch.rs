@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use mpi_datatype::Datatype;
 use mpi_datatype::op::Combine;
 
-/// Memory for intermediate results. Its owner keeps it until the operations that use it have ended, or leaks it.
+/// Memory for intermediate results. Its owner keeps the memory until the operations that use it have ended, or leaks the memory.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// Aligned for every predefined type.

@@ -1,7 +1,7 @@
 //! The gather with its result at every task.
 //!
 //! Each block is sent directly to each task: in shared memory all tasks are equally near, so a ring would only add waits. Many tasks with
-//! blocks of the same length use rounds, in each of which a task doubles its number of blocks (Bruck et al. 1997). If the result is very
+//! blocks of the same length use rounds: in each round a task doubles its number of blocks (Bruck et al. 1997). If the result is very
 //! short, rank 0 collects it and broadcasts it along a flat tree: a task then waits once instead of once in each round.
 
 use super::call::Parts;

@@ -1,8 +1,8 @@
 //! Each task sends a different block to each task.
 //!
 //! Long blocks go to their tasks directly; each task begins with its next neighbour, so that not all send to the same task at once. Many
-//! tasks with short blocks of the same length work in rounds, each of which moves half of the blocks by a power of two of ranks (Bruck et
-//! al. 1997): a task sends log n messages instead of n, over log n connections.
+//! tasks with short blocks of the same length work in rounds: each round moves half of the blocks by a power of two of ranks (Bruck et al.
+//! 1997): a task sends log n messages instead of n, over log n connections.
 
 use super::call::Parts;
 use super::{Plan, exchange, hosts};

@@ -9,7 +9,7 @@ use crate::hosts::Hosts;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// Divides a collective into stages, for each of which it makes the plan. Each host has a leader: its first rank, or the root.
+/// Divides a collective into stages, and makes the plan of each. Each host has a leader: its first rank, or the root.
 pub(super) struct Stages<'a> {
     plan: &'a mut dyn Plan,
     hosts: &'a Hosts,

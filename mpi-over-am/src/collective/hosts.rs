@@ -91,7 +91,7 @@ pub(super) fn reduce(
     into.map_or(Ok(()), |into| stages.plan().pull(into, leader))
 }
 
-/// The order of combination is that of [`reduce`].
+/// The order of combination is that of [`reduce`](reduce()).
 pub(super) fn allreduce(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -109,7 +109,7 @@ pub(super) fn allreduce(
     broadcast::broadcast(&mut stages.near(), into, 0)
 }
 
-/// The order of combination is that of [`reduce`].
+/// The order of combination is that of [`reduce`](reduce()).
 pub(super) fn reduce_scatter(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -315,7 +315,7 @@ pub(super) fn allgather(
     })
 }
 
-/// Blocks of the same length, of which each task's are [collected](are_collected).
+/// Blocks of the same length. The leaders [collect](are_collected) those of each task.
 pub(super) fn alltoall(plan: &mut dyn Plan, hosts: &Hosts, own: &SendData, into: &RecvData) -> Result<()> {
     let mut stages = Stages::new(plan, hosts);
     if !stages.leads() {

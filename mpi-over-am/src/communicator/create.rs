@@ -251,7 +251,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Self::new(&self.shared, number, group, rank, InheritedState { other, ..inherited }))
     }
 
-    /// Starts a communicator of some tasks of this one, which is not an inter-communicator. All of its tasks call this with the same group.
+    /// Starts a communicator of some tasks of this intra-communicator, all of whose tasks call this with the same group.
     pub(crate) fn start_with(
         &self,
         group: Group,
@@ -466,7 +466,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// A number for a new communicator, and one for each side of an inter-communicator.
+/// A number for a new communicator, and one for the local communicators of both sides of an inter-communicator.
 pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Result<Words> {
     Ok([u64::from(state.context_ids.take()?), u64::from(state.context_ids.take()?)])
 }

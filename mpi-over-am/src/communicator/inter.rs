@@ -1,6 +1,6 @@
 //! Inter-communicators: two groups whose tasks communicate with those of the other group (MPI 5.0 section 7.6).
 //!
-//! Both sides send and receive with one context id: a task is on one side only, so it only gets messages of the other side. The tasks of
+//! Both sides send and receive with one context id: a task is on one side only, so it gets messages of the other side only. The tasks of
 //! each side also have their own communicator; both sides can use the same number for it, since no task is on both.
 
 use am_core::fabric::Fabric;
@@ -107,7 +107,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.begin([*first, *second], (group, Some(remote)), self.inherited_state())
     }
 
-    /// The leaders exchange numbers, of which those of the lower task are used, and then their lists.
+    /// The leaders exchange numbers, and then their lists. The numbers of the lower task are used.
     fn meet(&self, bridge: &Self, leader: u32, tag: i32, list: &[u64]) -> Result<Vec<u64>> {
         let out = self.greeting(list)?;
         let mut into = [0; 4];
@@ -153,7 +153,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// whose first rank has the lower task number comes first. Collective.
     ///
     /// # Errors
-    /// It is not an inter-communicator; the death of a task.
+    /// The communicator is not an inter-communicator; the death of a task.
     pub fn merge(&self, high: bool) -> Result<Self> {
         self.remote_group()?;
         let (numbers, theirs) = self.exchange_lists(&[u64::from(high)])?;

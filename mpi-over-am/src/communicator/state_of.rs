@@ -27,7 +27,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The tasks of the other side (`MPI_Comm_remote_group`).
     ///
     /// # Errors
-    /// It is not an inter-communicator.
+    /// The communicator is not an inter-communicator.
     pub fn remote_group(&self) -> Result<Group> {
         let other = self.common.other.as_ref().ok_or_else(|| self.not_inter("remote_group"))?;
         Ok(other.group.clone())
@@ -36,7 +36,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Number of tasks of the other side (`MPI_Comm_remote_size`).
     ///
     /// # Errors
-    /// It is not an inter-communicator.
+    /// The communicator is not an inter-communicator.
     pub fn remote_size(&self) -> Result<u32> {
         if self.is_inter() { Ok(self.peers) } else { Err(self.not_inter("remote_size")) }
     }
