@@ -120,7 +120,7 @@ pub(crate) fn lend_raw<R>(bytes: &[u8], send: impl FnOnce(RawBytes) -> R) -> R {
 ///
 /// # Safety
 /// Memory given to an operation of the keeper is not moved, freed, or accessed in conflict with the operation until the operation has
-/// ended. It is leaked if the operation never ends.
+/// ended. The memory is leaked if the operation never ends.
 pub(crate) unsafe trait Keeps {}
 
 /// A vector for an operation of the keeper, and its bytes.

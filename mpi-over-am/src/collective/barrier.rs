@@ -35,14 +35,14 @@ fn by_tree(plan: &mut impl Plan) -> Result<()> {
     leave(plan)
 }
 
-/// The way up the tree: when it is complete at rank 0, all tasks have called it.
+/// The way up the tree. At rank 0, completes only after all tasks have called `arrive`.
 pub(super) fn arrive(plan: &mut impl Plan) -> Result<()> {
     let (place, (out, incoming)) = (place_in_tree(plan), nothing());
     place.children().try_for_each(|child| plan.pull(&incoming, child))?;
     place.parent().map_or(Ok(()), |parent| plan.push(&out, parent))
 }
 
-/// The way down the tree: when it is complete, rank 0 has called it.
+/// The way down the tree. Completes only after rank 0 has called `leave`.
 pub(super) fn leave(plan: &mut impl Plan) -> Result<()> {
     let (place, (out, incoming)) = (place_in_tree(plan), nothing());
     place.parent().map_or(Ok(()), |parent| plan.pull(&incoming, parent))?;
