@@ -138,7 +138,7 @@ impl AtomicOp {
                     old
                 }
             }
-            // The others work bit by bit, or from the low end upwards.
+            // For all others, the low half of the result depends on nothing but the low halves of the operands.
             operation => operation.on_u64(u64::from(old)) as u32,
         }
     }
@@ -208,9 +208,9 @@ impl Width {
     }
 }
 
-/// Operates atomically on the word at `at`; returns the old value. `None` if the word is not at a multiple of its size.
+/// Operates atomically on the word at `at`; returns the old value, or `None` if the word is not aligned to its size.
 ///
-/// Each operation is an acquire and a release, as a lock word needs.
+/// Each operation has acquire and release ordering, as a lock word needs. A compare and swap that changes nothing only acquires.
 ///
 /// # Safety
 /// The bytes of the word are readable and writable, and meanwhile other tasks and threads access them by atomic operations only.
@@ -331,8 +331,7 @@ mod tests {
                 for old in [0, 0xf1f2_f3f4_f5f6_f7f8_u64, u64::MAX, 0x0102_0304_0506_0708] {
                     let mut words = [u64::MAX, old.to_le(), 0];
                     let old = old & u64::MAX >> (64 - 8 * bytes);
-                    // SAFETY: `update` needs readable and writable bytes that others reach by atomic operations only. They are the first of
-                    // `words[1]`, which holds 8, and `words` is a local variable of this thread.
+                    // SAFETY: the bytes are the first of `words[1]`, which holds 8, and no other thread accesses `words`, a local variable.
                     let found = unsafe { update((&raw mut words[1]).cast(), width, operation) };
                     assert_eq!(found, Some(old), "{operation:?} on {bytes} bytes");
                     let new = words[1].to_le() & u64::MAX >> (64 - 8 * bytes);
@@ -351,7 +350,7 @@ mod tests {
     fn a_word_that_is_not_aligned_stays_as_it_is() {
         let mut words = [0_u64; 2];
         for (width, offset) in [(Width::Bits64, 4), (Width::Bits32, 2), (Width::Bits16, 1)] {
-            // SAFETY: the bytes from `offset` on are the words'.
+            // SAFETY: the bytes from `offset` on belong to `words`, a local variable.
             let found =
                 unsafe { update((&raw mut words).cast::<u8>().add(offset), width, AtomicOp::Swap(7)) };
             assert_eq!((found, words), (None, [0; 2]));

@@ -1,12 +1,12 @@
 //! Copies between memory that no borrow covers: user memory that an operation holds, and memory that other tasks have mapped.
 //!
-//! All functions take pointers; callers express their promises about the memory in their own types. Each function is inlined, or moves so
-//! many bytes that the call costs little.
+//! All functions take pointers; callers express their promises about the memory in their own types. Each function is inlined, or copies
+//! enough bytes to make the cost of the call small.
 
 #![no_std]
 #![expect(unsafe_code, reason = "copies between pointers")]
 
-/// Bytes of a line of the processor's cache.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
 /// Minimum number of words for which [`words`], where it exists, is faster than a loop of relaxed atomics.
@@ -19,8 +19,8 @@ const WORDS_MIN: usize = 32;
 #[inline(always)]
 pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
-    // contract); every access below stays inside: the second of a pair starts at `len - width`, and `len >= width`; of
-    // more than 32 bytes the second 32 start at `len - 32`.
+    // contract); every access below stays inside: the second of a pair starts at `len - width`, and `len >= width`; for
+    // more than 32 bytes, the second 32 start at `len - 32`; for 1 to 3 bytes, `len / 2` and `len - 1` are less than `len`.
     unsafe {
         if len >= 8 {
             if len <= 16 {
@@ -28,7 +28,7 @@ pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
             } else if len <= 32 {
                 pair::<u128>(from, to, len);
             } else if len <= 64 {
-                // Two pairs, each of which overlaps by its middle: 32 bytes from the beginning, and 32 to the end.
+                // The first 32 bytes and the last 32, which overlap if `len` is less than 64.
                 pair::<u128>(from, to, 32);
                 pair::<u128>(from.add(len - 32), to.add(len - 32), 32);
             } else {
@@ -45,7 +45,7 @@ pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies the first and the last `size_of::<T>()` bytes of `len`, which cover all of them.
+/// Copies the first and the last `size_of::<T>()` bytes, which together cover all `len`.
 ///
 /// # Safety
 /// The conditions of [`small`] hold, and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
@@ -76,7 +76,7 @@ pub fn are_many(words: usize) -> bool {
 /// function.
 ///
 /// # Panics
-/// The words are not [many](are_many).
+/// If [`are_many`] is false for this number of words.
 #[inline]
 pub unsafe fn words(from: *const u8, to: *mut u8, words: usize) {
     assert!(are_many(words), "{words} words are copied by a loop");
@@ -96,9 +96,9 @@ pub unsafe fn words(from: *const u8, to: *mut u8, words: usize) {
     let _ = (from, to);
 }
 
-/// A copy whose destination bypasses this processor's caches, if it has such stores. The next reader gets the lines from memory instead of
-/// from this cache, and this processor does not fetch lines that it overwrites. The copy is stored before any later store of this thread.
-/// If the two overlap, the destination holds a mixture of bytes.
+/// A copy whose stores bypass this processor's caches, if the processor has such stores. The next reader gets the lines from memory instead
+/// of from this cache, and this processor does not fetch lines that it overwrites. The copy is stored before any later store of this
+/// thread. If source and destination overlap, the destination holds a mixture of bytes.
 ///
 /// # Safety
 /// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.
@@ -108,7 +108,7 @@ pub unsafe fn past_caches(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: `from..from + len` is readable and `to..to + len` writable (the caller's contract); all accesses allow overlap. The three
     // parts (up to the first whole line of the destination, whole lines, the rest) are `len` bytes together. A streaming store needs a
     // destination aligned to 16: `aligned` steps by 64 from a multiple of 64. SSE2, which all of these instructions need, is part of
-    // x86-64. The fence orders streaming stores before all later stores, as the compiler takes stores of Rust's memory model to be.
+    // x86-64. The fence orders the streaming stores before all later stores; the compiler assumes this order of all stores.
     unsafe {
         use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
         let before = to.align_offset(LINE_BYTES).min(len);

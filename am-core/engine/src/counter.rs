@@ -1,4 +1,4 @@
-//! Counters: how a program learns that its messages have gone, arrived, or done their work (LAPI section "counters").
+//! Counters: a program reads in them which of its messages have been sent, have arrived or have completed (LAPI section "counters").
 //!
 //! A counter belongs to a context. Completions add to it, and a wait for `val` subtracts `val`, so that completions can accumulate and be
 //! consumed one by one (`LAPI_Waitcntr`).
@@ -21,14 +21,14 @@ const SLOT_BITS: u32 = 20;
 const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
 
 impl CounterName {
-    /// The number that travels.
+    /// The number on the wire.
     #[inline(always)]
     #[must_use]
     pub fn to_wire(name: Option<Self>) -> u32 {
         name.map_or(0, |name| name.0.get())
     }
 
-    /// What a number from the wire means. It is a claim: [`Counters`] checks it at each use.
+    /// The name that a number from the wire claims. [`Counters`] checks it at each use.
     #[inline(always)]
     #[must_use]
     pub fn from_wire(number: u32) -> Option<Self> {
@@ -59,15 +59,15 @@ pub enum DestinationStatus {
     Initial,
     /// The destination has acknowledged a message (`LAPI_MSG_RECVD`).
     Received,
-    /// Operations with it were purged, or it died, before it acknowledged a message (`LAPI_MSG_PURGED`).
+    /// Operations with the destination were purged, or it died, before it acknowledged a message (`LAPI_MSG_PURGED`).
     Purged,
-    /// Purged, or dead, after it had acknowledged a message (`LAPI_MSG_PURGED_RCVD`).
+    /// The destination was purged or died after it had acknowledged a message (`LAPI_MSG_PURGED_RCVD`).
     PurgedReceived,
 }
 
 #[derive(Debug)]
 struct Slot {
-    /// Name of the counter in this slot; of a free slot, the name of its next counter.
+    /// Name of the counter in this slot. In a free slot, the name of its next counter.
     name: CounterName,
     value: u64,
 }
@@ -110,7 +110,7 @@ impl Counters {
         Ok(Counter(name))
     }
 
-    /// Ends a counter; messages that still name it find nothing.
+    /// Removes a counter. Messages that still name it no longer find it.
     pub fn remove(&mut self, counter: Counter) {
         if let Some(slot) = self.slot_mut(counter.0) {
             // The next generation: a late message for the old counter finds nothing.
@@ -126,7 +126,7 @@ impl Counters {
         self.slots.get_mut(name.slot()).filter(|slot| slot.name == name)
     }
 
-    /// Adds 1 to the counter that `name` claims; whether it exists.
+    /// Adds 1 to the counter that `name` claims; returns whether the counter exists.
     #[inline(always)]
     #[must_use]
     pub fn bump(&mut self, name: CounterName) -> bool {

@@ -21,7 +21,7 @@ pub enum Outcome {
 /// The party that an [`Error`] blames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The call was wrong: mend the program.
+    /// The call was wrong: correct the program.
     Caller,
     /// Another task misbehaved or died.
     Peer,
@@ -71,7 +71,7 @@ pub enum Error {
     },
     /// A handler number that the target has not registered (LAPI_ERR_HDR_HNDLR_NULL).
     #[error(
-        "{origin} sent a message for handler {handler}, and this task has registered handlers 0 to {registered} (excluded): register the same handlers in the same order in every task, before the first message"
+        "{origin} sent a message for handler {handler}, and this task has registered {registered} handlers, numbered from 0: register the same handlers in the same order in every task, before the first message"
     )]
     UnknownHandler {
         /// The handler number.
@@ -125,7 +125,7 @@ pub enum Error {
     },
     /// A region was given to a context that did not expose it.
     #[error(
-        "{context} was asked to unexpose a region that {owner} exposed (another context, or an earlier one): call unexpose of the context that exposed it; the region stays exposed, and its memory is not reused"
+        "{context} was asked to unexpose a region that {owner} exposed (another context, or an earlier one): call unexpose of the context that exposed the region, which stays exposed, and its memory is not reused"
     )]
     ForeignRegion {
         /// The endpoint that exposed it.
@@ -134,7 +134,7 @@ pub enum Error {
         context: Endpoint,
     },
     /// A local range that does not lie in its region.
-    #[error("{len} bytes at offset {offset} of a region of {region_len} bytes")]
+    #[error("{len} bytes at offset {offset} do not lie inside a region of {region_len} bytes")]
     LocalRange {
         /// The offset, in bytes.
         offset: u64,
@@ -147,7 +147,9 @@ pub enum Error {
     #[error("an invalid layout: {0}")]
     Layout(LayoutFault),
     /// The two sides of a transfer have different lengths (`LAPI_ERR_VEC_LEN_DIFF`).
-    #[error("the layout here has {here} bytes and the one at the other side {there}: they must agree")]
+    #[error(
+        "the layout here has {here} bytes, and the layout at the other side {there}: the lengths must agree"
+    )]
     LengthsDiffer {
         /// Bytes at this side.
         here: u64,
@@ -156,7 +158,7 @@ pub enum Error {
     },
     /// An accumulation that its element type does not support (`LAPI_ERR_RMW_OP`).
     #[error(
-        "{operation} of elements of type {element}: bitwise operations need integers, and floating-point numbers have 4 or 8 bytes"
+        "elements of type {element} do not support {operation}: bitwise operations need integers, and floating-point numbers have 4 or 8 bytes"
     )]
     NoSuchOperation {
         /// The operation.
@@ -176,7 +178,7 @@ pub enum Error {
     },
     /// Nothing arrived within the time-out (`LAPI_ERR_TIMEOUT`).
     #[error(
-        "{what} saw nothing arrive for {limit:?}: a peer does not answer; ask for its state, raise TIMEOUT, or purge it"
+        "{what} saw nothing arrive for {limit:?}: a peer does not answer; query its state, raise TIMEOUT, or purge the peer"
     )]
     TimedOut {
         /// The waiting call.
@@ -193,7 +195,9 @@ pub enum Error {
         counter: u32,
     },
     /// Operations with a task were purged (`LAPI_ERR_TGT_PURGED`).
-    #[error("operations with {task} were purged by {by}: new ones are refused until this task resumes it")]
+    #[error(
+        "operations with {task} were purged by {by}: new ones are refused until this task resumes {task}"
+    )]
     Purged {
         /// The other side.
         task: TaskId,
@@ -202,7 +206,7 @@ pub enum Error {
     },
     /// An address that is not a multiple of the operand's size.
     #[error(
-        "an atomic operation of {size} bytes at offset {offset:#x}, where the address is not a multiple of {size}"
+        "an atomic operation of {size} bytes at offset {offset:#x} is misaligned: the address must be a multiple of {size}"
     )]
     Misaligned {
         /// The offset in the region.
@@ -219,7 +223,7 @@ pub enum Error {
         what: String,
     },
     /// An unknown query (`LAPI_ERR_QUERY_TYPE`).
-    #[error("{name} cannot be asked for: {why}")]
+    #[error("{name} cannot be queried: {why}")]
     UnknownQuery {
         /// The name.
         name: String,
@@ -338,7 +342,7 @@ pub enum LayoutFault {
         stride: u64,
     },
     /// Its end is beyond 2^64.
-    #[error("{len} bytes from offset {offset} on end beyond 2^64")]
+    #[error("{len} bytes at offset {offset} end beyond 2^64")]
     TooLong {
         /// Where it begins.
         offset: u64,
@@ -369,7 +373,7 @@ pub enum RangeFault {
 pub enum Refusal {
     /// No such handler is registered there.
     #[error(
-        "it has registered handlers 0 to {registered} (excluded), and the message names handler {handler}: register the same handlers in the same order in every task, before the first message"
+        "it has registered {registered} handlers, numbered from 0, and the message names handler {handler}: register the same handlers in the same order in every task, before the first message"
     )]
     UnknownHandler {
         /// The handler number.
@@ -378,7 +382,7 @@ pub enum Refusal {
         registered: u32,
     },
     /// The program at the target refused it.
-    #[error("its program does not want the message")]
+    #[error("its program refused the message")]
     ByProgram,
     /// A remote range that the target does not expose.
     #[error("bytes from offset {offset:#x}: {why}")]
@@ -401,7 +405,7 @@ pub enum Refusal {
     #[error("it has reached its limit of unfinished messages")]
     Exhausted,
     /// Words at an address that is not a multiple of their size. The origin reports [`Error::Misaligned`].
-    #[error("words of {size} bytes from offset {offset:#x} on are not aligned")]
+    #[error("words of {size} bytes at offset {offset:#x} are misaligned")]
     Misaligned {
         /// The offset in the region.
         offset: u64,
@@ -463,8 +467,8 @@ impl Refusal {
 fn closed(after: &str) -> String {
     if after.is_empty() {
         String::from(
-            "was closed by its task: operations with it have ended, and new ones are refused; let every task finish with its peers (a \
-             collective fence) before it closes",
+            "was closed by its task: operations with it have ended, and new ones are refused; call a collective fence in every task \
+             before any of them closes its context",
         )
     } else {
         format!("left after {after}: operations with it have ended, and new ones are refused")
@@ -480,7 +484,7 @@ const READ: &str = "read";
 const WRITE: &str = "write";
 
 impl Error {
-    /// Whether it reports the panic of a handler of this task.
+    /// Whether the error reports the panic of a handler of this task.
     #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self, Self::HandlerPanicked { .. })

@@ -1,4 +1,4 @@
-//! What am-core needs of the transport below it.
+//! What am-core needs from the transport below it.
 //!
 //! A [`Fabric`] is the sum of three traits:
 //!
@@ -98,8 +98,8 @@ pub enum Event {
     TaskFailed(TaskId),
     /// A peer has rung ([`World::ring`]): something that this task waits for may have changed in memory.
     Rung,
-    /// A task that lives on has closed a context; all packets of that context have been returned before. Reported once, to the contexts
-    /// connected to it. Later packets to it are refused with `ContextClosed`; later answers are dropped.
+    /// A task that lives on has closed a context; polls have already returned all packets of that context. Reported once, to the contexts
+    /// connected to it. Later packets to the context are refused with `ContextClosed`; later answers are dropped.
     ContextClosed(Endpoint),
 }
 
@@ -110,7 +110,7 @@ pub struct Limits {
     pub contexts_max: u8,
     /// Bytes of the largest packet, head and body together.
     pub packet_bytes_max: usize,
-    /// Credits: packets without answers that one sender may have unconsumed at one target.
+    /// Credits: maximum number of one-way packets of one sender that one target has not consumed.
     pub credits: u32,
     /// Maximum number of unanswered requests per peer.
     pub requests_max: u32,
@@ -163,7 +163,7 @@ pub trait Post {
     /// `packet_bytes_max`. The body has been written when the call returns [`Outcome::Done`]; the other outcome is [`Outcome::Retry`].
     ///
     /// # Errors
-    /// Also the error of the body. Nothing was sent then, and no credit is taken.
+    /// Also the error of the body. Nothing was sent then, and no credit was taken.
     fn post_packet(
         &mut self,
         to: PeerIndex,
@@ -189,14 +189,14 @@ pub trait Post {
     #[inline(always)]
     fn take_next(&mut self, _next: Next) {}
 
-    /// Whether this number of one-way packets can be posted to a peer now, and carry `bytes` to it sooner than a
-    /// [`read`](Memory::read) of the peer would: both tasks then copy at the same time, or the network carries them as one message. If so,
-    /// and the number is not 0, the caller posts these packets next. Nothing refuses these packets until the fabric is polled.
+    /// Whether this number of one-way packets can be posted to a peer now, and carry `bytes` there sooner than a
+    /// [`read`](Memory::read) by the peer would: both tasks then copy at the same time, or the network carries the packets as one message.
+    /// If so, and the number is not 0, the caller posts these packets next. The fabric refuses none of them until it is polled.
     fn takes_pieces(&mut self, _to: PeerIndex, _bytes: &[u8], _packets: u32) -> bool {
         false
     }
 
-    /// The body of a buffered arrival. Empty for an inline one.
+    /// The body of a buffered arrival; empty for an inline arrival.
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_>;
 
     /// Returns the slot of a buffered arrival to its sender. The slot of an inline arrival was returned by the poll, which copied its
@@ -208,7 +208,7 @@ pub trait Post {
     fn waive(&mut self, origin: PeerIndex);
 }
 
-/// Memory of peers: allocated, granted, copied.
+/// Memory: allocated, granted to peers, and copied between tasks.
 pub trait Memory {
     /// Allocates zeroed memory of the kind that peers access fastest.
     fn alloc(&mut self, len: usize) -> Result<JobBuffer>;
@@ -220,7 +220,7 @@ pub trait Memory {
     }
 
     /// Maps memory that another task has made by [`share`](Self::share), before that task calls [`all_have_opened`](Self::all_have_opened).
-    /// This task then accesses what others expose of it like its own memory, by plain copies and atomic operations.
+    /// This task then accesses the parts that others expose like its own memory, by plain copies and atomic operations.
     ///
     /// # Errors
     /// `System`: there is no such memory, or it cannot be mapped.
@@ -228,16 +228,16 @@ pub trait Memory {
         Err(Error::System { doing: "opening shared memory", source: "this fabric has none".into() })
     }
 
-    /// Ends the opening of this task's shared memory, and frees what it needed.
+    /// Called when all tasks have opened this task's shared memory: frees the resources that only opening needs.
     fn all_have_opened(&mut self, _name: SharedName) {}
 
     /// Unmaps shared memory from this task.
     fn unshare(&mut self, _memory: SharedMemory) {}
 
     /// Grants peers access to `memory`, until [`revoke`](Self::revoke). A grant for one operation ([`Access::for_operation`]) has
-    /// [`Grant::OPERATION_BIT`] set, and revoking it is always [`Outcome::Done`]: the engine revokes it after the peer has reported that it
-    /// is done, or has died. `None`, only for such a grant: the limit of memory that peers may access is reached, and the operation sends
-    /// its bytes as packets.
+    /// [`Grant::OPERATION_BIT`] set, and revoking it is always [`Outcome::Done`]: the engine revokes it after the peer has reported the end
+    /// of its copies, or has died. `None`, only for such a grant: the limit of memory that peers may access is reached, and the operation
+    /// sends its bytes as packets.
     fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>>;
 
     /// Ends a grant. [`Outcome::Done`]: no peer touches the memory from now on. [`Outcome::Retry`]: new claims are refused, but a peer is
@@ -247,8 +247,8 @@ pub trait Memory {
     /// the operation has ended reads meaningless bytes, and cannot write.
     fn revoke(&mut self, grant: Grant) -> Result<Outcome>;
 
-    /// Like [`revoke`](Self::revoke), for a grant for one operation that this task withdraws: the peer has not reported that it is done,
-    /// and may be copying.
+    /// Like [`revoke`](Self::revoke), for a grant for one operation that this task withdraws: the peer has not reported the end of its
+    /// copies, and may be copying.
     fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome>;
 
     /// The memory of this task's own live grant, if peers have all of `access` ([`Access::OWNER`]: for the owner itself). Only the engine
@@ -262,9 +262,9 @@ pub trait Memory {
         engine: ForEngine,
     ) -> Result<RawBuffer>;
 
-    /// Writes `from` to granted memory of a peer. The bytes are stored before the write is done, and before any later packet is seen. If
-    /// this, [`read`](Self::read) or [`atomic`](Self::atomic) was posted, an [`Event::Completed`] always follows, even if the peer dies.
-    /// Until then the fabric may access the local memory.
+    /// Writes `from` to granted memory of a peer. The bytes are stored before the write is done, and before the peer sees any later packet.
+    /// If this call, [`read`](Self::read) or [`atomic`](Self::atomic) returned `Posted`, an [`Event::Completed`] always follows, even if
+    /// the peer dies. Until then the fabric may access the local memory.
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer>;
 
     /// Reads granted memory of a peer. Reads of at most [`Limits::read_bytes_max`] bytes from one region are either all
@@ -280,8 +280,8 @@ pub trait Memory {
         Ok(false)
     }
 
-    /// Lends `call` memory of a region that [`find_mapped`](Self::find_mapped) has found. The grant outlives the call. `None`, without a
-    /// call: the region was not found, or is no longer granted.
+    /// Lends `call` memory of a region that [`find_mapped`](Self::find_mapped) has found. The grant outlives the call. `None`: the region
+    /// was not found, or is no longer granted, and `call` was not called.
     fn lend_mapped<R>(
         &mut self,
         _at: RemoteAddress,
@@ -329,7 +329,7 @@ pub trait World {
     /// The endpoint that this fabric was opened as.
     fn endpoint(&self) -> Endpoint;
 
-    /// Tasks in the job.
+    /// Number of tasks in the job.
     fn num_tasks(&self) -> u32;
 
     /// The limits.
@@ -355,11 +355,12 @@ pub trait World {
         0
     }
 
-    /// Ends the current or next wait of `to`, after a change in memory such as a released lock. It carries no data and takes no credit;
-    /// several calls before `to` looks count as one. If memory is written by packets, they already end the wait, and the call does nothing.
+    /// Ends the current or next wait of `to`, after a change in memory such as a released lock. The call carries no data and takes no
+    /// credit; several calls before `to` looks count as one. In a fabric that writes memory by packets, these end the wait, and the call
+    /// does nothing.
     ///
     /// # Errors
-    /// `UnknownTask`, or `System`: its doorbell cannot be opened.
+    /// `UnknownTask`, or `System`: the doorbell of `to` cannot be opened.
     fn ring(&mut self, _to: Endpoint) -> Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; seed paper section 3 and 5.3).
+//! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; seed paper, sections 3 and 5.3).
 //!
 //! A header handler runs at the target when the first packet of a message has arrived. It returns the destination of the data, and the
 //! completion to run when they have arrived. It cannot communicate: a communicating call in a handler is rejected, because the engine is
@@ -29,7 +29,7 @@ impl HandlerId {
     pub const COUNT_MAX: usize = 4095;
 }
 
-/// The arguments of a header handler: the five values of LAPI's `lapi_return_info_t`.
+/// The arguments of a header handler (most of them are in LAPI's `lapi_return_info_t`).
 #[derive(Debug)]
 pub struct Message<'a> {
     /// Its sender.
@@ -296,7 +296,7 @@ pub struct Delivered {
     pub outcome: Result<(), Box<Error>>,
 }
 
-/// What a completion handler on the handler thread may do. The context's owner carries the calls out at its next progress, in order.
+/// What a completion handler on the handler thread may do. The context's owner carries the calls out, in order, when it next makes progress.
 pub trait Deferred {
     /// Sends a message, which owns `udata`.
     fn amsend(&mut self, target: Endpoint, handler: HandlerId, uhdr: &[u8], udata: Vec<u8>);
@@ -330,9 +330,9 @@ pub trait HandlerSet {
     /// Runs header handler `id`; `None` if there is no such handler.
     fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer>;
 
-    /// Consumes a message that is all `here`, before [`header`](Self::header) is called: stores the data, and does what follows (LAPI's
-    /// header handlers do this with `LAPI_BURY_MSG`). Returns whether it did; if not, nothing has changed. Only for sets that run no code
-    /// of the program.
+    /// Consumes a message whose data are all `here`, before [`header`](Self::header) is called: stores the data, and runs the completion
+    /// (LAPI's header handlers do this with `LAPI_BURY_MSG`). Returns whether it did; if not, nothing has changed. Only for sets that run
+    /// no code of the program.
     #[inline(always)]
     fn consume(&mut self, _id: HandlerId, _source: Endpoint, _uhdr: &[u8], _here: Arrived<'_>) -> bool {
         false
@@ -354,8 +354,8 @@ pub trait HandlerSet {
         true
     }
 
-    /// Reports that nothing more will come from a task, because it died or closed its context. A set ends whatever waits for messages from
-    /// it, with the error that `why` makes.
+    /// Reports that nothing more will come from a task, because it died or closed its context. The set ends all requests that wait for
+    /// messages from the task, with the error that `why` makes.
     fn peer_is_gone(&mut self, _task: TaskId, _why: &dyn Fn() -> Error) {}
 
     /// The name of a message to header handler `id` in traces and statistics. Called only if the process has a recorder.

@@ -11,15 +11,15 @@
 #![deny(unsafe_code)]
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "lengths are u64 on the wire and usize in memory, which is the same here (asserted below); numbers narrower than \
-              that are cut where a format says so, after they were checked or made"
+    reason = "lengths are u64 on the wire and usize in memory, which have the same width here (asserted below); narrower \
+              numbers are truncated where a format says so, after they were checked"
 )]
 
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-#[expect(unsafe_code, reason = "user memory beyond a call: the one module for it")]
+#[expect(unsafe_code, reason = "holds user memory beyond a call")]
 pub mod buffer;
 pub mod counter;
 pub mod error;

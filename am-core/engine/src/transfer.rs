@@ -16,7 +16,8 @@ pub enum Class {
     OneWay,
     /// A slot in the target's receive queue, and one in the origin's for the [`Class::Answer`].
     Request,
-    /// The slot that a request reserved. While the request is unanswered, never [`Outcome::Retry`](crate::error::Outcome::Retry).
+    /// The slot that a request reserved. While the request is unanswered, the post never returns
+    /// [`Outcome::Retry`](crate::error::Outcome::Retry).
     Answer,
 }
 
@@ -80,7 +81,7 @@ pub trait Gatherer: fmt::Debug + Send {
     /// Number of bytes.
     fn len(&self) -> u64;
 
-    /// Writes the `len` bytes from `offset` on. Offsets rise, and each byte is asked for once. If it panics, the message ends with
+    /// Writes the `len` bytes from `offset` on. Offsets rise, and each byte is asked for once. If the call panics, the message ends with
     /// [`Error::HandlerPanicked`](crate::error::Error::HandlerPanicked), and the packet under way is not sent.
     fn gather(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>);
 
@@ -130,8 +131,8 @@ impl<G: Gatherer, U: UserCode + Send> Parts for Gather<G, U> {
     }
 }
 
-/// A part of these data, as the body of a packet. Bytes that a gatherer leaves out become zeros: the NIC's buffer may hold data of another
-/// task.
+/// A part of message data, as the body of a packet. Bytes that a gatherer leaves out become zeros: the NIC's buffer may hold data of
+/// another task.
 #[derive(Debug)]
 pub(crate) struct Part<'a, P: ?Sized> {
     pub(crate) of: &'a mut P,

@@ -178,8 +178,10 @@ impl Layout {
         Ok(done)
     }
 
+    /// Checks that all blocks lie inside memory of `region_len` bytes.
+    ///
     /// # Errors
-    /// [`Error::LocalRange`]: a block outside memory of `region_len` bytes.
+    /// [`Error::LocalRange`]: the block that does not.
     pub fn check_inside(&self, region_len: u64) -> Result<()> {
         let outside = |block: &Block| block.offset > region_len || block.len > region_len - block.offset;
         let found = match &self.form {
@@ -249,7 +251,7 @@ mod tests {
     }
 
     proptest! {
-        /// Oracle: one offset a byte.
+        /// The oracle is a list with the offset of each byte.
         #[test]
         fn a_layout_names_each_byte(blocks in prop::collection::vec((0u64..50, 0u64..9), 0..12), step in 1usize..7) {
             let layout = Layout::list(blocks.iter().map(|&(offset, len)| Block { offset, len })).unwrap();

@@ -12,9 +12,9 @@ pub enum EventKind {
     End = 2,
     /// A message was sent.
     Sent = 3,
-    /// A message matched its receive, or runs its handler.
+    /// A message matched its receive, or its handler ran.
     Received = 4,
-    /// A put or get, carried out without the peer.
+    /// A put or get was carried out without the peer.
     Moved = 5,
     /// A value, such as the length of a queue.
     Value = 6,

@@ -84,7 +84,7 @@ impl InlineBytes {
         unsafe { self.push_from(bytes.at().as_ptr(), bytes.len()) }
     }
 
-    /// Appends `len` bytes at `from`; whether they fitted.
+    /// Appends the `len` bytes at `from`; returns whether they fitted.
     ///
     /// # Safety
     /// `from..from + len` is readable, and not a part of `self`.
@@ -141,8 +141,8 @@ impl Default for InlineBytes {
 /// `from..from + len` is readable.
 #[inline(always)]
 unsafe fn word_at(from: *const u8, len: usize, offset: usize) -> u64 {
-    // SAFETY: each read lies inside `len` bytes (the caller's promise): it begins at `offset` or 0 and its end was compared with the
-    // length, or it ends at the length, which is at least as long as the read.
+    // SAFETY: each read lies inside the `len` readable bytes (the caller's promise): it begins at `offset` or 0 and its end was compared
+    // with `len`, or it ends at `len`, which is at least its size, or it is the byte at `len / 2`.
     unsafe {
         let u64_at = |at: usize| from.add(at).cast::<u64>().read_unaligned().to_le();
         let u32_at = |at: usize| u64::from(from.add(at).cast::<u32>().read_unaligned().to_le());
@@ -154,7 +154,7 @@ unsafe fn word_at(from: *const u8, len: usize, offset: usize) -> u64 {
         } else if len >= 8 {
             u64_at(len - 8) >> (8 * (offset + 8 - len))
         } else if len >= 4 {
-            // The two overlap in bytes that are the same.
+            // The two reads may overlap; the shift aligns the bytes that both have.
             u32_at(0) | u32_at(len - 4) << (8 * (len - 4))
         } else {
             u8_at(0) | u8_at(len / 2) << (8 * (len / 2)) | u8_at(len - 1) << (8 * (len - 1))
@@ -228,7 +228,7 @@ impl<'a> Arrived<'a> {
         })
     }
 
-    /// Copies the first bytes into `to`, as many as both have; returns how many.
+    /// Copies bytes into `to` until either ends; returns how many.
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let len = to.len().min(self.len);
@@ -237,7 +237,7 @@ impl<'a> Arrived<'a> {
         len
     }
 
-    /// Copies the first bytes into a range whose owner has lent it, as many as both have; returns how many.
+    /// Copies bytes into a range that its owner has lent, until either ends; returns how many.
     #[inline(always)]
     pub fn copy_to_buffer(&self, to: RawBuffer) -> usize {
         let len = to.len().min(self.len);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn inline_bytes_keep_every_byte_at_every_place() {
+    fn inline_bytes_keep_every_byte_at_every_offset() {
         let source: Vec<u8> = (1..=40).collect();
         for at in 0..=INLINE_BYTES_MAX {
             for len in 0..=INLINE_BYTES_MAX - at {

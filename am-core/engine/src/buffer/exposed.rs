@@ -49,9 +49,9 @@ impl JobBuffer {
         Self { at, len, owner }
     }
 
-    /// The block as memory to receive into, for an operation that holds the buffer itself until it has ended.
+    /// The block as memory to receive into, for an operation that holds the buffer itself until the operation has ended.
     pub(crate) fn raw(&self) -> RawBuffer {
-        // SAFETY: the block is live as long as `self`; the caller keeps `self` inside the operation.
+        // SAFETY: the block lives as long as `self`; the caller keeps `self` inside the operation.
         unsafe { RawBuffer::new(self.at, self.len) }
     }
 
@@ -67,7 +67,7 @@ impl JobBuffer {
 }
 
 impl JobBuffer {
-    /// A block of zeros in private memory, aligned to a cache line: usable for atomic words, unlike a `Vec`'s.
+    /// A block of zeros in private memory, aligned to a cache line: usable for atomic words, unlike the bytes of a `Vec`.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         #[derive(Clone, Copy)]
@@ -107,7 +107,7 @@ impl JobBuffer {
 }
 
 impl From<Vec<u8>> for JobBuffer {
-    /// A block in private memory: peers reach it by the kernel's copy, or staged.
+    /// A block in private memory: peers reach it by the kernel's copy, or the data are sent in pieces.
     fn from(bytes: Vec<u8>) -> Self {
         #[derive(Debug)]
         struct Private;
@@ -157,13 +157,13 @@ pub struct Access {
 }
 
 impl Access {
-    /// No access for peers: what the owner requests for its own memory.
+    /// No access for peers. The owner requests this for its own memory.
     pub const OWNER: Self = Self { read: false, write: false, for_operation: false };
     /// Reading only.
     pub const READ: Self = Self { read: true, write: false, for_operation: false };
     /// Writing only.
     pub const WRITE: Self = Self { read: false, write: true, for_operation: false };
-    /// Both.
+    /// Reading and writing.
     pub const READ_WRITE: Self = Self { read: true, write: true, for_operation: false };
 
     /// Whether this right covers all of `asked`.
@@ -215,12 +215,12 @@ pub enum Executor {
     Owner,
 }
 
-/// An address in exposed memory of a task, as `LAPI_Address_init` exchanges them.
+/// An address in the exposed memory of a task. `LAPI_Address_init` exchanges such addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteAddress {
     /// The task whose memory it is.
     pub task: TaskId,
-    /// The context of the task that exposed it: it serves requests for this memory and owns the counters of puts and gets.
+    /// The context that exposed the memory. It serves requests for this memory and owns the target's counters of puts and gets.
     pub context: ContextNumber,
     /// The task that carries out atomic operations on it.
     pub executor: Executor,
@@ -246,7 +246,7 @@ impl RemoteAddress {
         Self { offset: self.offset.wrapping_add(bytes), ..self }
     }
 
-    /// The context that has exposed it.
+    /// The context that has exposed the memory.
     #[inline(always)]
     #[must_use]
     pub fn owner(self) -> Endpoint {
@@ -293,8 +293,8 @@ pub struct ExposedRange {
 
 /// An exposed buffer: peers may read or write it at any time, so even its owner only copies or uses atomics.
 ///
-/// Take the buffer back with `Context::unexpose`. If it is dropped instead, it stays exposed, and its memory is not reused, until the
-/// context ends.
+/// Take the buffer back with `Context::unexpose`. If the value is dropped instead, the buffer stays exposed, and its memory is not reused,
+/// until the context ends.
 #[derive(Debug)]
 pub struct Exposed {
     buffer: core::mem::ManuallyDrop<JobBuffer>,
@@ -330,8 +330,10 @@ impl Exposed {
         Self { is_shared: true, ..exposed }
     }
 
+    /// Checks that `context` has exposed the region.
+    ///
     /// # Errors
-    /// [`Error::ForeignRegion`] if `context` has not exposed the region.
+    /// [`Error::ForeignRegion`] if another context has.
     pub fn check_owner(&self, context: Owner) -> Result<()> {
         if self.owner == context {
             Ok(())
@@ -340,10 +342,10 @@ impl Exposed {
         }
     }
 
-    /// Returns the buffer; an empty one for shared memory.
+    /// Returns the buffer, or an empty one for shared memory.
     ///
     /// # Safety
-    /// The fabric of the region's owner has said that revoking the grant is done.
+    /// The fabric of the region's owner has reported the grant as revoked.
     #[must_use]
     pub unsafe fn into_buffer(self) -> JobBuffer {
         let buffer = core::mem::ManuallyDrop::into_inner(self.buffer);
@@ -524,7 +526,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn copies_of_all_lengths_and_places_are_exact() {
+    fn copies_of_all_lengths_and_offsets_are_exact() {
         let owner = Owner { endpoint: Endpoint::new(TaskId(0), ContextNumber(0)), identity: 1 };
         let grant = Grant { region: 1, generation: 1 };
         let region = Exposed::new(JobBuffer::zeroed(640), owner, Executor::Anyone, grant);
@@ -593,7 +595,7 @@ mod tests {
         let region = exposed();
         assert!(region.range(64, 0).is_ok());
         let error = region.range(60, 5).unwrap_err();
-        assert_eq!(error.to_string(), "5 bytes at offset 60 of a region of 64 bytes");
+        assert_eq!(error.to_string(), "5 bytes at offset 60 do not lie inside a region of 64 bytes");
         assert!(region.read(u64::MAX, &mut [0]).is_err());
         assert!(matches!(region.atomic_u64(4), Err(Error::Misaligned { offset: 4, size: 8 })));
         // SAFETY: no fabric has the grant, which the test has made up.

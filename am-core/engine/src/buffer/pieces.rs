@@ -33,7 +33,7 @@ impl Range for RawBuffer {
     }
 }
 
-/// A stream of bytes over several ranges. Each keeps the promises of its type about lifetime and access.
+/// A stream of bytes over several ranges. Each range keeps the promises of its type about lifetime and access.
 #[derive(Debug)]
 pub enum RawPieces<R> {
     /// Ranges, each with the position in the stream at which it ends.

@@ -93,10 +93,13 @@ impl RawBytes {
         }
     }
 
-    /// Copies the first bytes to `to`, which must be as long or shorter.
+    /// Fills `to` with the first bytes of the range.
+    ///
+    /// # Panics
+    /// If `to` is longer than the range.
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [u8]) {
-        assert!(to.len() <= self.len, "{} bytes were asked of a range of {}", to.len(), self.len);
+        assert!(to.len() <= self.len, "{} bytes requested from a range of {}", to.len(), self.len);
         // SAFETY: the source holds at least `to.len()` bytes (asserted), alive and unwritten (`new`); `to` is an exclusive
         // borrow, so the two do not overlap.
         unsafe { copies::small(self.at.as_ptr(), to.as_mut_ptr(), to.len()) }
@@ -104,8 +107,8 @@ impl RawBytes {
 }
 
 impl RawBytes {
-    /// Copies the first bytes into a range that its owner has lent, as many as both have. The two may be the same or
-    /// overlap (a task that writes to itself).
+    /// Copies bytes into a range that its owner has lent, until either ends. The two ranges may be the same or overlap (a
+    /// task that writes to itself).
     #[inline]
     pub fn copy_to_buffer(&self, to: RawBuffer) {
         let len = self.len.min(to.len);
@@ -121,7 +124,7 @@ impl RawBytes {
         };
     }
 
-    /// This range in the form that a fabric's `grant` takes. It is granted for reading only, and never written through.
+    /// This range in the form that a fabric's `grant` takes. It is granted for reading only, and nothing writes through it.
     pub(crate) fn to_grant_for_reading(self) -> RawBuffer {
         RawBuffer { at: self.at, len: self.len }
     }
@@ -148,7 +151,7 @@ impl RawBuffer {
         self.len
     }
 
-    /// Whether it has 0 bytes.
+    /// Whether there is no byte.
     #[inline(always)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -200,8 +203,8 @@ impl From<RawBuffer> for RawBytes {
 }
 
 impl RawBuffer {
-    /// Operates atomically on the first word of the range; returns the old value. `None` if the range is shorter than the
-    /// word, or does not begin at a multiple of its size.
+    /// Operates atomically on the first word of the range; returns the old value, or `None` if the range is shorter than
+    /// the word or not aligned to its size.
     #[inline(always)]
     #[must_use]
     pub fn atomic(&self, width: Width, operation: AtomicOp) -> Option<u64> {
@@ -248,7 +251,7 @@ impl MappedRange<'_> {
         self.memory.len == 0
     }
 
-    /// The address of the first byte, as a number: the same in all tasks, modulo a page.
+    /// The address of the first byte as a number. Modulo the size of a page, it is the same in all tasks.
     #[inline(always)]
     #[must_use]
     pub fn address(&self) -> usize {
@@ -270,16 +273,16 @@ impl MappedRange<'_> {
         self.memory.part(offset, from.len()).is_some_and(|part| part.fill_from(from) == from.len())
     }
 
-    /// Operates atomically on the word at `offset`; returns the old value. `None` if the word is outside the range, or not at a multiple of
-    /// its size.
+    /// Operates atomically on the word at `offset`; returns the old value, or `None` if the word is outside the range or not aligned to its
+    /// size.
     #[inline(always)]
     #[must_use]
     pub fn atomic(&self, offset: usize, width: Width, operation: AtomicOp) -> Option<u64> {
         self.memory.part(offset, width.bytes() as usize)?.atomic(width, operation)
     }
 
-    /// The word at `offset`, for atomic operations in the ordering that the caller chooses. `None` if the range does not have it, or it
-    /// does not begin at a multiple of 8.
+    /// The word at `offset`, for atomic operations in the ordering that the caller chooses; `None` if the word is outside the range or not
+    /// aligned to 8 bytes.
     #[inline(always)]
     #[must_use]
     pub fn atomic_u64(&self, offset: usize) -> Option<&AtomicU64> {
@@ -295,7 +298,7 @@ impl MappedRange<'_> {
     /// The range without its lifetime.
     ///
     /// # Safety
-    /// It is not used any more when the call that the value was lent to returns.
+    /// The result is not used after the call that the value was lent to has returned.
     #[inline(always)]
     #[must_use]
     pub unsafe fn to_raw(&self) -> RawBuffer {
@@ -303,7 +306,7 @@ impl MappedRange<'_> {
     }
 }
 
-/// Shortest range that is stored past the caches: a fence follows each such store.
+/// Shortest range, in bytes, that is stored past the caches. Each such copy ends with a fence, which costs too much for shorter ones.
 const PAST_CACHES_BYTES_MIN: usize = 512;
 
 /// Writes a packet into a NIC's buffer, from the front.
@@ -379,7 +382,7 @@ impl<'a> PacketWriter<'a> {
     /// Appends pieces of `LEN` bytes each, as many as fit: one check for all of them.
     ///
     /// # Panics
-    /// A piece has another length.
+    /// If a piece has another length.
     #[inline(always)]
     pub fn put_equal<const LEN: usize>(&mut self, pieces: impl Iterator<Item = RawBytes>) {
         let (fit, used) = (self.remaining() / LEN, self.used);
@@ -408,7 +411,7 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn a_room_past_the_caches_gets_every_length_at_every_alignment() {
+    fn a_writer_past_the_caches_stores_every_length_at_every_alignment() {
         let source: Vec<u8> = (1..=250).cycle().take(1200).collect();
         for (start, len) in (0..65).flat_map(|start| [511, 512, 575, 640, 700, 1100].map(|len| (start, len)))
         {

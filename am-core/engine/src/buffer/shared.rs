@@ -8,21 +8,21 @@ use super::exposed::{BlockOwner, JobBuffer};
 use super::raw::RawBuffer;
 use crate::error::{Error, Result};
 
-/// Names shared memory to the tasks that open it. The fabric of the task that made the memory makes the name. It is a claim, which opening
-/// checks.
+/// Names shared memory to the tasks that open it. The fabric of the task that made the memory makes the name. The name is a claim, which is
+/// checked when a task opens the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SharedName(pub [u64; 4]);
 
 /// Zeroed memory that several tasks have mapped, each at its own address. All of them load and store there at any time, so no
 /// `&` or `&mut` ever points to it.
 ///
-/// `Context::unshare` unmaps it. If it is dropped instead, it stays mapped until the context ends.
+/// `Context::unshare` unmaps it. If the value is dropped instead, the memory stays mapped until the context ends.
 #[derive(Debug)]
 pub struct SharedMemory {
     at: NonNull<u8>,
     len: usize,
     name: SharedName,
-    /// Keeps it mapped.
+    /// Keeps the memory mapped.
     mapping: Arc<dyn KeepsMapped>,
 }
 
@@ -46,7 +46,7 @@ impl SharedMemory {
         Self { at, len, name, mapping }
     }
 
-    /// The name by which other tasks open it.
+    /// The name under which other tasks open the memory.
     #[must_use]
     pub fn name(&self) -> SharedName {
         self.name
@@ -70,14 +70,14 @@ impl SharedMemory {
         self.at.as_ptr()
     }
 
-    /// The part `offset..offset + len`, which keeps all of it mapped.
+    /// The part `offset..offset + len`, which keeps the whole memory mapped.
     ///
     /// # Errors
     /// [`Error::LocalRange`] if it does not lie inside.
     pub fn part(&self, offset: u64, len: u64) -> Result<SharedPart> {
         let outside = Error::LocalRange { offset, len, region_len: self.len as u64 };
         let range = || Some((usize::try_from(offset).ok()?, usize::try_from(len).ok()?));
-        // SAFETY: the memory is mapped, and `SharedPart` keeps it so; the range is accessed by copies and atomics only (`new`).
+        // SAFETY: the memory is mapped, and `SharedPart` keeps it mapped; the range is accessed by copies and atomics only (`new`).
         let whole = unsafe { RawBuffer::new(self.at, self.len) };
         let memory = range().and_then(|(offset, len)| whole.part(offset, len)).ok_or(outside)?;
         Ok(SharedPart { memory, mapping: Arc::clone(&self.mapping) })
@@ -95,7 +95,7 @@ impl SharedPart {
     /// The part as memory to grant.
     ///
     /// # Safety
-    /// The part outlives the grant: an [`Exposed`](super::Exposed) is made of it, and lives until the grant is revoked.
+    /// The part outlives the grant: an [`Exposed`](super::Exposed) is made from it, and lives until the grant is revoked.
     #[must_use]
     pub unsafe fn to_raw(&self) -> RawBuffer {
         self.memory

@@ -79,8 +79,7 @@ impl Scatter {
     /// offset and length.
     ///
     /// # Errors
-    /// [`Error::RemoteRange`]: the memory is no longer exposed. [`Error::Misaligned`], [`Error::Protocol`]: a word that is not aligned, or
-    /// cut.
+    /// [`Error::RemoteRange`]: the memory is no longer exposed. [`Error::Misaligned`]: a word that is not aligned, or not whole.
     pub(crate) fn put(
         &mut self,
         granted: impl Fn(Grant, u64, u64) -> Result<RawBuffer>,

@@ -1,5 +1,5 @@
 //! Announced messages at the target. The header handler runs on the announcement; then the data are fetched from the origin's memory, or
-//! arrive as pieces if this task cannot access it. Also messages that wait for their destination.
+//! arrive as pieces if this task cannot access it. Messages that wait for their destination are here as well.
 
 use super::outstanding::{End, Op, State};
 use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_HEAD_BYTES, pack};
@@ -41,7 +41,7 @@ impl<U: UserCode> Engine<U> {
         let Some((head, announcement, uhdr)) = parsed.filter(|_| packet.class == Class::Request) else {
             return Err(malformed(
                 packet.from,
-                "an announcement shorter than it says, or not to be answered",
+                "an announcement that is too short, or that may not be answered",
             ));
         };
         let mut tail = Tail {
@@ -116,7 +116,7 @@ impl<U: UserCode> Engine<U> {
         if !waits {
             return self.start_fetching(key, fabric, handlers);
         }
-        // The answer of this answerable message will need a credit, like any packet.
+        // The answer to this answerable message will need a credit, like any packet.
         if tail.answerable {
             fabric.waive(source.index);
         }
@@ -230,7 +230,7 @@ impl<U: UserCode> Engine<U> {
             if incoming.failed.is_some() || left == 0 {
                 if in_flight == 0 {
                     match self.end_incoming(key, fabric, handlers) {
-                        // A purge found reads in flight. The program itself asked for it, so it is not reported.
+                        // The reads were in flight when a purge ended the message. The program asked for the purge: no error is reported.
                         Ok(()) | Err(Error::Purged { .. }) => {}
                         Err(error) => return Err(error),
                     }
@@ -291,7 +291,7 @@ impl<U: UserCode> Engine<U> {
                     return Ok(true);
                 }
                 Ok(Transfer::Staged) => {
-                    let what = "the way into its memory was lost during a transfer".to_owned();
+                    let what = "its memory became inaccessible during a transfer".to_owned();
                     incoming.failed = Some(Box::new(Error::Protocol { peer: source.endpoint, what }));
                 }
                 Err(error) => incoming.failed = Some(why_not_fetched(source, error)),
@@ -398,7 +398,7 @@ impl<U: UserCode> Engine<U> {
         Some(incoming)
     }
 
-    /// Ends a message that is complete, or that never will be: its completion, and the answer to its origin.
+    /// Ends a message that is complete, or that will never be complete: runs its completion, and answers its origin.
     ///
     /// # Errors
     /// The error that ended the message here.
@@ -425,7 +425,7 @@ impl<U: UserCode> Engine<U> {
         self.deliver(completion, source, delivered, tail, fabric, handlers)
     }
 
-    /// Whether this task is fetching into this grant of its own.
+    /// Whether this task is fetching data into the memory of its own grant.
     pub fn is_receiving_into(&self, own: Grant) -> bool {
         self.incoming.iter().any(|(_, incoming)| {
             matches!(incoming.stage, Stage::Fetching { in_flight: 1.., .. }) && incoming.is_into(own)
@@ -450,7 +450,7 @@ impl<U: UserCode> Engine<U> {
                 drop(self.take_incoming(key));
                 self.refuse(fabric, origin, Class::Answer, op, Refusal::Withdrawn)
             }
-            // The message ends by its usual answer.
+            // The message ends with its usual answer.
             None => {
                 fabric.waive(origin.index);
                 Ok(())

@@ -154,7 +154,7 @@ impl<U: UserCode> Engine<U> {
         self.send_control(fabric, origin, class, packet::label(Kind::Refused, FIRST), refusal(op, why))
     }
 
-    /// A request failed here with `error`: refuses it to its origin, and returns the error to this task's caller.
+    /// Notes that a packet failed here with `error`. The due work tells the origin of a request, and returns the error to the caller.
     #[cold]
     #[inline(never)]
     pub(crate) fn refuse_later(&mut self, origin: Peer, class: Class, op: u32, error: Error) {

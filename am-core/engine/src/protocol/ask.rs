@@ -90,12 +90,12 @@ impl<U: UserCode> Engine<U> {
     /// A get or an rmw that this task carries out.
     pub(crate) fn handle_ask<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Result<()> {
         if packet.class != Class::Request {
-            return Err(malformed(packet.from, "an ask that may not be answered"));
+            return Err(malformed(packet.from, "a get or rmw that may not be answered"));
         }
         let mut fields = packet.fields()?;
         let (Some(region), Some(generation), Some(offset)) = (fields.u32(), fields.u32(), fields.u64())
         else {
-            return Err(malformed(packet.from, "an ask shorter than its fields"));
+            return Err(malformed(packet.from, "a get or rmw shorter than its fields"));
         };
         let grant = Grant { region, generation };
         match packet::handler_of(packet.label) {

@@ -1,4 +1,4 @@
-//! What stays off the shortest path: rare kinds of packets, their follow-up, and waiting work.
+//! All that stays off the shortest path: rare kinds of packets, what follows them, and waiting work.
 
 use super::reassembly::{Incoming, Tail};
 use super::receive::Origin;
@@ -13,8 +13,8 @@ use alloc::boxed::Box;
 
 use packet::Kind;
 
-/// What follows a packet, other than the completion of a whole message. Kept in the engine, so that the result of [`Engine::receive`] stays
-/// in registers.
+/// What follows a packet, other than a plain completion of a whole message. Kept in the engine, so that the result of [`Engine::receive`]
+/// stays in registers.
 #[derive(Debug)]
 pub(super) enum Cold {
     /// A message is complete, and its completion is not a plain one.
@@ -29,7 +29,8 @@ pub(super) enum Cold {
     EndOpWith { op: u32, met: Box<Error> },
     /// An answer of fixed format.
     Answer(Peer, u16, InlineBytes),
-    /// A packet had an error. Its origin gets the error if it may be answered; the caller gets it unless words are misaligned.
+    /// A packet had an error. The origin gets the error if the packet may be answered; so does the caller, unless the origin was told that
+    /// words are misaligned.
     Refuse { origin: Peer, answered: bool, op: u32, error: Box<Error> },
     /// A peer has purged all operations with this task.
     Purged(Peer),
@@ -146,7 +147,7 @@ impl<U: UserCode> Engine<U> {
         self.busy
     }
 
-    /// Whether something waits for a credit or for its turn, so that a look soon is worth it whatever arrives.
+    /// Whether something waits for a credit or for its turn, so that more work may be possible soon even if nothing arrives.
     pub fn is_eager(&self) -> bool {
         !(self.pending.is_empty()
             && self.streams.is_empty()

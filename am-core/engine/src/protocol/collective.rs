@@ -1,7 +1,7 @@
 //! Collective operations: fences, barriers, and the exchange of addresses.
 //!
-//! The barrier is the dissemination barrier (Hensgen, Finkel, Manber 1988): in round r each task notifies the task 2^r further on, and
-//! waits for the one 2^r before it. The exchange is Bruck's all-gather with the same steps in the opposite direction.
+//! The barrier is the dissemination barrier (Hensgen, Finkel, Manber 1988): in round r, task i notifies task i + 2^r and waits for task
+//! i - 2^r, modulo the number of tasks. The exchange is Bruck's all-gather with the same steps in the opposite direction.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -24,7 +24,7 @@ const ROUNDS_MAX: usize = 32;
 /// Maximum bytes that a task contributes to an exchange.
 pub const CONTRIBUTION_BYTES_MAX: usize = 32;
 
-/// Bytes of one contribution on the wire: task, length, bytes.
+/// Maximum bytes of one contribution on the wire: task, length, bytes.
 const ENTRY_BYTES: usize = 5 + CONTRIBUTION_BYTES_MAX;
 
 /// What a fence waits for.
@@ -61,7 +61,7 @@ pub(crate) struct Exchanges {
     tables: BTreeMap<u32, Vec<Option<Contribution>>>,
 }
 
-/// A fence of a peer, until everything that the peer sent before it has finished.
+/// A peer's fence that waits until everything that the peer sent before has finished.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FenceWaiting {
     origin: Peer,
@@ -76,12 +76,12 @@ impl FenceWaiting {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// Handles a fence of a peer: is everything that `packet.from` sent before it done? Packets arrive in order, so earlier packets are
-    /// stored. Earlier messages may still be arriving, and handlers may be on the handler thread.
+    /// Handles a fence of a peer, which asks whether everything that the peer sent before is done. Packets arrive in order, so earlier
+    /// packets are stored. Earlier messages may still be arriving, and handlers may be on the handler thread.
     pub(crate) fn handle_fence(&mut self, packet: Packet<'_>) -> Result<()> {
         let op = packet.fields()?.u32();
         let Some(op) = op.filter(|_| packet.class == Class::Request) else {
-            return Err(malformed(packet.from, "a fence without its number, or not to be answered"));
+            return Err(malformed(packet.from, "a fence without its number, or that may not be answered"));
         };
         let fence = FenceWaiting { origin: packet.from, op };
         if packet::handler_of(packet.label) == SECOND && self.unfinished_from.has(packet.from) {

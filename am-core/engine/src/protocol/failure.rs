@@ -112,7 +112,7 @@ impl<U: UserCode> Engine<U> {
                 drop(self.take_incoming(key));
                 Ok(())
             }
-            // Reads under way still use its destination; the last of them ends it.
+            // Reads under way still use the destination; the last of them ends the message.
             Stage::Fetching { in_flight: 1.., .. } => {
                 incoming.failed.get_or_insert(error);
                 Ok(())
@@ -134,7 +134,7 @@ impl<U: UserCode> Engine<U> {
         self.is_dead(endpoint.task) || self.closed.contains(&endpoint)
     }
 
-    /// Whether no endpoint of the job is known to be gone.
+    /// Whether operations with all endpoints are allowed: none is known to be gone, and none is purged.
     #[inline(always)]
     pub(super) fn has_lost_nobody(&self) -> bool {
         self.failed.is_empty() && self.closed.is_empty() && self.purges.refuses_nobody()

@@ -1,4 +1,4 @@
-//! Receiving a message in line: its receiver looks at it where it lies, and consumes it without the queues.
+//! Receiving a message in line: the receiver looks at the message in the ring, and consumes it without the engine's queues.
 
 use super::Engine;
 use super::packet::{self, Kind, MessageHead};
@@ -27,7 +27,7 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// The user header and data of that message. `None`: it names a counter, or part of its head is not in `front`.
+/// The user header and data of the message in `next`. `None`: the message names a counter, or a part of its head is not in `front`.
 #[inline(always)]
 pub fn parts_of<'a, F: Fabric>(
     fabric: &'a F,

@@ -74,7 +74,7 @@ pub struct Engine<U: UserCode> {
     /// A task has failed, or an error waits to be reported: blocking calls check further.
     pub attention: bool,
     due: Option<Cold>,
-    /// The peers that packets were sent to since the last fence of all.
+    /// The peers that packets were sent to since the last fence of all peers.
     pub touched: Touched,
     /// Packets that wait for credits.
     pub pending: Pending,
@@ -186,8 +186,8 @@ impl<U: UserCode> Drop for Engine<U> {
     }
 }
 
-/// The memory of an own grant. Arriving data are stored only where the program has exposed memory, never where it has lent memory to an
-/// operation: a header handler may have made the grant up.
+/// The memory of one of this task's grants. Arriving data are stored only where the program has exposed memory, never where it has lent
+/// memory to an operation: a header handler may have made the grant up.
 ///
 /// # Errors
 /// `RemoteRange`: the grant does not give `access`, or is for one operation where programs choose the destination.

@@ -235,7 +235,7 @@ impl Outstanding {
     /// Gives a held operation memory to keep until its result is taken.
     pub fn keep(&mut self, key: u32, memory: JobBuffer) {
         if let Some(op) = self.ops.get_mut(key) {
-            // Leaked, because it may be in use.
+            // Memory that the operation already had is leaked, because it may be in use.
             core::mem::forget(op.end.keep.replace(memory));
         }
     }
@@ -328,7 +328,7 @@ impl Op {
     pub(crate) fn is_posted(&self) -> bool {
         match self.state {
             State::Write { posted, .. } | State::Read { posted, .. } | State::Atomic { posted, .. } => posted,
-            // The parts of a group hold it.
+            // The parts of a group use its memory.
             State::Fetch { .. } | State::Group { .. } => true,
             _ => false,
         }
@@ -403,7 +403,7 @@ impl<U: UserCode> Engine<U> {
             }
             State::Announced { in_pieces: false, .. } => {
                 let label = packet::label(Kind::Withdraw, FIRST);
-                // A dead target has already ended the operation.
+                // An error means that the target is dead, so the operation has already ended.
                 let _ = self.send_control(fabric, peer, Class::Request, label, pack([&key.to_le_bytes()]));
             }
             _ => {}
@@ -418,7 +418,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Adds 1 to a counter that a peer names; 0 is none.
+    /// Adds 1 to a counter that a peer names; 0 names none.
     ///
     /// # Errors
     /// `UnknownCounter`: it does not exist.

@@ -8,7 +8,7 @@
 //! Request     short len(8) op(4) region(4) generation(4) uhdr                       Request
 //!             handler 0xFFF of a put: uhdr is region(4) generation(4) offset(8) at the target, and for an
 //!             accumulation the code of its operation(8), which is that of an rmw;
-//!             0x100(8) block(8) stride(8) count(8), or 0x101(8) and for each block offset(8) length(8): several places
+//!             0x100(8) block(8) stride(8) count(8), or 0x101(8) and for each block offset(8) length(8): several blocks
 //! Put         region(4) generation(4) offset(8) target counter(4) spare(4) bytes    OneWay: where the origin has no mapping
 //! Notify      counter(4)                      a put or get that its origin has done  OneWay
 //! CounterAck  counter(4) counter(4)           for the origin of a whole message     Answer, OneWay
@@ -16,9 +16,9 @@
 //! Accepted    op(4) incoming(4) bytes(8)      send this number of bytes as pieces   Answer, OneWay
 //! Piece       0: incoming(4) offset(8) bytes  of an announced message               OneWay; the last one Request
 //!             1: op(4) offset(8) bytes        of a get                              OneWay
-//! Ask         0: region(4) generation(4) offset(8) len(8) op(4) counter(4)    get   Request
-//!             1: region(4) generation(4) offset(8) op(4) operand(8) new(8)    rmw   Request
-//! Told        op(4) value(8)                  what an Ask asked for is done         Answer
+//! Ask         0: region(4) generation(4) offset(8) len(8) op(4) counter(4): a get   Request
+//!             rmw: region(4) generation(4) offset(8) op(4) operand(8) new(8)        Request
+//! Told        op(4) value(8)                  the Ask was carried out               Answer
 //! Fence       op(4)                           0: data; 1: handlers too              Request
 //! Fenced      op(4)                           (Refused instead, if a one-way message was refused)  Answer
 //! Barrier     round(4)                                                              OneWay
@@ -33,16 +33,16 @@
 //! short       uhdr length(2) flags(1) spare(1) [completion counter(4) if flag 1] [target counter(4) if flag 2]
 //! ```
 //!
-//! The short form is for announcements: with a user header of 16 bytes, MPI's, one still fits into a completion entry. A whole
-//! message has the fixed one, which is stored and loaded as one word.
+//! The short form is for announcements: with a user header of 16 bytes, as MPI has, an announcement still fits into a completion
+//! entry. A whole message has the fixed form, which is stored and loaded as one word.
 //!
 //! A packet longer than its entry has its head (everything before the user data) in the entry, and the rest in the NIC's buffer. A head of
 //! more than 40 bytes is in the buffer, before the data, and the entry is empty.
 //!
-//! The number after a kind (Piece 0, Ask 1) is in the handler field. The user data of a Message are the rest of the packet, so their length
-//! is not sent. An rmw's handler field is 1 + operation + 16 x (64 bit). A region with number 0xFFFF_FFFF in a Request means that nothing
-//! is granted: the target has to ask for pieces. `op` is the origin's number of an operation, `incoming` the target's number of a message;
-//! 0 is never used.
+//! The number after a kind (Piece 0, Ask 0) is in the handler field. The user data of a Message are the rest of the packet, so their length
+//! is not sent. An rmw's handler field is 1 + operation + 16 x width, with the numbers of `atomic_code`. A region with number 0xFFFF_FFFF
+//! in a Request means that nothing is granted: the target has to ask for pieces. `op` is the origin's number of an operation, `incoming`
+//! the target's number of a message; 0 is never used.
 
 use crate::buffer::{Grant, InlineBytes, RemoteAddress};
 use crate::handler::HandlerId;
@@ -73,17 +73,17 @@ pub enum Kind {
     Ask = 8,
     /// The answer to an ask.
     Told = 9,
-    /// Is everything that the sender sent before done?
+    /// Asks whether everything that the sender sent before is done.
     Fence = 10,
-    /// It is.
+    /// The answer to a fence: everything is done.
     Fenced = 11,
     /// One round of a barrier.
     Barrier = 12,
     /// The origin withdraws an announcement that was not accepted yet.
     Withdraw = 13,
-    /// One contribution to an exchange of addresses.
+    /// Contributions to an exchange of addresses.
     Exchange = 14,
-    /// An announcement was refused: the origin's operation ends with an error.
+    /// The target refused a packet: the origin's operation ends with an error.
     Refused = 15,
 }
 
@@ -260,9 +260,9 @@ impl Announcement {
 
 /// Handler field of a Request: the message is a put, which the engine stores.
 pub(crate) const PUT_BY_PIECES: HandlerId = HandlerId(0xFFF);
-/// Handler field. Piece: of an announced message. Ask: a get. Fence: of data.
+/// Handler field of a Piece of an announced message, an Ask for a get, a Fence of data, and of kinds with one form.
 pub(crate) const FIRST: HandlerId = HandlerId(0);
-/// Handler field. Piece: of a get. Ask: an rmw. Fence: of handlers too. Withdraw: a purge.
+/// Handler field of a Piece of a get, a Fence that waits for handlers too, and a Withdraw that purges.
 pub(crate) const SECOND: HandlerId = HandlerId(1);
 /// Handler field of a Withdraw: the answer to a purge.
 pub(crate) const THIRD: HandlerId = HandlerId(2);
@@ -321,7 +321,7 @@ pub(crate) fn scattered_layout(code: u64, mut fields: Fields<'_>) -> Option<Layo
 /// Packs up to 40 bytes.
 ///
 /// # Panics
-/// The parts are longer than that; no format above is.
+/// If the parts are longer. No format above is.
 #[must_use]
 pub(crate) fn pack<const N: usize>(parts: [&[u8]; N]) -> InlineBytes {
     let mut packet = InlineBytes::new();

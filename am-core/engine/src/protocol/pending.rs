@@ -1,7 +1,7 @@
 //! Packets without a credit: a first-in first-out queue for each target, emptied as credits return.
 //!
-//! Later packets to a target with a queue go behind it, so that messages keep their order. The length of a queue is bounded by what the
-//! program, or the peer's own unanswered requests, caused; handlers add a bounded number.
+//! Later packets to a target with a queue are appended to it, so that messages keep their order. A queue holds packets that calls of the
+//! program or unanswered requests of the peer caused, and a bounded number that handlers added.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -60,13 +60,13 @@ impl Pending {
         !self.shut
     }
 
-    /// Operations with one more peer are refused.
+    /// Counts one more peer with which operations are refused.
     pub(crate) fn block(&mut self) {
         self.blocked += 1;
         self.shut = true;
     }
 
-    /// Operations with one peer less are refused.
+    /// Counts one peer less with which operations are refused.
     pub(crate) fn unblock(&mut self) {
         self.blocked -= 1;
         self.look_again();
@@ -107,12 +107,12 @@ impl Pending {
         self.keep_where(target, |packet| packet.op != op);
     }
 
-    /// Removes the packets queued for `target`, except the answer to an earlier purge, which the peer waits for.
+    /// Removes the packets queued for `target`, except an earlier purge, whose answer this task waits for.
     pub(crate) fn drop_for_purge(&mut self, target: Peer) {
         self.keep_where(target, |packet| packet.label == packet::label(Kind::Withdraw, SECOND));
     }
 
-    /// Removes the packets for which `is_meant` holds.
+    /// Removes the packets to the targets for which `is_meant` holds.
     pub(crate) fn drop_where(&mut self, is_meant: impl Fn(Peer) -> bool) {
         for target in self.turns.iter().copied().filter(|&target| is_meant(target)).collect::<Vec<_>>() {
             self.keep_where(target, |_| false);
@@ -248,7 +248,7 @@ impl<U: UserCode> Engine<U> {
                     break;
                 }
             }
-            // The end of a request may have queued more for this target, which goes behind.
+            // The end of an operation may have queued more packets for this target, which go to the end of the queue.
             let more = core::mem::take(&mut self.pending.queues[at(target)]);
             if more.is_empty() && !queue.is_empty() {
                 self.pending.turns.push_back(target);

@@ -27,7 +27,7 @@ pub struct Purges {
     refused: Vec<Peer>,
     /// Peers whose packets are dropped, with the number of purges that they have not answered.
     silenced: Vec<(Peer, u32)>,
-    /// Operations that end when no peer copies by their grant any more, and the task that purged them.
+    /// Operations that end when no peer copies through their grant any more, and the task that purged them.
     closing: Vec<(u32, TaskId)>,
     /// For each endpoint, the number of purges so far, and the task that purged last.
     done: Vec<(Endpoint, u32, TaskId)>,
@@ -66,7 +66,7 @@ impl Purges {
         }
     }
 
-    /// Nothing will come from a dead task.
+    /// Stops waiting for answers of endpoints that are gone.
     pub(super) fn forget(&mut self, is_gone: impl Fn(Endpoint) -> bool) {
         self.silenced.retain(|(peer, _)| !is_gone(peer.endpoint));
     }
@@ -110,7 +110,7 @@ impl<U: UserCode> Engine<U> {
         true
     }
 
-    /// Whether this packet belongs to operations that have ended. Its slot is returned, and a request is waived.
+    /// Whether this packet belongs to operations that have ended. The caller returns its slot, and waives a request.
     pub(crate) fn is_stale(&self, from: Peer, label: u16) -> bool {
         let is_of_purge =
             Kind::of(label) == Kind::Withdraw && matches!(packet::handler_of(label), SECOND | THIRD);

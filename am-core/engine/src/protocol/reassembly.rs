@@ -27,7 +27,7 @@ impl Ranges {
     /// Maximum number of gaps: more than the packets in flight of any fabric can leave.
     const GAPS_MAX: usize = 4096;
 
-    /// Adds `start..start + len`. Returns false, and changes nothing, if a part was known or there are too many gaps.
+    /// Adds `start..start + len`. Returns false, and changes nothing, if a part was added before or there would be too many gaps.
     #[must_use]
     pub(crate) fn insert(&mut self, start: u64, len: u64) -> bool {
         let Some(end) = start.checked_add(len) else { return false };
@@ -81,7 +81,7 @@ pub(crate) struct Incoming {
     pub(crate) source: Peer,
     /// Bytes of user data at the origin.
     pub(crate) len: u64,
-    /// Bytes of them that fit into the destination.
+    /// Bytes of user data that fit into the destination.
     pub(crate) capacity: u64,
     pub(crate) destination: Destination,
     pub(crate) completion: Completion,

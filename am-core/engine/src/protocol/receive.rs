@@ -23,7 +23,7 @@ use alloc::boxed::Box;
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     pub(crate) from: Peer,
-    /// The credit that it took: it says whether the packet may be answered.
+    /// The credit that it took, which says whether the packet may be answered.
     pub(crate) class: Class,
     /// Kind and handler.
     pub(crate) label: u16,
@@ -63,7 +63,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The sender of a packet and its class: enough to refuse it.
+/// The sender, class and label of a packet: enough to refuse it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) from: Peer,
@@ -337,8 +337,8 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Refuses a packet. Functions that are not inlined return nothing, since a result would put the rest of [`receive`](Self::receive)
-    /// into memory.
+    /// Refuses a packet. Functions that are not inlined return nothing, since a result would force values of [`receive`](Self::receive)
+    /// from registers into memory.
     #[inline(always)]
     fn refused(&mut self, packet: Packet<'_>, error: Error) -> Due {
         self.refuse_packet(packet.origin(), error);
@@ -348,7 +348,8 @@ impl<U: UserCode> Engine<U> {
     #[cold]
     #[inline(never)]
     fn refuse_message(&mut self, origin: Origin) {
-        let what = "a message, put or notice that is shorter than it says, or that wants an answer and may not be answered";
+        let what =
+            "a message, put or notice that is too short, or that asks for an answer and may not be answered";
         self.refuse_packet(origin, malformed(origin.from, what));
     }
 
@@ -405,7 +406,7 @@ pub(super) fn run_header<U: UserCode, H: HandlerSet>(
 ) -> Result<()> {
     let id = packet::handler_of(label);
     if H::RUNS_USER_CODE {
-        // Forgotten, because the compiler does not see that the old value is empty and needs no drop.
+        // The old value is forgotten: the compiler does not see that it is empty and needs no drop.
         let run = || core::mem::forget(core::mem::replace(answer, handlers.header(id, message)));
         user_code::run(user, message.source, "header", run)
     } else {

@@ -21,7 +21,7 @@ const PACKETS_A_TURN: usize = 16;
 pub(crate) struct Stream {
     /// The peer that receives the data.
     pub(crate) to: Peer,
-    /// The receiver's number for them.
+    /// The receiver's number of the message or get.
     pub(crate) number: u32,
     pub(crate) sent: u64,
     pub(crate) len: u64,

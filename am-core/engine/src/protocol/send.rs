@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 /// A message to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// Where it goes.
+    /// The context that receives it.
     pub target: Endpoint,
     /// The header handler to run there.
     pub handler: HandlerId,
@@ -62,7 +62,7 @@ impl Outgoing<'_> {
 pub(crate) struct FrontBytes(SmallVec<[u8; FRONT_BYTES_MAX]>);
 
 impl FrontBytes {
-    /// Heads followed by the user header.
+    /// Fills in the head, the announcement, if any, and the user header.
     ///
     /// # Errors
     /// `UserHeaderTooLong`.
@@ -123,7 +123,7 @@ pub enum Posted {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// Whether a message of this length goes as one packet.
+    /// Whether a message of this length is sent as one packet.
     #[inline(always)]
     fn is_whole(&self, outgoing: &Outgoing<'_>, len: usize) -> bool {
         let front = outgoing.head().len() + outgoing.uhdr.len();
@@ -147,7 +147,7 @@ impl<U: UserCode> Engine<U> {
         self.post_line_to(fabric, target, outgoing, data)
     }
 
-    /// Like [`post_line`](Self::post_line), to a target whose number the caller has kept. `false` also for a number of no peer.
+    /// Like [`post_line`](Self::post_line), to a target whose number the caller has kept. Returns false also for a number that no peer has.
     #[inline(always)]
     pub fn post_line_to<F: Fabric>(
         &mut self,
@@ -197,8 +197,8 @@ impl<U: UserCode> Engine<U> {
     /// The fast path of a put with a target counter: a copy, and a notice in a completion entry. Returns whether it was done; if not, call
     /// [`put_again`](Self::put_again).
     ///
-    /// In memory mapped here, the bytes are stored before the notice is posted. Otherwise the packet carries the bytes, and the target
-    /// stores them.
+    /// If the memory is mapped here, the bytes are stored before the notice is posted. Otherwise the packet carries the bytes, and the
+    /// target stores them.
     #[inline(always)]
     pub fn put<F: Fabric>(
         &mut self,
@@ -692,6 +692,8 @@ impl<U: UserCode> Engine<U> {
         super::UHDR_BYTES_MAX.min(self.limits.packet_bytes_max - Announcement::BYTES - MessageHead::BYTES_MAX)
     }
 
+    /// Checks that the job can have this endpoint.
+    ///
     /// # Errors
     /// `UnknownTask`, `UnknownContext`.
     pub fn check_exists(&self, endpoint: Endpoint) -> Result<()> {
@@ -745,7 +747,7 @@ fn notice(counter: CounterName) -> InlineBytes {
 }
 
 /// The packet of a put that the target stores; `None` if the bytes do not fit. It is written in whole words, with the data at a multiple of
-/// a word: reading in another size than was written would wait for the processor's store buffer.
+/// a word: a load of another size than the store before it would wait for the processor's store buffer.
 #[inline(always)]
 fn put_packet(to: RemoteAddress, bytes: &[u8], counter: CounterName) -> Option<InlineBytes> {
     let mut packet = InlineBytes::new();
@@ -762,7 +764,7 @@ pub(super) enum Started {
     NoCredit,
 }
 
-/// User data before the operation is recorded.
+/// User data of an operation that is not recorded yet.
 pub trait Source: Body {
     /// The data in the form that an operation keeps.
     fn into_data(self) -> Data;

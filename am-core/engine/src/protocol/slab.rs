@@ -84,7 +84,7 @@ impl<T> Slab<T> {
         let index = index_of(key);
         let slot = self.slots.get_mut(index).filter(|slot| slot.key == key)?;
         let value = slot.value.take()?;
-        // The slot stays, and the generation above it increases (and wraps).
+        // The slot number in the low bits stays, and the generation above it increases (and wraps).
         slot.key = key.wrapping_add(1 << SLOT_BITS);
         self.free.push(index as u32);
         Some(value)

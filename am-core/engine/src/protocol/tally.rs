@@ -55,7 +55,7 @@ impl Touched {
         self.marks.get(peer.index.0 as usize).copied().unwrap_or_default()
     }
 
-    /// Whether data were sent to a peer. It must stay short: the message path asks for each packet.
+    /// Whether data were sent to a peer. This function must stay short: the message path calls it for each packet.
     #[inline(always)]
     #[must_use]
     pub fn has(&self, peer: Peer) -> bool {

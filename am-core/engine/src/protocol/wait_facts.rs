@@ -17,7 +17,7 @@ impl Op {
     fn told(&self) -> Option<(&'static str, String)> {
         let bytes = format!("{} bytes", self.len);
         Some(match &self.state {
-            State::Queued(_) => ("message", format!("{bytes}, not sent: its target has no credit left")),
+            State::Queued(_) => ("message", format!("{bytes}, not sent: no credit is left for its target")),
             State::Announced { in_pieces: false, .. } => {
                 ("message", format!("{bytes}, announced and not received"))
             }
