@@ -296,7 +296,8 @@ pub struct Delivered {
     pub outcome: Result<(), Box<Error>>,
 }
 
-/// What a completion handler on the handler thread may do. The context's owner carries the calls out, in order, when it next makes progress.
+/// What a completion handler on the handler thread may do. The context's owner carries the calls out, in order, when it next makes
+/// progress.
 pub trait Deferred {
     /// Sends a message, which owns `udata`.
     fn amsend(&mut self, target: Endpoint, handler: HandlerId, uhdr: &[u8], udata: Vec<u8>);
