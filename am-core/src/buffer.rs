@@ -1,9 +1,10 @@
 //! User memory that an operation holds beyond a call, and bytes that have arrived.
 //!
-//! Three kinds of memory pass through here:
+//! Four kinds of memory pass through here:
 //!
 //! * [`RawBytes`] and [`RawBuffer`]: a range of user memory whose owner has promised to leave it alone until the operation that holds it
-//!   has ended. It is made by a blocking call from a borrow, from an owned buffer, or by the `unsafe` constructors.
+//!   has ended. A blocking call makes it from a borrow, other operations from a buffer that they own, and callers that have pointers by
+//!   the `unsafe` constructors.
 //! * [`Arrived`]: bytes of a message that lie in private memory or still in the NIC's buffer, where the sender could change them. They are
 //!   copied, never borrowed as a slice.
 //! * [`JobBuffer`] and [`Exposed`]: memory that the fabric allocated, private to the program or open to peers.

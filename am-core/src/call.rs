@@ -13,7 +13,7 @@
 //!
 //! let (_, endpoints) = loopback::network(loopback::Config::new(3));
 //! threads::run(endpoints, |context| {
-//!     // A part of a map in each task; a key lives in the task that its length names.
+//!     // A part of a map in each task. The length of a key, modulo the number of tasks, is the task that stores the key.
 //!     let part = Local::new(HashMap::<String, u64>::new());
 //!     let count = context
 //!         .function_on(&part, |part, (word, by): (String, u64)| {
@@ -81,7 +81,7 @@ impl<A, R> fmt::Debug for Function<A, R> {
     }
 }
 
-/// A call without its result yet ([`Context::begin_call`]). If it is dropped, so is its result.
+/// A call that has not returned its result yet ([`Context::begin_call`]). If the call is dropped, so is its result.
 #[must_use = "Context::call_result returns the result"]
 pub struct Call<R> {
     pub(crate) begun: BegunCall,
@@ -112,8 +112,8 @@ impl Drop for BegunCall {
 }
 
 impl<F: Fabric> Context<F, HandlerTable> {
-    /// Registers the next function that other tasks may call. It runs in the polling context, or on the handler thread if its arguments do
-    /// not fit into one packet. It never runs twice at a time.
+    /// Registers the next function that other tasks may call. The function runs in the polling thread, or on the handler thread if its
+    /// arguments do not fit into one packet. It never runs twice at a time.
     ///
     /// If a function panics, the task that called it gets an error. After a [`cast`](Self::cast) no caller waits for an answer, so this
     /// task gets the error, as it does when a handler panics.
@@ -244,7 +244,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
 }
 
 impl BegunCall {
-    /// How the call has ended, if it has.
+    /// The encoded result or the error of a call that has ended; `None` if the call has not ended.
     pub(crate) fn look<F: Fabric, H: crate::handler::HandlerSet>(
         &mut self,
         context: &mut Context<F, H>,

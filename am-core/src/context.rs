@@ -169,7 +169,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.endpoint()
     }
 
-    /// The fabric's number of `target`, for a caller that keeps it: it saves the look-up of each message.
+    /// The fabric's number of `target`. A caller that keeps it saves the look-up for each message.
     ///
     /// # Errors
     /// A target that the job cannot have.
@@ -183,7 +183,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.takes_pieces(target.index, bytes, packets)
     }
 
-    /// Tasks in the job.
+    /// Number of tasks in the job.
     #[must_use]
     pub fn num_tasks(&self) -> u32 {
         self.fabric.num_tasks()
@@ -239,7 +239,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Ends the current or next wait of another task's context, after a change in memory: see [`World::ring`](crate::fabric::World::ring).
     ///
     /// # Errors
-    /// [`Error::UnknownTask`], or [`Error::System`]: its doorbell cannot be opened.
+    /// [`Error::UnknownTask`], or [`Error::System`]: the context's doorbell cannot be opened.
     pub fn ring(&mut self, to: Endpoint) -> Result<()> {
         self.fabric.ring(to)
     }

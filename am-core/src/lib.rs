@@ -2,13 +2,13 @@
 //!
 //! # The model
 //!
-//! A job is a number of *tasks*, each a process. A task opens a [`Context`] over a [`Fabric`], the world below,
-//! which communicates with the contexts of other tasks:
+//! A job is a number of *tasks*, each a process. A task opens a [`Context`] over a [`Fabric`], the transport, which
+//! communicates with the contexts of other tasks:
 //!
 //! * **put** and **get** move bytes between memory of this task and memory that another task has *exposed*. The other task
 //!   need not do anything.
-//! * **rmw** operates atomically on a word of exposed memory, **accumulate** on an array of them.
-//! * The data of each may lie in several pieces, at either side ([`vector`]).
+//! * **rmw** operates atomically on a word of exposed memory, **accumulate** on an array of words.
+//! * The data of a put, get or message may lie in several pieces, at either side ([`vector`]).
 //! * **amsend** sends a message to a *header handler* of the target. The handler sees its sender, its short *user header* and the length of
 //!   its data, and returns the destination of the data (a buffer, a part of exposed memory, a sink, none, or *later*) and the *completion
 //!   handler* that runs when they are stored: a predefined one, a closure, or one on the handler thread.
@@ -27,12 +27,12 @@
 //! * Safe code, bugs and panics included, corrupts the memory of no task. Peers write only into memory that an operation has lent them or
 //!   that was exposed, and neither is behind a reference meanwhile. Whatever destination a header handler returns, no data are written to
 //!   memory that an operation has lent for reading. One limit is known: see below.
-//! * Packets are claims. Each field is checked where it is read. A wrong one ends with an error that names the party at fault.
+//! * Packets are claims. Each field is checked where it is read. A wrong field leads to an error that names the party at fault.
 //! * Messages from one context to another reach their header handlers in the order in which they were sent. Nothing else is
 //!   ordered, unless a fence is between.
 //! * A message that may be answered has reserved a credit for its answer, so a handler never waits, and answers do not queue without
 //!   bound. Handlers get nothing that communicates, and a communicating call inside one is an error.
-//! * The death of a task ends all operations under way to it with an error that names it. A program can do the same by
+//! * The death of a task ends all operations under way to it with an error that names the task. A program can end them too, by
 //!   [`purge_totask`](Context::purge_totask), and start again; memory is returned when nothing copies from it any more.
 //! * On the path of a small message there is no allocation, no system call and no lock.
 //!
@@ -51,7 +51,7 @@
 //!
 //! # A program
 //!
-//! Two tasks; each sends the other a greeting, and puts a number into its memory. Over a real fabric each would be a process;
+//! Each of two tasks sends the other a greeting, and puts a number into its memory. Over a real fabric each would be a process;
 //! here they are threads over the loopback network of the feature `testing`.
 //!
 //! ```
@@ -64,12 +64,12 @@
 //!     let (greeted, written) = (context.counter()?, context.counter()?);
 //!     let greeting = context.register_handler(move |message| {
 //!         assert_eq!(message.uhdr, b"hello");
-//!         let place = JobBuffer::zeroed(message.len as usize);
-//!         Answer::owned(place, Completion::Bump(greeted))
+//!         let buffer = JobBuffer::zeroed(message.len as usize);
+//!         Answer::owned(buffer, Completion::Bump(greeted))
 //!     })?;
 //!     let memory = context.alloc(4096)?;
 //!     let region = context.expose(memory, Access::READ_WRITE)?;
-//!     // Everybody learns everybody's address; a collective call, after which all are ready.
+//!     // Collective: every task gets the address of every other. After the call, all tasks are ready.
 //!     let addresses = context.address_init(region.address(0))?;
 //!
 //!     context.amsend(other, greeting, b"hello", &[7; 1000], AmOptions::default())?;
@@ -115,7 +115,7 @@
 //!
 //! | LAPI | Here |
 //! | --- | --- |
-//! | `Init`, up to 16 instances | [`Context::new`] over a fabric each; a task opens 16 of `am-via`'s |
+//! | `Init`, up to 16 instances | [`Context::new`], with a fabric for each instance; a task can open 16 fabrics of `am-via` |
 //! | `Term` | dropping the context |
 //! | `Put` | [`Context::put`]; as a value [`Put`], which [`Context::start`], [`Scope::start`] and [`Session::start`] begin without waiting |
 //! | `Get` | [`Context::get`]; [`Get`] |
@@ -125,7 +125,7 @@
 //! | header handler, `lapi_return_info_t` | [`Message`] in, [`Answer`] out: deliver ([`Destination`]), bury ([`Answer::discard`]), scatter ([`Answer::scatter`], [`Sink`]); in place of a dropped packet that comes again, [`Answer::later`] |
 //! | `LAPI_NORMAL`, `LAPI_LOCAL_STATE`, `LAPI_SEND_REPLY` | [`Completion::Thread`], [`Completion::Call`] and the predefined ones, [`Completion::Reply`], which goes to the source |
 //! | `Rmw`, `Rmw64` | [`Context::rmw`] with [`AtomicOp`] and [`Width`]; [`rmw_nonblocking`](Context::rmw_nonblocking), [`rmw_nonfetching`](Context::rmw_nonfetching) |
-//! | `Xfer` | a call for each transfer. For the send completion handler: an owned operation hands its buffer back with how it ended ([`Context::try_owned`], or a future of [`Session`]). For DGSPs: [`Sink`] and [`Gatherer`] |
+//! | `Xfer` | a call for each transfer. For the send completion handler: an owned operation returns its buffer and its result ([`Context::try_owned`], or a future of [`Session`]). For DGSPs: [`Sink`] and [`Gatherer`] |
 //! | `Setcntr`, `Getcntr` | [`Context::set_counter`], [`Context::counter_value`] |
 //! | `Waitcntr` | [`Context::wait_counter`]; [`wait_counter_for`](Context::wait_counter_for) with a limit |
 //! | `Nopoll_wait` | [`SharedContext::wait_counter_without_polling`] |
@@ -149,16 +149,16 @@
 //!
 //! # Where to look
 //!
-//! [`prelude`] has what most programs name. [`call`] is for functions that run at another task and give their result back. [`shared`] is a
-//! context for several threads, with interrupts if the program wants them. [`context`] opens a context and waits; the operations are its
-//! methods, one file each in `verbs`. [`handler`] says what handlers are given and may answer. The protocol, what packets mean, is a crate
-//! of its own, `am-core-engine`, without input, output, clock or threads. [`pgas`] is for programs that think of one memory over all tasks.
-//! [`fabric`] has the traits that the world below implements. [`buffer`] is the one module with `unsafe` code.
+//! [`prelude`] has the names that most programs need. [`call`] is for functions that run at another task and return their result.
+//! [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context; the operations are
+//! its methods, one file each in `verbs`. [`handler`] documents what handlers receive and may return. The protocol, the meaning of packets,
+//! is a crate of its own, `am-core-engine`, without input, output, clock or threads. [`pgas`] is for programs that see one memory over all
+//! tasks. [`fabric`] has the traits that a transport implements. [`buffer`] has the `unsafe` code.
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "lengths are u64 on the wire and usize in memory, which is the same here (asserted below); numbers narrower than \
-              that are cut where a format says so, after they were checked or made"
+    reason = "lengths are u64 on the wire and usize in memory, which have the same width here (asserted below); narrower \
+              numbers are truncated where a format says so, after they were checked"
 )]
 
 pub mod buffer;

@@ -1,8 +1,8 @@
 //! For programs that see one memory over all tasks (PGAS): a symmetric heap, typed segments of it, global pointers, and
 //! futures.
 //!
-//! * A [`SymmetricHeap`] is made by all tasks together, once. Every task then allocates from its own copy without a message: the same calls
-//!   in the same order give the same offsets in every task.
+//! * All tasks make a [`SymmetricHeap`] together, once. Every task then allocates from its own part without a message: the same calls in
+//!   the same order give the same offsets in every task.
 //! * A [`Segment<T>`] is such an allocation: `count` elements in every task. A task accesses its own part by copies and atomics, never by a
 //!   reference, because others write it meanwhile.
 //! * A [`GlobalPointer<T>`] names an element of any task's part. It knows the end of its segment, so that a transfer cannot run into the
@@ -19,7 +19,7 @@
 //! let (_, endpoints) = loopback::network(loopback::Config::new(3));
 //! threads::run(endpoints, |context| {
 //!     let hits = Segment::<u64>::new(context, 4).expect("small");
-//!     // Twelve elements over three tasks, dealt out one by one; everybody adds to all of them.
+//!     // Twelve elements, distributed cyclically over three tasks; every task adds to all of them.
 //!     for index in 0..hits.total() {
 //!         hits.cyclic(index).and_then(|hit| hit.fetch_add(context, 1)).expect("task and index exist");
 //!     }

@@ -26,7 +26,8 @@ use crate::verbs::{OwnedHandle, PollReason};
 
 /// Longest sleep of a poller. An arrival, or a thread that wants the lock, ends it.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
-/// Time between two rings of a thread that waits for the progress thread to end: a ring just before that thread sleeps is lost.
+/// Time between two rings by a caller that waits for the progress thread to end. Rings are repeated because a ring just before that thread
+/// sleeps is lost.
 const RING_AGAIN: Duration = Duration::from_micros(50);
 /// Longest sleep of a thread that only waits for progress by others.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -116,7 +117,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         }
     }
 
-    /// Like [`Context::msgpoll`], without blocking: if another thread uses the context, does nothing and returns that reason.
+    /// Like [`Context::msgpoll`], without blocking: if another thread uses the context, returns [`PollReason::OtherThread`] at once.
     ///
     /// # Errors
     /// Those of [`wait_for`](Self::wait_for).
@@ -236,7 +237,7 @@ impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F
         if on == thread.is_some() {
             return Ok(());
         }
-        // Release: pairs with the thread's Acquire; it sees the switch at its next round, for which it is woken.
+        // Release: pairs with the Acquire of the thread, which sees the switch at its next round. A ring wakes it for that round.
         self.inner.has_interrupts.store(on, Ordering::Release);
         if on {
             let weak = Arc::downgrade(&self.inner);
@@ -264,7 +265,7 @@ impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F
                 (self.inner.waker)();
                 std::thread::sleep(RING_AGAIN);
             }
-            // The thread catches nothing, and has no panics: a handler's panic is an error.
+            // The thread does not panic: a handler's panic is an error.
             let _ = thread.join();
         }
         Ok(())

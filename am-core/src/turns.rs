@@ -1,9 +1,9 @@
 //! A value for one thread at a time: the base of [`SharedContext`](crate::shared::SharedContext) and of MPI for several threads.
 //!
 //! A waiting thread polls and sleeps with the lock, on behalf of all. Another thread that wants the lock increments a count and rings; the
-//! poller then lets it in before it polls again. A ring just before the poller sleeps is lost, so rings are repeated until the lock is
-//! free. A thread may also wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)); it then wants the lock like
-//! any other.
+//! poller then releases the lock before it polls again. A ring just before the poller sleeps is lost, so rings are repeated until the lock
+//! is free. A thread may also wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)), and then takes the lock
+//! like any other thread.
 
 #[cfg(loom)]
 use loom::{
@@ -34,8 +34,8 @@ pub struct Turns<T> {
     wanting: AtomicUsize,
     /// Number of threads in [`sleep`](Self::sleep). Incremented during a turn, so that the next one sees it.
     sleeping: AtomicUsize,
-    /// A thread in `sleep` has this lock from the end of its turn until it waits. The value's own lock would not do: a woken thread takes
-    /// that lock again without a ring, and so it would wait until the next poller, which sleeps with the lock, wakes up by itself.
+    /// A thread in `sleep` holds this lock from before the end of its turn until it waits. The value's own lock would not do: a woken
+    /// thread would take that lock again without a ring, and so wait until the next poller, which sleeps with the lock, wakes up by itself.
     falling_asleep: PlainMutex<()>,
     /// Signalled after each round of a poller that made progress.
     moved: Condvar,
@@ -130,7 +130,7 @@ impl<T> Turns<T> {
     pub fn tell_sleepers(&self) {
         // Relaxed: the turns order it.
         if self.sleeping.load(Ordering::Relaxed) > 0 {
-            // Those whose turn has ended wait by now.
+            // A thread whose turn has ended holds `falling_asleep` until it waits, so all such threads wait from here on.
             drop(self.falling_asleep.lock().unwrap_or_else(PoisonError::into_inner));
             self.moved.notify_all();
         }

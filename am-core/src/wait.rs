@@ -43,7 +43,7 @@ pub(crate) enum Errors {
     Keep,
 }
 
-/// The time limit of a wait without a limit.
+/// The time left of a wait without a limit.
 fn unlimited(_moved: bool) -> Option<Duration> {
     Some(Duration::MAX)
 }
@@ -156,7 +156,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// The error of `done` or of progress; the failure of a task, unless the context goes on ([`set_go_on`](Self::set_go_on)).
     #[inline(always)]
     pub fn wait_until(&mut self, mut done: impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
-        // The loop of `wait`, written out for the message path: a receive by `wait` took 8 instructions more.
+        // The loop of `wait`, written out for the message path: a receive that called `wait` took 8 instructions more.
         let mut polls = 0;
         loop {
             if done(self)? {
@@ -179,7 +179,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
 
     /// Makes progress until `done` returns true, even if progress fails meanwhile: for an operation that uses memory about to be returned.
     /// Errors are kept for the next probe or wait, and a panic of the program's code is resumed after the wait. In a forked copy of a task
-    /// it returns at once, because the operation uses the task's memory.
+    /// the call returns at once, because the operation uses the task's memory.
     pub fn wait_until_ended(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         self.wait_ended(|context| done(context).then_some(()));
     }
@@ -231,9 +231,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(())
     }
 
-    /// Waits until an operation has ended; returns its result and the memory it kept. It returns or unwinds only then, even if progress
-    /// fails, because the operation may be using borrowed memory. In a forked copy of a task it returns at once, because the operation uses
-    /// the task's memory.
+    /// Waits until an operation has ended; returns its result and the memory it kept. The call returns or unwinds only then, even if
+    /// progress fails, because the operation may be using borrowed memory. In a forked copy of a task the call returns at once, because the
+    /// operation uses the task's memory.
     pub(crate) fn wait_op(&mut self, op: u32) -> (Result<u64>, Option<JobBuffer>) {
         match self.wait_ended(|context| context.engine.ops.take_ended(op)) {
             Some(ended) => (ended.result.map_err(|error| *error), ended.kept),
@@ -302,10 +302,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(())
     }
 
-    /// Waits briefly for the next message of `source`, and looks at it where it lies, if it is a one-way message for `handler`.
-    /// [`parts_of`](Self::parts_of) then lends its parts, and [`take_next`](Self::take_next) consumes it; otherwise the next round of
-    /// progress gives it to its header handler. The caller must be the only possible receiver of the message. `None`: nothing came in time,
-    /// another message came, or the caller has to make progress first. Messages of one source do not overtake each other.
+    /// Waits briefly for the next message of `source`, and looks at it in the ring, if it is a one-way message for `handler`.
+    /// [`parts_of`](Self::parts_of) then lends its parts, and [`take_next`](Self::take_next) consumes it. If the caller does not consume
+    /// the message, the next round of progress gives it to its header handler. The caller must be the only possible receiver of the
+    /// message. `None`: nothing came in time, another message came, or the caller has to make progress first. Messages of one source do not
+    /// overtake each other.
     #[inline(always)]
     pub fn look_at_next(&mut self, source: Peer, handler: HandlerId) -> Option<Next> {
         if !in_handler::is_unmarked() || self.taken_in_line >= TAKEN_IN_LINE_MAX {
@@ -429,7 +430,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     fn stash(&mut self, error: Error) {
-        // Other errors never displace that of a handler's panic.
+        // No other error displaces the error of a handler's panic.
         if self.stashed.len() < STASHED_MAX || error.is_panic() {
             self.stashed.truncate(STASHED_MAX - 1);
             self.stashed.push_back(error);

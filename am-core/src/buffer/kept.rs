@@ -7,8 +7,8 @@ use crate::error::{Error, Outcome, Result};
 use crate::fabric::Fabric;
 use crate::user_code::Guarded;
 
-/// The memory of a buffer that an operation is to own. A caller does not use or drop `buffer` before it has given it to the operation that
-/// gets the range (`End::keep`, `Outstanding::keep`), or knows that no operation got the range.
+/// The memory of a buffer that an operation will own. A caller does not use or drop `buffer` before the operation that gets the range also
+/// owns the buffer (`End::keep`, `Outstanding::keep`), or before the caller knows that no operation got the range.
 pub(crate) fn memory_of(buffer: &JobBuffer) -> RawBuffer {
     // SAFETY: the rule of this function, which is visible in this crate only: its callers are `Owned::raw_of_owned`, for
     // `Context::start`, `carry_out_asked` and `begin_accumulate`.
@@ -67,8 +67,8 @@ fn grant<F: Fabric>(fabric: &mut F, memory: RawBuffer, access: Access) -> Result
 /// A region whose exposure is being ended.
 pub(crate) struct Closing {
     region: Exposed,
-    /// Whether the fabric has reported the revoke as done. The grant has ended then, and a fabric may reuse its number, so that it is not
-    /// revoked again.
+    /// Whether the fabric has reported the revoke as done. The grant has ended then, and must not be revoked again, because the fabric may
+    /// reuse its number.
     is_revoked: bool,
 }
 
@@ -79,7 +79,7 @@ impl Closing {
 }
 
 /// Ends the exposure of a region and returns its buffer. While a peer is copying, or an accepted message is still being stored there,
-/// refuses new accesses and returns the region, to be tried again.
+/// refuses new accesses and returns the region; the caller tries again.
 ///
 /// # Errors
 /// The fabric's error; the region then stays exposed, and its memory is not reused.
@@ -91,7 +91,7 @@ pub(crate) fn close<F: Fabric>(
 ) -> Result<std::result::Result<JobBuffer, Closing>> {
     closing.region.check_owner(owner)?;
     let grant = closing.region.grant();
-    // First the revoke: nothing new may be stored there while this task waits for what is being stored.
+    // The revoke comes first: no new data may be stored while this task waits for data that are being stored.
     if !closing.is_revoked {
         closing.is_revoked = fabric.revoke(grant)? == Outcome::Done;
     }

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::in_handler;
 use crate::vector::{Layout, Pieces, PiecesMut};
 
-/// Local memory that an operation borrows: a slice of bytes or what can be seen as one, [`Pieces`], [`PiecesMut`].
+/// Local memory that an operation borrows: a slice of bytes, a value that converts to one by reference, [`Pieces`], or [`PiecesMut`].
 pub trait Borrowed: Sealed {
     /// The form in which the engine holds it.
     type Raw;
@@ -29,8 +29,8 @@ pub trait Owned: Sealed {
     /// The form in which the engine holds it.
     type Raw;
 
-    /// The memory. The caller does not drop the buffer before it has given it to the operation to keep, or knows that no operation got
-    /// the memory.
+    /// The memory. The caller does not drop the buffer before the operation owns it, or before the caller knows that no operation got the
+    /// memory.
     ///
     /// # Errors
     /// `LocalRange`: the layout does not lie inside.
@@ -134,9 +134,9 @@ impl Owned for (JobBuffer, &Layout) {
     }
 }
 
-/// Lends `memory` to an operation: `start` starts it, and `wait` returns when it has ended. `wait` is always called, even if `start` fails
-/// or unwinds; it returns at once if nothing was started. The borrow ends after it. If `wait` unwinds, it is called once more, and must not
-/// unwind then.
+/// Lends `memory` to an operation, which `start` starts; `wait` returns when the operation has ended, and the borrow ends then. `wait` is
+/// always called, even if `start` fails or unwinds; it returns at once if nothing was started. If `wait` unwinds, it is called once more,
+/// and must not unwind then.
 ///
 /// # Errors
 /// The error of `start` or `wait`. The operation has ended in both cases.
@@ -151,7 +151,7 @@ pub(crate) fn lend<C, M: Borrowed>(
     until_ended(context, |context| start(context, raw), wait)
 }
 
-/// Lends memory for the length of one scope. Only `Context::scope` makes it.
+/// Lends memory for the length of one scope. Only `lend_in_scope` makes such a value.
 #[derive(Debug)]
 pub(crate) struct Loans<'env> {
     /// Invariant in `'env`: memory is lent for exactly this lifetime.

@@ -20,10 +20,10 @@ impl<S> Local<S> {
     }
 
     /// Runs `call` with the value. Communicating calls are rejected meanwhile ([`Error::InHandler`](crate::error::Error::InHandler)),
-    /// because a function that runs during the call could need the value. So threads can block here, but cannot deadlock.
+    /// because a function that runs during such a call could need the value. So threads can block here, but cannot deadlock.
     ///
     /// # Panics
-    /// `call` uses the same value again.
+    /// If it is called inside a function of a call, a handler, or another `with`.
     pub fn with<R>(&self, call: impl FnOnce(&mut S) -> R) -> R {
         assert!(
             !in_handler::is_running(),

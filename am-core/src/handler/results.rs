@@ -14,11 +14,11 @@ pub(crate) struct Number {
 /// How a call has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It returned the result that follows.
+    /// The function returned the result that follows.
     Done = 0,
     /// The function panicked.
     Panicked = 1,
-    /// Its target could not read the arguments, or could not write the result.
+    /// The target could not read the arguments, or could not write the result.
     Unreadable = 2,
 }
 
@@ -125,8 +125,8 @@ impl Results {
         }
     }
 
-    /// Forgets a call whose result nothing waits for, if it has not ended. Its slot may be reused at once: a result that still arrives has
-    /// the old generation, and is dropped.
+    /// Forgets a call whose result no caller will take. Its slot may be reused at once: a result that still arrives has the old generation,
+    /// and is dropped.
     pub(crate) fn forget(&mut self, number: Number) {
         if self.slot(number).is_some_and(|slot| !matches!(slot, Slot::Free)) {
             self.free(number);

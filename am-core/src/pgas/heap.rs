@@ -15,8 +15,8 @@ use crate::task::{Endpoint, TaskId};
 /// Each segment begins on its own cache line, so that two segments share none.
 const ALIGN: u64 = 64;
 
-/// An exposed region, of the same size in every task. Each task allocates from its own; all tasks allocate in the same order, so that
-/// an allocation has the same offset everywhere, and no message is needed.
+/// An exposed region, of the same size in every task. Each task allocates from its own region. All tasks allocate in the same order, so
+/// that an allocation has the same offset in every task, and no message is needed.
 ///
 /// The memory is zeroed. Untouched pages cost nothing.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl SymmetricHeap {
         let own = context
             .alloc(usize::try_from(len).unwrap_or(usize::MAX))
             .and_then(|buffer| context.expose(buffer, Access::READ_WRITE));
-        // A task without memory takes part, too, so that the others need not wait for it.
+        // A task without memory takes part in the exchange too, so that the others do not wait for it.
         let mut told = bytes.to_le_bytes().to_vec();
         if let Ok(own) = &own {
             told.extend(own.address(0).to_bytes());
@@ -172,7 +172,7 @@ fn bases(all: &[Vec<u8>], bytes: u64, own: Endpoint) -> Result<Vec<RemoteAddress
     Ok(bases)
 }
 
-/// Free pieces by ascending offset; the first that fits is taken. The same calls give the same results in every task.
+/// Free pieces by ascending offset; an allocation takes the first that is long enough. The same calls give the same results in every task.
 #[derive(Debug)]
 struct FreeList {
     pieces: Vec<(u64, u64)>,
@@ -197,7 +197,7 @@ impl FreeList {
     fn give_back(&mut self, offset: u64, len: u64) {
         let at = self.pieces.partition_point(|piece| piece.0 < offset);
         self.pieces.insert(at, (offset, len));
-        // Merges it with the next piece, then with the previous one.
+        // Merges the returned piece with the next piece, then with the previous one.
         for left in [at, at.wrapping_sub(1)] {
             if let (Some(&(start, len)), Some(&(next, next_len))) =
                 (self.pieces.get(left), self.pieces.get(left.wrapping_add(1)))

@@ -79,7 +79,7 @@ impl<T: Pod> GlobalPointer<T> {
         self.count
     }
 
-    /// The element `count` positions further on, in the same task's memory. One position after the last is allowed.
+    /// The element `count` positions further on, in the same task's memory. The position just after the last element is allowed.
     ///
     /// # Errors
     /// Beyond the end of the segment.
@@ -108,7 +108,7 @@ impl<T: Pod> GlobalPointer<T> {
         Self::new(RemoteAddress::from_bytes(address), u64::from_le_bytes(count))
     }
 
-    /// Checks that `count` elements are here.
+    /// Checks that `count` elements lie before the end of the segment.
     #[inline(always)]
     pub(super) fn check(self, count: u64) -> Result<()> {
         if count <= self.count { Ok(()) } else { Err(self.beyond(count)) }

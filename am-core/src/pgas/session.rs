@@ -39,7 +39,7 @@ use crate::verbs::{Get, GetOptions, Operation, OwnedHandle, Returned, RmwHandle}
 pub struct Session<'c, F: Fabric, H: HandlerSet = HandlerTable> {
     context: RefCell<&'c mut Context<F, H>>,
     slots: RefCell<Slots>,
-    /// Inside `block_on`, which makes progress.
+    /// Whether the session is inside `block_on`, which makes progress.
     is_driven: Cell<bool>,
 }
 
@@ -61,7 +61,7 @@ enum Waits {
     Call(BegunCall),
 }
 
-/// How it ended.
+/// How the operation of a future ended.
 struct Ended {
     result: Result<()>,
     /// For an rmw, the old value.
@@ -72,7 +72,7 @@ struct Ended {
 
 enum Slot {
     Free,
-    /// Not ended. `is_dropped`: its future was dropped.
+    /// Not ended. `is_dropped`: whether its future was dropped.
     UnderWay {
         waits: Waits,
         waker: Option<Waker>,
@@ -203,7 +203,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
     /// Lends the context, for calls that do not wait for a future of this session.
     ///
     /// # Panics
-    /// `call` uses the session itself.
+    /// If `call` uses the session itself.
     pub fn with<R>(&self, call: impl FnOnce(&mut Context<F, H>) -> R) -> R {
         call(&mut self.context.borrow_mut())
     }
@@ -378,7 +378,7 @@ struct Woken(AtomicBool);
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
-        // Release: pairs with the Acquire in `block_on`.
+        // Release: pairs with the Acquire in `wait_for_wakers`.
         self.0.store(true, Ordering::Release);
     }
 }
@@ -404,7 +404,7 @@ impl Drop for Driven<'_> {
 /// A future's part of its session.
 struct OperationSlot<'s, 'c, F: Fabric, H: HandlerSet> {
     session: &'s Session<'c, F, H>,
-    /// `None` when it has ended.
+    /// `None` when the future has ended.
     slot: Option<usize>,
 }
 

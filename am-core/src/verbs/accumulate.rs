@@ -96,12 +96,12 @@ fn on_floats(how: Accumulation) -> Option<AtomicOp> {
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Combines the elements at `to` with `values`, one by one. Each element is updated atomically, also with respect to rmw; the array as
-    /// a whole is not. The region determines which task carries it out ([`Executor`](crate::buffer::Executor)). Returns when all elements
-    /// are updated.
+    /// a whole is not. The region determines which task carries out the updates ([`Executor`](crate::buffer::Executor)). Returns when all
+    /// elements are updated.
     ///
     /// # Errors
-    /// A bitwise operation on floating-point numbers, memory that is not exposed for writing or not at a multiple of the element's
-    /// size, a dead target, a call inside a handler.
+    /// A bitwise operation on floating-point numbers, memory that is not exposed for writing or not aligned to the element's size, a dead
+    /// target, a call inside a handler.
     pub fn accumulate<T: Element>(
         &mut self,
         to: RemoteAddress,

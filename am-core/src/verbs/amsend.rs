@@ -108,8 +108,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Sends a message without counters if it takes no more than writing a completion entry; returns whether it was sent. If not,
-    /// [`amsend`](Self::amsend) finds out why. `target` is what [`peer`](Self::peer) has returned; to any other nothing is sent.
+    /// Sends a message without counters if writing one completion entry is enough; returns whether it was sent. If not, call
+    /// [`amsend`](Self::amsend), which waits or returns the error. `target` is a value that [`peer`](Self::peer) has returned; to any other
+    /// target nothing is sent.
     #[inline(always)]
     pub fn try_amsend_line(&mut self, target: Peer, handler: HandlerId, uhdr: &[u8], udata: &[u8]) -> bool {
         let message = Amsend { target: target.endpoint, handler, uhdr, options: AmOptions::default() };
@@ -132,7 +133,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline(never)]
     fn amsend_slowly(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<()> {
         if !in_handler::is_unmarked() {
-            // `run` checks the arguments, and records the call.
+            // `run` refuses calls inside handlers, and records the call.
             return self.run(message, udata);
         }
         let (outgoing, mut polls) = (message.outgoing(message.target), 0);

@@ -1,4 +1,4 @@
-//! `LAPI_Fence`, `LAPI_Gfence`, and a fence that also waits for handlers, which LAPI's users had to build themselves.
+//! `LAPI_Fence`, `LAPI_Gfence`, and a fence that also waits for handlers, which LAPI does not have.
 
 use am_core_engine::protocol::FenceKind;
 
@@ -26,7 +26,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fence(target, FenceKind::Data)
     }
 
-    /// [`fence_data`](Self::fence_data), and waits until every completion handler has run and every message has got its destination.
+    /// Like [`fence_data`](Self::fence_data), and also waits until every completion handler has run and every message has a destination.
     ///
     /// # Errors
     /// Those of [`fence_data`](Self::fence_data).

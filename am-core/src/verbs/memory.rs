@@ -69,8 +69,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.unshare(memory);
     }
 
-    /// Exposes a part of shared memory to the puts, gets and rmws of peers, like [`expose`](Self::expose). Tasks that have mapped it carry
-    /// them out themselves. [`unexpose`](Self::unexpose) returns an empty buffer for it, since the memory is never this task's alone.
+    /// Exposes a part of shared memory to the puts, gets and rmws of peers, like [`expose`](Self::expose). Tasks that have mapped the
+    /// memory carry them out themselves. [`unexpose`](Self::unexpose) returns an empty buffer, since the memory is never this task's alone.
     ///
     /// # Errors
     /// A part that does not lie inside; those of [`expose`](Self::expose).
@@ -87,7 +87,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Lends `call` exposed memory of a task, which this task has mapped: one check for any number of copies and atomic operations.
-    /// Returns `None` without running `call` if it is not mapped here. A region is mapped by all tasks or by none. Makes no progress.
+    /// Returns `None` without running `call` if the memory is not mapped here. Either all tasks have mapped a region, or none. Makes no
+    /// progress.
     ///
     /// # Errors
     /// A range that is not exposed for reading and writing, a dead target, a call inside a handler.
@@ -103,8 +104,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(if is_mapped { self.fabric.lend_mapped(at, len, call) } else { None })
     }
 
-    /// The fast path of [`with_mapped`](Self::with_mapped), for a region that it found before. Returns `None` without running `call` if it
-    /// cannot do this, which includes a process that has run handlers of the program; call `with_mapped` then.
+    /// The fast path of [`with_mapped`](Self::with_mapped), for a region that an earlier call of it found. Returns `None` without running
+    /// `call` in all other cases, and in a process that has run handlers of the program; call `with_mapped` then.
     #[inline(always)]
     pub fn try_with_mapped<R>(
         &mut self,

@@ -9,8 +9,8 @@ use crate::task::Target;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Ends all operations with `target` (an endpoint, or a task's context with the same number as this one), and rejects new ones until
-    /// [`resume_totask`](Self::resume_totask). Does not wait. The target ends its side of them when it learns of it; operations that it
-    /// started itself end with the same error.
+    /// [`resume_totask`](Self::resume_totask). Does not wait. The target ends its side of the operations when it gets the notice;
+    /// operations that the target started end with the same error.
     ///
     /// Effects of operations are not undone. An owned or borrowed buffer is returned when no task copies from it any more: usually at once,
     /// but if the target is stopped in the middle of a copy, when it continues or dies. Messages of the target whose data have arrived, and

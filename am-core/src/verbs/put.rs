@@ -47,15 +47,15 @@ pub struct Put<T = RemoteAddress> {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Writes `bytes` to `to` (`LAPI_Put`). Returns when `bytes` may be changed. If this task has mapped the memory, the bytes are stored
-    /// then; the target bumps its counter when it makes progress.
+    /// Writes `bytes` to `to` (`LAPI_Put`). Returns when `bytes` may be changed. If this task has mapped the memory at `to`, the bytes are
+    /// stored by then; the target bumps its counter when it makes progress.
     ///
     /// # Errors
     /// A range that is not exposed for writing, a dead target, a call inside a handler.
     #[inline(always)]
     pub fn put(&mut self, to: RemoteAddress, bytes: &[u8], options: PutOptions) -> Result<()> {
         if !in_handler::is_unmarked() {
-            // It checks the arguments, and records the call.
+            // `put_long` refuses calls inside handlers, and records the call.
             return self.put_long(to, bytes, options);
         }
         let (Some(counter), None) = (options.target, options.completion) else {

@@ -14,7 +14,7 @@ use crate::task::Endpoint;
 pub enum Query {
     /// This task's number (`TASK_ID`).
     TaskId,
-    /// Tasks in the job (`NUM_TASKS`).
+    /// Number of tasks in the job (`NUM_TASKS`).
     NumTasks,
     /// This context's number in its task (LAPI's `instance_no`).
     Instance,
@@ -66,11 +66,14 @@ const ALL: [Query; 14] = [
 
 /// LAPI's names that are answered elsewhere, or not at all.
 const ELSEWHERE: [(&str, &str); 26] = [
-    ("INTERRUPT_SET", "ask SharedContext::has_interrupts, and set SharedContext::set_interrupts"),
-    ("QUERY_STATISTICS", "ask Context::statistics, or peer_statistics for one peer"),
+    (
+        "INTERRUPT_SET",
+        "call SharedContext::has_interrupts to query it, and SharedContext::set_interrupts to set it",
+    ),
+    ("QUERY_STATISTICS", "call Context::statistics, or Context::peer_statistics for one peer"),
     ("PRINT_STATISTICS", "print what Context::statistics returns"),
-    ("QUERY_SHM_STATISTICS", "statistics cover all devices together: ask Context::statistics"),
-    ("QUERY_LOCAL_SEND_STATISTICS", "ask Context::peer_statistics for the task itself"),
+    ("QUERY_SHM_STATISTICS", "statistics cover all devices together: call Context::statistics"),
+    ("QUERY_LOCAL_SEND_STATISTICS", "call Context::peer_statistics with the task itself"),
     ("QUERY_SHM_ENABLED", "the fabric decides: `amrun info` shows how each task is reached"),
     ("QUERY_SHM_NUM_TASKS", "the fabric decides: `amrun info` shows how each task is reached"),
     ("QUERY_SHM_TASKS", "the fabric decides: `amrun info` shows how each task is reached"),
@@ -134,15 +137,15 @@ impl Query {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerStatistics {
-    /// Packets sent to it.
+    /// Packets sent to the peer.
     pub packets_sent: u64,
-    /// Packets from it that were handled.
+    /// Packets of the peer that were handled.
     pub packets_received: u64,
-    /// Whether operations with it are under way.
+    /// Whether operations with the peer are under way.
     pub operations_under_way: bool,
-    /// Whether packets to it wait for credits.
+    /// Whether packets to the peer wait for credits.
     pub packets_waiting: bool,
-    /// Messages from it that are not complete, or have no destination yet.
+    /// Messages of the peer that are not complete, or have no destination yet.
     pub messages_unfinished: u64,
 }
 

@@ -22,7 +22,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Makes progress, so that a program may wait for a lock by trying repeatedly.
     ///
     /// # Errors
-    /// A word that is not exposed for writing, or not at a multiple of its size; a dead target; a call inside a handler.
+    /// A word that is not exposed for writing, or not aligned to its size; a dead target; a call inside a handler.
     pub fn rmw(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
         in_handler::check("rmw")?;
         let _span = Span::begin("rmw");
@@ -31,7 +31,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.wait_op(op).0
     }
 
-    /// Starts `operation` on the word at `at` without waiting. `origin` is incremented when it is done; then
+    /// Starts `operation` on the word at `at` without waiting. `origin` is incremented when the operation is done; then
     /// [`rmw_result`](Self::rmw_result) returns the old value.
     ///
     /// # Errors
@@ -47,10 +47,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.begin_rmw(at, width, operation, origin)
     }
 
-    /// Like [`rmw`](Self::rmw), but does not return the old value, and does not wait. `origin` is incremented when it is done.
+    /// Like [`rmw`](Self::rmw), but does not return the old value, and does not wait. `origin` is incremented when the operation is done.
     ///
     /// # Errors
-    /// Those of [`rmw`](Self::rmw). If the owner refuses it, the next call that waits or probes reports the error.
+    /// Those of [`rmw`](Self::rmw). If the owner refuses the operation, the next call that waits or probes reports the error.
     pub fn rmw_nonfetching(
         &mut self,
         at: RemoteAddress,

@@ -43,7 +43,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             self,
             |context, loans| body(&mut Scope { context, loans, ops: &ops }),
             |context, unwinds| {
-                // A forked copy of the task may unwind out of a scope of the task: the operations are not the copy's.
+                // If a forked copy of the task unwinds out of a scope, the operations are the task's, not the copy's.
                 let unwinds = unwinds && !in_handler::is_copy();
                 if unwinds {
                     for &op in &*ops.borrow() {
