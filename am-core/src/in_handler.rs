@@ -68,8 +68,8 @@ pub(crate) fn is_unmarked() -> bool {
     marks == 0 || marks & (COPY | RECORDED) == 0 && !is_running()
 }
 
-/// Whether no thread of the process has ever been marked. Unlike [`is_unmarked`] it calls no function: the compiler would have to save the
-/// caller's values around the call.
+/// Whether no mark was ever set in the process. Unlike [`is_unmarked`], this check calls no function, around which the compiler would have
+/// to save the caller's values.
 #[inline(always)]
 pub(crate) fn is_unmarked_process() -> bool {
     MARKS.load(Ordering::Relaxed) == 0

@@ -110,7 +110,7 @@ impl<T: Pod> Segment<T> {
         self.at(TaskId(task), index % count)
     }
 
-    /// Element `index` of the own part.
+    /// Element `index` of this task's part.
     ///
     /// # Errors
     /// An index beyond the end.
@@ -121,7 +121,7 @@ impl<T: Pod> Segment<T> {
         Ok(value)
     }
 
-    /// Sets element `index` of the own part.
+    /// Sets element `index` of this task's part.
     ///
     /// # Errors
     /// An index beyond the end.
@@ -130,7 +130,7 @@ impl<T: Pod> Segment<T> {
         self.write(index, std::slice::from_ref(&value))
     }
 
-    /// Copies elements of the own part, from `index` on. Concurrent writes of peers may be seen in part.
+    /// Copies elements of this task's part, from `index` on. Concurrent writes of peers may be seen in part.
     ///
     /// # Errors
     /// Beyond the end of the segment.
@@ -140,7 +140,7 @@ impl<T: Pod> Segment<T> {
         self.memory.own.read(offset, bytemuck::cast_slice_mut(to))
     }
 
-    /// Copies into the own part, from `index` on.
+    /// Copies into this task's part, from `index` on.
     ///
     /// # Errors
     /// Beyond the end of the segment.
@@ -150,7 +150,7 @@ impl<T: Pod> Segment<T> {
         self.memory.own.write(offset, bytemuck::cast_slice(from))
     }
 
-    /// A copy of the own part.
+    /// A copy of this task's part.
     #[must_use]
     pub fn to_vec(&self) -> Vec<T> {
         let mut values = vec![T::zeroed(); self.count as usize];
@@ -158,7 +158,7 @@ impl<T: Pod> Segment<T> {
         values
     }
 
-    /// Elements `index..index + count` of the own part as the destination of a message, to be returned by a header handler.
+    /// Elements `index..index + count` of this task's part as the destination of a message, to be returned by a header handler.
     ///
     /// # Errors
     /// Beyond the end of the segment.
@@ -167,13 +167,13 @@ impl<T: Pod> Segment<T> {
         self.memory.own.range(offset, count * size_of::<T>() as u64)
     }
 
-    /// The address of the own part, as am-core's type.
+    /// The address of this task's part, as am-core's type.
     #[must_use]
     pub fn address(&self) -> RemoteAddress {
         self.memory.own.address(self.offset)
     }
 
-    /// The offset in the own region of `count` elements at `index`.
+    /// The offset in this task's region of `count` elements at `index`.
     #[inline(always)]
     fn check(&self, index: u64, count: u64) -> Result<u64> {
         let size = size_of::<T>() as u64;
@@ -190,7 +190,7 @@ impl<T: Pod> Segment<T> {
 }
 
 impl Segment<u64> {
-    /// Element `index` of the own part as an atomic, for updates that peers make as well.
+    /// Element `index` of this task's part as an atomic, for updates that peers make as well.
     ///
     /// # Errors
     /// An index beyond the end.
@@ -202,7 +202,7 @@ impl Segment<u64> {
 }
 
 impl Segment<u32> {
-    /// Element `index` of the own part as an atomic, for updates that peers make as well.
+    /// Element `index` of this task's part as an atomic, for updates that peers make as well.
     ///
     /// # Errors
     /// An index beyond the end.

@@ -57,7 +57,7 @@ pub fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
 /// Runs one check as this task of the job.
 ///
 /// # Panics
-/// The check failed.
+/// If the check failed.
 pub fn run<F: Fabric>(name: &str, check: Check<F>, context: &mut Context<F>) {
     let what = format!("check {name} in {}", context.endpoint());
     let _watchdog = Watchdog::new(what, LIMIT);
@@ -68,7 +68,7 @@ pub fn run<F: Fabric>(name: &str, check: Check<F>, context: &mut Context<F>) {
 /// Runs every check whose name contains `filter`, as this task of the job.
 ///
 /// # Panics
-/// A check failed, or there was none.
+/// If a check failed, or no check has such a name.
 pub fn run_all<F: Fabric>(filter: &str, context: &mut Context<F>) {
     let mut count = 0;
     for (name, check) in checks().into_iter().filter(|(name, _)| name.contains(filter)) {

@@ -20,7 +20,7 @@ use crate::fabric::{Arrival, Event, Fabric, Limits, Memory, Peer, PeerIndex, Pos
 use crate::task::{Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
-/// One in this many posts, and of polls that return something, ends the turn. An empty poll always does.
+/// One in this many posts, and one in this many polls that return an event, ends the turn. An empty poll always does.
 const TURN_ENDS_ONE_IN: u32 = 5;
 
 /// Checks that use the clock or a thread besides their task's, so that turns do not make them repeatable. They run in turns like the

@@ -18,7 +18,7 @@ fn arguments_and_results_of_any_length_arrive() {
         let double = double.expect("a function");
         context.gfence().expect("all tasks reach the fence");
         let other = TaskId(1 - context.task().0);
-        // Inside a reply; beyond one; beyond a packet.
+        // Results that fit into a reply, that need a message of their own, and that need more than one packet.
         for len in [0, 1, 2, 3, 5, 100, 1_000, 100_000] {
             let words: Vec<u64> = (0..len).map(|at| at * 300).collect();
             let doubled = context.call(other, double, words.clone()).expect("the other lives");

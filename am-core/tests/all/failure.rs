@@ -1,4 +1,4 @@
-//! The death of a task, over the loopback network in one thread: operations under way end with an error that names it.
+//! The death of a task, over the loopback network in one thread: operations under way end with an error that names the task.
 
 #![expect(
     clippy::cast_possible_truncation,

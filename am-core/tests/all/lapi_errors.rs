@@ -1,8 +1,8 @@
 //! LAPI's errors, one by one: each that can occur is caused, and must name the party at fault and the values; for the others this file says
 //! why they cannot occur.
 //!
-//! A name stands for its code `LAPI_ERR_*`; `*` for a family. Errors of a single task are caused by one task of two; the conformance suite
-//! checks the same errors on every fabric, and between processes.
+//! A name stands for its code `LAPI_ERR_*`, and `*` for a family of codes. Errors of a single task are caused by one task of two; the
+//! conformance suite checks the same errors on every fabric, and between processes.
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 

@@ -1,4 +1,4 @@
-//! The tests of the whole crate over the simulated network, in one binary: each binary of its own would compile it all again.
+//! The tests of the whole crate over the simulated network, in one binary: each further binary would compile the crate again.
 
 mod calls;
 mod conformance;

@@ -192,7 +192,7 @@ fn a_get_ends_with_the_answer_that_came_too_early() {
     let error = ended.unwrap_err();
     assert_eq!(error.fault(), Fault::Peer);
     assert!(error.to_string().contains("the end of a get before its last byte"), "{error}");
-    // Its later packets are refused with an error that names it.
+    // The peer's later packets are refused with an error that names the peer.
     let _ = wild.post_inline(target, Class::OneWay, 9, &told).unwrap();
     assert_eq!(context.probe().unwrap_err().fault(), Fault::Peer);
 }

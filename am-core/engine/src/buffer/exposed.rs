@@ -148,9 +148,9 @@ impl DerefMut for JobBuffer {
 /// What peers may do with a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Whether they may read it (get).
+    /// Whether peers may read the range (get).
     pub read: bool,
-    /// Whether they may write it (put, rmw).
+    /// Whether peers may write the range (put, rmw).
     pub write: bool,
     /// Whether the right belongs to one operation of the engine, not to programs: see [`Grant::is_for_operation`].
     pub for_operation: bool,
@@ -222,7 +222,7 @@ pub struct RemoteAddress {
     pub task: TaskId,
     /// The context that exposed the memory. It serves requests for this memory and owns the target's counters of puts and gets.
     pub context: ContextNumber,
-    /// The task that carries out atomic operations on it.
+    /// The task that carries out atomic operations on the memory.
     pub executor: Executor,
     /// The region.
     pub grant: Grant,

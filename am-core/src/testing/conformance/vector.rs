@@ -20,7 +20,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     ]
 }
 
-/// Number of regions with which each method is used by which a fabric accesses memory.
+/// Number of regions: enough that a fabric whose method of access depends on the region uses all its methods.
 const REGIONS: usize = 3;
 const REGION_BYTES: u64 = 40_000;
 
