@@ -1,8 +1,8 @@
 //! The agent: the launcher of one host's part of a job, which another launcher has started there.
 //!
-//! It exchanges frames with that launcher over its standard input and output, and sends what other hosts must know of its tasks, what they
-//! do, and at the end what they have recorded. When the input ends, or is silent for [`SILENCE_MAX`], that launcher is gone: the agent then
-//! ends its part of the job.
+//! The agent exchanges frames with that launcher over its standard input and output. It sends news of its tasks for the other hosts, the
+//! activity of its tasks, and at the end their records. When the input ends, or is silent for [`SILENCE_MAX`], the launcher is gone: the
+//! agent then ends its part of the job.
 
 use std::io::{self, Write as _};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -16,10 +16,11 @@ use super::{Bind, Launch, LaunchError, Running, bindings, describe};
 use am_via_job::{OwnNews, Recorded};
 use am_via_os::clock;
 
-/// Interval at which the agent looks for news in the job's file, and tells the launcher what the tasks do.
+/// Interval at which the agent looks for news in the job's file.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Interval at which the agent tells the launcher what the tasks do.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// Number of questions about the launcher's clock; the one that is answered first is the most precise.
+/// Number of questions about the launcher's clock; the answer that takes the least time is the most precise.
 const CLOCK_QUESTIONS: u32 = 8;
 /// A launcher that is silent for this long is gone.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -34,7 +35,7 @@ pub fn run_agent() -> Result<(), LaunchError> {
         Ok(Some(Frame::Word(Down::Start(part)))) => *part,
         Ok(_) => {
             return Err(LaunchError::system("listening to the launcher")(io::Error::other(
-                "it does not start a job",
+                "its first message does not start a job",
             )));
         }
         Err(error) => return Err(LaunchError::system("listening to the launcher")(error)),
@@ -51,7 +52,7 @@ fn start(part: Part, uplink: &Uplink) -> Result<Running, LaunchError> {
     let own = env!("CARGO_PKG_VERSION");
     if part.version != own {
         let what =
-            format!("it is version {}, and this is {own}: install the same on all hosts", part.version);
+            format!("it is version {}, this host has {own}: install the same on all hosts", part.version);
         return Err(LaunchError::system("listening to the launcher")(io::Error::other(what)));
     }
     let mut launch = Launch::new(part.program, part.args)
@@ -77,7 +78,7 @@ fn start(part: Part, uplink: &Uplink) -> Result<Running, LaunchError> {
         about += &bindings(&running);
     }
     if !about.is_empty() {
-        // If the launcher is gone, this is noticed later.
+        // If the launcher is gone, the watch notices it later.
         let _ = uplink.sinks().stderr.write_all(about.as_bytes());
     }
     Ok(running)
@@ -163,7 +164,7 @@ fn tell_recorded(
     Ok(())
 }
 
-/// How many nanoseconds the launcher's clock is ahead of this host's; 0 if it does not answer.
+/// How many nanoseconds the launcher's clock is ahead of this host's; 0 if the launcher does not answer.
 fn launcher_ahead(heard: &Receiver<Down>, uplink: &Uplink) -> io::Result<i64> {
     let now = || i64::try_from(clock::monotonic().as_nanos()).unwrap_or(i64::MAX);
     let mut answers = Vec::new();
@@ -194,7 +195,7 @@ fn hear(heard: &Receiver<Down>, running: &Running) -> Heard {
     match heard.recv_timeout(LOOK_EVERY) {
         Err(RecvTimeoutError::Timeout) => return Heard::Nothing,
         Err(RecvTimeoutError::Disconnected) => {
-            // From now on the answer is immediate.
+            // From now on `recv_timeout` returns at once.
             thread::sleep(LOOK_EVERY);
             return Heard::End;
         }

@@ -10,7 +10,7 @@ use am_via_job::JobError;
 pub enum LaunchError {
     /// There is no such program: the caller's fault.
     #[error(
-        "there is no program {program:?}: not in the directories of PATH, and not as a file here; write a path with a slash, or \
+        "there is no program {program:?}, in the directories of PATH or as a file here; write a path with a slash, or \
          --example NAME for an example"
     )]
     ProgramNotFound {
@@ -36,7 +36,7 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// The files for the tasks' output cannot be made: the caller's fault.
-    #[error("the output of the tasks cannot be kept in {dir:?}: {source}")]
+    #[error("the output of the tasks cannot be written to {dir:?}: {source}")]
     Capture {
         /// The directory.
         dir: PathBuf,
@@ -49,7 +49,7 @@ pub enum LaunchError {
     /// A setting has an invalid value: the fault of the user who set it.
     #[error(transparent)]
     Setting(#[from] am_via_job::settings::SettingError),
-    /// The system could not start a task. Those already started are ended.
+    /// The system could not start a task. The tasks already started are ended.
     #[error("task {task} could not be started as {program:?}: {source}")]
     Spawn {
         /// The task.
@@ -70,7 +70,7 @@ pub enum LaunchError {
         known: String,
     },
     /// Several packages have a target of this name: the caller's fault.
-    #[error("several packages have a {kind} {name:?}: {packages}; add --package and one of them")]
+    #[error("several packages have a {kind} {name:?}: {packages}; choose one with --package")]
     WhichPackage {
         /// `example` or `bin`.
         kind: &'static str,
@@ -80,25 +80,25 @@ pub enum LaunchError {
         packages: String,
     },
     /// The build failed; the compiler has printed why.
-    #[error("the {kind} {name:?} could not be built; cargo says above why")]
+    #[error("the {kind} {name:?} could not be built; cargo's messages above say why")]
     Build {
         /// `example` or `bin`.
         kind: &'static str,
-        /// As the caller named it.
+        /// The name given by the caller.
         name: String,
     },
     /// Cargo finds no workspace: most likely the current directory is in none.
     #[error(
-        "there is no cargo workspace to build from in this directory: {why}; go into one, or name a program's file"
+        "this directory is in no cargo workspace: {why}; change to a directory of a workspace, or name a program's file"
     )]
     NoWorkspace {
         /// Cargo's message.
         why: String,
     },
-    /// `/proc` is not mounted, so that processes cannot be found: the machine or container is set up wrongly.
+    /// `/proc` is not mounted, so processes cannot be found: the machine or container is set up wrongly.
     #[error(
-        "/proc is not mounted here, and without it a job can be neither started nor watched; mount it (mount -t proc proc \
-         /proc), or start this where it is"
+        "/proc is not mounted here, and a job can neither be started nor watched without it; mount it (mount -t proc proc \
+         /proc), or start the job where it is mounted"
     )]
     NoProc,
     /// Another system call failed.

@@ -1,8 +1,8 @@
 //! The process that a user sees as `amrun`: it starts the actual launcher as its child and guards it.
 //!
 //! There are two processes, and each cleans up when the other one is killed. The launcher is the parent of the tasks and inherits their
-//! orphans; if the guard vanishes, the launcher kills them all. If the launcher is killed, the guard inherits everything below it, and
-//! kills it. So the job ends with either process, and no process of it can hide by changing its environment.
+//! orphans; if the guard vanishes, the launcher kills them all. If the launcher is killed, the guard inherits the launcher's descendants
+//! and kills them. So the job ends with either process, and no process of the job can hide by changing its environment.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -19,7 +19,7 @@ use am_via_os::signal::SignalFd;
 /// left. The calling process must have only one thread.
 ///
 /// # Errors
-/// The system could not start or watch it.
+/// The system could not start or watch the launcher.
 pub fn run_guarded(args: impl IntoIterator<Item = OsString>) -> Result<Ended, LaunchError> {
     members::check_proc()?;
     process::become_subreaper().map_err(LaunchError::system("becoming the parent of orphans"))?;
@@ -31,7 +31,7 @@ pub fn run_guarded(args: impl IntoIterator<Item = OsString>) -> Result<Ended, La
     before_exec(&mut command, BeforeExec { unblock: SIGNALS.to_vec(), ..BeforeExec::default() });
     let mut child = command.spawn().map_err(LaunchError::system("starting the launcher"))?;
     let launcher = PidFd::open(child.id()).map_err(|error| {
-        // If it can't be watched it must not survive this process.
+        // A launcher that can't be watched must not survive this process.
         let _ = child.kill().and_then(|()| child.wait());
         LaunchError::system("watching the launcher")(error)
     })?;

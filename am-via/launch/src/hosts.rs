@@ -22,7 +22,7 @@ pub enum HostsError {
     #[error("the list of hosts is empty")]
     Empty,
     /// More tasks than the hosts take.
-    #[error("{tasks} tasks, and the hosts take {slots}; name more hosts, or larger numbers behind them")]
+    #[error("{tasks} tasks, but the hosts take {slots}; name more hosts, or give them larger numbers")]
     TooFew {
         /// Tasks of the job.
         tasks: u32,

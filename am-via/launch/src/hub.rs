@@ -1,5 +1,5 @@
-//! The launcher of a job of several hosts: starts an agent on each, forwards between them what their tasks must know, and ends the job when
-//! a part of it fails.
+//! The launcher of a job of several hosts: starts an agent on each host, forwards the agents' news to each other, and ends the job when a
+//! part of it fails.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -21,11 +21,12 @@ use am_via_job::{Cause, Failure, News, Record, Recorded};
 use am_via_os::clock;
 use am_via_os::signal::{self, SignalFd};
 
-/// Interval at which the launcher reports to the agents that it is alive, and checks the time.
+/// Interval at which the launcher reports to the agents that it is alive.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// Longest wait for a message before the launcher checks signals, its guard and the time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A launcher that has not looked for this long was stopped itself: the silence of its agents is counted from then on, since what they said
-/// meanwhile is still to be heard.
+/// A launcher that has not looked for this long was itself stopped. It then counts the silence of its agents from now on, since messages
+/// that they have sent meanwhile are still unread.
 const STOPPED_AFTER: Duration = Duration::from_secs(1);
 /// How long the tasks may continue after a failure, and after a signal, before the job is ended.
 const GRACE: Duration = Duration::from_secs(1);
@@ -66,7 +67,7 @@ pub struct Hosts {
     pub hang_reports: HangReports,
     /// What the tasks record.
     pub record: Record,
-    /// The process that guards this one: the job ends when it does.
+    /// The process that guards this one: the job ends when the guard ends.
     pub guard: u32,
 }
 
@@ -77,8 +78,8 @@ pub struct Outcome {
     pub exit_code: u8,
     /// A line for a person; empty if all went well.
     pub line: String,
-    /// The record of each task, task 0 first, by the clock of this host; empty if none was requested. That of a task whose host was lost is
-    /// empty.
+    /// The record of each task, task 0 first, by the clock of this host; empty if none was requested. The record of a task whose host was
+    /// lost is empty.
     pub recorded: Vec<Recorded>,
     /// The host of each task.
     pub hosts: Vec<String>,
@@ -93,7 +94,7 @@ fn is_for_all_hosts(name: &str) -> bool {
 /// An event from an agent's reader.
 enum Event {
     Said(usize, Up),
-    /// Its output has ended, or is not that of an agent.
+    /// The agent's output has ended, or is not that of an agent.
     Gone(usize, String),
 }
 
@@ -162,7 +163,9 @@ impl Hosts {
     ) -> Result<Part, LaunchError> {
         let text = |what: &std::ffi::OsStr| {
             what.to_str().map(str::to_owned).ok_or_else(|| {
-                LaunchError::system("describing the job")(io::Error::other(format!("{what:?} is no text")))
+                LaunchError::system("describing the job")(io::Error::other(format!(
+                    "{what:?} is not valid UTF-8"
+                )))
             })
         };
         let here = std::env::current_dir().map_err(LaunchError::system("asking for this directory"))?;
@@ -214,21 +217,21 @@ impl Hosts {
         agent.say(&Down::Start(Box::new(part)));
         let tell = tell.clone();
         thread::spawn(move || {
-            let why =
-                output.map_or_else(|| "it has no output".to_owned(), |output| listen(output, index, &tell));
+            let why = output
+                .map_or_else(|| "its agent has no output".to_owned(), |output| listen(output, index, &tell));
             let _ = tell.send(Event::Gone(index, why));
         });
         Ok(agent)
     }
 }
 
-/// Forwards an agent's messages, and writes the output of its tasks. Returns why it ended.
+/// Forwards an agent's messages, and writes the output of its tasks. Returns why the agent's output ended.
 fn listen(mut output: ChildStdout, index: usize, tell: &Sender<Event>) -> String {
     loop {
         let written = match uplink::read::<Up>(&mut output) {
             Ok(None) => return "its agent has ended".to_owned(),
             Err(error) => {
-                // The remaining text is more helpful to people than the error that it is not a frame.
+                // For people, the remaining text is more helpful than the error "not a frame".
                 let mut rest = String::new();
                 let _ = output.by_ref().take(4096).read_to_string(&mut rest);
                 return format!("its agent cannot be understood: {error} {}", rest.trim());
@@ -255,12 +258,12 @@ struct Ending {
     line: String,
 }
 
-/// The reason for which the job ends, and the time.
+/// Why and when the job ends.
 #[derive(Debug, Default)]
 struct Ends {
     /// The first reason to end the job.
     first: Option<Ending>,
-    /// The end of an agent that did not end well, if there is no such reason.
+    /// The end of an agent that failed; used if there is no such reason.
     of_agent: Ending,
     /// The agent of the task that failed first, whose own report is more precise.
     first_failed: Option<usize>,
@@ -326,14 +329,14 @@ impl Hub {
             if self.ends.kill_at.is_some_and(|kill| now >= kill) {
                 self.ends.kill_at = None;
                 for agent in self.agents.iter_mut().filter(|agent| !agent.ended) {
-                    // Its reader notices the end. It may have ended by itself.
+                    // The agent's reader notices the end. A failure is ignored: the agent may have ended by itself.
                     let _ = agent.child.kill();
                 }
             }
         }
         for agent in &mut self.agents {
             agent.input = None;
-            // Its last message has arrived by now; it need not end by itself.
+            // The agent's last message has arrived by now, so the agent need not end by itself.
             let _ = agent.child.kill();
             let _ = agent.child.wait();
         }
@@ -375,7 +378,7 @@ impl Hub {
                     self.ends.first = Some(Ending { exit_code, line });
                 } else if ended_by_caller && self.ends.first.is_none() {
                     let line = format!(
-                        "host {} heard nothing of amrun for {} seconds and ended its tasks",
+                        "host {} heard nothing from amrun for {} seconds and ended its tasks",
                         self.agents[from].name,
                         SILENCE_MAX.as_secs()
                     );
@@ -392,7 +395,7 @@ impl Hub {
         }
     }
 
-    /// Records a failure. The first one determines the outcome of the job, and ends it after a moment unless the program continues.
+    /// Records a failure. The first failure determines the outcome of the job, and ends the job after [`GRACE`] unless the program goes on.
     fn note_failure(&mut self, from: usize, task: u32, cause: Cause, words: &str) {
         if self.ends.goes_on || self.ends.first.is_some() {
             return;
@@ -408,7 +411,7 @@ impl Hub {
         self.ends.end_at = Some(self.ends.end_at.map_or(end, |before| before.min(end)));
     }
 
-    /// Records that an agent has ended, and with it its tasks.
+    /// Records that an agent and its tasks have ended.
     fn note_end(&mut self, agent: usize) {
         self.agents[agent].ended = true;
         for task in self.tasks_of(agent) {
@@ -416,7 +419,7 @@ impl Hub {
         }
     }
 
-    /// Handles the loss of an agent, and with it of its tasks.
+    /// Handles the loss of an agent and its tasks.
     fn lose(&mut self, from: usize, why: &str) {
         if self.agents[from].ended {
             return;
@@ -444,11 +447,12 @@ impl Hub {
         let silent: Vec<usize> = (0..self.agents.len()).filter(|&at| is_silent(&self.agents[at])).collect();
         for at in silent {
             let _ = self.agents[at].child.kill();
-            self.lose(at, &format!("nothing was heard of it for {} seconds", SILENCE_MAX.as_secs()));
+            self.lose(at, &format!("nothing was heard from it for {} seconds", SILENCE_MAX.as_secs()));
         }
     }
 
-    /// Forwards a signal to the tasks. One that ends a job ends it, the second such signal immediately.
+    /// Forwards a signal to the tasks. A signal other than SIGUSR1 and SIGUSR2 also ends the job: the first one after a grace period, the
+    /// second one at once.
     fn pass_on(&mut self, number: i32) {
         if matches!(number, libc::SIGUSR1 | libc::SIGUSR2) {
             if number == libc::SIGUSR2 {

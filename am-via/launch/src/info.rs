@@ -9,7 +9,7 @@ use am_via_ofi::Provider;
 use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::{membarrier, private_memory, sched};
 
-/// The word that the probing child reads. An atomic, so that it has a fixed address in memory.
+/// The word that the child reads in [`private_memory_way`]. It is an atomic in a static, so that it has a fixed address in memory.
 static PROBED: AtomicU64 = AtomicU64::new(0);
 
 /// Which settings are shown.
@@ -40,7 +40,7 @@ pub enum InfoError {
     Setting(#[from] SettingError),
     /// No setting of am-via has this name.
     #[error(
-        "there is no setting {name}; `amrun info --all` lists those of the job, `mpiexec --info --all` also those of MPI"
+        "there is no setting {name}; `amrun info --all` lists the settings of the job, `mpiexec --info --all` also those of MPI"
     )]
     NoSuchSetting {
         /// The name given.
@@ -56,16 +56,16 @@ fn machine() -> Vec<(String, String)> {
         format!("{}.{:03} processors (cgroup cpu.max)", milli / 1000, milli % 1000)
     });
     let handshake = if membarrier::register().is_ok() {
-        "membarrier: senders need no fence before they check whether a receiver sleeps"
+        "membarrier: a sender needs no fence before it checks whether the receiver sleeps"
     } else {
-        "a fence after each post: the kernel refuses membarrier"
+        "a fence after each post, because the kernel refuses membarrier"
     };
     [
         ("processors", format!("{} usable: {}", cpus.len(), ranges(&cpus))),
         ("cpu quota", quota),
         (
             "devices",
-            "shm: tasks on the same host, through memory files that both map; ofi: other hosts, by libfabric"
+            "shm: tasks of one host, through memory files that both map; ofi: tasks of other hosts, through libfabric"
                 .to_owned(),
         ),
         ("network", network()),
@@ -81,11 +81,11 @@ fn network() -> String {
     match am_via_ofi::providers() {
         Ok((Provider { name, domain }, all)) => {
             format!(
-                "to other hosts by libfabric's provider {name} on {domain} (FI_PROVIDER selects one of {})",
+                "to other hosts by libfabric's provider {name} on {domain} (select with FI_PROVIDER: {})",
                 all.join(", ")
             )
         }
-        Err(error) => format!("no ({error})"),
+        Err(error) => format!("none ({error})"),
     }
 }
 
@@ -145,7 +145,8 @@ fn private_memory_way() -> String {
     }
 }
 
-/// The child's side of the trial that [`info`] makes: reads the word at `PID:ADDRESS:EXPECTED`.
+/// The child's side of the trial that [`info`] makes. `question` is `PID:ADDRESS:EXPECTED`: the child reads the word at this address of
+/// that process and compares it.
 ///
 /// # Errors
 /// The reason why it cannot be read.

@@ -6,17 +6,18 @@
 //! # Ok::<(), am_via_launch::LaunchError>(())
 //! ```
 //!
-//! What it promises:
+//! The launcher promises:
 //!
 //! - The tasks are children of a thread of this process, in its session, process group and scheduling group, so that a terminal's Ctrl-C
 //!   and job control reach them, and a task that yields its processor yields it to another task.
-//! - When a task fails, the others are told, given a moment, and killed; the report says which task was first, and how.
-//! - When the job is over, no process of it is left, children of children included. When this process is killed, the kernel kills the
-//!   tasks, and the sweeper kills the processes that they have started. `amrun` consists of two processes, each of which cleans up after
-//!   the other, so that even processes that hide are found.
-//! - The job's memory has no name anywhere: it is gone with the last process that uses it.
+//! - When a task fails, the other tasks learn of it, may go on for a grace period, and are then killed. The report says which task failed
+//!   first, and how.
+//! - When the job is over, no process of the job is left, including its tasks' descendants. When this process is killed, the kernel kills
+//!   the tasks, and the sweeper kills the processes that they have started. `amrun` consists of two processes, each of which cleans up
+//!   after the other, so that even processes that hide are found.
+//! - The job's memory has no name in any file system: it is gone with the last process that uses it.
 //! - A dead task stays unreaped until the job is over, so that no other process gets its number.
-//! - It may be used in a process with many threads: nothing runs between fork and exec but plain system calls.
+//! - The library may be used in a process with many threads: only plain system calls run between fork and exec.
 
 mod agent;
 mod cargo;
@@ -73,7 +74,7 @@ pub use program::find as find_program;
 pub use record::{Call, Messages, Queue, Statistics, TaskStatistics, Trace};
 pub use report::{EndedBy, Report, TaskReport};
 
-/// How long the other tasks may continue after one failed, before they are killed.
+/// How long the other tasks may continue after a task has failed, before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Placement of tasks.
@@ -82,8 +83,8 @@ pub enum Bind {
     /// The system places them.
     #[default]
     None,
-    /// Task i on the i-th processor that this process may use, beginning again with the first when there are more tasks. The environment
-    /// variable `AM_PINNED` tells a task: 1, or 0 if there are fewer processors than tasks.
+    /// Task i runs on the i-th processor that this process may use; if there are more tasks than processors, the processors are used again
+    /// from the first on. The tasks get the environment variable `AM_PINNED`: 1, or 0 if there are fewer processors than tasks.
     Core,
 }
 
@@ -151,7 +152,7 @@ impl Launch {
         self
     }
 
-    /// Sets an environment variable for the tasks. A setting may be set in this way, too; it then applies to this job.
+    /// Sets an environment variable for the tasks. If it is the variable of a setting, the setting applies to this job.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
@@ -172,22 +173,22 @@ impl Launch {
         self
     }
 
-    /// Forwards the output in this way.
+    /// Forwards the output in this format.
     #[must_use]
     pub fn output_format(mut self, format: OutputFormat) -> Self {
         self.output = Output::Forward(format);
         self
     }
 
-    /// Keeps the output in `dir` instead of forwarding it: files `task-0.stdout`, `task-0.stderr`, ...
+    /// Writes the output to files in `dir` instead of forwarding it: `task-0.stdout`, `task-0.stderr`, ...
     #[must_use]
     pub fn capture(mut self, dir: impl Into<PathBuf>) -> Self {
         self.output = Output::Capture { dir: dir.into() };
         self
     }
 
-    /// Tells that the standard output was already closed when the user started the program, so that this process inherited its replacement.
-    /// A task that writes to it ends the job, as if this process itself had been started with it closed.
+    /// Declares that the standard output was already closed when the user started the program, so that this process inherited a
+    /// replacement. A task that writes to its standard output then ends the job, as if this process had been started with a closed one.
     #[must_use]
     pub fn output_is_closed(mut self) -> Self {
         self.output_is_closed = true;
@@ -222,16 +223,16 @@ impl Launch {
         self
     }
 
-    /// Lets the other tasks go on for `grace` after one failed, unless the program asked that the job go on.
+    /// Sets how long the other tasks may go on after a task has failed. It has no effect if the program asked that the job go on.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Declares that this process exists for the job alone and that process `guard` started and guards it: signals that end a job are
-    /// handled, every descendant counts as a member of the job, and the job ends when the guard does. The process must have only one
-    /// thread.
+    /// Declares that this process exists for the job alone, and that process `guard` started and guards it. The launcher then handles
+    /// signals that end a job, counts every descendant as a member of the job, and ends the job when the guard ends. The process must have
+    /// only one thread.
     #[must_use]
     pub fn own_process(mut self, guard: u32) -> Self {
         self.own_process = Some(guard);
@@ -291,8 +292,8 @@ impl Launch {
         }
     }
 
-    /// Runs only those tasks of the job that `hosts` (a number for each task) gives to `host`, which are consecutive; the job's other tasks
-    /// run elsewhere. The output is sent over `uplink`.
+    /// Runs only the tasks of the job that are on `host`; `hosts` has the host of each task, and the tasks of a host are consecutive. The
+    /// output is sent over `uplink`.
     fn part_of(mut self, hosts: Vec<u32>, host: u32, uplink: Uplink) -> Self {
         self.first = number_of(&hosts[..hosts.iter().position(|&at| at == host).unwrap_or(0)]);
         self.tasks = number_of(&hosts.iter().filter(|&&at| at == host).collect::<Vec<_>>());
@@ -303,14 +304,14 @@ impl Launch {
 
     fn check_wdir(&self) -> Result<(), LaunchError> {
         let Some(wdir) = &self.wdir else { return Ok(()) };
-        // The dot makes the system check what entering needs: search permission.
+        // The dot makes the system check the search permission, which entering the directory needs.
         match wdir.join(".").metadata() {
             Ok(_) => Ok(()),
             Err(source) => Err(LaunchError::WorkingDirectory { wdir: wdir.clone(), source }),
         }
     }
 
-    /// The settings of layers above am-via in the job's environment, which the caller's variables and those of this process make up.
+    /// The settings of layers above am-via in the job's environment: the variables of this process, replaced by the caller's.
     fn variables(&self) -> Variables {
         let names =
             std::env::vars_os().map(|(name, _)| name).chain(self.env.iter().map(|(name, _)| name.clone()));
@@ -341,7 +342,7 @@ impl Launch {
         process::become_subreaper().map_err(LaunchError::system("becoming the parent of orphans"))?;
         let signals = SignalFd::block(&SIGNALS).map_err(LaunchError::system("taking over signals"))?;
         let process = PidFd::open(guard).map_err(LaunchError::system("watching the first amrun process"))?;
-        // If it has ended in the meantime, its number may belong to another process.
+        // If the guard has ended in the meantime, its number may belong to another process.
         if std::os::unix::process::parent_id() != guard {
             let gone = io::Error::other("it is gone");
             return Err(LaunchError::system("watching the first amrun process")(gone));
@@ -389,8 +390,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// The process of a task: the one that attached to the job, or, before that, the one that the launcher started. `None` if there is no
-    /// such task.
+    /// The process of a task: the process that attached to the job, or, before that, the process that the launcher started. `None` if there
+    /// is no such task.
     #[must_use]
     pub fn pid(&self, task: u32) -> Option<u32> {
         self.job.pid(task).or_else(|| Some(self.tasks.get(task as usize)?.pid))
@@ -406,13 +407,13 @@ impl Running {
     pub fn signal(&self, task: u32, signal: i32) {
         let Some(direct) = self.tasks.get(task as usize) else { return };
         match self.job.pid(task).filter(|&pid| pid != direct.pid) {
-            // The task writes its process number itself, so it is accepted only if it is a descendant of the process that was started.
+            // The task writes its process number itself, so the number counts only if it is a descendant of the process that was started.
             Some(pid) => spawn::members_below(direct.pid).signal_one(pid, signal),
             None => direct.process.signal(signal),
         }
     }
 
-    /// Kills a task (SIGKILL): for tests of how the others react.
+    /// Kills a task (SIGKILL), for tests of how the other tasks react.
     pub fn kill(&self, task: u32) {
         self.signal(task, libc::SIGKILL);
     }
@@ -442,28 +443,28 @@ impl Running {
     /// Waits for the job's end.
     ///
     /// # Errors
-    /// The tasks could not be watched; they are ended then.
+    /// The tasks could not be watched; in that case they have been ended.
     pub fn wait(mut self) -> Result<Report, LaunchError> {
         let thread = self.thread.take().expect("only `wait` and `drop` take it, and both consume the handle");
         join(thread)
     }
 }
 
-/// What `amrun --verbose` says about the tasks of this host.
+/// The text that `amrun --verbose` prints about the tasks of this host.
 #[must_use]
 pub fn describe(running: &Running) -> String {
     let tasks = running.tasks.len();
     let cpus = sched::allowed_cpus().len();
     let pids: Vec<String> = running.tasks.iter().map(|task| task.pid.to_string()).collect();
     let sharing = if tasks > cpus {
-        "; there are more tasks than processors, so waits sleep at once instead of spinning"
+        "; there are more tasks than processors, so waits do not spin before they sleep"
     } else {
         ""
     };
     format!("{tasks} tasks (processes {}) on {cpus} processors{sharing}", pids.join(" "))
 }
 
-/// A line for each task of this host with the processors that it may run on, as the system has them now.
+/// A line for each task of this host with the processors on which the system now lets it run.
 #[must_use]
 pub fn bindings(running: &Running) -> String {
     let line = |(task, process): (u32, &TaskProcess)| {
@@ -478,7 +479,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.end();
-            // No code needs the result any more.
+            // The result is not needed any more.
             let _ = thread.join();
         }
     }

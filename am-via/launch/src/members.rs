@@ -1,8 +1,8 @@
 //! The processes of a job beyond those that the launcher started: how they are identified and ended.
 //!
-//! A process belongs to the job if its chain of parents leads to a task, or if its environment contains the job's number, since a process
-//! whose parents have ended still has its environment. If the launcher has its own process, it becomes the parent of such orphans; then all
-//! its descendants belong to the job, whatever they do to their environment.
+//! A process belongs to the job if its chain of parents leads to a task. A process whose parents have ended belongs to it if its
+//! environment contains the job's number. If the launcher has its own process, it becomes the parent of such orphans; then all its
+//! descendants belong to the job, whatever they do to their environment.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -22,9 +22,9 @@ const VANISH_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Members {
     /// Processes whose descendants belong to the job.
     pub(super) roots: Vec<u32>,
-    /// Descendants of the roots that do not belong to it.
+    /// Descendants of the roots that do not belong to the job.
     pub(super) others: Vec<u32>,
-    /// What the environment of a member contains; `None` if descent alone decides.
+    /// The text that the environment of a member contains; `None` if descent alone decides.
     pub(super) mark: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Members {
 
     fn is_marked(&self, pid: u32) -> bool {
         let Some(mark) = &self.mark else { return false };
-        // If it is unreadable, the process is another user's or has ended, and is not a member.
+        // If the environment is unreadable, the process is another user's or has ended, and is not a member.
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.windows(mark.len()).any(|window| window == mark.as_bytes())
     }
@@ -91,14 +91,14 @@ impl Members {
         }
     }
 
-    /// Sends a signal to those processes of the job that have a handler for it; it would end the others.
+    /// Sends a signal to those processes of the job that have a handler for it. The signal would end the others.
     pub(super) fn signal_those_who_catch(&self, signal: i32) {
         for process in self.open(|pid| catches(pid, signal)) {
             process.signal(signal);
         }
     }
 
-    /// Kills all processes of the job, also those that start in the meantime. Returns how many are left.
+    /// Kills all processes of the job, including those that start in the meantime. Returns how many are left.
     pub(super) fn kill_all(&self) -> usize {
         let deadline = Instant::now() + VANISH_WITHIN;
         loop {
@@ -112,14 +112,14 @@ impl Members {
             }
             for process in &processes {
                 let left = deadline.saturating_duration_since(Instant::now());
-                // If the wait fails it ends early, and the next round checks again.
+                // If the wait fails, it ends early, and the next round checks again.
                 let _ = poll::poll(&[process.as_fd()], Some(left));
             }
         }
     }
 
-    /// Handles of the members that `wanted` selects. A number may have passed to another process before its handle was opened, so the check
-    /// is repeated afterwards: a handle stays with its process.
+    /// Handles of the members that `wanted` selects. A process may have ended, and another one may have got its number, before the handle
+    /// was opened. So the check is repeated afterwards: from then on the handle stays with its process.
     fn open(&self, wanted: impl Fn(u32) -> bool) -> Vec<PidFd> {
         let candidates = self.living().into_iter().filter(|&pid| wanted(pid));
         let opened: Vec<(u32, PidFd)> =
@@ -130,12 +130,12 @@ impl Members {
     }
 }
 
-/// Refuses to start a job if its processes could not be found again.
+/// Refuses to start a job if `/proc`, by which its processes are found, is not mounted.
 pub(super) fn check_proc() -> Result<(), LaunchError> {
     if fs::exists("/proc/self/stat").unwrap_or(false) { Ok(()) } else { Err(LaunchError::NoProc) }
 }
 
-/// Reaps ended children of this process, except `kept`: the orphans that it has inherited.
+/// Reaps the ended children of this process except `kept`; these are the orphans that it has inherited.
 pub(super) fn reap_orphans(kept: &[u32]) {
     let own = std::process::id();
     for (pid, found) in processes() {

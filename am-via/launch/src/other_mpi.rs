@@ -17,7 +17,7 @@ pub(super) fn mapped_by(pid: u32) -> Option<PathBuf> {
 }
 
 fn mapped_below(pid: u32, depth_max: u32) -> Option<PathBuf> {
-    // If it is unreadable, the process has ended or is another user's.
+    // If the file is unreadable, the process has ended or is another user's.
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let found = library_in(&maps);
     if found.is_some() || depth_max == 0 {
@@ -40,7 +40,7 @@ fn library_in(maps: &str) -> Option<PathBuf> {
     paths.find(is_mpi).map(Path::to_owned)
 }
 
-/// Whether a library is this project's, of any version: then it contains the name of the variable by which a task finds its job.
+/// Whether a library is this project's: every version of it contains the name of the variable by which a task finds its job.
 pub(super) fn is_ours(library: &Path) -> bool {
     let bytes = fs::read(library).unwrap_or_default();
     bytes.windows(JOB_VARIABLE.len()).any(|window| window == JOB_VARIABLE.as_bytes())

@@ -1,7 +1,7 @@
 //! Forwarding of the tasks' output: whole lines, in the order in which each task wrote them, by one thread.
 //!
-//! One thread writes everything, so that a line is never torn by another task's. If a task ends within a line, the rest is forwarded as it
-//! is, and the next output begins on a new line.
+//! One thread writes everything, so that output of another task never splits a line. If a task ends within a line, the unfinished line is
+//! forwarded as it is, and the next output begins on a new line.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,7 +18,8 @@ use super::end_request::EndRequest;
 use super::report::EndedBy;
 use am_via_os::poll;
 
-/// A longer line is forwarded in pieces: a task that never ends its line must not use up the launcher's memory.
+/// Longest line that is forwarded whole, in bytes. A longer one is forwarded in pieces, so that a task that never ends its line does not
+/// use up the launcher's memory.
 const LINE_BYTES_MAX: usize = 16 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -27,7 +28,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 pub struct OutputFormat {
     /// Each line begins with `[task] `.
     pub tag: bool,
-    /// Each line then has the time (UTC) at which the launcher received its end.
+    /// Each line begins, after the tag, with the time (UTC) at which the launcher received the line's end.
     pub time: bool,
     /// The tasks' standard error is written to the standard output.
     pub merged: bool,
@@ -47,7 +48,8 @@ impl OutputFormat {
 /// A time since 1970 as `2026-11-23T09:29:47.012Z `.
 fn text_of_time(since: Duration) -> String {
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // The calendar repeats every 400 years, which have 146097 days. Years are counted from March, so that a leap day is the last.
+    // The calendar repeats every 400 years, which have 146097 days. Years begin in March, so that a leap day is the last day of its year;
+    // 719468 is the number of days from 1 March of year 0 to 1970.
     let day = days + 719_468;
     let (era, day) = (day / 146_097, day % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -103,7 +105,7 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Forwards `sources`, pairs of task and output. If the standard output can no longer be written, `end` is asked to end the job.
+    /// Forwards `sources`, pairs of task and output. If the standard output can no longer be written, requests the end of the job by `end`.
     pub(super) fn start(
         sources: Vec<(u32, Source)>,
         num_tasks: u32,
@@ -135,7 +137,7 @@ impl Forwarder {
         if self.finished.recv_timeout(patience).is_err() {
             // If this fails, the thread has ended already.
             let _ = self.stop.write_all(b"x");
-            // If the reader of our own output does not read, the thread may block for ever; then it is abandoned.
+            // If the reader of this process's output does not read, the thread may block for ever; then it is abandoned.
             let _ = self.finished.recv_timeout(patience);
         }
         self.last_lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -185,7 +187,7 @@ impl Work {
         self.streams = streams;
     }
 
-    /// Returns whether there may be more.
+    /// Returns whether there may be more output.
     fn forward_one(&mut self, stream: &mut Stream) -> bool {
         let mut chunk = [0; CHUNK_BYTES];
         match stream.read(&mut chunk) {
@@ -222,7 +224,7 @@ impl Work {
             self.keep_last_line(stream, bytes);
         }
         if is_error && !self.merged {
-            // If the standard error is closed, there is no way to report it.
+            // If the standard error is closed, that can't be reported anywhere.
             let _ = self.stderr.write(bytes);
         } else if let Err(error) = self.stdout.write(bytes) {
             self.end.ask(EndedBy::OutputClosed(error.raw_os_error().unwrap_or(libc::EIO)));
@@ -249,7 +251,7 @@ pub(super) fn last_telling_line(text: &str) -> Option<&str> {
         .rfind(|line| !line.trim().is_empty() && !line.starts_with("note: ") && !is_of_a_checker(line))
 }
 
-/// Whether a line begins like `==4711==`, the mark of valgrind and the sanitizers with the process's number.
+/// Whether a line begins like `==4711==`: valgrind and the sanitizers mark their lines with the process number.
 fn is_of_a_checker(line: &str) -> bool {
     ["==", "--", "**"].iter().any(|mark| {
         line.strip_prefix(mark).is_some_and(|rest| {

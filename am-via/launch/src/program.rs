@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::LaunchError;
 
-/// The file of program `name`: with a slash it is a path from here; without one it is looked up in PATH, then here.
+/// The file of program `name`. A name with a slash is a path; a name without a slash is looked up in PATH, then in the current directory.
 ///
 /// # Errors
 /// There is no such file, or it cannot be executed.
@@ -39,7 +39,7 @@ fn absolute(file: &Path) -> Result<PathBuf, LaunchError> {
 
 fn why_not_executable(file: &Path) -> Option<&'static str> {
     match file.metadata() {
-        Err(_) => Some("it cannot be looked at"),
+        Err(_) => Some("its attributes cannot be read"),
         Ok(data) if data.is_dir() => Some("it is a directory"),
         Ok(data) if data.permissions().mode() & 0o111 == 0 => Some("no execute permission"),
         Ok(_) => None,

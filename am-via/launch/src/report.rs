@@ -57,9 +57,12 @@ pub enum EndedBy {
 }
 
 impl Report {
-    /// The exit code of the job: 0 if all went well, or if the program asked to go on and a task survived; otherwise that of the first task
-    /// that failed, or 128 plus the signal's number if a signal killed it; 1 if that task exited with code 0, never joined, or ended in an
-    /// unknown way; 124 after the time limit.
+    /// The exit code of the job.
+    ///
+    /// - 0 if no task failed, or if the program asked that the job go on and a task exited with 0.
+    /// - 124 if the time limit ended the job; 128 plus the signal's number if a signal to the launcher ended it.
+    /// - Otherwise the code of the first task that failed, or 128 plus the signal's number if a signal killed that task; 1 if it exited
+    ///   with code 0, never joined, or ended in an unknown way.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         if let Some(reason) = self.ended_by {
@@ -88,7 +91,7 @@ impl Report {
         ended.map_or(0, of_ended)
     }
 
-    /// Whether the job has failed, but its first failed task has no exit code of a failure: the task exited with 0, or its end is unknown.
+    /// Whether the job has failed, but its exit code is not that of a task: the first failed task exited with 0, or its end is unknown.
     fn has_code_of_nobody(&self) -> bool {
         let is_so = |cause| matches!(cause, Cause::Exited(0) | Cause::NeverJoined | Cause::Vanished);
         self.ended_by.is_none()
@@ -96,7 +99,7 @@ impl Report {
             && self.failure.as_ref().is_some_and(|failure| is_so(failure.cause))
     }
 
-    /// Whether every task exited by itself with code 0 and none reported a failure.
+    /// Whether every task exited by itself with code 0 and no task reported a failure.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.ended_by.is_none()
@@ -121,7 +124,7 @@ fn read(path: &PathBuf) -> Option<String> {
     std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// One line: which task failed and how, or why the job was ended; empty if all went well.
+/// One line: which task failed and how, or why the job was ended; empty if no task failed.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.ended_by, &self.failure) {

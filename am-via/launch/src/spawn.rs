@@ -38,7 +38,7 @@ pub(super) fn members_below(root: u32) -> Members {
     Members { roots: vec![root], others: Vec::new(), mark: None }
 }
 
-/// Starts all tasks or none: if one can't be started, those before it are ended.
+/// Starts all tasks or none: if a task can't be started, the tasks before it are ended.
 pub(super) fn spawn(
     launch: &Launch,
     program: &Path,
@@ -46,7 +46,7 @@ pub(super) fn spawn(
     job: &JobOwner,
     end: &Arc<EndRequest>,
 ) -> Result<Spawned, LaunchError> {
-    // The number with its separator, as in AM_JOB.
+    // The job's number with its separator, as in the value of AM_JOB.
     let mark = format!(":{:016x}", job.id());
     let sweeper = Sweeper::start(&mark);
     let mut tasks = Vec::new();
@@ -137,17 +137,17 @@ fn spawn_one(
     let outputs =
         child.stdout.take().map(Source::Stdout).into_iter().chain(child.stderr.take().map(Source::Stderr));
     let outputs = outputs.collect();
-    // The child is unreaped, so the number is still its own.
+    // The child has not been reaped, so its number is still its own.
     let process = PidFd::open(child.id()).map_err(|source| {
-        // Without a handle the task could not be watched. It has just started.
+        // A task without a handle can't be watched, so it is killed.
         let _ = child.kill().and_then(|()| child.wait());
         LaunchError::Spawn { task, program: program.to_owned(), source }
     })?;
     Ok((TaskProcess { pid: child.id(), process, stdout, stderr }, outputs))
 }
 
-/// The variables by which other launchers give a task's number and the number of tasks, in the job and on the host: scripts choose a GPU by
-/// them. Libraries of other projects ignore them, since `PMI_FD` and its like are not set.
+/// The variables by which other launchers give a task's number and the number of tasks, in the job and on the host, so that scripts can
+/// choose a GPU by them. Libraries of other projects ignore these variables, since `PMI_FD` and similar ones are not set.
 fn names_of_other_launchers(launch: &Launch, job: &JobOwner, task: u32) -> Vec<(&'static str, String)> {
     let values = [
         (["PMI_RANK", "OMPI_COMM_WORLD_RANK"], task),

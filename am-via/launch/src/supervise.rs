@@ -1,6 +1,6 @@
 //! Watches a job to its end: deaths, signals, the time, and the guard.
 //!
-//! A loop waits until a process ends, a signal or a request arrives, or a time is reached, and then checks everything.
+//! A loop waits until a process ends, a signal or a request arrives, or a deadline passes, and then checks everything.
 
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,13 +25,15 @@ use am_via_os::signal::SignalFd;
 
 /// How long tasks may continue after a signal that ends the job, for example to write a checkpoint.
 const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(3);
-/// A second signal within this time counts as the same one, since a signal to a process group may arrive several times.
+/// A second signal within this time counts as the first one, since a signal to a process group may arrive several times.
 const ECHO: Duration = Duration::from_millis(250);
-/// Interval at which the launcher looks for tasks that attached behind a wrapper, while a job is new; and later.
+/// Interval at which the launcher looks for tasks that attached behind a wrapper while the job is young, and later.
 const LOOK_EVERY_YOUNG: Duration = Duration::from_millis(20);
 const LOOK_EVERY_OLD: Duration = Duration::from_millis(250);
+/// Age up to which a job is young.
 const YOUNG: Duration = Duration::from_secs(2);
-/// How long the launcher waits for the cause of a death behind a wrapper, which the system reports after the wrapper has reaped its child.
+/// How long the launcher waits for the cause of a death behind a wrapper, which the system reports after the wrapper has reaped its child;
+/// and the interval at which it looks for the cause.
 const REAPED_WITHIN: Duration = Duration::from_millis(200);
 const LOOK_EVERY_LEAVING: Duration = Duration::from_millis(1);
 /// How often orphans that became children of this process are reaped.
@@ -72,7 +74,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Whether the task's own process behind a wrapper has ended, and the way it ended is known or will not become known.
+    /// Whether the task's own process behind a wrapper has ended, and its cause is known or will not become known.
     fn look_behind(&mut self, now: Instant) -> bool {
         self.attached = match std::mem::replace(&mut self.attached, Attached::Gone) {
             Attached::Behind(process) if process.has_ended() => Attached::Leaving(process, now),
@@ -87,7 +89,8 @@ impl Watch {
         matches!(self.attached, Attached::Gone)
     }
 
-    /// The cause of the task's end, derived from its wrapper's. A shell whose program was killed exits with 128 plus the signal's number.
+    /// The cause of the task's end, derived from its wrapper's end. If a shell's program is killed, the shell exits with 128 plus the
+    /// signal's number.
     fn cause_by_wrapper(&self, ended: Ended) -> Cause {
         let is_behind = !matches!(self.attached, Attached::NotYet | Attached::Direct);
         match ended {
@@ -124,11 +127,11 @@ pub(super) struct Supervisor {
     request_seen: bool,
     signalled_at: Option<Instant>,
     reaped_at: Instant,
-    /// The number of kills for want of memory when the job began.
+    /// The number of processes that the system had killed for lack of memory when the job began.
     memory_kills: Option<u64>,
     /// An MPI library that a task had mapped before it joined. It matters only if no task joins.
     mpi_library: Option<PathBuf>,
-    /// Number of searches for such a library so far; each inspects another task.
+    /// Number of searches for an MPI library so far; each inspects another task.
     library_looks: usize,
     /// Hang reports, if wanted.
     hangs: Option<HangWatch>,
@@ -267,7 +270,7 @@ impl Supervisor {
         }
     }
 
-    /// The first such signal is forwarded, and the tasks get time; the second one kills.
+    /// Ends the job by a signal: the first one is forwarded, and the tasks get a grace period; the second one kills them.
     fn end_by_signal(&mut self, number: i32, from_terminal: bool) {
         let now = Instant::now();
         match self.signalled_at {
@@ -319,8 +322,8 @@ impl Supervisor {
         }
     }
 
-    /// Inspects one task that has not joined, to find which MPI library it has mapped. At its end it would be too late, since a process's
-    /// mappings are gone before its parent is notified.
+    /// Inspects one task that has not joined, to find which MPI library it has mapped. The end of the task would be too late, since a
+    /// process's mappings are gone before its parent is notified.
     fn look_for_mpi_library(&mut self) {
         if self.mpi_library.is_some() {
             return;
@@ -345,8 +348,8 @@ impl Supervisor {
             && self.job.state(self.number(index)) == TaskState::NotStarted
     }
 
-    /// Finds tasks that exited with 0 without joining. That is a failure if another task has joined, since it would wait for ever. If no
-    /// task joins, as in `amrun -n 3 hostname`, it is none.
+    /// Finds tasks that exited with 0 without joining. If another task has joined, this is a failure, since that task would wait for ever.
+    /// If no task joins, as in `amrun -n 3 hostname`, it is not.
     fn look_for_never_joined(&mut self) {
         let missing: Vec<usize> =
             (0..self.watches.len()).filter(|&index| self.has_ended_well_without_joining(index)).collect();
@@ -383,7 +386,7 @@ impl Supervisor {
         }
         // If several died at the same time, a signal is more likely the cause, and an exit code its consequence.
         died.sort_by_key(|(_, ended)| matches!(ended, Ended::Exited(_)));
-        // The exit code of a wrapper is a consequence.
+        // Tasks behind wrappers first: the exit code of a wrapper is a consequence of its task's end.
         for index in 0..self.watches.len() {
             self.look_behind_wrapper(index);
         }
@@ -398,7 +401,7 @@ impl Supervisor {
         let was_running = self.job.state(task) == TaskState::Running;
         if ended == Ended::Exited(0) {
             if was_running && matches!(self.watches[index].attached, Attached::Direct) {
-                // The others must not wait for it; they decide whether this is a failure.
+                // The other tasks must not wait for this one; they decide whether its end is a failure.
                 self.job.mark_dead(task, Cause::Exited(0), "");
             }
             return;
@@ -438,7 +441,7 @@ impl Supervisor {
         self.job.mark_dead(self.number(index), cause, &words);
     }
 
-    /// The text about a task that was killed and has reported no cause: whether memory was used up.
+    /// The text about a task that was killed and has reported no cause; says so if memory was used up.
     fn words_for_a_kill(&self) -> String {
         memory_words(self.memory_kills, limits::cgroup_memory_kills(), limits::cgroup_memory_bytes())
     }
@@ -482,7 +485,7 @@ impl Supervisor {
     }
 
     fn kill(&mut self) {
-        // Kills once more after a while, in case a process was in an uninterruptible sleep.
+        // Kills again after a while, in case a process was in an uninterruptible sleep.
         self.kill_at = Some(Instant::now() + GRACE_AFTER_SIGNAL);
         for watch in self.watches.iter_mut().filter(|watch| watch.ended.is_none()) {
             watch.killed = true;
@@ -501,7 +504,7 @@ impl Supervisor {
         let left_behind = self.members.kill_all();
         let last_lines =
             self.forwarder.take().map_or_else(Vec::new, |forwarder| forwarder.finish(OUTPUT_PATIENCE));
-        // The output may have been lost only at the very end. A failed task is the better reason.
+        // Output may have been lost at the very end. If a task has failed, that is the better reason.
         if let Some(reason @ EndedBy::OutputClosed(_)) = self.end.asked()
             && self.job.first_failure().is_none()
         {
@@ -534,7 +537,7 @@ impl Supervisor {
     fn failure(&self, last_lines: &[String]) -> Option<Failure> {
         let mut failure = self.job.first_failure()?;
         let index = failure.task.wrapping_sub(self.first) as usize;
-        // A task that exits without finalizing MPI is no failure if all tasks ended well.
+        // A task that exits without finalizing MPI has not failed if all tasks ended well.
         let all_well = self.watches.iter().all(Watch::ended_well);
         if all_well && matches!(failure.cause, Cause::Exited(0) | Cause::Vanished) {
             return None;
@@ -561,13 +564,13 @@ impl Supervisor {
     }
 }
 
-/// Whether the last line of a task's standard error is likely to give the cause of its failure: yes if it ended by itself. A signal
-/// interrupts whatever the task was writing.
+/// Whether the last line of a task's standard error is likely to give the cause of its failure. A task that ended by itself may have
+/// written it; a signal interrupts whatever the task was writing.
 fn may_have_said_why(cause: Cause) -> bool {
     matches!(cause, Cause::Exited(_) | Cause::Signalled(libc::SIGABRT))
 }
 
-/// The text about a task that never joined although the tasks `waiting` have; `None` if none has.
+/// The text about a task that never joined, although the tasks `waiting` have joined; `None` if `waiting` is empty.
 fn words_for_missing(waiting: &[u32]) -> Option<String> {
     let others = match waiting {
         [] => return None,
@@ -575,20 +578,20 @@ fn words_for_missing(waiting: &[u32]) -> Option<String> {
         [first, rest @ ..] => format!("task {first} and {} more have", rest.len()),
     };
     Some(format!(
-        "{others} joined it and cannot go on alone; either all tasks call MPI_Init (or Task::join), or none"
+        "{others} joined it and cannot go on alone; either all tasks must call MPI_Init (or Task::join), or none"
     ))
 }
 
-/// The text about memory, if the system has killed for lack of memory since the count was `before`; otherwise empty.
+/// The text about memory, if the system has killed processes for lack of memory since their number was `before`; otherwise empty.
 fn memory_words(before: Option<u64>, now: Option<u64>, limit_bytes: Option<u64>) -> String {
     match (before, now) {
         (Some(before), Some(now)) if now > before => {}
         _ => return String::new(),
     }
-    let remedy = "start fewer tasks, or use less";
+    let remedy = "start fewer tasks, or use less memory";
     match limit_bytes {
         Some(bytes) => format!(
-            "the system killed it for want of memory: its cgroup may use {bytes} bytes in all; raise that limit, {remedy}"
+            "the system killed it for lack of memory: its cgroup may use {bytes} bytes in all; raise that limit, {remedy}"
         ),
         None => format!("the system killed it because the memory of this machine was used up; {remedy}"),
     }

@@ -1,9 +1,9 @@
 //! The sweeper: a shell that outlives a killed launcher, and kills the remaining processes of its job.
 //!
-//! The kernel kills the tasks when their launcher dies (`PR_SET_PDEATHSIG`), but not the processes that they started. The sweeper waits
-//! at a pipe whose other end only the launcher holds. When that end closes without a message, the launcher was killed, and the
-//! sweeper kills every process whose environment carries the job's number. It is a shell and not this program because the
-//! launcher may be a library inside any program, which then has no second main function to start.
+//! The kernel kills the tasks when their launcher dies (`PR_SET_PDEATHSIG`), but not the processes that they started. The sweeper waits at
+//! a pipe whose other end only the launcher holds. When that end closes without a message, the launcher was killed, and the sweeper kills
+//! every process whose environment contains the job's number. The sweeper is a shell and not this program, because the launcher may be a
+//! library inside any program, which has no second main function to start.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -32,7 +32,7 @@ pub(super) struct Sweeper {
 }
 
 impl Sweeper {
-    /// Starts it. `None` on a system without a shell: then, if the launcher is killed, only the tasks themselves die.
+    /// Starts the sweeper. `None` on a system without a shell: if the launcher is killed there, only the tasks themselves die.
     pub(super) fn start(mark: &str) -> Option<Self> {
         let child = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "am-sweeper", mark])
@@ -43,21 +43,23 @@ impl Sweeper {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        child.inspect_err(|error| tracing::warn!(%error, "no sweeper")).ok().map(|child| Self { child })
+        child
+            .inspect_err(|error| tracing::warn!(%error, "the sweeper cannot be started"))
+            .ok()
+            .map(|child| Self { child })
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it: the job is over and no process of it is left.
+    /// Ends the sweeper: the job is over and no process of the job is left.
     pub(super) fn dismiss(mut self) {
         let said = self.child.stdin.take().is_some_and(|mut pipe| pipe.write_all(b"done\n").is_ok());
         if !said {
-            // It has already been killed.
             tracing::debug!("the sweeper ended before its job");
         }
-        // It is reaped; how it ended does not matter.
+        // Reaps the sweeper; how it ended does not matter.
         let _ = self.child.wait();
     }
 }

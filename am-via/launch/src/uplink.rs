@@ -13,7 +13,7 @@ use super::hang::Activity;
 use super::output::{OutputFormat, Sinks};
 use am_via_job::{News, Record, Recorded};
 
-/// A longer frame is refused: its sender is not a launcher of this library.
+/// Longest frame, in bytes. A longer one is refused: its sender is not a launcher of this library.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// The kinds of frames.
@@ -24,7 +24,7 @@ const WORD: u8 = b'w';
 /// The part of a job that one agent runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Part {
-    /// The version of the launcher: both ends must be from the same build.
+    /// The version of the launcher: both ends must have the same.
     pub(super) version: String,
     /// The program, its arguments, its directory.
     pub(super) program: String,
@@ -32,7 +32,7 @@ pub(super) struct Part {
     pub(super) wdir: Option<String>,
     /// Variables of the tasks' environment.
     pub(super) env: Vec<(String, String)>,
-    /// The host of each task of the job, and the number of this one.
+    /// The host of each task of the job, and the number of this host.
     pub(super) hosts: Vec<u32>,
     pub(super) host: u32,
     pub(super) output: OutputFormat,
@@ -70,7 +70,7 @@ pub(super) enum Up {
     News(News),
     /// The end of its part of the job.
     Ended { exit_code: u8, line: String, ended_by_caller: bool },
-    /// The reason why it could not be started.
+    /// The reason why its part of the job could not be started.
     NotStarted { exit_code: u8, why: String },
     /// Asks for the launcher's clock.
     AskClock,

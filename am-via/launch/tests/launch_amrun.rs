@@ -1,4 +1,4 @@
-//! `amrun` as a person meets it: output, input, exit codes, options, and what it says of wrong calls.
+//! `amrun` as its user sees it: output, input, exit codes, options, and the errors for wrong calls.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 use launch_support::*;
 
-/// Settings that are in none of the launcher's tables.
+/// Settings that no table of the launcher has.
 const FOREIGN: [&str; 2] = ["AM_EAGER_LIMIT_BYTES", "AM_OF_A_LAYER_THAT_IS_NOT_WRITTEN"];
 /// Number of lines that a task of the flood writes.
 const FLOOD_LINES: usize = 5000;
@@ -196,7 +196,7 @@ fn a_program_of_another_mpi_library_is_told() {
         assert!(said.contains(&format!("uses another MPI library, {}", library.display())), "{said}");
         assert!(said.contains("mpicc"), "{said}");
     }
-    // A task that joins uses this library, whatever else it has mapped.
+    // A task that joins uses this project's library, whatever else it has mapped.
     let args = ["-n", "1", "--timeout", "60", "--env", "LAUNCH_TEST_ROLE=join", "env", &preload];
     let output = amrun(&unique(), &args).arg(own_binary()).args(role_args()).output().unwrap();
     assert!(output.status.success() && !stderr(&output).contains("another MPI"), "{}", stderr(&output));

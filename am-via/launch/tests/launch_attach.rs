@@ -1,4 +1,4 @@
-//! How a task finds its job: behind wrappers, with files closed or their numbers taken, and when it must not.
+//! How a task finds its job: behind wrappers, with closed files or reused file numbers, and when a process must not join.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -65,7 +65,7 @@ fn task() {
     }
 }
 
-/// Opens every file of the job, and says which process it is.
+/// Opens every file of the job, and prints the task's number.
 fn reach_everything() {
     let job = Job::attach().unwrap();
     for task in 0..job.num_tasks() {
@@ -98,7 +98,7 @@ fn reached_behind(program: &str, args: &[&str]) {
 fn a_task_attaches_directly_and_behind_a_shell() {
     let _watchdog = Watchdog::new("a_task_attaches_directly_and_behind_a_shell");
     reached_behind("env", &[]);
-    // The second command keeps the shell from turning into the first.
+    // Because of the second command, the shell starts the first one as a child instead of replacing itself (exec).
     reached_behind("sh", &["-c", "\"$@\"; exit $?", "wrapper"]);
     reached_behind("sh", &["-c", "(\"$@\"); exit $?", "wrapper"]);
 }
@@ -143,7 +143,7 @@ fn a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives() {
         .run()
         .unwrap();
     let said = report.stdout(1).unwrap();
-    // Linux before 6.15 does not tell how it ended.
+    // Linux before 6.15 does not tell how a process ended that another process has reaped.
     let causes = ["was killed by signal 6 (SIGABRT)", "ended behind its wrapper program"];
     let is_told = |cause: &&str| said.contains(&format!("saw: task 0 {cause}: I cannot go on"));
     assert!(causes.iter().any(is_told), "{said}");

@@ -1,4 +1,4 @@
-//! Nothing is left behind: signals to the launcher, and the death of each of the processes that make up a job.
+//! Nothing is left behind after signals to the launcher, or after the death of any process of a job.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use am_via_launch::Launch;
 use launch_support::*;
 
-/// What this binary does when it is the launcher that a test kills.
+/// Runs when this binary is the launcher that a test kills.
 #[test]
 fn task() {
     let Some(role) = role() else { return };
@@ -23,7 +23,7 @@ fn task() {
 
 /// A task that starts another process and waits for it.
 const WITH_CHILD: &str = "sleep 1000 & echo ready; wait";
-/// A task that starts a process which hides: in another session, without parent and environment. Its command line contains `$1`.
+/// A task that starts a process which hides: it has another session, no parent and no environment. Its command line contains `$1`.
 const WITH_HIDDEN: &str = "setsid env -i sh -c 'sleep 1000; true' \"$1\" & sleep 1000 & echo ready; wait";
 
 /// Starts `amrun`, waits until each of the 2 tasks says that it is ready.
@@ -80,7 +80,7 @@ fn killing_both_processes_of_the_launcher_leaves_nothing() {
     let mark = unique();
     let (mut child, _lines) = start(&mark, WITH_CHILD);
     let second = launcher_of(&child);
-    // As `pkill -9 amrun` does: one call for both, so that neither has time to act.
+    // One call kills both, as in `pkill -9 amrun`, so that neither has time to act.
     let both = [child.id().to_string(), second.to_string()];
     assert!(Command::new("kill").arg("-KILL").args(both).status().unwrap().success());
     child.wait().unwrap();
@@ -100,7 +100,7 @@ fn killing_a_program_that_launches_by_the_library_leaves_nothing() {
         .unwrap();
     let lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
     assert_eq!(lines.map_while(Result::ok).filter(|line| line.ends_with("ready")).take(2).count(), 2);
-    // The launcher, two tasks, and what each of them started. While those change into `sleep` they can't be found.
+    // The launcher, two tasks, and the child of each task. A child can't be found while it turns into `sleep` (exec).
     wait_until(|| marked(&mark).len() == 5);
     launcher.kill().unwrap();
     launcher.wait().unwrap();
@@ -151,7 +151,7 @@ fn a_second_signal_kills_who_ignores_the_first() {
     let script = "trap '' INT; sleep 1000 & echo ready; wait";
     let (mut child, _lines) = start(&mark, script);
     kill("INT", child.id());
-    // Two signals in quick succession count as one that arrived by two ways.
+    // Two signals in quick succession count as one signal that arrived twice.
     std::thread::sleep(Duration::from_millis(400));
     kill("INT", child.id());
     assert_eq!(child.wait().unwrap().code(), Some(128 + 2));
@@ -162,7 +162,7 @@ fn a_second_signal_kills_who_ignores_the_first() {
 fn sigusr2_reaches_those_who_catch_it_and_ends_nobody() {
     let _watchdog = Watchdog::new("sigusr2_reaches_those_who_catch_it_and_ends_nobody");
     let mark = unique();
-    // The sleeping child has no handler: the signal would end it, and with it the wait.
+    // The sleeping child has no handler: the signal would end the child, and so the wait.
     let script = r"
         trap 'echo report' USR2; trap 'exit 0' TERM
         sleep 1000 & child=$!

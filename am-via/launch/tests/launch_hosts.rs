@@ -1,5 +1,5 @@
-//! Jobs of several hosts, each an agent on this machine that a plain command starts instead of ssh: their output, their ends, and that
-//! nothing is left of them. The programs send no messages.
+//! Jobs of several hosts: their output, their ends, and that no process is left. Each host is an agent on this machine, which a plain
+//! command starts instead of ssh. The programs send no messages.
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -13,7 +13,7 @@ use launch_support::{
     TempDir, Watchdog, amrun, called, children, kill, marked, stderr, stdout, unique, wait, wait_until,
 };
 
-/// A launch agent that starts the rest of its words here.
+/// A launch agent that drops the host's name and runs the rest of its arguments as a command here.
 fn agent(dir: &TempDir) -> String {
     let path = dir.0.join("agent");
     fs::write(&path, "#!/bin/sh\nshift\nexec \"$@\"\n").unwrap();
@@ -121,12 +121,12 @@ fn what_cannot_be_started_is_told_with_the_host() {
     told(&["-n", "3", "--hosts", "a:x", "true"], 2, "names no host");
 }
 
-/// The process that is an agent of the `amrun` that is this child, and its tasks.
+/// The agents of the job whose first process is `amrun`: the children of its second process.
 fn agents(amrun: u32) -> Vec<u32> {
     children(amrun).into_iter().flat_map(children).collect()
 }
 
-/// Starts a job of two hosts, calls `end` with the processes of its launcher and its agents, and looks that nothing is left.
+/// Starts a job of two hosts, calls `end` with the processes of its launcher and its agents, and waits until no process is left.
 fn ended_by(end: impl FnOnce(u32, &[u32])) -> Output {
     let (dir, mark) = (TempDir::new(), unique());
     let agent = agent(&dir);
@@ -164,23 +164,23 @@ fn an_agent_or_a_launcher_that_falls_silent_is_given_up() {
     let silent_launcher = ended_by(|guard, agents| {
         let launcher = children(guard)[0];
         kill("STOP", launcher);
-        // Their tasks end while it stands still.
+        // The agents end their tasks while the launcher is stopped.
         wait_until(|| agents.iter().all(|&agent| children(agent).is_empty()));
         kill("CONT", launcher);
     });
     let said = stderr(&silent_launcher);
     assert_eq!(silent_launcher.status.code(), Some(128 + 9), "{said}");
-    assert!(said.contains("heard nothing of amrun"), "{said}");
+    assert!(said.contains("heard nothing from amrun"), "{said}");
     let silent_agent = silent_agent.join().unwrap();
     assert_eq!(silent_agent.status.code(), Some(1));
     assert!(
-        stderr(&silent_agent).contains("host b is lost: nothing was heard of it"),
+        stderr(&silent_agent).contains("host b is lost: nothing was heard from it"),
         "{}",
         stderr(&silent_agent)
     );
 }
 
-/// Ends a server at the end of its test.
+/// A server that is ended at the end of its test.
 struct Server(std::process::Child);
 
 impl Drop for Server {
@@ -214,7 +214,7 @@ fn real_ssh_starts_the_agents() {
     );
     fs::write(dir.0.join("sshd"), server).unwrap();
     fs::write(dir.0.join("ssh"), client).unwrap();
-    // It wants this folder, and its own absolute path.
+    // sshd needs this folder, and must be started by its absolute path.
     fs::create_dir_all("/run/sshd").unwrap();
     let server = Command::new("/usr/sbin/sshd").args(["-D", "-e", "-f"]).arg(dir.0.join("sshd")).spawn();
     let _server = Server(server.unwrap());

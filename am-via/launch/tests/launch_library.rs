@@ -82,7 +82,7 @@ fn sleep_until_a_failure(job: &Job) {
     }
 }
 
-/// Time that a task has to end after the launcher has told it to, before the launcher kills it.
+/// Time that a task has to end by itself after another task has failed, before the launcher kills it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn all_attached(running: &Running) {

@@ -15,7 +15,7 @@ use am_via_launch::{
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
 
-/// Starts a program as the tasks of a job, forwards its output, and cleans up when it ends, however it ends.
+/// Starts a program as the tasks of a job, forwards its output, and cleans up, however the job ends.
 ///
 /// Exit code: that of the first task that failed; 128 plus the signal's number if a signal killed that task; 124 after the time limit; 127
 /// if the program does not exist; 126 if it cannot be executed; 2 for wrong options.
@@ -35,10 +35,10 @@ struct Options {
     /// Builds and runs this program (a binary target) in the same way.
     #[arg(long, value_name = "NAME", conflicts_with = "example")]
     bin: Option<String>,
-    /// The package of the example or program, if several have one of this name.
+    /// The package of the example or program, needed if several packages have one of this name.
     #[arg(short = 'p', long, value_name = "PACKAGE")]
     package: Option<String>,
-    /// Where tasks run: core binds task i to the i-th processor that may be used; none leaves it to the system.
+    /// Where tasks run: core binds task i to the i-th processor that may be used; none lets the system choose.
     #[arg(long, value_name = "WHERE", default_value = "none")]
     bind: BindTo,
     /// Prefixes each line of output with `[TASK]`.
@@ -50,18 +50,19 @@ struct Options {
     /// Writes the tasks' standard error to the standard output.
     #[arg(long, conflicts_with = "output_dir")]
     merge_output: bool,
-    /// Prints on the standard error on which processors each task may run.
+    /// Prints, on the standard error, the processors on which each task may run.
     #[arg(long)]
     report_bindings: bool,
-    /// Writes the output of each task to files in this folder (task-0.stdout, task-0.stderr, ...) instead of forwarding it. With --hosts
-    /// each host makes the folder and writes the files of its own tasks: all are together if the hosts share the folder.
+    /// Writes the output of each task to files in this folder (task-0.stdout, task-0.stderr, ...) instead of forwarding it. With --hosts,
+    /// each host makes the folder and writes the files of its own tasks.
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Ends the job if it still runs after this number of seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Prints on the standard error what the tasks do whenever one has waited this number of seconds and nothing arrived. In any case this
-    /// report is printed on SIGUSR2 to amrun, before the time limit ends the job, and once if nothing has reached any task for 5 seconds.
+    /// Prints a report of what the tasks do, on the standard error, whenever a task has waited this number of seconds and nothing arrived.
+    /// Even without this option the report is printed on SIGUSR2 to amrun, before the time limit ends the job, and once if nothing has
+    /// reached any task for 5 seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     hang_report: Option<Duration>,
     /// Format of that report: text, or one line of JSON.
@@ -70,22 +71,22 @@ struct Options {
     /// Prints at the end what each task did: calls and their time, messages and bytes by protocol and peer, queues, stalls, sleeps.
     #[arg(long)]
     stats: bool,
-    /// Prints these figures as one line of JSON.
+    /// Prints the figures of --stats as one line of JSON.
     #[arg(long, requires = "stats")]
     json: bool,
-    /// Writes what each task did, and when, to this file: for Perfetto or chrome://tracing; as a tree of calls if the file's name ends in
-    /// .txt; as a picture if it ends in .svg. Keeps the last 65536 events of each task.
+    /// Writes a trace of what each task did to this file: a tree of calls if its name ends in .txt, a picture if it ends in .svg, otherwise
+    /// JSON for Perfetto or chrome://tracing. Keeps the last 65536 events of each task.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Runs the job on these hosts: the first tasks on the first. HOST:N gives a host N tasks; hosts without a number share the rest
-    /// evenly. Without -n, each host takes its number of tasks, or one. Each host needs libfabric, and amrun and the program by the same
-    /// paths as here.
+    /// Runs the job on these hosts; the first tasks run on the first host. HOST:N gives a host N tasks; hosts without a number share the
+    /// rest evenly. Without -n, each host takes its number of tasks, or one. Each host needs libfabric, and amrun and the program at the
+    /// same paths as here.
     #[arg(long, visible_alias = "host", value_name = "HOST[:TASKS],...", conflicts_with = "hostfile")]
     hosts: Option<String>,
     /// Reads the hosts from a file: one per line, as NAME, NAME:TASKS or NAME slots=TASKS.
     #[arg(long, visible_alias = "machinefile", value_name = "FILE")]
     hostfile: Option<PathBuf>,
-    /// Command that starts another command on a host. Its arguments are the name of the host and that command.
+    /// Command that starts another command on a host. Its arguments are the name of the host and the command to start.
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
     launch_agent: String,
     /// Set by amrun itself for the process that starts the tasks of one host.
@@ -100,13 +101,16 @@ struct Options {
     /// Prints more about the job on the standard error: the processes of its tasks and the number of processors, for each host.
     #[arg(long)]
     verbose: bool,
-    /// The program and its arguments, or the example's arguments. Or the word info: prints what this machine offers, its limits, and the
-    /// settings: those that differ from their defaults, all (--all), one by its name, or everything as JSON (--json). Or the word report
-    /// and the number of a process: prints what the tasks of its job do, also of tasks that are stopped or that another launcher has
-    /// started. In a job of several hosts, the first amrun process reports all tasks, any other process those of its host.
+    /// The program and its arguments, or the example's arguments.
+    ///
+    /// `info` prints what this machine offers, its limits, and the settings that differ from their defaults. `info --all` prints all
+    /// settings, `info SETTING` prints one, and `info --json` prints everything as JSON.
+    ///
+    /// `report PROCESS` prints what the tasks of that process's job do, even if they are stopped or another launcher has started them. In a
+    /// job of several hosts, the first amrun process reports all tasks, and any other process reports those of its host.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// Set by the caller of amrun, or by amrun for its second process: the standard output was closed.
+    /// Set by the caller of amrun, or by amrun for its second process, if the standard output was closed.
     #[arg(long, hide = true)]
     output_is_closed: bool,
     /// Set by amrun for its second process.
@@ -220,7 +224,7 @@ fn check(options: &Options) {
     let refuse = |kind, what: &str| Options::command().error(kind, what).exit();
     match options.tasks {
         None if options.hosts.is_none() && options.hostfile.is_none() => {
-            refuse(ErrorKind::MissingRequiredArgument, "say how many tasks: -n TASKS")
+            refuse(ErrorKind::MissingRequiredArgument, "the number of tasks is missing: -n TASKS")
         }
         Some(0) => refuse(ErrorKind::InvalidValue, "-n 0: a job has at least 1 task"),
         _ => {}
@@ -229,11 +233,11 @@ fn check(options: &Options) {
     if target.is_none() && options.command.is_empty() {
         refuse(
             ErrorKind::MissingRequiredArgument,
-            "say what to run: a program, --example NAME or --bin NAME",
+            "nothing to run: name a program, --example NAME or --bin NAME",
         );
     }
     if target.is_none() && options.package.is_some() {
-        refuse(ErrorKind::MissingRequiredArgument, "--package is for --example NAME and --bin NAME");
+        refuse(ErrorKind::MissingRequiredArgument, "--package needs --example NAME or --bin NAME");
     }
 }
 
@@ -244,7 +248,7 @@ fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
     match am_via_launch::run_guarded(closed.into_iter().chain(std::env::args_os().skip(1)))? {
         Ended::Exited(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
         Ended::Signalled(number) => {
-            eprintln!("amrun: the launcher was killed by signal {number}; the job is ended");
+            eprintln!("amrun: the launcher was killed by signal {number}; the job has been ended");
             Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(255)))
         }
     }
@@ -308,7 +312,7 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     Ok(ExitCode::from(report.exit_code()))
 }
 
-/// The hosts that were named. Ends the process if they cannot be understood.
+/// The hosts that the options name. Ends the process if they are not valid.
 fn hosts(options: &Options) -> Option<Vec<Host>> {
     let refuse = |what: String| -> ! { Options::command().error(ErrorKind::InvalidValue, what).exit() };
     let hosts = match (&options.hosts, &options.hostfile) {
@@ -367,7 +371,7 @@ fn agent() -> ExitCode {
     }
 }
 
-/// Writes the statistics and the trace, if asked for. `hosts`: the host of each task, if there are several.
+/// Writes the statistics and the trace, if requested. `hosts`: the host of each task, if there are several.
 fn say_what_they_did(options: &Options, recorded: &[Recorded], hosts: &[String]) {
     if options.stats {
         let statistics = Statistics::of(recorded).on_hosts(hosts.to_vec());
@@ -393,7 +397,7 @@ fn warn_of_misspelt_settings() {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for (name, near) in am_via_launch::misspelt(names) {
         eprintln!(
-            "amrun: there is no setting {name}; perhaps {near} is meant? `amrun info` lists those of the job"
+            "amrun: there is no setting {name}; perhaps {near} is meant? `amrun info --all` lists the settings"
         );
     }
 }
@@ -421,7 +425,7 @@ fn report(words: &[OsString]) -> ExitCode {
         _ => (None, false),
     };
     let Some(pid) = process.and_then(|word| word.parse().ok()) else {
-        Options::command().error(ErrorKind::InvalidValue, "write: amrun report PROCESS [--json]").exit()
+        Options::command().error(ErrorKind::InvalidValue, "usage: amrun report PROCESS [--json]").exit()
     };
     match HangReport::of_process(pid) {
         // Numbers and names can always be serialized.

@@ -22,7 +22,7 @@ pub enum Verdict {
     },
     /// All tasks wait, and none has an operation under way: only a message from outside the job could end this.
     Idle,
-    /// Each waiting task may receive a message from one of these, which do not wait for a message.
+    /// Each waiting task may receive a message from one of these tasks, which do not wait for a message.
     Others(Vec<u32>),
     /// No task waits.
     NobodyWaits,
@@ -146,11 +146,11 @@ impl fmt::Display for Verdict {
                 write!(f, "{}: no message is under way", tasks[0])
             }
             Self::PartnerEnded { waiting, partner } => {
-                write!(f, "task {waiting} waits for task {partner}, which has ended: nothing will come")
+                write!(f, "task {waiting} waits for task {partner}, which has ended: no message will come")
             }
             Self::Idle => f.write_str("idle: each task waits for a message, and no operation is under way"),
             Self::Others(tasks) => match &tasks[..] {
-                [] => f.write_str("nothing is known of what would end these waits"),
+                [] => f.write_str("it is not known what would end these waits"),
                 [one] => write!(f, "the others wait for task {one}, or for a task that waits for it"),
                 many => write!(f, "the others wait for one of tasks {}", super::list(many)),
             },

@@ -1,5 +1,5 @@
-//! What the tasks of a job of several hosts do. Each agent tells it of its tasks once a second. The first launcher prints reports, and
-//! keeps the last facts in a memory file, from which `amrun report` reads them.
+//! What the tasks of a job of several hosts do. Each agent reports on its tasks once a second. The first launcher prints reports, and keeps
+//! the last facts in a memory file, from which `amrun report` reads them.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,10 +11,10 @@ use super::{Activity, HangReport, HangReports, HangWatch};
 use crate::members;
 use am_via_os::memory;
 
-/// The name of the memory file, and its size. Its pages are made when they are written.
+/// The name of the memory file, and its size. The file is sparse: only written pages take memory.
 const FILE: &str = "am-hosts";
 const FILE_BYTES: u64 = 64 << 20;
-/// Number of times that a reader tries, since a write may be under way.
+/// Number of times that a reader tries: a try that meets a write under way may fail.
 const TRIES: u32 = 10;
 const TRY_EVERY: Duration = Duration::from_millis(5);
 
@@ -54,7 +54,7 @@ impl HostsActivity {
             return;
         }
         if let Some(file) = &self.file {
-            // Strings and numbers can always be serialized. The null byte ends the text: an earlier one may have been longer.
+            // Strings and numbers can always be serialized. The null byte ends the text, since an earlier text may have been longer.
             let mut text = serde_json::to_vec(&self.told).unwrap_or_default();
             text.push(0);
             if let Err(error) = file.write_all_at(&text, 0) {
@@ -79,8 +79,8 @@ impl HostsActivity {
     }
 }
 
-/// The facts in the memory file of the first launcher of a job of several hosts, which is this process or its child; `None` if there is
-/// none.
+/// The facts in the memory file of the first launcher of a job of several hosts; `pid` or a child of it is this launcher. `None` if there
+/// is no such file.
 pub(super) fn told(pid: u32) -> Option<HangReport> {
     let processes = std::iter::once(pid).chain(members::children(pid));
     let file = processes.filter_map(|pid| memory::open_of_process(pid, FILE).ok()?).next()?;

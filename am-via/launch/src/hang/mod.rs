@@ -1,7 +1,7 @@
 //! Why a job does not continue: the state of each task, its duration, and which task waits for which.
 //!
-//! A task notes its wait in the job file when nothing has arrived for a second (`Job::note_wait`), so that it can be read even if the task
-//! is stopped. The note is not trusted.
+//! A task notes its wait in the job file when nothing has arrived for a second (`Job::note_wait`), so that the note can be read even if the
+//! task is stopped. The note is not trusted.
 
 mod callers;
 mod graph;
@@ -34,7 +34,7 @@ const OPERATIONS_SHOWN_MAX: usize = 8;
 pub enum Activity {
     /// It has not joined the job.
     HasNotJoined,
-    /// It runs on another host, and the report is only of this one.
+    /// It runs on another host, and the report covers only this host.
     Elsewhere,
     /// It waits, and nothing has arrived for a while.
     Waits(Wait),
@@ -210,7 +210,7 @@ impl fmt::Display for Activity {
         match self {
             Self::HasNotJoined => f.write_str("has not called MPI_Init (or Task::join)"),
             Self::Elsewhere => f.write_str(
-                "runs on another host (`amrun report` of the first amrun process tells of all hosts)",
+                "runs on another host (`amrun report` of the first amrun process covers all hosts)",
             ),
             Self::Waits(wait) => write!(f, "waits {wait}"),
             Self::Stopped { wait: Some(wait) } => {
@@ -241,7 +241,7 @@ impl fmt::Display for Wait {
         }
         // In whole seconds, so that tasks that started to wait within the same second share a line.
         write!(f, ", for {} s", self.quiet.as_secs())?;
-        let Some(facts) = &self.facts else { return f.write_str("; what it waits for can't be read") };
+        let Some(facts) = &self.facts else { return f.write_str("; its pending operations can't be read") };
         let mut separator = ": ";
         for operation in facts.operations.iter().take(OPERATIONS_SHOWN_MAX) {
             write!(f, "{separator}{operation}")?;
@@ -314,7 +314,7 @@ mod tests {
             "  tasks 0 and 1: waits in MPI_Recv, called by exchange at ring.c:12, for 5 s: receive from task 3, tag 7\n  \
              task 2: waits in MPI_Recv, called by exchange at ring.c:12, for 5 s: receive from task 3, tag 8\n  \
              task 3: has ended\n  \
-             task 0 waits for task 3, which has ended: nothing will come"
+             task 0 waits for task 3, which has ended: no message will come"
         );
         assert_eq!(report.all_quiet(), Some(Duration::from_millis(5300)));
         report.hosts = ["a", "b", "b", "b"].map(str::to_owned).to_vec();

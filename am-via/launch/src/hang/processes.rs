@@ -20,13 +20,13 @@ pub(super) fn look_at(pid: u32) -> Option<Process> {
     parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Ticks a second in `/proc`: fixed by Linux for all programs (`USER_HZ`).
+/// Ticks per second in `/proc`: fixed by Linux for all programs (`USER_HZ`).
 const TICKS_PER_SECOND: u64 = 100;
 
 fn parse(stat: &str) -> Option<Process> {
     let mut fields = fields_of_stat(stat)?;
     let state = fields.next()?;
-    // State is field 3 of `proc_pid_stat(5)`, the ticks in user and in system mode are 14 and 15.
+    // In `proc_pid_stat(5)`, the state is field 3, and the ticks in user and in system mode are fields 14 and 15.
     let mut ticks = fields.skip(10).map(str::parse::<u64>);
     let (user, system) = (ticks.next()?.ok()?, ticks.next()?.ok()?);
     Some(Process {

@@ -22,11 +22,11 @@ pub enum HangFormat {
 
 /// When the launcher prints hang reports on its standard error.
 ///
-/// In any case it prints one on SIGUSR2, if the launcher has a process of its own; before a time limit ends the job; and once when nothing
-/// has reached any task for five seconds and only a message can end their waits.
+/// Whatever the fields say, the launcher prints a report on SIGUSR2, if it has a process of its own; before a time limit ends the job; and
+/// once when nothing has reached any task for five seconds and only messages can end the tasks' waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HangReports {
-    /// Prints a report also whenever a task has waited this long without anything arriving, and again after the same time.
+    /// Also prints a report whenever a task has waited this long and nothing arrived, and repeats it at this interval.
     pub every: Option<Duration>,
     /// The format of reports.
     pub format: HangFormat,
@@ -51,7 +51,7 @@ impl HangWatch {
         self.looked_at + LOOK_EVERY
     }
 
-    /// Whether an inspection is due; the next interval begins now.
+    /// Whether an inspection is due. If so, the next interval begins now.
     pub(crate) fn is_time(&mut self) -> bool {
         let now = Instant::now();
         let is_time = now >= self.next_look();

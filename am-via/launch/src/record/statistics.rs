@@ -20,7 +20,7 @@ pub struct Statistics {
 pub struct TaskStatistics {
     /// Time in calls of the library; nested calls are counted once.
     pub seconds_in_calls: f64,
-    /// Number of sleeps because nothing arrived.
+    /// Number of sleeps in waits.
     pub sleeps: u64,
     /// Their total time.
     pub seconds_asleep: f64,
@@ -36,7 +36,7 @@ pub struct TaskStatistics {
     pub events: Vec<Messages>,
     /// Maximum lengths of its queues.
     pub queues: Vec<Queue>,
-    /// Number of events for which the record had no slot.
+    /// Number of events that were not counted, because the record had no slot for their kind.
     pub not_counted: u64,
 }
 
@@ -82,7 +82,7 @@ impl Statistics {
         Self { tasks: recorded.iter().map(TaskStatistics::of).collect(), hosts: Vec::new() }
     }
 
-    /// The same with the host of each task.
+    /// These statistics with the host of each task added.
     #[must_use]
     pub fn on_hosts(self, hosts: Vec<String>) -> Self {
         Self { hosts, ..self }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub struct Trace {
     pub(super) tasks: Vec<Vec<Step>>,
     pub(super) messages: Vec<Arrow>,
-    /// Number of each task's events that are missing because its memory was full.
+    /// Number of each task's events that later ones have overwritten.
     pub(super) dropped: Vec<u64>,
     /// The host of each task; empty if the job has one host.
     pub(super) hosts: Vec<String>,
@@ -56,7 +56,7 @@ pub(super) struct Arrow {
     pub(super) to: (u32, u32, u64),
 }
 
-/// Identifies the two ends of a message: origin, target, tag, context, and the number of earlier messages.
+/// Identifies a message at both its ends: origin, target, tag, context, and the number of earlier messages with these four.
 type Key = (u32, u32, i32, u32, u32);
 
 fn key_of(task: u32, event: &RecordedEvent) -> Option<Key> {
@@ -88,7 +88,7 @@ impl Trace {
                 continue;
             };
             arrows.insert(*key, messages.len());
-            // A message that is sent at once is recorded after it was sent, possibly after it was received.
+            // A message that is sent at once is recorded after it was sent, perhaps even after it was received.
             let at = at.min(event.nanoseconds.saturating_sub(1));
             messages.push(Arrow {
                 from: (key.0, thread, at.saturating_sub(begin)),
@@ -106,13 +106,13 @@ impl Trace {
         Self { tasks, messages, dropped, hosts: Vec::new() }
     }
 
-    /// The same with the host of each task.
+    /// This trace with the host of each task added.
     #[must_use]
     pub fn on_hosts(self, hosts: Vec<String>) -> Self {
         Self { hosts, ..self }
     }
 
-    /// The missing events, as text; empty if there are none.
+    /// A text about the missing events; empty if none are missing.
     #[must_use]
     pub fn missing(&self) -> String {
         let lost: Vec<String> = (0..)
@@ -123,7 +123,10 @@ impl Trace {
         if lost.is_empty() {
             String::new()
         } else {
-            format!("the last events of each task are kept; not in the trace: {}", lost.join(", "))
+            format!(
+                "a trace has only the last events of each task; these events are missing: {}",
+                lost.join(", ")
+            )
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the launcher's tests share: a watchdog, roles that the test binary plays as a task, and a check for living processes.
+//! Aids that the launcher's tests share: a watchdog, roles that the test binary plays as a task, and a check for living processes.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -26,7 +26,7 @@ impl Watchdog {
         std::thread::spawn(move || {
             if gone.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
                 eprintln!("watchdog: {test} hangs");
-                // With SIGTERM, so that `amrun` ends its job and the sweepers of our own jobs stay to do their work.
+                // With SIGTERM, so that `amrun` ends its job, and the sweepers, which ignore this signal, can clean up.
                 children(std::process::id()).into_iter().for_each(|child| kill("TERM", child));
                 std::process::abort();
             }
@@ -41,7 +41,7 @@ pub(crate) fn unique() -> String {
     format!("mark-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A directory of its own, removed at the end.
+/// A new directory, removed at the end.
 pub(crate) struct TempDir(pub(crate) PathBuf);
 
 impl TempDir {
