@@ -89,8 +89,8 @@ pub enum JobError {
     },
     /// Another process has already attached as this task.
     #[error(
-        "process {pid} is, or was, task {task} of this job already, and a task is one process; unset AM_JOB in a program that \
-         a task starts if it shall be a job of its own"
+        "process {pid} is, or was, task {task} of this job already, and a task is one process; unset AM_JOB for a program that \
+         a task starts and that is to be a job of its own"
     )]
     TaskTaken {
         /// The task.
@@ -109,7 +109,7 @@ pub enum JobError {
     },
     /// The job relies on `membarrier`, which the system refuses this task.
     #[error(
-        "task {task} may not use the system call membarrier ({source}), on which its job relies: its launcher could. Set \
+        "task {task} may not use the system call membarrier ({source}), on which its job relies, since the launcher may use it. Set \
          AM_MEMBARRIER=false, or start amrun under the same restrictions (seccomp) as its tasks"
     )]
     NoBarrier {

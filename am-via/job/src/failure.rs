@@ -16,7 +16,7 @@ pub enum Cause {
     Vanished,
     /// It still ran when the time limit of the job was reached.
     TimedOut,
-    /// It reported itself that it cannot continue.
+    /// It reported that it cannot continue.
     GaveUp,
     /// Its program could not be started.
     NotStarted,
@@ -76,7 +76,7 @@ pub fn signal_of_shell(code: i32) -> Option<i32> {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exited(0) => f.write_str("exited (code 0) before the job was over for it"),
+            Self::Exited(0) => f.write_str("exited (code 0) before it left the job"),
             Self::Exited(code) => match signal_of_shell(*code) {
                 None => write!(f, "exited with code {code}"),
                 Some(number) => write!(
@@ -87,7 +87,7 @@ impl fmt::Display for Cause {
             },
             Self::Signalled(number) => write!(f, "was killed by signal {number} ({})", signal::name(*number)),
             Self::Vanished => f.write_str("ended behind its wrapper program"),
-            Self::TimedOut => f.write_str("was still running when the time was over"),
+            Self::TimedOut => f.write_str("was still running when the time limit was reached"),
             Self::GaveUp => f.write_str("gave up"),
             Self::NotStarted => f.write_str("could not be started"),
             Self::NeverJoined => f.write_str("ended with code 0 without joining the job"),

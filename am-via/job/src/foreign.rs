@@ -32,7 +32,7 @@ struct Launched {
 /// attach again.
 static LAUNCHED: Mutex<Option<Launched>> = Mutex::new(None);
 
-/// The invitation to the job that another project's launcher has started this process in; `None` if it has not.
+/// The invitation to the job in which another project's launcher has started this process; `None` if no such launcher has started it.
 pub(super) fn join() -> Result<Option<Invitation>, JobError> {
     let mut launched = LAUNCHED.lock().unwrap_or_else(PoisonError::into_inner);
     if launched.is_none() {
@@ -50,7 +50,7 @@ pub(super) fn known() -> Option<Invitation> {
     launched.as_ref().map(|launched| launched.invitation.clone())
 }
 
-/// Waits until all tasks have attached, so that the job file says for each on which processors it may run.
+/// Waits until all tasks have attached, so that the job file has the processors on which each task may run.
 pub(super) fn wait_for_all() -> Result<(), JobError> {
     let mut launched = LAUNCHED.lock().unwrap_or_else(PoisonError::into_inner);
     match launched.as_mut().filter(|launched| !launched.is_whole) {

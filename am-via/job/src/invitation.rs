@@ -25,7 +25,7 @@ impl Invitation {
         let bad = |why| JobError::BadEnvironment { value: value.to_owned(), why };
         let fields: Vec<&str> = value.split(':').collect();
         let [number, task, launcher_pid, id] = fields[..] else {
-            return Err(bad("it has not four fields"));
+            return Err(bad("it does not have four fields"));
         };
         Ok(Self {
             number: number.parse().map_err(|_| bad("the first field is no file number"))?,
@@ -68,7 +68,7 @@ pub(super) fn has_inode(file: &File, inode: u64) -> bool {
     file.metadata().is_ok_and(|data| data.ino() == inode)
 }
 
-/// Refuses a job file of another version, which process `of` has.
+/// Refuses a job file of another version. `of`: the process that has opened the file.
 pub(super) fn check_version(file: &File, of: u32) -> Result<(), JobError> {
     let own = JOB_MAGIC >> JOB_VERSION_SHIFT;
     match version_of(file) {

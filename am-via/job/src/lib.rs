@@ -68,7 +68,8 @@ pub use wait::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};
 /// The environment variable that makes a process a task: `<job file>:<task>:<launcher>:<job id>`.
 pub const JOB_VARIABLE: &str = "AM_JOB";
 
-/// How long a task behind a wrapper waits at most until the launcher watches it. The launcher looks for such tasks every 20 milliseconds.
+/// Longest time that a task behind a wrapper waits until the launcher watches it. The launcher of a new job looks for such tasks every 20
+/// milliseconds.
 const WATCHED_WITHIN: Duration = Duration::from_millis(500);
 const WATCHED_LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -103,8 +104,8 @@ pub struct Job {
     open_contexts: AtomicU32,
     /// NICs that were opened: one bit for each NIC opened by name, and above these one bit for each context.
     nics: AtomicU32,
-    /// The process that all tasks of this host descend from, and a handle of the one that owns the files: both the launcher, but for a job
-    /// of another project's launcher. `None` for a job of one, or if the process cannot be seen from here.
+    /// The process from which all tasks of this host descend, and a handle of the process that owns the files. Both are the launcher,
+    /// except in a job of another project's launcher. `None` for a job of one, or if the process cannot be seen from here.
     launcher: Option<(u32, PidFd)>,
     /// Number of bytes of each heap file that this task maps, once it is known.
     heap_bytes_mapped: OnceLock<u64>,
@@ -133,7 +134,7 @@ struct TaskFiles {
     heap: File,
 }
 
-/// The same files, opened at first use.
+/// The memory files of one task, opened at first use.
 #[derive(Debug, Default)]
 struct LazyFiles {
     control: OnceLock<File>,
@@ -170,7 +171,7 @@ impl Job {
             },
             Err(std::env::VarError::NotUnicode(value)) => {
                 let value = value.to_string_lossy().into_owned();
-                return Err(JobError::BadEnvironment { value, why: "it is no text" });
+                return Err(JobError::BadEnvironment { value, why: "it is not valid UTF-8" });
             }
         });
         *current = Arc::downgrade(&job);
@@ -332,7 +333,7 @@ impl Job {
         if let Ok(false) = life {
             return Err(JobError::TaskTaken { task: self.task, pid: entry.pid.load(Ordering::Acquire) });
         }
-        // In another namespace our number would name another process, or none.
+        // In another namespace this process's number would name another process, or none.
         let is_visible = self.header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
         let pid = if is_visible { self.own_pid } else { PID_UNKNOWN };
         // AcqRel: "pid published", pairs with the loads in `pid` here and at the launcher.
@@ -355,7 +356,8 @@ impl Job {
         Ok(())
     }
 
-    /// Behind a wrapper: waits until the launcher watches this process. If it ended before, the cause would not be known.
+    /// Behind a wrapper: waits until the launcher watches this process. If the process ended before that, the cause of its end would not be
+    /// known.
     fn wait_until_watched(&self) {
         let Some(launcher) = self.launcher_pid() else { return };
         let is_behind = || std::os::unix::process::parent_id() != launcher;
@@ -456,8 +458,8 @@ impl Job {
                 tracing::warn!(
                     whole,
                     mapped,
-                    "this process has not the address space for the heaps of all tasks, and uses a part of each; AM_HEAP_BYTES \
-                     chooses another size"
+                    "the heaps of all tasks do not fit into this process's address space, so it maps a part of each; AM_HEAP_BYTES \
+                     sets another size"
                 );
             }
             mapped
@@ -553,7 +555,7 @@ impl Job {
         if self.own_pid != std::process::id() {
             return;
         }
-        // The message of a panic is kept here, too.
+        // A panic's message is kept, as in `set_last_words`.
         let said = self.own_entry().last_words.read();
         let words = if std::thread::panicking() && !said.is_empty() { said.as_str() } else { words };
         self.set_last_words(words);
@@ -702,12 +704,12 @@ fn control_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
     (entry.control_fd.load(Ordering::Relaxed), entry.control_inode.load(Ordering::Relaxed))
 }
 
-/// The same for its heap file.
+/// The file number under which tasks inherit a task's heap file, and its inode. Neither is to be trusted.
 fn heap_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
     (entry.heap_fd.load(Ordering::Relaxed), entry.heap_inode.load(Ordering::Relaxed))
 }
 
-/// The namespace of this process's number; 0 if the system does not tell.
+/// The namespace of this process's number; 0 if it is not known.
 fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |data| data.ino())
 }

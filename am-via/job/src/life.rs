@@ -1,12 +1,12 @@
 //! Reliable detection of a task's death, by a lock that the system releases when the task's memory is gone.
 //!
-//! A process number is not sufficient. It may name another process after its own was reaped, which a shell between the launcher and the
-//! task does at once, and in another process namespace it names nothing. A pidfd can be opened only by such a number.
+//! A process number is not sufficient. Once its process has been reaped, the number may name another process; a shell between the launcher
+//! and the task reaps it at once. In another process namespace the number names nothing. A pidfd can be opened only by such a number.
 //!
 //! So a task that attaches locks a byte of the job file, by an open file description of its own. It closes the file number and keeps a
-//! mapping, so that the lock ends when the address space does: at the end of the process after that of its last thread, or at exec.
-//! From then on nothing that the task ran can write to job memory. A copy that a fork makes gives the mapping up as it gives up all
-//! that it shares with the job; a child that keeps it (a bare `clone`) can still write, and then the task does not count as ended.
+//! mapping, so that the lock ends with the address space: when the last thread of the process has ended, or at exec. From then on nothing
+//! that the task ran can write to job memory. A copy made by fork gives up this mapping with all else that it shares with the job. A child
+//! that keeps the mapping (a bare `clone`) can still write, so the task does not count as ended.
 
 use std::fs::OpenOptions;
 use std::io;

@@ -1,7 +1,7 @@
-//! The watchers of a job's hosts, each connected to that of the first host, which forwards their messages.
+//! The watchers of a job's hosts, each connected to the first host's watcher, which forwards their messages.
 //!
-//! A message is a line of JSON over TCP. Both ends send one at least once a second; a host that is silent for [`SILENCE_MAX`], or whose
-//! connection ends before it has left, is lost.
+//! A message is a line of JSON over TCP. Both ends send a message at least once a second. A host that is silent for [`SILENCE_MAX`], or
+//! whose connection ends before it has left, is lost.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,7 @@ enum Word {
     Over,
 }
 
-/// An event of another host.
+/// News from another host, or its loss and the reason.
 #[derive(Debug)]
 pub(super) enum Heard {
     News(News),
@@ -58,7 +58,7 @@ pub(super) struct Mesh {
 }
 
 impl Mesh {
-    /// Opens the first host's end. Returns also its address for the other hosts.
+    /// Opens the first host's end. Also returns the address for the other hosts.
     pub(super) fn open(secret: u64) -> io::Result<(Self, String)> {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         let port = listener.local_addr()?.port();
@@ -72,7 +72,8 @@ impl Mesh {
 
     /// Joins the first host's watcher at this address.
     pub(super) fn join(at: &str, host: u32) -> io::Result<Self> {
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("{at} is no address of a watcher"));
+        let wrong =
+            || io::Error::new(io::ErrorKind::InvalidData, format!("{at} is not the address of a watcher"));
         let (secret, addresses) = at.split_once(',').ok_or_else(wrong)?;
         let secret = u64::from_str_radix(secret, 16).map_err(|_| wrong())?;
         let mut tried = String::new();
@@ -99,7 +100,7 @@ impl Mesh {
     fn send(&mut self, word: &Word, except: Option<u32>) {
         self.said_at = Instant::now();
         for (_, link) in self.peers.iter_mut().filter(|(host, _)| Some(**host) != except) {
-            // A host that can't be reached is lost, which its reader notices.
+            // If the send fails, the host is lost, and its reader notices that.
             let _ = say(link, word);
         }
     }
@@ -192,7 +193,7 @@ fn listen(lines: &mut Lines<TcpStream>, host: u32, tell: &Sender<(u32, Event)>) 
     }
 }
 
-/// The addresses of this host's interfaces, with those first that other hosts are likely to reach.
+/// The addresses of this host's interfaces, loopback addresses last, since other hosts can't reach them.
 fn own_addresses() -> Vec<IpAddr> {
     let text = fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
     let mut found: Vec<IpAddr> = local_in(&text).into_iter().map(IpAddr::V4).collect();

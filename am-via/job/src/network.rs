@@ -10,8 +10,8 @@ use am_via_shm::layout_job::TaskEntry;
 use crate::settings::Device;
 use crate::{Cause, JobOwner};
 
-/// The number of the group of tasks with which a task shares memory: its host, or with the setting `device` at `ofi` the task itself. A
-/// task outside the job is in no group.
+/// The number of the group of tasks with which a task shares memory: its host, or the task itself if the setting `device` is `ofi`.
+/// `u32::MAX` for a task outside the job.
 pub(super) fn host(entries: &[Shared<TaskEntry>], device: Device, task: u32) -> u32 {
     match device {
         Device::Shm => {
@@ -54,7 +54,7 @@ impl JobOwner {
     pub fn set_network_address(&self, task: u32, context: u32, address: &[u8]) {
         let place = self.entries.get(task as usize).and_then(|entry| entry.network.get(context as usize));
         if !place.is_some_and(|place| place.write(address)) {
-            tracing::warn!(task, context, "a network address that cannot be kept");
+            tracing::warn!(task, context, "a network address does not fit and is dropped");
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct JobPlan {
     pub record: Record,
     /// The processor that each task will be bound to; empty if tasks are not bound.
     pub cpus: Vec<usize>,
-    /// The host of each task, as a number; empty: all run on this one.
+    /// The host of each task, as a number; empty if all tasks run on this host.
     pub hosts: Vec<u32>,
 }
 
@@ -78,7 +78,7 @@ impl JobOwner {
     /// Makes the files of a job, and raises this process's limit on open files as far as it may.
     ///
     /// # Errors
-    /// No tasks or too many; a limit that leaves too little, named with its value and the need; the system's refusal.
+    /// The number of tasks is 0 or too large; a resource limit is too low (the error has its value and the need); a system call failed.
     pub fn create(plan: &JobPlan) -> Result<Self, JobError> {
         let num_tasks = plan.num_tasks;
         if num_tasks == 0 || num_tasks > TASKS_MAX {
@@ -214,7 +214,7 @@ impl JobOwner {
         ]
     }
 
-    /// What the variable `AM_JOB` tells task `task`.
+    /// The value of the variable `AM_JOB` for task `task`.
     pub(crate) fn invitation(&self, task: u32) -> String {
         format!("{}:{task}:{}:{:016x}", self.file.as_raw_fd(), std::process::id(), self.id)
     }

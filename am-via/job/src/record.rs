@@ -117,8 +117,8 @@ pub struct Recorder {
     book: Mutex<Book>,
 }
 
-/// Maximum number of message kinds that are numbered: a program may use new tags without end. Messages of later kinds have no
-/// [order](RecordedEvent::order).
+/// Maximum number of keys (direction, peer, tag, context) whose messages are numbered, since a program may use new tags without end.
+/// Messages with later keys have no [order](RecordedEvent::order).
 const ORDERS_MAX: usize = 1 << 16;
 /// The order of a message that is not numbered.
 const NO_ORDER: u32 = u32::MAX;
@@ -221,7 +221,7 @@ impl Recorder {
         am_events::Recorder::record(self, &Event::plain(EventKind::End, ""));
     }
 
-    /// Number of earlier messages with this key; [`NO_ORDER`] if it is unknown or not needed.
+    /// Number of earlier messages with this key; [`NO_ORDER`] if it is not known or not needed.
     fn order_of(&self, book: &mut Book, key: (EventKind, Option<u32>, i32, u32)) -> u32 {
         let is_known = book.orders.len() < ORDERS_MAX || book.orders.contains_key(&key);
         if !self.keeps_events || !is_known {

@@ -29,16 +29,16 @@ macro_rules! settings {
 }
 
 settings! {
-    /// How long transfers reach a peer's buffer: job (a plain copy; only buffers in job memory), kernel (the kernel's copy between
-    /// processes), staged (pieces through receive buffers), or auto: the fastest way that each buffer allows.
+    /// Method by which long transfers reach a peer's buffer. job: a plain copy, for buffers in job memory only. kernel: the kernel's copy
+    /// between processes. staged: pieces through receive buffers. auto: the fastest method that each buffer allows.
     memory: Memory = Memory::Auto, "AM_MEMORY";
     /// The device that carries messages between tasks of one host. shm: their shared memory. ofi: the network, as between hosts.
     device: Device = Device::Shm, "AM_DEVICE";
-    /// Address space for a task's job memory, in bytes. Only touched pages use memory. auto: 64 GiB, or less where a limit of this machine
+    /// Address space for a task's job memory, in bytes. Only touched pages use memory. auto: 64 GiB, or less if a limit of this machine
     /// requires it.
     heap_bytes: Option<u64> = None, "AM_HEAP_BYTES", HEAP_BYTES_MIN..=1 << 46;
-    /// Maximum private memory that one context keeps registered at a time, in bytes, as a real NIC limits it. Longer transfers are split. A
-    /// program written to VIA gets an error when it registers more. auto: no limit.
+    /// Maximum private memory that one context keeps registered at a time, in bytes; emulates the limit of a real NIC. Longer transfers are
+    /// split. A program written to VIA gets an error when it registers more. auto: no limit.
     registered_bytes_max: Option<u64> = None, "AM_REGISTERED_BYTES_MAX", REGISTERED_BYTES_MIN..=1 << 46;
     /// Shortest message, in bytes, whose private data sender and receiver copy at the same time, through a ring in job memory. The kernel
     /// copies shorter ones. Unused if AM_MEMORY is not auto, or if there are more tasks than processors.
@@ -51,16 +51,16 @@ settings! {
     /// Maximum number of packets in flight from one task to another. A sender without a credit waits.
     credits: u32 = 64, "AM_CREDITS", 1..=64;
     /// Longest time in microseconds that a wait spins before it sleeps. Within this limit the time follows the task's last waits; a task
-    /// that is blocked for longer sleeps. auto: 4000, but 0 where there are more tasks than processors.
+    /// that is blocked for longer sleeps. auto: 4000, or 0 if there are more tasks than processors.
     spin_microseconds_max: Option<u32> = None, "AM_SPIN_MICROSECONDS_MAX", 0..=60_000_000;
     /// on: a task that is about to sleep runs a barrier on all processors (membarrier, where the kernel offers it), so that senders need no
     /// fence. off: each sender runs a fence.
     membarrier: bool = true, "AM_MEMBARRIER";
 }
 
-/// A smaller heap is refused, since it would be of no use.
+/// Smallest heap that the setting accepts, in bytes.
 pub(crate) const HEAP_BYTES_MIN: u64 = 1 << 20;
-/// A smaller limit of registered memory is refused: a quarter of it has to hold a buffer of the library.
+/// Smallest limit of registered memory that the setting accepts, in bytes: a quarter of it has to hold a buffer of the library.
 pub(crate) const REGISTERED_BYTES_MIN: u64 = 2 << 20;
 /// The size of a task's heap if neither a setting nor a limit determines it.
 pub(crate) const HEAP_BYTES_DEFAULT: u64 = 64 << 30;
@@ -137,7 +137,7 @@ const FOREIGN_NAMES: &[ForeignName<Settings>] = &[
     ForeignName {
         env: "LAM_MPI_SSI_rpi_via_tiny",
         own: "packet_bytes",
-        meaning: "the longest message that goes in one packet: the same",
+        meaning: "the longest message that is sent in one packet: the same value",
         store: |settings, text| keep(&mut settings.packet_bytes, u32::parse(text)?),
     },
     ForeignName {

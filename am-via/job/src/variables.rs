@@ -8,9 +8,9 @@ pub struct Variables(String);
 
 /// Prefixes of setting names: ours, and those of the MPI libraries whose names are understood.
 const PREFIXES: [&str; 4] = ["AM_", "MPI_", "MP_", "LAM_MPI_"];
-/// Variables that begin like settings but are none: the launcher writes them.
+/// Variables that begin like settings but are not settings: the launcher writes them.
 const WRITTEN_BY_THE_LAUNCHER: [&str; 5] = ["AM_JOB", "AM_TASK", "AM_NUM_TASKS", "AM_PINNED", "AM_TERMINAL"];
-/// The longest value of a setting, in bytes. A longer one is a path or a list of something else.
+/// The longest value of a setting, in bytes. A longer value belongs to a variable that is no setting: a path, for example.
 const VALUE_BYTES_MAX: usize = 64;
 
 impl Variables {

@@ -1,8 +1,8 @@
 //! The watcher: a process that owns the files of one host's part of a job started by a launcher of another project, and watches the tasks
-//! there. It does for them what our launcher does for its tasks: it records deaths, and holds the files that tasks look for.
+//! there. Like `amrun` for its tasks, the watcher records deaths, and keeps the files open that tasks look for.
 //!
-//! The first task of the host starts it ([`start`]) as a detached process, so that it outlives that task. It ends with the last task of the
-//! host; that of the first host ends with the last task of all.
+//! The first task of the host starts the watcher ([`start`]) as a detached process, so that the watcher outlives that task. A watcher ends
+//! with the last task of its host; the first host's watcher ends with the last task of all.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -69,7 +69,7 @@ pub(super) fn start(part: &Part) -> io::Result<(Watcher, Made)> {
 }
 
 impl Watcher {
-    /// Makes the watcher join that of the first host.
+    /// Makes the watcher connect to the first host's watcher.
     pub(super) fn join(mut self, hub: &str) -> io::Result<()> {
         say(self.0.stream(), &hub)?;
         self.0.hear::<Result<(), String>>()?.map_err(io::Error::other)
@@ -81,7 +81,7 @@ fn watch(link: UnixStream) {
     // The name in the list of processes.
     let _ = std::fs::write("/proc/self/comm", "am-watcher");
     let mut link = Lines::new(link);
-    // If the task that has started it ends before, the job has not begun, and there is nothing to watch.
+    // If the task that has started the watcher has ended already, the job has not begun, and there is nothing to watch.
     let Ok(part) = link.hear::<Part>() else { return };
     let begun = Watch::begin(&part).map_err(|error| error.to_string());
     let (begun, answer) = match begun {
@@ -144,7 +144,7 @@ impl Watch {
 
     fn run(mut self) {
         while !self.running.is_empty() || self.mesh.as_ref().is_some_and(Mesh::is_needed) {
-            // No signal interrupts it: all are blocked. If the call fails for lack of memory, the next round checks again.
+            // All signals are blocked, so none interrupts the call. If it fails for lack of memory, the next round checks again.
             let _ = self.wait();
             self.look_for_deaths();
             self.exchange();

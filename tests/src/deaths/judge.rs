@@ -74,7 +74,7 @@ fn expected(plan: &Plan, way: Way) -> Vec<Expected> {
         Way::Abort | Way::StackOverflow => of("was killed by signal 6 (SIGABRT)", 128 + 6),
         Way::Panic => of("exited with code 101", 101),
         Way::Exit => of("exited with code 3", i32::from(VICTIM_CODE)),
-        Way::ExitZero => of("exited (code 0) before the job was over for it", 1),
+        Way::ExitZero => of("exited (code 0) before it left the job", 1),
     };
     let never_joined = of("ended with code 0 without joining the job", 1);
     match (plan.phase, plan.wrapper) {
