@@ -42,8 +42,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// The short path of [`recv`](Self::recv) for bytes, for the C interface. The threads of the task take no turns. `None`: nothing has
-    /// happened, and `recv_data` has to be called.
+    /// The short path of [`recv`](Self::recv) for bytes, for the C interface. Only for a policy whose threads take no turns. `None`:
+    /// nothing was done, and `recv_data` has to be called.
     #[inline(always)]
     pub fn try_recv_bytes(
         &self,

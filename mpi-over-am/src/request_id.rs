@@ -84,7 +84,7 @@ impl RequestId {
         Self(u32::from(generation) << SLOT_BITS | slot)
     }
 
-    /// The status of an operation that ended in its call; `None` for the number of one with a record.
+    /// The status of an operation that ended in its call; `None` if the operation has a record.
     #[inline(always)]
     pub(crate) const fn ended_status(self) -> Option<Status> {
         match self {

@@ -133,7 +133,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Sends bytes in standard mode as one packet, if that is possible at once; returns whether it was. If not, nothing was sent, and
-    /// another call finds the reason.
+    /// [`send_bytes_slowly`](Self::send_bytes_slowly) sends the message or reports the error.
     #[inline(always)]
     pub fn try_send(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
         let Some(route) = self.route_now(dest, tag) else { return false };

@@ -1,6 +1,7 @@
 //! Sessions: communicators without the world (MPI 5.0 section 11.3).
 //!
-//! A session names sets of tasks; a group of one of them makes a communicator. All sessions of a task use its one environment.
+//! A session names sets of tasks; a communicator is made from a group of the tasks of a set. All sessions of a task use its one
+//! environment.
 
 use am_core::fabric::Fabric;
 
@@ -59,7 +60,7 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
         }
     }
 
-    /// Its hints (`MPI_Session_get_info`).
+    /// The session's hints (`MPI_Session_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
         self.properties.info.get()

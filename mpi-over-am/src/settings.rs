@@ -59,8 +59,8 @@ impl Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            // The capacity of a packet of am-via. On 2 cores two copies of new data are faster than fetching up to 32 KiB; but each pair of
-            // tasks has 128 slots of this length.
+            // The capacity of a packet of am-via. On 2 cores, messages of new data of up to 32 KiB are faster with two copies than fetched;
+            // but each pair of tasks has 128 slots of this length.
             eager_limit_bytes: 16384,
             eager_synchronous: true,
             early_arrival_bytes_max: 64 << 20,
@@ -210,7 +210,7 @@ table! { Settings, foreign FOREIGN_NAMES;
         broadcast_piece_bytes: u64 = collectives.broadcast_piece_bytes, "AM_BROADCAST_PIECE_BYTES", 1..=1 << 40;
     "Largest MPI_Reduce, in bytes, that uses a tree. In longer ones each task reduces a part of the vector. Two tasks always use the tree.",
         reduce_tree_bytes_max: u64 = collectives.reduce_tree_bytes_max, "AM_REDUCE_TREE_BYTES_MAX";
-    "Length of what one task reduces at a time of a long vector, in bytes: short enough that it stays in the cache.",
+    "Length, in bytes, of the part of a long vector that one task reduces at a time: short enough to stay in the cache.",
         reduce_piece_bytes: u64 = collectives.reduce_piece_bytes, "AM_REDUCE_PIECE_BYTES", 1..=1 << 40;
     "Largest MPI_Allreduce, in bytes, that uses recursive doubling. In longer ones each task reduces a part.",
         allreduce_doubling_bytes_max: u64 = collectives.allreduce_doubling_bytes_max, "AM_ALLREDUCE_DOUBLING_BYTES_MAX";
@@ -256,7 +256,7 @@ const FOREIGN_NAMES: &[ForeignName<Settings>] = &[
     ForeignName {
         env: "MPI_LONG_MSG",
         own: "eager_limit_bytes",
-        meaning: "the shortest long message: one byte more",
+        meaning: "length of the shortest long message, which is one byte more",
         store: |settings, text| keep(&mut settings.eager_limit_bytes, usize::parse(text)?.saturating_sub(1)),
     },
     ForeignName {
@@ -274,7 +274,7 @@ const FOREIGN_NAMES: &[ForeignName<Settings>] = &[
     ForeignName {
         env: "MPI_UNEX_BLOCK_SIZE",
         own: "early_arrival_bytes_max",
-        meaning: "one of three blocks of memory",
+        meaning: "size of one of three blocks of memory",
         store: |settings, text| {
             let bytes =
                 u64::parse(text)?.checked_mul(3).ok_or("three times as much does not fit into 64 bits")?;
@@ -302,7 +302,7 @@ const FOREIGN_NAMES: &[ForeignName<Settings>] = &[
     ForeignName {
         env: "MPI_DEBUG",
         own: "debug",
-        meaning: "set at all: on",
+        meaning: "on if set, whatever the value",
         store: |settings, _| keep(&mut settings.debug, true),
     },
 ];

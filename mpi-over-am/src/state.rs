@@ -35,7 +35,7 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) schedules: Schedules,
     pub(crate) selection: Selection,
     pub(crate) boards: OwnBoards,
-    /// The memory of the last reduction, for the next one.
+    /// The scratch memory of the last reduction, kept for the next one.
     pub(crate) spare: Option<Scratch>,
     /// Number of non-blocking collectives started on each context id.
     pub(crate) started: HashMap<u32, u32>,
@@ -49,7 +49,7 @@ pub(crate) struct State<F: Fabric> {
     last_scope: u32,
 }
 
-/// Minimum eager limit, in bytes, with which messages are sent in pieces: with a lower one, they are meant to be announced.
+/// Minimum eager limit, in bytes, with which messages are sent in pieces: a lower limit means that long messages are to be announced.
 const PIECE_BYTES_MIN: usize = 512;
 /// Maximum bytes of a packet besides user header and data (am-core's own head).
 const PACKET_HEAD_BYTES: usize = 16;
@@ -72,7 +72,7 @@ impl<F: Fabric> State<F> {
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
         let is_in_context = completions.are_in_context();
         context.handlers_mut().completions = completions;
-        // The older variants count and store each message themselves.
+        // The other completion variants count and store each message themselves.
         let word_room = packet_room.saturating_sub(envelope::WORD_BYTES);
         let bytes = settings.eager_limit_bytes.min(packet_room);
         let has_pieces = is_in_context && target_counter.is_none() && bytes >= PIECE_BYTES_MIN;
@@ -184,7 +184,7 @@ impl<F: Fabric> State<F> {
     }
 
     /// Tags for this number of partitions, used by no other partitioned send of this task (until 2^32 were allocated).
-    #[expect(clippy::cast_possible_truncation, reason = "tags go around")]
+    #[expect(clippy::cast_possible_truncation, reason = "tags wrap around")]
     pub(crate) fn take_partition_tags(&mut self, partitions: u64) -> i32 {
         let first = self.next_partition_tag;
         self.next_partition_tag = first.wrapping_add(partitions as i32);
@@ -197,7 +197,7 @@ impl<F: Fabric> State<F> {
         Peer { endpoint: task.seen_from(self.context.endpoint().context), index }
     }
 
-    /// Keeps the fabric's number of a task: from now on short messages to it, and receives from it, take the shortest way, unless the
+    /// Keeps the fabric's index of a task: from now on short messages to the task, and receives from it, take the shortest path, unless the
     /// settings send short messages with a counter or announce them.
     #[inline(always)]
     pub(crate) fn learn_peer(&mut self, task: TaskId) {
@@ -264,12 +264,12 @@ fn too_many_receives(max: usize) -> Error {
 #[cold]
 #[inline(never)]
 fn too_many_requests() -> Error {
-    let what = "more operations are under way than requests can name: wait for some";
+    let what = "too many operations are under way: wait for some";
     Error::refused(ErrorClass::NoMemory, "a non-blocking operation", what, RequestId::MAX)
 }
 
 impl<F: Fabric> Drop for State<F> {
-    /// A task that unwinds without finalizing MPI has failed: its peers must see it, or they would wait for it.
+    /// A task that unwinds without finalizing MPI has failed: its peers must see the failure, or they would wait forever.
     fn drop(&mut self) {
         if std::thread::panicking() && !self.finalized {
             self.context.fail("it unwound without finalizing MPI");

@@ -163,7 +163,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     }
 }
 
-/// An operator that runs outside the turn. It is returned to the schedules when this is dropped, even by its panic.
+/// An operator that runs outside the turn. Dropping this value returns it to the schedules, even if the operator panics.
 struct OperatorBack<'t, 'a, F: Fabric, L: LockPolicy> {
     turn: &'t mut Turn<'a, F, L>,
     at_operator: Option<AtOperator>,

@@ -1,10 +1,10 @@
 //! The rendezvous protocol: the message is announced, and its data are transferred when the receive is posted (seed paper, figures 4, 6 and
 //! 7).
 //!
-//! The paper uses two active messages; here it is one announced message of am-core. The request to send is the announcement. The
-//! acknowledgement is the destination that its header handler (or, later, the receive) returns. The receiver fetches the data, or asks the
-//! sender to send them if it cannot. The origin's operation ends when the data have been transferred, so not before the receive has
-//! started, as the synchronous mode requires (MPI 4.1 section 3.4).
+//! The paper uses two active messages; this library uses one announced message of am-core. The request to send is the announcement. The
+//! acknowledgement is the destination that its header handler (or, later, the receive) returns. The receiver fetches the data; if it
+//! cannot, it asks the sender to send them. The origin's operation ends when the data have been transferred, and therefore after the
+//! receive has started, as the synchronous mode requires (MPI 4.1 section 3.4).
 
 use am_core::AmOptions;
 use am_core::error::Outcome;

@@ -1,9 +1,9 @@
-//! The synchronous mode up to the eager limit: the message goes with its data, and its receiver acknowledges the match.
+//! The synchronous mode up to the eager limit: the message carries its data, and its receiver acknowledges the match.
 //!
 //! The message names its sender's request. If a receive is posted, the header handler answers it, for which the sender has reserved the
 //! credit. If not, the name is kept in the early arrival, and the receive that takes it sends the acknowledgement as a one-way message.
 //! Until the acknowledgement gets a credit, the message keeps its part of the budget, which bounds the number of waiting acknowledgements.
-//! A message that cannot go at once, or is beyond the budget, is announced, like all synchronous messages without
+//! A message that cannot be sent at once, or is beyond the budget, is announced, like all synchronous messages without
 //! [`Settings::eager_synchronous`](crate::settings::Settings::eager_synchronous).
 
 use am_core::buffer::RawBytes;
@@ -26,7 +26,7 @@ use crate::state::State;
 const ANSWERABLE: AmOptions =
     AmOptions { origin: None, target: None, completion: None, answerable: true, announce: false };
 
-/// Sends a message with its data if it can go at once; otherwise announces it.
+/// Sends a message with its data if that is possible at once; otherwise announces it.
 ///
 /// # Errors
 /// An error of am-core, such as a dead receiver.
@@ -42,7 +42,7 @@ pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, mut load: impl
     rendezvous::send(state, route, load)
 }
 
-/// Sends a message whose request ends with the acknowledgement. Returns `Posted`, or `Retry` if it cannot go at once.
+/// Sends a message whose request ends with the acknowledgement. Returns `Posted`, or `Retry` if the message cannot be sent at once.
 ///
 /// # Errors
 /// An error of am-core; nothing was sent then.
@@ -59,8 +59,9 @@ pub(super) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, load: Hel
     Ok(Outcome::Posted)
 }
 
-/// Tells the sender of an early message that its receive has started; `request` is the name in the message. Returns whether that was sent,
-/// or never will be. If not, am-core reports its end under the number that [`early_message::part_of_number`] decodes.
+/// Tells the sender of an early message that its receive has started; `request` is the name in the message. Returns true if the
+/// acknowledgement was sent, or never will be. If it is still to be sent, returns false, and am-core reports its end under the number that
+/// [`early_message::part_of_number`] decodes.
 #[cold]
 #[inline(never)]
 pub(super) fn acknowledge<F: Fabric>(
@@ -71,12 +72,12 @@ pub(super) fn acknowledge<F: Fabric>(
     let (name, options) = (request.to_le_bytes(), AmOptions::default());
     let number = Some(early_message::number_of_part(task, footprint));
     let sent = buffer::amsend(context, TaskId(task), (MATCHED, &name), RawBytes::EMPTY, options, number);
-    // A sender that is gone expects nothing.
+    // A sender that has ended expects no acknowledgement.
     !matches!(sent, Ok(Outcome::Posted))
 }
 
-/// Withdraws a send that has not met its receive, as far as its request knows. The request always ends: as withdrawn, or with the result of
-/// the message.
+/// Withdraws a send whose match has not been reported to this task. The request always ends: as withdrawn, or with the result of the
+/// message.
 pub(crate) fn give_up<F: Fabric>(state: &mut State<F>, request: RequestId) {
     let Some(task) = state.handlers().requests.acknowledged_by(request) else {
         return state.context.give_up(request.number());
@@ -101,7 +102,7 @@ mod tests {
     use crate::protocol::{Borrowed, send_bytes_or_start, start_receive, try_send};
     use crate::settings::Settings;
 
-    /// A receiver without a credit for the acknowledgement owes it, and the message keeps its part of the budget until it is sent.
+    /// A receiver that has no credit for the acknowledgement sends it later. Until then the message keeps its part of the budget.
     #[test]
     fn an_acknowledgement_without_a_credit_keeps_the_part_of_its_message() {
         let (_network, fabrics) = network(Config::new(2));

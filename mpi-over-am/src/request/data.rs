@@ -1,7 +1,8 @@
 //! Operations on elements of datatypes, without a lifetime: the base of the typed calls, the collectives and the C interface.
 //!
-//! These calls are safe because making a [`SendData`] or [`RecvData`] is unsafe: its maker has promised to leave the memory alone until the
-//! operation has ended. Contiguous data are sent as bytes; others are gathered into the NIC's buffers, and scattered from there.
+//! These calls are safe because making a [`SendData`] or [`RecvData`] is unsafe: the code that made it has promised to leave the memory
+//! alone until the operation has ended. Contiguous data are sent as bytes; others are gathered into the NIC's buffers, and scattered from
+//! there.
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
@@ -21,8 +22,8 @@ use crate::status::Status;
 use crate::tag::{self, Tag};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Starts a send in any mode. A send that ends in this call is [`RequestId::ENDED_SEND`]: in buffered mode, to [`PROC_NULL`], and if it
-    /// is short and there is a credit.
+    /// Starts a send in any mode. Returns [`RequestId::ENDED_SEND`] if the send ends in this call: in buffered mode, to [`PROC_NULL`], or
+    /// if the message is short and there is a credit.
     ///
     /// # Errors
     /// Those of the typed sends.
@@ -68,7 +69,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         start(&mut *self.state()?, &route)
     }
 
-    /// Starts a receive. A receive from [`PROC_NULL`] is [`RequestId::RECEIVED_FROM_NOBODY`].
+    /// Starts a receive. Returns [`RequestId::RECEIVED_FROM_NOBODY`] for a receive from [`PROC_NULL`].
     ///
     /// # Errors
     /// Those of the typed receives.
@@ -91,8 +92,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(protocol::start_receive_data(&mut state, pattern, data))
     }
 
-    /// The short path of [`irecv_data`](Self::irecv_data) into contiguous memory, for the C interface. `None`: nothing has happened, and
-    /// `irecv_data` finds the error.
+    /// The short path of [`irecv_data`](Self::irecv_data) into contiguous memory, for the C interface. `None`: nothing was started, and
+    /// `irecv_data` has to be called.
     #[inline(always)]
     pub fn try_irecv_bytes(&self, buffer: RawBuffer, source: Source, tag: Tag) -> Option<RequestId> {
         let pattern = self.pattern_now(source, tag)?;

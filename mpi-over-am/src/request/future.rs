@@ -24,7 +24,7 @@ thread_local! {
     static DRIVEN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Records which environment's progress this thread makes, until it is dropped.
+/// Records, until it is dropped, the environment that this thread makes progress for.
 struct Driven {
     before: usize,
 }

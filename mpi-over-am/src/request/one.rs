@@ -32,9 +32,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Cancels an operation that has not been matched (`MPI_Cancel`): it ends with [`Error::Cancelled`](crate::Error::Cancelled). Returns
-    /// whether it is certain that it was cancelled, which is so for a receive. For a send whose message was announced, only its wait
-    /// returns whether the receiver had matched it first, after the receiver has made progress. Collective and partitioned operations
-    /// cannot be cancelled.
+    /// whether the operation is known to be cancelled, as an unmatched receive always is. For a send, the receiver may have matched the
+    /// message first; the wait returns the outcome, which may need progress of the receiver. Collective and partitioned operations cannot
+    /// be cancelled.
     ///
     /// # Errors
     /// A request that does not exist.
@@ -60,13 +60,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Whether the operation may be under way. A persistent request is not, before its start and after its wait.
+    /// Whether the operation may be under way. A persistent request is not under way before its start or after its wait.
     pub(crate) fn is_under_way(&self, request: RequestId) -> bool {
         self.state_to_end().is_none_or(|mut state| state.handlers().requests.is_active(request))
     }
 
-    /// Frees a persistent request and the memory of its operation, which keeps the memory while it is under way. Inside another call of the
-    /// environment the memory is leaked, since the operation may be under way.
+    /// Frees a persistent request and its memory. If the operation is under way, the memory is freed when the operation ends. Inside
+    /// another call of the environment the memory is leaked, since the operation may be under way.
     pub(crate) fn free_with(&self, request: RequestId, memory: KeptVec) {
         match self.state_to_end() {
             Some(mut state) => {

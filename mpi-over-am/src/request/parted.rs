@@ -201,7 +201,7 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
         persistent::start(&mut *self.operation.turn()?, self.operation.id)
     }
 
-    /// Takes a part for the calling thread, which can be before the round starts.
+    /// Takes a part for the calling thread. A thread may take a part before the round starts.
     ///
     /// # Errors
     /// [`Error::Partition`]: no such part, another thread has taken it, or it was marked ready in this round.
@@ -217,7 +217,7 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
         Ok(OwnPart { part, operation: &self.operation })
     }
 
-    /// Marks a part as ready that no thread has taken: it is sent (`MPI_Pready`).
+    /// Marks a part that no thread has taken as ready: the part is sent (`MPI_Pready`).
     ///
     /// # Errors
     /// Those of [`part`](Self::part) and [`OwnPart::ready`].

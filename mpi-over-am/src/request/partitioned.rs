@@ -122,7 +122,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (first..=last).try_for_each(|partition| self.pready(request, partition))
     }
 
-    /// Makes progress; returns whether a part of a partitioned receive has arrived (`MPI_Parrived`). All have if no round is under way.
+    /// Makes progress; returns whether a part of a partitioned receive has arrived (`MPI_Parrived`). If no round is under way, all parts
+    /// have arrived.
     ///
     /// # Errors
     /// [`Error::Partition`]: no such part, a request that is not a partitioned receive; an error of progress.

@@ -110,7 +110,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Ok(()) }
     /// ```
     ///
-    /// Nor can a thread that outlives the scope have it:
+    /// A thread that outlives the scope cannot use the buffer either:
     ///
     /// ```compile_fail,E0521
     /// # fn f(world: &mpi_over_am::Communicator<mpi_over_am::JobFabric, mpi_over_am::Threads>) -> mpi_over_am::Result<()> {

@@ -212,7 +212,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Whether a wait for the request has something to wait for: not if it is persistent and inactive.
+    /// Whether a wait for the request has something to wait for; false if the request is persistent and inactive.
     ///
     /// # Errors
     /// Those of [`wait_all`](Self::wait_all).
@@ -236,8 +236,8 @@ fn end_those_plain(
     None
 }
 
-/// Waits until one operation is complete; returns whether there is anything to wait for. Operations that have not ended cost nothing per
-/// look, however many there are.
+/// Waits until one operation is complete; returns whether there is anything to wait for. The cost of a look does not depend on the number
+/// of operations that have not ended.
 fn wait_for_one<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     requests: &[RequestId],
@@ -267,8 +267,8 @@ pub(super) fn wait_any_over<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// Waits until one of the operations is complete, of which none is yet; returns its index. The list is searched only when an operation has
-/// ended.
+/// Waits until one of the operations is complete, and returns its index. None of them is complete at the call. The list is searched only
+/// when an operation has ended.
 fn watch_for_one<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     requests: impl Iterator<Item = RequestId> + Clone,

@@ -1,4 +1,4 @@
-//! Properties of a request, and what only some requests have: memory, a layout, a recipe, parts.
+//! Properties of a request, and data that only some requests have: memory, a layout, a recipe, parts.
 
 use am_core::handler::Destination;
 
@@ -154,7 +154,7 @@ impl Requests {
         self.cold[id.index()].as_ref()?.layout.as_deref()
     }
 
-    /// The destination for a message that has met its receive, and its length in bytes.
+    /// The destination of a message that has been matched, and the destination's length in bytes.
     #[inline(never)]
     pub(crate) fn take_layout(&mut self, id: RequestId) -> (Destination, u64) {
         let cold = if self.get(id).is_some() { self.cold[id.index()].as_mut() } else { None };

@@ -110,7 +110,7 @@ impl Requests {
     #[expect(clippy::cast_possible_truncation, reason = "a slot is below SLOTS_MAX")]
     fn new_slot(&mut self) -> u32 {
         let slot = self.records.len();
-        assert!(slot < SLOTS_MAX, "requests that the library starts by itself find a slot");
+        assert!(slot < SLOTS_MAX, "the library's own requests have used up their slots");
         self.records.push(Record::free());
         self.cold.push(None);
         slot as u32
@@ -290,7 +290,7 @@ impl Requests {
         }
     }
 
-    /// The receive has met its message.
+    /// The receive has matched a message.
     #[inline(always)]
     pub(crate) fn matched(&mut self, id: RequestId, envelope: &Envelope) {
         if let Some(record) = self.get_mut(id) {

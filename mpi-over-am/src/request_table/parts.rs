@@ -8,7 +8,8 @@ use crate::message::Route;
 use crate::request_id::RequestId;
 use crate::status::Status;
 
-/// Tags of partitions are negative, so that in their message space they differ from the program's tags, with which the two sides meet.
+/// Tags of partitions are negative, so that they differ from the program's tags: the first message between the two sides has the program's
+/// tag, in the same message space.
 const PARTITION: i32 = i32::MIN;
 
 /// The messages of one operation.
@@ -79,7 +80,7 @@ impl Channel {
         })
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "tags go around")]
+    #[expect(clippy::cast_possible_truncation, reason = "tags wrap around")]
     pub(crate) fn tag(&self, partition: u64) -> i32 {
         self.first_tag.wrapping_add(partition as i32) | PARTITION
     }

@@ -11,7 +11,7 @@ pub(crate) enum Phase {
     Done,
     /// A receive that waits for its message.
     Posted,
-    /// A send, or a receive that has met its message.
+    /// A send, or a receive that has matched a message.
     Moving,
     /// Partitioned: complete when all of its messages are.
     Parts,

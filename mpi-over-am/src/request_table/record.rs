@@ -21,7 +21,7 @@ pub(super) mod unusual {
     pub(in super::super) const DETACHED: u8 = 1;
     /// A layout scatters the message.
     pub(in super::super) const LAYOUT: u8 = 2;
-    /// A call waits for this operation or others, and counts those that end.
+    /// A call waits for the first of several operations to end, and this is one of them: its end is counted.
     pub(in super::super) const WATCHED: u8 = 4;
     /// Properties that matter when the operation ends.
     pub(in super::super) const AT_END: u8 = DETACHED | LAYOUT | WATCHED;
@@ -76,7 +76,7 @@ impl PostedSlot for Record {
 #[derive(Debug, Default)]
 pub(super) struct Cold {
     pub(super) failure: Option<Error>,
-    /// The destination of the message, until it meets its receive.
+    /// The destination of the message, until the receive is matched.
     pub(super) layout: Option<Box<Scatter>>,
     /// Capacity of the layout in bytes; a sink takes any number.
     pub(super) capacity: u64,

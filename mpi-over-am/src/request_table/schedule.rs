@@ -83,7 +83,7 @@ impl Schedules {
         self.to_meet.push(request);
     }
 
-    /// Drops everything that need not be completed.
+    /// Drops the partitioned receives that wait for the sender's description: the end of the environment does not wait for them.
     pub(crate) fn forget_meetings(&mut self) {
         self.to_meet.clear();
     }

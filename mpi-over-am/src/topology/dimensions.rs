@@ -24,7 +24,7 @@ pub fn dimensions(tasks: u32, given: &mut [u32]) -> Result<()> {
         );
     }
     let free = given.iter().filter(|&&size| size == 0).count();
-    let left = u32::try_from(u64::from(tasks) / fixed).expect("a part of a u32");
+    let left = u32::try_from(u64::from(tasks) / fixed).expect("a divisor of a u32 fits into one");
     if free == 0 {
         let what =
             "no dimension is 0, and their product is not the number of tasks; the value is the product";
@@ -48,7 +48,7 @@ fn balanced(number: u32, parts: usize) -> Vec<u32> {
         best: None,
     };
     search.choose_smallest(number, parts);
-    let mut found = search.best.expect("the number itself and ones are one choice");
+    let mut found = search.best.expect("the number itself with ones is a choice");
     found.reverse();
     found
 }

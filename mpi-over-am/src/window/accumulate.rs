@@ -1,11 +1,11 @@
 //! Updates of a task's window (MPI 5.0 sections 12.3.4 and 12.3.5).
 //!
-//! Each part of a window has a lock word, which names the updating task. Every update takes it, of one element or of many. So updates are
-//! atomic with respect to each other for all types, and for near and far tasks. If the updating task dies, the next one takes the lock over
-//! once the process has ended.
+//! Each part of a window has a lock word, which names the updating task. Every update, of one element or of many, takes this lock. Updates
+//! are therefore atomic with respect to each other for all types, and for near and far tasks. If the updating task dies, the next one takes
+//! the lock over once the process has ended.
 //!
-//! Under the lock, elements are copied, combined here, and written back: by plain copies if this task has mapped them, else by a get and a
-//! put. Neither needs progress of the target, unless only the target can access its memory.
+//! Under the lock, elements are copied, combined here, and written back: by plain copies if this task has mapped them, otherwise by a get
+//! and a put. Neither needs progress of the target, unless only the target can access its memory.
 
 use std::ops::DerefMut;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +42,7 @@ macro_rules! numbers {
 numbers!(i8 => Int8, u8 => Uint8, i16 => Int16, u16 => Uint16, i32 => Int32, u32 => Uint32, i64 => Int64, u64 => Uint64,
     f32 => Float, f64 => Double);
 
-/// The bytes of an element of at most 8 bytes, from the first one on.
+/// An element of at most 8 bytes, stored in the first bytes.
 pub type Word = [u8; 8];
 
 /// An update of elements of a window.
@@ -59,7 +59,7 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
-    /// Updates packed elements, of which the first is at `offset` of all; returns whether they may have changed.
+    /// Updates packed elements that begin at byte `offset` of the update's packed elements; returns whether they may have changed.
     fn carry_out(&self, offset: usize, elements: &mut [u8]) -> bool {
         if let Some(result) = &self.result {
             result.place(offset as u64, Arrived::private(elements));
@@ -104,7 +104,7 @@ fn update_at(
     range.write(offset, &new[..size]).then_some(old)
 }
 
-/// The size of elements that are updated as a [`Word`]: the frequent ones, since the code is made for each.
+/// The size of elements that are updated as a [`Word`]: only the frequent sizes, since the compiler makes code for each.
 #[inline(always)]
 fn word_bytes(datatype: Predefined) -> Option<usize> {
     match datatype.size() {
@@ -266,7 +266,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             return self.try_apart(&mut state, rank, (offset, size), &mut change);
         }
         self.try_under_lock(&mut state, peer, |part| {
-            // Constants for the compiler: a copy is then a load and a store.
+            // With constant sizes the compiler makes each copy a load and a store.
             if size == 8 { update_at(part, offset, 8, change) } else { update_at(part, offset, 4, change) }
         })
     }
@@ -320,7 +320,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })?
     }
 
-    /// [`try_on_word`](Self::try_on_word) for a part whose lock word is in another region, which is looked up again each time.
+    /// [`try_on_word`](Self::try_on_word) for a part whose lock word is in another region, the control memory, which each step looks up
+    /// again.
     #[inline(never)]
     fn try_apart(
         &self,
@@ -334,8 +335,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let update = |element: MappedRange<'_>| update_at(&element, 0, size, change);
         let before = state.context.try_with_mapped(at, size as u64, update);
         if self.try_give(state, rank).is_none() {
-            // A handler of the program has run meanwhile, for the first time. The general path fails only if the target has freed the
-            // window: then no task needs the lock.
+            // Since the lock was taken, a handler of the program has run for the first time, which disables the fast path. The general path
+            // fails only if the target has freed the window: then no task needs the lock.
             let at = self.peers[rank as usize].updating();
             let _ = state.context.with_mapped(at, 8, |word| word.atomic_u64(0).map(give));
         }
@@ -450,7 +451,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn take_updating(&self, rank: u32) -> Result<()> {
         let own = self.name_in_word();
         let mut expected = 0;
-        // The updating task needs no other task to finish, and does not ring.
+        // Polls: the task that holds the lock rings no doorbell when it releases it, and finishes without help of other tasks.
         self.communicator.try_until(|| {
             let found = self.on_updating(rank, AtomicOp::CompareSwap { expected, new: own })?;
             if found == expected {
@@ -469,7 +470,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Combines numbers of a task's window with `from`, starting at a displacement in the target's units.
+    /// Combines numbers of a task's window with `values`, starting at a displacement in the target's units.
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data).
@@ -490,7 +491,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Combines numbers of a task's window with `from`; returns the old values.
+    /// Combines numbers of a task's window with `values`, starting at a displacement in the target's units; returns the old values.
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data).
@@ -594,7 +595,7 @@ fn with_packed<R>(origin: Option<&SendData>, use_up: impl FnOnce(&[u8]) -> Resul
     }
 }
 
-/// The bytes of a number of at most 8.
+/// A number of at most 8 bytes as a word.
 fn word_of<T: Number>(value: &T) -> Word {
     let mut word = Word::default();
     let bytes = buffer::bytes_of(std::slice::from_ref(value));

@@ -1,7 +1,7 @@
-//! Memory that all tasks of a window have mapped as one: how they set it up.
+//! Memory of all parts of a window, which all its tasks have mapped: how the tasks set it up.
 //!
-//! Each task sends the size of its part. The first rank makes one memory file for all parts and sends its name, the others open it, and it
-//! is used if all of them could. Every task then accesses every part like its own memory, without its owner.
+//! Each task sends the size of its part. The first rank makes one memory file for all parts and sends its name, the others open it, and the
+//! memory is used if all of them could open it. Every task then accesses every part like its own memory, without its owner.
 
 use am_core::buffer::{SharedMemory, SharedName};
 use am_core::fabric::Fabric;

@@ -86,7 +86,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             let held = epochs.lock_of(rank).and_then(was_taken);
             let held =
                 held.ok_or_else(|| refused("Window::unlock", "the rank is not locked", i64::from(rank)))?;
-            // Until it is released, another thread cannot ask for it again.
+            // Until the lock is released, another thread cannot ask for it.
             epochs.set_lock(rank, Some(Held::Awaited));
             Ok(held)
         })
@@ -215,7 +215,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Nothing is locked; an error of progress.
     pub fn sync(&self) -> Result<()> {
         self.epochs.with(|epochs| epochs.check_locked("Window::sync", None))?;
-        // Ordering: pairs with the same fence of the task at the other side of a flag. The two copies of the window are one.
+        // Ordering: pairs with this fence in another task, where one of the two sets a flag in memory and the other reads it. The public
+        // and the private copy of the window are the same memory.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         self.communicator.state()?.take_in()
     }
@@ -282,7 +283,7 @@ struct InTurns<'a, F: Fabric, L: LockPolicy> {
 
 impl<F: Fabric, L: LockPolicy> Words for InTurns<'_, F, L> {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
-        // Not by `state`: the error of an earlier call must not leave half of a change, for which other tasks would wait.
+        // Not by `state`: the error of an earlier call must not leave a change half done: other tasks would wait for its end.
         let mut state = self.window.communicator.state_to_end().ok_or(Error::Nested)?;
         let begun = state.context.rmw_nonblocking(at, Width::Bits64, operation, None)?;
         match state.context.rmw_result(begun)? {

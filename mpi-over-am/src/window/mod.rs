@@ -65,7 +65,7 @@ pub enum Flavor {
 
 /// A window (`MPI_Win`): memory of each task of a communicator that the other tasks can access.
 ///
-/// The separate and the public copy of the memory are one (`MPI_WIN_UNIFIED`).
+/// The public and the private copy of the memory are the same (`MPI_WIN_UNIFIED`).
 #[derive(Debug)]
 pub struct Window<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     communicator: Communicator<F, L>,
@@ -209,7 +209,7 @@ pub(crate) fn check_new<F: Fabric, L: LockPolicy>(parent: &Communicator<F, L>, u
     Err(Error::refused(class, "a new window", what, i64::from(unit)))
 }
 
-/// A window without the properties of the other tasks' parts.
+/// A window that does not know the other tasks' parts yet.
 #[derive(Debug)]
 pub(crate) struct NewWindow<F: Fabric, L: LockPolicy> {
     communicator: Communicator<F, L>,
@@ -362,7 +362,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// The address at which this task has mapped the part of a rank, its size in bytes, and its unit; `None` if this task cannot load and
-    /// store there (`MPI_Win_shared_query`), which it can in its own part. For layers with their own safety rules.
+    /// store there (`MPI_Win_shared_query`). In its own part it always can. For layers with their own safety rules.
     ///
     /// # Errors
     /// An unknown rank.

@@ -1,14 +1,14 @@
 //! The lock of a target: a queue in the target's control memory that each task reads and changes without the help of other tasks.
 //!
-//! The first word has the next ticket and the number of tasks in the queue. Then each task has a word with its state (waiting or holding,
+//! The first word has the next ticket and the number of tasks in the queue. One word per task follows, with its state (waiting or holding,
 //! shared or exclusive) and its ticket. A task gets the lock when no task with an earlier ticket conflicts, which each task checks itself
-//! (Lamport's bakery). So the lock is granted in order of arrival, and adjacent shared requests get it together. Before a task draws a
-//! ticket it marks its word as drawing; the others wait until it has stored the ticket, since it may be an earlier one.
+//! (Lamport's bakery). The lock is therefore granted in order of arrival, and adjacent shared requests get it together. Before a task draws
+//! a ticket it marks its word as drawing; the others wait until it has stored the ticket, since it may be an earlier one.
 //!
-//! A task that leaves the queue, or has stored its ticket, wakes the tasks that can now proceed. A task on the target's host rings another
-//! one there, and that one looks at the words whenever it is awake. All others need a message: each of their looks asks the target, so
-//! they look once for each message. No step leaves a state that has to be repaired: a task clears the word of a conflicting task whose
-//! process has ended.
+//! A task that leaves the queue, or has stored its ticket, wakes the tasks that can now proceed. If both are on the target's host, the
+//! first rings the doorbell of the second, which looks at the words whenever it is awake. Any other task is woken by a message, and looks
+//! once for each message, since each of its looks is a request to the target. If a task dies in the queue, a task that it conflicts with
+//! clears its word; nothing else has to be repaired.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -181,7 +181,7 @@ impl LockQueue {
                 continue;
             }
             if entry.needs_message() || words.are_far() {
-                // A task that no message reaches does not wait any more.
+                // A task that cannot be reached by a message no longer waits.
                 let _ = words.send_wake(task);
             } else {
                 words.ring(task)?;
@@ -218,11 +218,11 @@ impl LockQueue {
     /// The words of all tasks.
     fn read(&self, words: &mut impl Words) -> Result<Vec<Entry>> {
         let mut entries = vec![0; self.tasks.len()];
-        // Ordering: between this task's store of its own word and its loads of the others', in every task, so that of two tasks at least
-        // one sees the other's word.
+        // Ordering: pairs with itself in other tasks. It separates a task's store of its own word from its loads of the others, so that of
+        // any two tasks at least one sees the other's word.
         fence(Ordering::SeqCst);
         words.read(self.word_of(0), &mut entries)?;
-        // Ordering: stores of the previous holder under the lock are seen after its word.
+        // Ordering: what the previous holder stored under the lock is visible once its word has been read.
         fence(Ordering::SeqCst);
         Ok(entries.into_iter().map(Entry).collect())
     }
@@ -267,7 +267,7 @@ impl LockRequest {
         self.hold_if_free(words, &entries)
     }
 
-    /// Takes the lock if the words that were read after this task's own was stored allow it.
+    /// Takes the lock if `entries` allow it, which were read after this task had stored its own word.
     fn hold_if_free(&mut self, words: &mut impl Words, entries: &[Entry]) -> Result<bool> {
         self.in_the_way = self.queue.in_the_way(words, entries, self.own);
         if self.in_the_way.is_some() {

@@ -48,9 +48,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(SharedWindow { window, _elements: PhantomData })
     }
 
-    /// A window on `bytes` bytes of new, zeroed memory of each task, with displacements in units of `unit` bytes, contiguous in memory that
-    /// all tasks have mapped ([`Window::mapped_part`]), or with the hint `alloc_shared_noncontig`, each on its own pages. If the tasks
-    /// cannot map common memory, each has its own. Collective.
+    /// A window on `bytes` bytes of new, zeroed memory of each task, with displacements in units of `unit` bytes. The parts are contiguous
+    /// in memory that all tasks have mapped ([`Window::mapped_part`]); with the hint `alloc_shared_noncontig`, each part has its own pages.
+    /// If the tasks cannot map common memory, each has its own. Collective.
     ///
     /// # Errors
     /// Those of [`create_window`](Self::create_window); the memory cannot be made or mapped.

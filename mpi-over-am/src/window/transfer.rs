@@ -359,7 +359,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(len > 0 || target.count > 0)
     }
 
-    /// Whether a rank, whose window this task may access, is not [`PROC_NULL`].
+    /// Checks that this task may access the window of a rank. Returns false for [`PROC_NULL`].
     ///
     /// # Errors
     /// An unknown rank; no epoch is open for it.
@@ -489,7 +489,7 @@ impl<F: Fabric, L: LockPolicy> Drop for UnderWay<'_, F, L> {
         for started in self.started.drain(..) {
             // If this fails, the program must end: otherwise operations would use memory that is no longer lent.
             let state = self.communicator.state_to_end();
-            let mut state = state.expect("no call of this environment is under way when one ends");
+            let mut state = state.expect("the call that lent the memory holds no turn when it ends");
             crate::progress::end(&mut state, started.request);
             // The caller gets the first error.
             let _ = end_started(&mut state, started);
