@@ -152,7 +152,7 @@ fn v2_folders() -> Vec<PathBuf> {
     folders_of(Path::new("/sys/fs/cgroup"), |controllers| controllers.is_empty())
 }
 
-/// The same in version 1, for one controller.
+/// This process's cgroup of one controller and all above it, version 1.
 fn v1_folders(controller: &str) -> Vec<PathBuf> {
     let root = Path::new("/sys/fs/cgroup").join(controller);
     folders_of(&root, |controllers| controllers.split(',').any(|name| name == controller))

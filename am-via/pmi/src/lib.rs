@@ -1,9 +1,9 @@
-//! A task's side of the interfaces by which launchers of other projects tell processes of their job.
+//! A task's side of the interfaces by which launchers of other projects inform processes about their job.
 //!
 //! Such a launcher gives each process a number, and keeps values: a process stores one under a key ([`Launcher::put`]), and after a
 //! [`fence`](Launcher::fence) each process can read it. [`find`] looks in the environment for a launcher that speaks an interface known
-//! here: PMI-1 (Hydra, which MPICH's and Intel's `mpiexec` are, and Slurm's `srun --mpi=pmi2`) or PMIx (Open MPI's `mpiexec`, which is
-//! `prterun`, and `srun --mpi=pmix`).
+//! here: PMI-1 (Hydra, the `mpiexec` of MPICH and Intel MPI; Slurm's `srun --mpi=pmi2`) or PMIx (prterun, the `mpiexec` of Open MPI;
+//! `srun --mpi=pmix`).
 
 mod pmi1;
 #[expect(unsafe_code, reason = "calls into libpmix, whose structures and functions it declares")]
@@ -26,7 +26,7 @@ pub trait Launcher: Debug + Send {
     /// The launcher refuses it, or is gone.
     fn put(&mut self, key: &str, value: &str) -> io::Result<()>;
 
-    /// Waits until all processes of the job have called it. What they stored before can then be read.
+    /// Waits until all processes of the job have called it. The values that they stored before can then be read.
     ///
     /// # Errors
     /// The launcher is gone.
@@ -35,7 +35,7 @@ pub trait Launcher: Debug + Send {
     /// Reads the value that process `task` stored under `key`.
     ///
     /// # Errors
-    /// There is none, or the launcher is gone.
+    /// There is no such value, or the launcher is gone.
     fn get(&mut self, task: u32, key: &str) -> io::Result<String>;
 
     /// Tells the launcher that this process ends normally, so that its end is not a failure. Later calls fail.

@@ -1,5 +1,4 @@
-//! PMI-1: lines of `key=value` words over a socket that the process inherits as file `PMI_FD`. Each request has one answer, but for
-//! `abort`.
+//! PMI-1: lines of `key=value` words over a socket that the process inherits as file `PMI_FD`. Each request except `abort` has one answer.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -132,7 +131,7 @@ impl Launcher for Pmi1 {
     }
 
     fn abort(&mut self, code: i32) {
-        // If the launcher does not get this, it sees the end of this process.
+        // If the launcher does not get this request, it sees the end of this process.
         let _ = self.send(&format!("abort exitcode={code}"));
     }
 }

@@ -1,5 +1,5 @@
-//! PMIx, by a library that comes with the launcher and is opened at run time: the protocol between library and launcher is private to them,
-//! and changes.
+//! PMIx, by a library that comes with the launcher and is opened at run time, since the protocol between library and launcher is private to
+//! them and changes.
 //!
 //! The structures are those of the PMIx standard, version 4, which `libpmix.so.2` keeps.
 
@@ -47,8 +47,8 @@ struct Info {
 }
 
 impl Info {
-    /// Gives the values of all processes to all launchers' servers. Otherwise a server asks for a process's values when one is wanted, and
-    /// answers `NOT-FOUND` for a value that was stored after another one of that process was asked for.
+    /// Makes a fence give the values of all processes to all servers. Otherwise a server fetches a process's values at the first request,
+    /// and answers `NOT-FOUND` for a value that the process stored after that.
     fn collect_data() -> Self {
         let mut key = [0; 512];
         for (to, from) in key.iter_mut().zip(c"pmix.collect".to_bytes()) {
@@ -95,7 +95,7 @@ pub(super) struct Pmix {
     own: Process,
     num_tasks: u32,
     is_finalized: bool,
-    /// While this socket has its name, programs that this process starts do not join as the same task: they inherit the launcher's
+    /// While this socket has its name, programs that this process starts do not join as the same task, although they inherit the launcher's
     /// variables.
     _taken: UnixListener,
 }

@@ -54,9 +54,9 @@ pub struct Setting<S: 'static> {
     pub name: &'static str,
     /// The environment variable that sets it.
     pub env: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub meaning: &'static str,
-    /// The words that it may be; none for a number.
+    /// The words that it accepts; none for a number.
     pub choices: &'static [&'static str],
     /// Whether a number may also be `auto`.
     pub may_be_auto: bool,
@@ -165,14 +165,14 @@ impl<S: Clone + Default> Setting<S> {
     }
 }
 
-/// A setting's name in another library. It applies if our own name is not set.
+/// A setting's name in another library. It applies if this project's own name is not set.
 #[derive(Debug)]
 pub struct ForeignName<S: 'static> {
     /// The environment variable.
     pub env: &'static str,
-    /// The name of our setting that it changes.
+    /// The name of the setting that it changes.
     pub own: &'static str,
-    /// What its value means here.
+    /// The meaning of its value here.
     pub meaning: &'static str,
     /// Stores it.
     pub store: fn(&mut S, &str) -> Result<(), String>,
@@ -184,11 +184,11 @@ pub struct ForeignName<S: 'static> {
 pub struct SettingError {
     /// The environment variable.
     pub env: &'static str,
-    /// What it was set to.
+    /// The value to which it was set.
     pub value: String,
     /// What is wrong with it.
     pub why: String,
-    /// What would be valid.
+    /// The values that would be valid.
     pub form: String,
     /// The value used if it is not set.
     pub default: String,
@@ -306,7 +306,7 @@ pub struct SettingText {
     pub default: String,
     /// The values it takes.
     pub form: String,
-    /// What it means.
+    /// Its meaning.
     pub meaning: &'static str,
     /// Its variables in other libraries, and what their values mean here.
     pub foreign_names: Vec<(&'static str, &'static str)>,
@@ -319,7 +319,7 @@ impl SettingText {
         self.value != self.default
     }
 
-    /// The same as JSON.
+    /// This setting as JSON.
     #[must_use]
     pub fn as_json(&self) -> serde_json::Value {
         let Self { name, env, value, default, form, meaning, foreign_names } = self;

@@ -6,7 +6,7 @@ use std::fmt;
 pub trait Value: Sized {
     /// The values that it takes, as text.
     const FORM: &'static str;
-    /// The words that it may be; none for a number.
+    /// The words that it accepts; none for a number.
     const CHOICES: &'static [&'static str] = &[];
     /// Whether a number may also be `auto`.
     const MAY_BE_AUTO: bool = false;
