@@ -2,7 +2,7 @@
 //!
 //! Each check has a name, a level and the clause that it is about, and runs on two sides at once: as two processes over shared
 //! memory, started through the launcher, and as two threads over the emulated wire, where the checks of a faulty wire also
-//! run. `am-conform` is a thin user of this.
+//! run. The program `am-conform` only calls this crate.
 //!
 //! ```
 //! let plan = am_via_conform::Plan { only: Some("inline".to_owned()), over_shm: false, ..am_via_conform::Plan::default() };
@@ -31,7 +31,7 @@ pub use suite::{LEVELS, Level};
 /// The selection of checks and devices.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Run only checks whose names contain this.
+    /// Run only checks whose names contain this text.
     pub only: Option<String>,
     /// The seed of random numbers and faults.
     pub seed: u64,
@@ -123,7 +123,7 @@ type Verdicts = BTreeMap<String, Option<String>>;
 /// Runs the plan, and calls `said` for each finished check.
 ///
 /// # Errors
-/// If the system did not allow to start the processes or to communicate with them. A failed check is not an error.
+/// The processes could not be started, or the connection to them failed. A failed check is not an error.
 pub fn run(plan: &Plan, mut said: impl FnMut(&str)) -> io::Result<Score> {
     let chosen: Vec<_> = list()
         .into_iter()

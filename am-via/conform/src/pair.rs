@@ -251,7 +251,7 @@ impl<D: Device> Pair<D> {
         Ok(vi)
     }
 
-    /// Registers a VI that was not created by the helpers, so that it is destroyed in the end.
+    /// Records a VI that was not created by the helpers, so that it is destroyed at the end.
     pub(super) fn adopt(&mut self, vi: ViHandle) {
         self.vis.push(vi);
     }

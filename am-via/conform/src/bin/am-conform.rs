@@ -16,7 +16,7 @@ struct Options {
     /// Only lists the checks with their levels and clauses.
     #[arg(long)]
     list: bool,
-    /// Runs only checks whose names contain this.
+    /// Runs only checks whose names contain this text.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// The seed of random numbers and faults.
