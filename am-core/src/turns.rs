@@ -34,8 +34,8 @@ pub struct Turns<T> {
     wanting: AtomicUsize,
     /// Number of threads in [`sleep`](Self::sleep). Incremented during a turn, so that the next one sees it.
     sleeping: AtomicUsize,
-    /// A thread in `sleep` holds this lock from before the end of its turn until it waits. The value's own lock would not do: a woken
-    /// thread would take that lock again without a ring, and so wait until the next poller, which sleeps with the lock, wakes up by itself.
+    /// A thread in `sleep` holds this lock from before the end of its turn until it waits. The value's own lock does not suffice:
+    /// a woken thread takes that lock again without a ring, and could wait until a poller that sleeps with the lock wakes up.
     falling_asleep: PlainMutex<()>,
     /// Signalled after each round of a poller that made progress.
     moved: Condvar,

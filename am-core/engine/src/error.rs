@@ -125,7 +125,7 @@ pub enum Error {
     },
     /// A region was given to a context that did not expose it.
     #[error(
-        "{context} was asked to unexpose a region that {owner} exposed (another context, or an earlier one): call unexpose of the context that exposed the region, which stays exposed, and its memory is not reused"
+        "{context} was asked to unexpose a region that {owner} exposed (another context, or an earlier one): the region stays exposed, and its memory is not reused; call unexpose of the context that exposed the region"
     )]
     ForeignRegion {
         /// The endpoint that exposed it.

@@ -10,7 +10,7 @@ use am_via_job::JobError;
 pub enum LaunchError {
     /// There is no such program: the caller's fault.
     #[error(
-        "there is no program {program:?}, in the directories of PATH or as a file here; write a path with a slash, or \
+        "the program {program:?} is neither in the directories of PATH nor a file here; write a path with a slash, or \
          --example NAME for an example"
     )]
     ProgramNotFound {

@@ -329,14 +329,14 @@ impl Hub {
             if self.ends.kill_at.is_some_and(|kill| now >= kill) {
                 self.ends.kill_at = None;
                 for agent in self.agents.iter_mut().filter(|agent| !agent.ended) {
-                    // The agent's reader notices the end. A failure is ignored: the agent may have ended by itself.
+                    // The agent's reader notices the end. `kill` fails only if the agent has already ended, so its result is ignored.
                     let _ = agent.child.kill();
                 }
             }
         }
         for agent in &mut self.agents {
             agent.input = None;
-            // The agent's last message has arrived by now, so the agent need not end by itself.
+            // The agent's last message has arrived by now, so a kill loses nothing.
             let _ = agent.child.kill();
             let _ = agent.child.wait();
         }

@@ -99,7 +99,7 @@ impl Report {
             && self.failure.as_ref().is_some_and(|failure| is_so(failure.cause))
     }
 
-    /// Whether every task exited by itself with code 0 and no task reported a failure.
+    /// Whether every task exited with code 0, no task reported a failure, and the launcher did not end the job early.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.ended_by.is_none()

@@ -82,7 +82,7 @@ fn sleep_until_a_failure(job: &Job) {
     }
 }
 
-/// Time that a task has to end by itself after another task has failed, before the launcher kills it.
+/// Time between the failure of a task and the launcher's kill of the tasks that still run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn all_attached(running: &Running) {
