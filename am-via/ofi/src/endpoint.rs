@@ -34,7 +34,7 @@ pub struct Endpoint {
     receive_memory: *mut c_void,
     /// Registrations of memory that peers read, closed before the other objects.
     pub(crate) lent: Vec<NonNull<Mr>>,
-    /// Dropped before the buffers: then the network uses none of them.
+    /// Dropped before the buffers, so that the network no longer uses them.
     pub(crate) objects: Objects,
     /// `None` if the provider has no reads.
     pub(crate) reads: Option<Reads>,
@@ -52,12 +52,12 @@ pub struct Endpoint {
     wait_fd: Option<c_int>,
 }
 
-// SAFETY: the library is asked for FI_THREAD_DOMAIN, by which an endpoint and its queues may be used by any thread, one at a time: every
+// SAFETY: the library is asked for FI_THREAD_DOMAIN, which allows any thread to use an endpoint and its queues, one thread at a time: every
 // call takes `&mut self`, and no other endpoint has this domain. The buffers are plain memory of the endpoint.
 unsafe impl Send for Endpoint {}
 
 impl Endpoint {
-    /// Opens an endpoint, by the provider that FI_PROVIDER names, or else by the library's first that crosses hosts.
+    /// Opens an endpoint of the provider that FI_PROVIDER names, or else of the library's first provider that crosses hosts.
     ///
     /// # Errors
     /// There is no library or no provider, or a call of the library failed.
@@ -88,7 +88,7 @@ impl Endpoint {
         library.check("opening the domain", code)?;
         let domain = objects.keep(domain);
 
-        // Before the endpoint, so that it is closed after it.
+        // Made before the endpoint, so that they are closed after it.
         let receive_mr = register(library, domain, &mut objects, &receives, FI_RECV)?;
         let send_mr = register(library, domain, &mut objects, &sends, FI_SEND)?;
         let (cq, wait_fd) =
@@ -106,7 +106,7 @@ impl Endpoint {
             let code = unsafe { ((*ep.as_ref().fid.ops).bind)(ep.as_ptr().cast(), fid.as_ptr(), flags) };
             library.check("binding the endpoint", code)?;
         }
-        // SAFETY: bound to all that it needs; this command takes no argument.
+        // SAFETY: the endpoint is bound to its queue and its address vector; this command takes no argument.
         let code =
             unsafe { ((*ep.as_ref().fid.ops).control)(ep.as_ptr().cast(), FI_ENABLE, ptr::null_mut()) };
         library.check("enabling the endpoint", code)?;
@@ -153,7 +153,7 @@ impl Endpoint {
         &self.provider
     }
 
-    /// Longest message that it sends and receives, in bytes. Endpoints of one provider have the same.
+    /// Longest message that the endpoint sends and receives, in bytes. All endpoints of a provider have the same value.
     #[must_use]
     pub fn message_bytes_max(&self) -> usize {
         self.sends.bytes()
@@ -162,7 +162,7 @@ impl Endpoint {
     /// Makes the endpoint of this address a peer.
     ///
     /// # Errors
-    /// The library does not take the address.
+    /// The library rejects the address.
     pub fn add_peer(&mut self, address: &[u8]) -> Result<PeerAddress, OfiError> {
         // The library reads as many bytes as its addresses have.
         let mut padded = [0; ADDRESS_BYTES_MAX];
@@ -197,8 +197,9 @@ impl Endpoint {
         self.send_by(to, word, len, len <= self.inject_bytes, fill)
     }
 
-    /// Like [`send`](Self::send), but the endpoint is not [idle](Self::is_idle) until the message has left the provider. When an endpoint
-    /// closes, messages are lost that the provider has accepted and not yet sent; `send` waits for no more than that with a short message.
+    /// Like [`send`](Self::send), but the endpoint is not [idle](Self::is_idle) until the message has left the provider. An endpoint that
+    /// closes loses the messages that its provider has accepted but not yet sent. `send` counts a short message as gone once the provider
+    /// has accepted it.
     ///
     /// # Errors
     /// Those of [`send`](Self::send).
@@ -253,8 +254,8 @@ impl Endpoint {
         }
     }
 
-    /// Makes progress, and hands each message that has arrived to `take`, with its word. Returns their number. The peers to which a send
-    /// failed are added to `broken`.
+    /// Makes progress, and passes each message that has arrived to `take`, with its word. Returns the number of these messages. Adds the
+    /// peers to which a send failed to `broken`.
     ///
     /// # Errors
     /// The endpoint itself is broken.
@@ -304,7 +305,7 @@ impl Endpoint {
     /// Takes the error that the queue holds.
     #[cold]
     fn read_error(&mut self, broken: &mut Vec<PeerAddress>) -> Result<(), OfiError> {
-        // SAFETY: numbers and pointers: all zero is a value of it, and asks for no details.
+        // SAFETY: the structure holds numbers and pointers, for which all zeros are a valid value, and requests no details.
         let mut error: CqError = unsafe { std::mem::zeroed() };
         // SAFETY: a live queue, and memory for one entry.
         let count = unsafe { ((*self.cq.as_ref().ops).readerr)(self.cq.as_ptr(), &mut error, 0) };
@@ -464,7 +465,7 @@ fn name_of(library: Library, ep: NonNull<Ep>) -> Result<Vec<u8>, OfiError> {
     Ok(address[..len.min(ADDRESS_BYTES_MAX)].to_vec())
 }
 
-/// Sizes of the queues, the longest message that leaves in the call, and the mode of registration.
+/// Sizes of the queues, the longest message that the provider copies during the call, and the mode of registration.
 fn sizes(info: NonNull<Info>) -> (usize, usize, usize, c_int) {
     // SAFETY: an element of a live list with its parts.
     unsafe {

@@ -1,17 +1,17 @@
 //! Messages between hosts: one reliable-datagram endpoint of libfabric, for callers without unsafe code.
 //!
-//! libfabric is opened when the first endpoint is (`libfabric.so.1`, version 1.17 or later), so that a build needs no header of it and a
-//! job on one host needs no library. Its objects are tables of functions: `sys` declares the few that are called here, and
+//! libfabric (`libfabric.so.1`, version 1.17 or later) is opened with the first endpoint, so that a build needs none of its headers, and a
+//! job on one host does not need the library. Its objects are tables of functions: `sys` declares the few that are called here, and
 //! [`Endpoint`] is the only caller.
 //!
-//! Memory that is [lent](Endpoint::lend) can be [read](Endpoint::read) by peers, where the provider has such reads
-//! ([`can_read`](Endpoint::can_read)). There are no writes by the network: a caller asks its peer to read. So a peer that is lost, or
-//! wrong, has no operation under way that would change memory here.
+//! Memory that is [lent](Endpoint::lend) can be [read](Endpoint::read) by peers, if the provider supports such reads
+//! ([`can_read`](Endpoint::can_read)). Peers never write it: a caller that has data for a peer asks the peer to read. So no operation of a
+//! peer that is lost, or wrong, can change memory here.
 //!
 //! An endpoint sends and receives messages of up to [`message_bytes_max`](Endpoint::message_bytes_max) bytes, each with a word of 32 bits
 //! beside its bytes. Each arrives once, or its peer is reported as broken. Some providers let a short message arrive before a long one that
-//! was sent earlier: a caller that needs an order numbers its messages. Memory that the network writes belongs to the endpoint: bytes that
-//! were received or read are lent for a call, and nothing of a peer's reaches other memory of this process.
+//! was sent earlier: a caller that needs an order numbers its messages. Memory that the network writes belongs to the endpoint: received
+//! and read bytes are lent to the caller for one call, and no peer's bytes reach other memory of this process.
 //!
 //! ```no_run
 //! let mut endpoint = am_via_ofi::Endpoint::open()?;
@@ -40,7 +40,8 @@ pub use library::{OfiError, Provider, providers};
 pub use objects::PeerAddress;
 pub use reads::{LentMemory, ReadId, RemoteKey};
 
-/// For tests: whether libfabric is there. Prints why a test is left out; fails where none may be (`TESTS_NEED_TOOLS`, as in `.ci/run`).
+/// For tests: whether libfabric is there. Prints why a test is left out; panics if none may be left out (`TESTS_NEED_TOOLS` is set, as in
+/// `.ci/run`).
 ///
 /// # Panics
 /// libfabric is missing, and `TESTS_NEED_TOOLS` is set.
@@ -57,11 +58,11 @@ pub fn is_there_for_tests() -> bool {
     }
 }
 
-/// Longest message of most providers, in bytes. ofi_rxm carries that much whole. It cuts longer ones, and version 1.17 loses a part when
-/// two tasks send many of them to a third.
+/// Longest message of most providers, in bytes. ofi_rxm sends a message of this length in one piece. It splits longer ones, and version
+/// 1.17 loses a piece when two tasks send many of them to a third task.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
-/// Longest message of a provider that writes its messages to a stream whatever their length, in bytes: 64 KiB and what goes before them.
+/// Longest message of a provider that writes messages of all lengths to a stream, in bytes: 64 KiB of data and the heads before the data.
 const STREAM_MESSAGE_BYTES_MAX: usize = 66 << 10;
 
 /// Longest read, in bytes: long enough for the network's full speed, short enough for the bytes to be in a cache when they are copied.

@@ -25,7 +25,7 @@ pub enum OfiError {
     },
     /// No provider offers reliable datagrams in order.
     #[error(
-        "libfabric has no provider with reliable, ordered messages{}: `fi_info -t FI_EP_RDM` lists what there is",
+        "libfabric has no provider with reliable, ordered messages{}: `fi_info -t FI_EP_RDM` lists the available ones",
         if .wanted.is_empty() { String::new() } else { format!(" for FI_PROVIDER={}", .wanted) }
     )]
     NoProvider {
@@ -107,7 +107,7 @@ impl Library {
     /// The error `code`, a positive number.
     #[cold]
     pub(crate) fn failed(self, doing: &'static str, code: c_int) -> OfiError {
-        // SAFETY: any number may be asked for; the answer is a static C string, or one that stays until the next call of this thread.
+        // SAFETY: any number is allowed; the answer is a static C string, or one that stays until the next call of this thread.
         let words = unsafe { (self.strerror)(code) };
         // SAFETY: a C string or null (above), read at once.
         let why = unsafe { library::text(words) }.unwrap_or_default();
@@ -115,7 +115,7 @@ impl Library {
     }
 }
 
-/// A list of `fi_info`, given back when it is dropped.
+/// A list of `fi_info`, freed on drop.
 #[derive(Debug)]
 pub(crate) struct Infos {
     library: Library,
@@ -175,8 +175,8 @@ impl Infos {
         std::iter::successors(Some(self.first), |info| NonNull::new(unsafe { info.as_ref() }.next))
     }
 
-    /// The element to use: of the provider that the user names, or else of the first one that crosses hosts. An interface that other hosts
-    /// can reach is preferred.
+    /// The element to use: one of the provider that the user names, or else one of the first provider that crosses hosts. An interface that
+    /// other hosts can reach is preferred.
     pub(crate) fn best(&self) -> Option<NonNull<Info>> {
         let is_asked_for = wanted().is_some();
         let candidates = || {
@@ -221,7 +221,7 @@ fn crosses_hosts(info: NonNull<Info>) -> bool {
 pub(crate) fn message_bytes_max(info: NonNull<Info>) -> usize {
     // SAFETY: an element of a live list with its parts.
     let offered = unsafe { (*info.as_ref().ep_attr).max_msg_size };
-    // `net` is what `tcp` is since version 1.18. Another provider above or below them has rules of its own for long messages.
+    // `net` of version 1.17 is `tcp` of version 1.18 and later. A provider that is layered with them has its own rules for long messages.
     let is_stream = ["tcp", "net"].contains(&&*provider(info).name);
     if is_stream && offered >= STREAM_MESSAGE_BYTES_MAX {
         STREAM_MESSAGE_BYTES_MAX

@@ -1,4 +1,4 @@
-//! Objects of libfabric, closed in the opposite order of their making, and registrations of memory.
+//! Objects of libfabric, closed in the reverse order of their creation, and registrations of memory.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -11,10 +11,10 @@ use crate::sys::{Domain, Ep, FI_ENABLE, Fid, Mr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddress(pub(crate) u64);
 
-/// The library's objects, closed in the opposite order of their making.
+/// The library's objects, closed in the reverse order of their creation.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    /// In the order of their making.
+    /// In the order of their creation.
     made: Vec<NonNull<Fid>>,
 }
 

@@ -1,4 +1,4 @@
-//! The calls by which memory is lent and read.
+//! The calls that lend memory and read it.
 
 use am_via_shm::HeldRange;
 
@@ -78,7 +78,7 @@ impl Endpoint {
         Ok(Some(ReadId(index)))
     }
 
-    /// Hands a read that has ended to `take`, with its bytes, or `None` if it has failed. Returns whether there was such a read.
+    /// Passes a read that has ended to `take`, with its bytes, or `None` if it has failed. Returns whether there was such a read.
     pub fn ended_read(&mut self, take: impl FnOnce(ReadId, Option<&[u8]>)) -> bool {
         let Some(reads) = &mut self.reads else { return false };
         let Some((index, is_good)) = reads.ended.pop() else { return false };

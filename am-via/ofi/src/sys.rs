@@ -184,7 +184,7 @@ pub(crate) struct OpContext {
     pub(crate) internal: [*mut c_void; 8],
 }
 
-/// `struct fid`: what every object begins with.
+/// `struct fid`: the head of every object.
 #[repr(C)]
 pub(crate) struct Fid {
     fclass: usize,
@@ -335,7 +335,7 @@ pub(crate) struct MsgOps {
     pub(crate) injectdata: unsafe extern "C" fn(*mut Ep, *const c_void, usize, u64, u64) -> isize,
 }
 
-// As a C compiler lays them out for the headers of version 1.17.
+// The layout that a C compiler gives these structures with the headers of version 1.17.
 const _: () = {
     assert!(size_of::<TxAttr>() == 80 && std::mem::offset_of!(TxAttr, inject_size) == 40);
     assert!(size_of::<RxAttr>() == 64 && std::mem::offset_of!(RxAttr, size) == 48);

@@ -1,13 +1,13 @@
 //! Connections to tasks of other hosts.
 //!
-//! Such a connection has a slot of this task and one of the peer, like all connections. The peer's slot is a stand-in in private memory,
-//! and the NIC holds both ends: the program posts into the stand-in, from which its *far end* sends over the network, and the far end posts
-//! arriving lines into this task's slot, as a local peer would. The message path is therefore the same for all peers; the differences are
-//! behind the branch for peers that must be woken.
+//! Like every connection, one to a far task has two slots, this task's and the peer's. Here the peer's slot is a stand-in in private
+//! memory, and the NIC holds both ends. The program posts into the stand-in. The *far end* sends these lines over the network, and posts
+//! arriving lines into this task's slot, as a local peer would. So the message path is the same for all peers; the differences are behind
+//! the branch for peers that must be woken.
 //!
-//! Lines that wait go in one message, as many as it holds, since each message brings the work of the network stack again. Messages are
-//! numbered, since the network may let a short message overtake a long one. A line is returned when the peer's program has
-//! returned it (`Ack`), so that the ring limits the lines in transit from end to end.
+//! Waiting lines share a message, up to its maximum length, because each message costs a pass through the network stack. Messages are
+//! numbered, since the network may let a short message overtake a long one. A line of the stand-in is returned when the peer's program has
+//! returned its copy (`Ack`), so that the ring limits the lines in transit from end to end.
 
 mod alarm;
 mod line;
@@ -36,13 +36,14 @@ use crate::device::{
 
 /// Bytes that a packet may have in the area before the user's data.
 const HEADS_BYTES_MAX: usize = 256;
-/// How long a context that ends waits at most until its peers have received everything.
+/// Longest time that a closing context waits for its peers to receive everything.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Longest sleep of a task that nothing wakes when the network has something for it.
 const SLICE: Duration = Duration::from_micros(200);
-/// Number of wake-ups without a message after which the provider's file is not used until the next message: some are always readable.
+/// Number of wake-ups without a message after which the provider's file is not used until the next message, because the files of some
+/// providers are always readable.
 const VAIN_MAX: u32 = 64;
 /// How long the failure of a task may remain unreported after the network has lost the task. Longer than the time after which launchers
 /// give up a silent host.
@@ -52,7 +53,7 @@ const REPORTED_WITHIN: Duration = Duration::from_secs(15);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 enum Kind {
-    /// Lines of the ring, each with the bytes of its area. The first may have only the last of them.
+    /// Lines of the ring, each with the bytes of its area. `Part` messages may have carried the first bytes of the first line's area.
     Line = 0,
     /// The number of lines that the program has returned.
     Ack = 1,
@@ -97,8 +98,8 @@ fn sender(word: u32) -> NodeAddress {
     NodeAddress { task: word >> 8, context: word >> 4 & 0xf }
 }
 
-/// The network end of a NIC. Clones share one state. Only the thread that uses the NIC takes its lock, which exists because a connection
-/// calls its outlet within a post.
+/// The network end of a NIC. Clones share one state. Only the thread that uses the NIC takes the state's lock, which exists because a
+/// connection calls its outlet within a post.
 #[derive(Clone, Debug)]
 pub(super) struct Far(Arc<Mutex<State>>);
 
@@ -123,7 +124,7 @@ impl State {
 struct Links {
     own: NodeAddress,
     slot_bytes: usize,
-    /// Longest message of the network.
+    /// Longest message of the network, in bytes.
     message_bytes_max: usize,
     all: Vec<Link>,
     by_peer: HashMap<NodeAddress, usize>,
@@ -140,9 +141,9 @@ struct Link {
     end: Connection,
     /// The next lines to send, taken from the stand-in's ring, with the numbers of their slots.
     next: Vec<(Entry, Payload, u32)>,
-    /// Bytes of the first one's area that have been sent.
+    /// Number of bytes of the first line's area that have been sent.
     cut: usize,
-    /// Number of lines that the program is about to post, and that are sent with the last of them.
+    /// Number of lines that the program is about to post. They are sent together, with the last one.
     expected_posts: u32,
     /// Number of the next message to send, and of the next one expected.
     sent: u32,
@@ -160,11 +161,11 @@ struct Link {
     owes_closed: bool,
     /// The peer's task has failed, or the network has lost it.
     is_lost: bool,
-    /// When the network lost it, until its failure is known.
+    /// When the network lost the peer; `None` again once the failure of the peer's task is known.
     lost_at: Option<Instant>,
     /// The peer has closed, and reads no more lines.
     has_closed: bool,
-    /// The close has to be reported.
+    /// The peer's close has yet to be reported.
     closed_due: bool,
 }
 
@@ -205,7 +206,7 @@ impl Outlet for LinkOutlet {
 /// The events that progress found.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Peers that sent messages, and to which there is no connection yet.
+    /// Peers whose messages have arrived before there is a connection to them.
     pub(super) strangers: Vec<NodeAddress>,
     /// Peers that have closed.
     pub(super) closed: Vec<NodeAddress>,
@@ -248,7 +249,7 @@ impl Far {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a connection to the network: `end` is the stand-in's end of it, and `address` the peer's network address.
+    /// Adds a connection to the network: `near` is this task's end, `end` the stand-in's, and `address` the peer's network address.
     pub(super) fn join(
         &self,
         peer: NodeAddress,
@@ -267,7 +268,7 @@ impl Far {
             peer,
             address,
             end,
-            // No more than the ring has.
+            // The stand-in's ring has no more lines.
             next: Vec::with_capacity(RING_LINES as usize),
             cut: 0,
             expected_posts: 0,
@@ -340,7 +341,7 @@ impl Far {
         self.lock().links.by_peer.contains_key(&peer)
     }
 
-    /// Whether the network reads memory of peers.
+    /// Whether the network can read memory of peers.
     pub(super) fn can_read(&self) -> bool {
         self.lock().endpoint.can_read()
     }
@@ -394,7 +395,8 @@ impl Far {
         links.move_reads(endpoint);
     }
 
-    /// Refuses further reads of a registration by peers. Returns whether no peer reads it. `finished`: the caller knows that none does.
+    /// Refuses further reads of a registration by peers. Returns whether no peer reads it any more. With `finished` the caller says that no
+    /// peer does.
     pub(super) fn end_lent(&self, handle: MemHandle, finished: bool) -> bool {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
@@ -410,7 +412,7 @@ impl Far {
         state.links.reads.has_unsent() || state.links.all.iter().any(Link::has_unsent)
     }
 
-    /// Longest sleep on the doorbell for which [`wakes`](Self::wakes) is called.
+    /// Longest time that a task may sleep on its doorbell after a call of [`wakes`](Self::wakes).
     pub(super) fn longest_sleep(&self) -> Duration {
         if self.has_unsent() || !self.lock().has_file() { SLICE } else { Duration::MAX }
     }
@@ -432,7 +434,7 @@ impl Far {
             None => match Alarm::start(file, doorbell.clone()) {
                 Ok(started) => alarm.insert(started),
                 Err(error) => {
-                    tracing::debug!(%error, "no thread waits for the network, so that the task looks itself");
+                    tracing::debug!(%error, "no thread can be started to wait for the network; the task polls at short intervals instead");
                     *vain = VAIN_MAX;
                     return false;
                 }
@@ -462,7 +464,7 @@ impl Far {
         }
     }
 
-    /// Sleeps a moment at most, until there is something to poll.
+    /// Sleeps until there is something to poll, at most [`LOOK_EVERY`]. Only yields while messages wait to be sent.
     fn rest(&self) {
         let is_busy = self.has_unsent();
         let mut state = self.lock();
@@ -475,7 +477,7 @@ impl Far {
 }
 
 impl Links {
-    /// The network has lost the links that `is_it` names, or their tasks have failed.
+    /// Handles the loss of the links for which `is_it` returns true: the network has lost them, or their tasks have failed.
     fn lose(&mut self, endpoint: &mut Endpoint, is_it: impl Fn(&Link) -> bool) {
         for (number, link) in self.all.iter_mut().enumerate().filter(|(_, link)| is_it(link)) {
             link.lose();
@@ -603,8 +605,8 @@ impl Link {
         (0..new).for_each(|_| self.end.release());
     }
 
-    /// Sends waiting messages, as far as the network accepts them, and `key` with the first line. If the key cannot go with it, the peer
-    /// asks for the key.
+    /// Sends waiting messages, as far as the network accepts them, and `key` with the first line. If the two do not fit into one message,
+    /// the key is dropped and the peer asks for it.
     fn send(&mut self, endpoint: &mut Endpoint, own: NodeAddress, key: Option<[u8; KEY_MESSAGE_BYTES]>) {
         if self.owes_closed && self.send_number(endpoint, Kind::Closed, own, 0) {
             self.owes_closed = false;
@@ -632,7 +634,8 @@ impl Link {
         }
     }
 
-    /// Sends the next lines, as many as one message holds, or a part of the area of the first. Returns whether the network accepted it.
+    /// Sends one message: the next lines, as many as it holds, or a part of the first line's area. Returns whether the network accepted the
+    /// message.
     fn send_lines(
         &mut self,
         endpoint: &mut Endpoint,
@@ -668,7 +671,7 @@ impl Link {
         false
     }
 
-    /// Takes lines from the stand-in's ring until one message is full. Returns the number of those that it holds, and their bytes.
+    /// Takes lines from the stand-in's ring until one message is full. Returns the number of lines that fit, and their length in bytes.
     fn gather(&mut self, max: usize) -> (usize, usize) {
         let (mut lines, mut len) = (0, 0);
         loop {
@@ -717,7 +720,7 @@ impl Link {
         self.was_sent(sent)
     }
 
-    /// Whether it was sent, or need not be sent.
+    /// Sends a message about reads. Returns whether it was sent, or need not be sent because the peer is lost or has closed.
     fn send_key_message(
         &mut self,
         endpoint: &mut Endpoint,
@@ -769,7 +772,7 @@ fn area_from(end: &Connection, entry: Entry, slot: u32, cut: usize) -> CheckedRa
     area.part(cut, area.len().saturating_sub(cut)).unwrap_or_else(CheckedRange::empty)
 }
 
-/// Bytes of an area that a message carries before the line's own.
+/// Maximum number of bytes of an area that a `Part` carries: all of a message except its number (4 bytes).
 fn part_bytes(message_bytes_max: usize) -> usize {
     message_bytes_max - 4
 }

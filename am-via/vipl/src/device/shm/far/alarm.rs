@@ -1,7 +1,7 @@
-//! Wakes a task that sleeps on its doorbell when the network has something for it, so that one sleep waits for near and far tasks.
+//! Wakes a task that sleeps on its doorbell when the network has an event, so that one sleep waits for near and far peers.
 //!
-//! A thread waits on the provider's file in place of the task, and rings the doorbell once. Then it rests until the task is about to sleep
-//! again, so that it does nothing while the task is awake. It begins with the task's first sleep.
+//! A thread waits on the provider's file in place of the task, and rings the doorbell once. Then the thread parks until the task is about
+//! to sleep again, so that it uses no processor while the task is awake. The task's first sleep starts the thread.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use am_via_os::{poll, signal};
 use am_via_shm::{Doorbell, Shared};
 
-/// The thread looks this often whether its endpoint is gone.
+/// How often the thread checks whether its endpoint is gone.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Alarm {
         Ok(Self { state, thread: started.thread().clone() })
     }
 
-    /// Sets the alarm. Returns `false` if it is set already: it has not rung since.
+    /// Sets the alarm. Returns `false` if it was set already and has not rung since.
     pub(super) fn set(&self) -> bool {
         // AcqRel: the thread that clears it sees that the task is about to sleep.
         let is_new = !self.state.is_set.swap(true, Ordering::AcqRel);
@@ -59,7 +59,7 @@ impl Alarm {
 impl Drop for Alarm {
     fn drop(&mut self) {
         self.state.is_over.store(true, Ordering::Release);
-        // Not joined: in a copy of the process there is no such thread.
+        // The thread is not joined, because a forked copy of the process does not have it.
         self.thread.unpark();
     }
 }
@@ -70,10 +70,10 @@ fn watch(state: &State, file: &File, doorbell: &Doorbell) {
             thread::park();
             continue;
         }
-        // If the call fails for lack of memory, the task looks itself.
+        // If the call fails for lack of memory, the alarm rings, so that the task polls.
         let is_readable = poll::poll(&[file.as_fd()], Some(LOOK_EVERY)).map_or(true, |ready| ready[0]);
         if is_readable {
-            // Before the ring, so that a task that is rung sets it again. AcqRel: pairs with `set`.
+            // Cleared before the ring, so that the woken task can set the alarm again. AcqRel: pairs with `set`.
             state.is_set.swap(false, Ordering::AcqRel);
             doorbell.ring();
         }
@@ -105,7 +105,7 @@ mod tests {
                     let mut peer = peer.try_clone().expect("a descriptor");
                     thread::spawn(move || peer.write_all(&[1]).expect("the pipe is empty"))
                 });
-                // Without the alarm it sleeps for an hour, and the watchdog reports it.
+                // Without the alarm the task sleeps for an hour, and the watchdog reports that.
                 let slept = doorbell.sleep(SleepBarrier::SenderFence, Duration::from_secs(3600), || {
                     alarm.set();
                     false

@@ -8,7 +8,7 @@ const HEAD_BYTES: usize = 24;
 /// Bytes before those of the area.
 pub(super) const BEFORE_AREA_BYTES: usize = HEAD_BYTES + INLINE_BYTES_MAX;
 
-/// Writes a line to `bytes`, which is as long as the line is.
+/// Writes a line to `bytes`, whose length is that of the line.
 pub(super) fn write(bytes: &mut [u8], number: u32, entry: &Entry, payload: &Payload, area: CheckedRange<'_>) {
     let (head, body) = bytes.split_at_mut(HEAD_BYTES);
     let fields = [number, entry.immediate, entry.length, entry.operation];
@@ -23,7 +23,7 @@ pub(super) fn write(bytes: &mut [u8], number: u32, entry: &Entry, payload: &Payl
     area.copy_to_slice(bytes);
 }
 
-/// The entry and the payload of the first line in `bytes`, and the bytes behind them. `None`: they are too short for a line.
+/// The entry and the payload of the first line in `bytes`, and the bytes behind them. `None`: `bytes` is too short for a line.
 pub(super) fn read(bytes: &[u8]) -> Option<(Entry, Payload, &[u8])> {
     let (head, behind) = bytes.split_at_checked(HEAD_BYTES)?;
     let (words, behind) = behind.split_at_checked(INLINE_BYTES_MAX)?;

@@ -1,11 +1,11 @@
 //! Reads of memory of tasks of other hosts, by the network.
 //!
-//! The reader asks for a registration's key once and keeps it. The owner lends the memory to the network when the first peer asks, and
-//! tells all that have the key when the registration ends; the memory is free when they have answered. A peer is a number that the caller
-//! gives.
+//! The reader asks for a registration's key once and keeps it. The owner lends the memory to the network when the first peer asks. When the
+//! registration ends, the owner revokes the key; the memory is free when all holders of the key have answered. The caller numbers the
+//! peers.
 //!
-//! The key of memory that is read once, such as the data of an announced message, comes with the line that announces them. The reader
-//! drops it when it reads. If the owner knows that it has read, the registration ends without a word.
+//! If memory is read only once, such as the data of an announced message, its key comes with the line that announces the data. The reader
+//! drops the key when it reads. If the owner knows that the read has ended, the registration ends without a message.
 
 mod lent;
 mod words;
@@ -22,10 +22,11 @@ use lent::Lending;
 pub(super) use words::{KEY_MESSAGE_BYTES, KeyMessage};
 use words::{Key, Name, Outbox, Words};
 
-/// Maximum number of offered keys that a reader keeps. It asks again for one that it has dropped.
+/// Maximum number of offered keys that a reader keeps. Above it the reader drops the oldest key, and asks for that key if it reads the
+/// memory.
 const OFFERED_MAX: usize = 64;
 
-/// A peer's question for a key.
+/// A peer's request for a key.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Question {
     from: usize,
@@ -49,7 +50,7 @@ struct Read {
     to: HeldRange,
     /// A key that was offered, for this read alone.
     key: Option<Key>,
-    /// Bytes that reads of the network were begun for, and that have arrived.
+    /// Number of bytes for which network reads have begun, and number that have arrived.
     begun: usize,
     arrived: usize,
 }
@@ -68,18 +69,18 @@ struct Piece {
 pub(super) struct Reads {
     /// By the caller's number.
     under_way: HashMap<u64, Read>,
-    /// Those of them that begin next. A number whose read has ended is skipped.
+    /// The numbers of the reads that begin next. A number whose read has ended is skipped.
     due: VecDeque<u64>,
     keys: HashMap<(usize, Name), Known>,
-    /// The latest are last.
+    /// Offered keys, the latest last.
     offered: VecDeque<((usize, Name), Key)>,
     pieces: HashMap<ReadId, Piece>,
-    /// Registrations that a peer ends, while reads by them are under way.
+    /// Registrations that peers have revoked. They are answered when no read of them is under way.
     to_answer: Vec<(usize, MemHandle)>,
     lent: Lending,
     outbox: Outbox,
     pub(super) questions: Vec<Question>,
-    /// What has ended, by the caller's number.
+    /// Reads that have ended, by the caller's number.
     pub(super) ended: Vec<(u64, Result<u64, ClaimFault>)>,
 }
 
@@ -98,7 +99,7 @@ impl Reads {
         self.outbox.push_back((to, what, words.to_bytes()));
     }
 
-    /// The key of memory that is read once: a claim.
+    /// Keeps the key of memory that is read once. The key is the peer's claim, which its network checks.
     pub(super) fn receive_offered(&mut self, from: usize, bytes: &[u8]) {
         let Some(words) = Words::from_bytes(bytes) else { return };
         if self.offered.len() == OFFERED_MAX {
@@ -146,7 +147,7 @@ impl Reads {
         }
     }
 
-    /// Begins what can begin, and takes what has arrived. `address` returns the address of a peer.
+    /// Begins the reads that can begin, and takes the pieces that have arrived. `address` returns the address of a peer.
     pub(super) fn progress(&mut self, endpoint: &mut Endpoint, address: impl Fn(usize) -> PeerAddress) {
         while endpoint.ended_read(|piece, bytes| self.take(piece, bytes)) {}
         while let Some(&id) = self.due.front()
@@ -159,7 +160,7 @@ impl Reads {
         self.lent.give_back(endpoint);
     }
 
-    /// Starts what the network has buffers for of a read, or asks for its key. Returns whether the next read may start.
+    /// Starts as many pieces of a read as the network has buffers for, or asks for its key. Returns whether the next read may start.
     fn start(&mut self, endpoint: &mut Endpoint, address: impl Fn(usize) -> PeerAddress, id: u64) -> bool {
         let Some(read) = self.under_way.get_mut(&id) else { return true };
         let (remote, region_len) = match (read.key, self.keys.entry((read.peer, read.name))) {
@@ -208,7 +209,7 @@ impl Reads {
         true
     }
 
-    /// A piece has arrived, or cannot.
+    /// Stores a piece that has arrived. Without `bytes`, the piece and so its read have failed.
     fn take(&mut self, piece: ReadId, bytes: Option<&[u8]>) {
         let Some(piece) = self.pieces.remove(&piece) else { return };
         let Some(read) = self.under_way.get_mut(&piece.id) else { return };
@@ -227,7 +228,7 @@ impl Reads {
         }
     }
 
-    /// Tells the owners of registrations that have ended, when no read by them is under way.
+    /// Answers the owners of revoked registrations of which no read is under way.
     fn answer_ends(&mut self) {
         let Self { to_answer, pieces, outbox, .. } = self;
         to_answer.retain(|&(peer, handle)| {
@@ -240,7 +241,7 @@ impl Reads {
         });
     }
 
-    /// Answers a question: with the whole memory of the registration, or with why it may not be read.
+    /// Answers a question: with the whole memory of the registration, or with the reason why it may not be read.
     pub(super) fn answer(
         &mut self,
         endpoint: &mut Endpoint,
@@ -261,7 +262,7 @@ impl Reads {
         self.lent.offer(Name { handle, ptag }, memory);
     }
 
-    /// The key of the memory that was offered last, for the peer `to`, if the network reads it.
+    /// The key of the memory that was offered last, for the peer `to`, if the network can read it.
     pub(super) fn lend_offered(
         &mut self,
         endpoint: &mut Endpoint,
@@ -270,12 +271,12 @@ impl Reads {
         self.lent.lend_offered(endpoint, to)
     }
 
-    /// Ends the loans of a registration. Returns whether no peer reads it. `finished`: the caller knows that none does.
+    /// Ends the loans of a registration. Returns whether no peer reads it any more. With `finished` the caller says that no peer does.
     pub(super) fn end_lent(&mut self, endpoint: &mut Endpoint, handle: MemHandle, finished: bool) -> bool {
         self.lent.end(endpoint, &mut self.outbox, handle, finished)
     }
 
-    /// A peer is gone.
+    /// Forgets a peer that is gone, and ends its reads.
     pub(super) fn lose(&mut self, endpoint: &mut Endpoint, peer: usize, address: PeerAddress) {
         endpoint.abandon_reads(address);
         self.end_reads(|read| read.peer == peer, ClaimFault::PeerDead);
@@ -297,7 +298,7 @@ impl Reads {
         }
     }
 
-    /// Whether something waits here that progress alone moves on.
+    /// Whether messages wait to be sent.
     pub(super) fn has_unsent(&self) -> bool {
         !self.outbox.is_empty()
     }

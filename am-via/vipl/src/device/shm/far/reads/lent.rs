@@ -36,7 +36,7 @@ pub(super) struct Lending {
 }
 
 impl Lending {
-    /// Lends the whole memory of a registration to a peer. The peer asked for it.
+    /// Lends the whole memory of a registration to a peer that has asked for it.
     pub(super) fn lend(
         &mut self,
         endpoint: &mut Endpoint,
@@ -49,7 +49,7 @@ impl Lending {
             None => {
                 let len = memory.len() as u64;
                 let memory = endpoint.lend(HeldRange::hold(memory)).map_err(|error| {
-                    tracing::warn!(%error, "the network does not take memory that peers read");
+                    tracing::warn!(%error, "the network cannot register memory for reads by peers");
                     ClaimFault::Stale
                 })?;
                 let (holders, was_offered, is_ending) = (Vec::new(), false, false);
@@ -75,7 +75,7 @@ impl Lending {
         self.offered = None;
     }
 
-    /// The key of the memory that was offered last, for the peer `to`, if the network reads it.
+    /// The key of the memory that was offered last, for the peer `to`, if the network can read it.
     pub(super) fn lend_offered(
         &mut self,
         endpoint: &mut Endpoint,
@@ -87,7 +87,7 @@ impl Lending {
         Some(lent.words(name.words()).to_bytes())
     }
 
-    /// Ends the loans of a registration. Returns whether no peer reads it. `finished`: the caller knows that none does.
+    /// Ends the loans of a registration. Returns whether no peer reads it any more. With `finished` the caller says that no peer does.
     pub(super) fn end(
         &mut self,
         endpoint: &mut Endpoint,
@@ -113,7 +113,7 @@ impl Lending {
         !self.lent.iter().any(|lent| lent.handle == handle)
     }
 
-    /// A peer has answered that it uses the key of an ending registration no more.
+    /// Notes a peer's answer that it no longer uses the key of an ending registration.
     pub(super) fn note_ended(&mut self, from: usize, handle: MemHandle) {
         let is_it =
             |lent: &&mut Lent| lent.is_ending && lent.handle == handle && lent.holders.contains(&from);
@@ -122,7 +122,7 @@ impl Lending {
         }
     }
 
-    /// Gives back what ends and has no holder any more.
+    /// Ends the loans of ending registrations whose holders have all answered.
     pub(super) fn give_back(&mut self, endpoint: &mut Endpoint) {
         self.lent.retain(|lent| {
             let is_over = lent.is_ending && lent.holders.is_empty();
@@ -133,7 +133,7 @@ impl Lending {
         });
     }
 
-    /// A peer is gone.
+    /// Forgets a peer that is gone: it holds no key.
     pub(super) fn lose(&mut self, peer: usize) {
         self.lent.iter_mut().for_each(|lent| lent.holders.retain(|&holder| holder != peer));
     }

@@ -23,7 +23,7 @@ impl Pair {
         a_can_read(&sides).then(|| Self { sides, end: Instant::now() + Duration::from_secs(60) })
     }
 
-    /// Moves both sides on once. Returns what they said to each other.
+    /// Lets both sides make progress once. Returns the messages that they have exchanged.
     fn step(&mut self) -> Vec<KeyMessage> {
         assert!(Instant::now() < self.end, "the reads do not end");
         let mut said = Vec::new();
@@ -83,7 +83,7 @@ fn an_offered_key_comes_unasked_and_serves_one_read() {
     assert_eq!(std::mem::take(&mut pair.sides[0].0.ended), [(70, Ok(0))]);
     assert!(bytes(to.range()).iter().all(|&byte| byte == 9));
     assert!(said.is_empty(), "the reader has the key: {said:?}");
-    // It has been read: the memory is free without a word.
+    // The peer has read the memory, so it is free without a message.
     let (owner, endpoint, _) = &mut pair.sides[1];
     assert!(owner.end_lent(endpoint, HANDLE, true));
     assert!(pair.step().is_empty());

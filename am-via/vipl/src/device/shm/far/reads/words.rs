@@ -16,11 +16,11 @@ pub(in super::super) enum KeyMessage {
     Grant,
     /// The owner ends a registration.
     Revoke,
-    /// The reader uses it no more.
+    /// The reader no longer uses it.
     Released,
 }
 
-/// Bytes of each of them: region, generation, tag, fault; key, address, length.
+/// Length of such a message in bytes: region, generation, tag, fault; key, address, length.
 pub(in super::super) const KEY_MESSAGE_BYTES: usize = 40;
 
 /// Messages to be sent, with the peers that get them.
@@ -32,7 +32,7 @@ pub(super) struct Words {
     pub(super) region: u32,
     pub(super) generation: u32,
     pub(super) ptag: u32,
-    /// 0: none.
+    /// Number of the fault, 0 for none.
     pub(super) fault: u32,
     pub(super) key: u64,
     pub(super) base: u64,
@@ -57,7 +57,7 @@ impl Words {
         let bytes: [u8; KEY_MESSAGE_BYTES] = bytes.try_into().ok()?;
         let at =
             |at: usize| bytes[at..].iter().take(4).rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
-        let long = |place: usize| u64::from(at(place)) | u64::from(at(place + 4)) << 32;
+        let long = |offset: usize| u64::from(at(offset)) | u64::from(at(offset + 4)) << 32;
         Some(Self {
             region: at(0),
             generation: at(4),
@@ -109,7 +109,7 @@ const FAULTS: [ClaimFault; 5] = [
 
 impl Words {
     pub(super) fn with_fault(self, fault: ClaimFault) -> Self {
-        // All others are found by the reader.
+        // Only the reader finds the other faults, so that none of them is sent.
         let number = (1..).zip(FAULTS).find(|&(_, known)| known == fault).map_or(1, |(number, _)| number);
         Self { fault: number, ..self }
     }
