@@ -392,7 +392,9 @@ pub enum Error {
         what: &'static str,
     },
     /// A reduction that is not defined for a type (MPI 5.0 section 6.9.2).
-    #[error("{op} is not defined for {datatype}: use another operation, another type, or a user-defined operation")]
+    #[error(
+        "{op} is not defined for {datatype}: use another operation, another type, or a user-defined operation"
+    )]
     Undefined {
         /// The operation.
         op: &'static str,

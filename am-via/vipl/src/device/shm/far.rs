@@ -503,6 +503,11 @@ impl Links {
             // Peers respect their credits even before there is a connection here.
             if from.context < CONTEXTS_MAX && self.strangers.len() < RING_LINES as usize * 64 {
                 self.strangers.push((word, bytes.to_vec()));
+            } else {
+                tracing::warn!(
+                    word,
+                    "a message of a peer that is not connected is dropped: too many such messages wait"
+                );
             }
             return;
         };
