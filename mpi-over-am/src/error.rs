@@ -312,6 +312,16 @@ pub enum Error {
         /// Elements needed.
         expected: usize,
     },
+    /// A task's part for itself that has another length than the memory that receives it.
+    #[error("{call}: {given} bytes instead of {expected}")]
+    PartLength {
+        /// The call, and the part.
+        call: &'static str,
+        /// Bytes sent.
+        given: u64,
+        /// Bytes that the receive memory takes.
+        expected: u64,
+    },
     /// A length, count or displacement beyond 2^63 bytes.
     #[error("{call} exceeds 2^63 bytes: use smaller counts")]
     TooLarge {
@@ -517,7 +527,7 @@ impl Error {
             Self::NoBuffer { .. } | Self::BufferExhausted { .. } | Self::BufferAttached { .. } => {
                 ErrorClass::Buffer
             }
-            Self::Count { .. } | Self::TooLarge { .. } => ErrorClass::Count,
+            Self::Count { .. } | Self::PartLength { .. } | Self::TooLarge { .. } => ErrorClass::Count,
             Self::Undefined { .. } => ErrorClass::Operation,
             Self::Missing { .. } => ErrorClass::Buffer,
             Self::UnknownRequest { .. } | Self::NotStartable { .. } | Self::UnknownMessage { .. } => {
@@ -554,6 +564,7 @@ impl Error {
             | Self::NoBuffer { .. }
             | Self::BufferAttached { .. }
             | Self::Count { .. }
+            | Self::PartLength { .. }
             | Self::TooLarge { .. }
             | Self::NotInGroup { .. }
             | Self::TwiceInGroup { .. }

@@ -448,7 +448,11 @@ fn missing(what: &'static str) -> Error {
 
 /// Checks that a task's part for itself has the length of its receive memory.
 fn own_part(call: &'static str, send: Option<&SendData>, recv: &RecvData) -> Result<()> {
-    send.map_or(Ok(()), |send| same_count(call, send.packed_len(), recv.packed_len()))
+    let expected = recv.packed_len();
+    match send.map(SendData::packed_len) {
+        Some(given) if given != expected => Err(Error::PartLength { call, given, expected }),
+        _ => Ok(()),
+    }
 }
 
 /// Operations that only windows support are not allowed in collectives.

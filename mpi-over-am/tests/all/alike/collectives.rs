@@ -184,6 +184,10 @@ fn buffers_that_do_not_fit_are_named() {
     job(Config::new(1), Settings::default(), |_, world| {
         let error = world.allreduce(&[1, 2], &mut [0], op::Sum).unwrap_err();
         assert!(matches!(error, Error::Count { given: 1, expected: 2, .. }), "{error:?}");
+        let one = mpi_over_am::Placement { counts: &[1], displacements: &[0] };
+        let error = world.allgatherv(&[1u32, 2], (&mut [0u32], one)).unwrap_err();
+        let said = error.to_string();
+        assert_eq!(said, "allgather: this task's part: 8 bytes instead of 4", "{error:?}");
     });
     job(Config::new(2), Settings::default(), |_, world| {
         let mut buffer = vec![0u8; if world.rank() == 0 { 3 } else { 5 }];
