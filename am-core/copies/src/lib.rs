@@ -8,6 +8,15 @@
 
 #[cfg(target_arch = "x86_64")]
 mod long;
+/// On other processors, the C library copies all lengths.
+#[cfg(not(target_arch = "x86_64"))]
+mod long {
+    pub(crate) use core::ptr::copy;
+
+    pub(crate) const fn is_long(_len: usize) -> bool {
+        false
+    }
+}
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
@@ -15,8 +24,8 @@ const LINE_BYTES: usize = 64;
 /// Minimum number of words for which [`words`], where it exists, is faster than a loop of relaxed atomics.
 const WORDS_MIN: usize = 32;
 
-/// A copy whose short cases are inlined: on the message path, a call costs more than copying a few words. Long ones use the widest
-/// registers that the processor has.
+/// A copy whose short cases are inlined: on the message path, a call costs more than copying a few words. The bytes of a long packet are
+/// copied by the widest registers that the processor has.
 ///
 /// # Safety
 /// `len` bytes are readable at `from`, writable at `to`, and do not overlap.
@@ -35,8 +44,8 @@ pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
                 // The first 32 bytes and the last 32, which overlap if `len` is less than 64.
                 pair::<u128>(from, to, 32);
                 pair::<u128>(from.add(len - 32), to.add(len - 32), 32);
-            } else if is_long(len) {
-                long(from, to, len);
+            } else if long::is_long(len) {
+                long::copy(from, to, len);
             } else {
                 core::ptr::copy_nonoverlapping(from, to, len);
             }
@@ -48,47 +57,6 @@ pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
             *to.add(len / 2) = middle;
             *to.add(len - 1) = last;
         }
-    }
-}
-
-/// A copy like [`bytes`] whose source and destination may overlap: the destination then holds what the source held before.
-///
-/// # Safety
-/// `len` bytes are readable at `from`, and writable at `to`.
-#[inline]
-pub unsafe fn bytes_that_may_overlap(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's contract; both copies allow overlap.
-    unsafe {
-        if is_long(len) && from.addr().abs_diff(to.addr()) >= len {
-            long(from, to, len);
-        } else {
-            core::ptr::copy(from, to, len);
-        }
-    }
-}
-
-/// Whether [`long`] is faster than a plain copy of this length.
-#[inline(always)]
-fn is_long(len: usize) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    let is_long = len >= long::BYTES_MIN;
-    #[cfg(not(target_arch = "x86_64"))]
-    let is_long = false;
-    is_long
-}
-
-/// A copy that is not inlined. If source and destination overlap, the destination holds a mixture of bytes.
-///
-/// # Safety
-/// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.
-#[inline(always)]
-unsafe fn long(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's contract; both copies allow overlap.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        long::copy(from, to, len);
-        #[cfg(not(target_arch = "x86_64"))]
-        core::ptr::copy(from, to, len);
     }
 }
 
@@ -229,19 +197,6 @@ mod tests {
         copies_every_length_from_and_to_every_alignment(past_caches);
         // SAFETY: the caller's contract; the arrays are apart.
         copies_every_length_from_and_to_every_alignment(|from, to, len| unsafe { bytes(from, to, len) });
-        copies_every_length_from_and_to_every_alignment(bytes_that_may_overlap);
-    }
-
-    #[test]
-    fn a_copy_within_one_buffer_keeps_what_the_source_held() {
-        for (from, to) in [(0, 1), (1, 0), (0, 100), (100, 0), (0, 2999), (2999, 0), (0, 3000), (3000, 0)] {
-            let before = source::<6000>();
-            let mut buffer = before;
-            let at = buffer.as_mut_ptr();
-            // SAFETY: both ranges of 3000 bytes lie in the buffer.
-            unsafe { bytes_that_may_overlap(at.add(from), at.add(to), 3000) };
-            assert_eq!(buffer[to..to + 3000], before[from..from + 3000], "from {from} to {to}");
-        }
     }
 
     #[test]

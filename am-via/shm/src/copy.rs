@@ -141,7 +141,7 @@ impl<'a> CheckedRange<'a> {
         self.note_write();
         // SAFETY: both ranges hold at least `from.len` live bytes (`new`, and the check above). They may be the same memory
         // when a task puts to itself, so the copy allows overlap.
-        unsafe { am_copies::bytes_that_may_overlap(from.at.as_ptr(), self.at.as_ptr(), from.len) };
+        unsafe { std::ptr::copy(from.at.as_ptr(), self.at.as_ptr(), from.len) };
         true
     }
 
