@@ -1,8 +1,8 @@
 //! An emulated Virtual Interface Architecture, and am-core's Fabric on it.
 //!
-//! From the top down: [`fabric`] carries am-core over [`vipl`], which speaks VIA, over a [`device`]: `shm`, the memory of a job on one
-//! machine, or `wire`, a network inside one process, with seeded faults. [`job`] has the files and settings that the tasks of a job share,
-//! and [`Task::join`] is the entry point. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite
+//! From the top down: [`fabric`] carries am-core over [`vipl`], which implements VIA, over a [`device`]: `shm`, the memory of a job on one
+//! machine, or `wire`, a network inside one process, with seeded faults. [`job`] contains the files and settings that the tasks of a job
+//! share. [`Task::join`] is the entry point. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite
 //! of the provider (`am-conform`).
 //!
 //! A task joins its job and opens a context; a program that no launcher started is a job of one:

@@ -69,16 +69,16 @@ impl Task {
         self.job.task()
     }
 
-    /// Opens the fabric of context `context`. A context can be open once at a time. After it was closed it can be opened again if it had no
-    /// connections, that is, it exchanged no messages; its earlier addresses are then invalid. Peers keep state about a connected one: use
-    /// another number.
+    /// Opens the fabric of context `context`. A context can be open once at a time. A closed context can be opened again if it had no
+    /// connections, that is, exchanged no messages; its earlier addresses are then invalid. If it had connections, peers keep state about
+    /// it: use another number.
     ///
     /// # Errors
     /// The context is already open, or was connected before it was closed; its number is too high; a program written to VIA has opened its
     /// NIC; the job's memory cannot be mapped.
     pub fn fabric(&self, context: u32) -> Result<ShmFabric> {
         let settings = self.job.settings();
-        // A context that does not exist has no bit, and is refused below.
+        // An invalid context number has no bit, and is refused below.
         let bit = 1_u32.checked_shl(context).unwrap_or(0) & BY_NAME;
         if !self.job.note_nics(bit << NICS_MAX, bit) {
             return Err(of_vip(&VipError::NicTaken { name: format!("shm{context}"), last: NICS_MAX - 1 }));
@@ -93,8 +93,8 @@ impl Task {
     }
 
     /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`. Each is used by one context, or
-    /// once by such a program: it cannot be opened again, because its peers have recorded it as closed. The setting `registered_bytes_max`,
-    /// if it is set, is its MaxRegisterBytes.
+    /// once by such a program: it cannot be opened again, because its peers have recorded it as closed. If the setting
+    /// `registered_bytes_max` is set, it is the NIC's MaxRegisterBytes.
     ///
     /// # Errors
     /// No NIC has this name, it was already opened, a context uses it, or the job's memory cannot be mapped.

@@ -71,7 +71,7 @@ fn reap(child: libc::pid_t) -> io::Result<()> {
             _ => return Err(error),
         }
     }
-    if status == 0 { Ok(()) } else { Err(io::Error::other("the system started one process of two")) }
+    if status == 0 { Ok(()) } else { Err(io::Error::other("the second of two forks failed")) }
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
         let own = std::process::id().to_string();
         assert_eq!(words[0], "hi");
         assert!(words[1] != own && words[2] != own, "{said}");
-        // Three that are /dev/null, the link, and the folder that it read.
+        // Three files that are /dev/null, the link, and the directory that the copy reads.
         assert_eq!(words[3], "5", "{said}");
     }
 }

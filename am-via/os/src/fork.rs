@@ -20,10 +20,10 @@ use crate::atomics::{AtomicBool, Ordering};
 pub enum Keeps {
     /// Zeroes.
     Nothing,
-    /// Its contents at the fork. For small mappings: all of it is copied.
+    /// The contents at the fork. For small mappings, because everything is copied.
     Contents,
-    /// The contents of this file, from its start, until the child writes to the mapping. If programs keep objects there
-    /// ([`hold_contents`]), its contents at the fork.
+    /// The contents of this file, from its start, shared with the parent until the child writes to the mapping. If programs keep objects in
+    /// the mapping ([`hold_contents`]), the contents at the fork.
     File(File),
 }
 
@@ -259,7 +259,7 @@ unsafe fn copy_pages(at: NonNull<u8>, len: usize, fd: RawFd) {
     }
 }
 
-/// Ends the child: there is no memory to replace the shared mappings, and going on would damage the task.
+/// Ends the child: there is no memory to replace the shared mappings, and the child's stores would damage the task.
 fn refuse() -> ! {
     let words = c"a forked copy of a task ended: no address space to separate it from the job (RLIMIT_AS, overcommit)\n";
     let bytes = words.to_bytes();
@@ -277,7 +277,7 @@ pub struct Child(libc::pid_t);
 
 #[cfg(any(test, feature = "testing"))]
 impl Child {
-    /// Waits until it ends, and returns how.
+    /// Waits until the child ends, and returns how it ended.
     ///
     /// # Errors
     /// The system's error.

@@ -39,8 +39,7 @@ pub fn create(name: &str, bytes: u64) -> io::Result<File> {
 
 /// Opens the memory file of this name that a process has open; `None` if it has none.
 ///
-/// # Errors
-/// There is no such process, or it may not be looked at.
+/// # Errors There is no such process, or the system does not allow access to its files.
 pub fn open_of_process(pid: u32, name: &str) -> io::Result<Option<File>> {
     let wanted = format!("/memfd:{name} (deleted)");
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.filter_map(Result::ok) {
@@ -105,13 +104,13 @@ fn check_holds(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<()
     // SAFETY: F_GET_SEALS takes a descriptor, which is open as long as it is borrowed.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
     if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no memory file of a fixed length"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a memory file of a fixed length"));
     }
     let len = len(file)?;
     if offset.checked_add(bytes as u64).is_some_and(|end| end <= len) {
         return Ok(());
     }
-    let what = format!("{bytes} bytes from byte {offset} on are not in it: it has {len}");
+    let what = format!("{bytes} bytes from byte {offset} on are not in the file: it has {len}");
     Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
@@ -161,7 +160,7 @@ pub unsafe fn set_in_dumps(at: NonNull<u8>, bytes: usize, shown: bool) {
 fn named_limit(error: io::Error, bytes: usize) -> io::Error {
     match limits::limit(Resource::AddressSpace).soft {
         Some(value) if error.raw_os_error() == Some(libc::ENOMEM) => io::Error::other(format!(
-            "{error}: {bytes} bytes more do not fit where RLIMIT_AS is {value}; raise it (ulimit -v unlimited), or start fewer tasks"
+            "{error}: {bytes} more bytes of address space exceed RLIMIT_AS, which is {value}; raise it (ulimit -v unlimited), or start fewer tasks"
         )),
         _ => error,
     }

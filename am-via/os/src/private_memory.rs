@@ -74,7 +74,7 @@ fn vectors(local: *mut u8, remote: u64, bytes: usize, done: usize) -> (libc::iov
     (mine, theirs)
 }
 
-/// The kernel moves at most about 2 GiB in one call and may stop early: repeats until all bytes are copied.
+/// Repeats `step` until all bytes are copied: the kernel moves at most about 2 GiB in one call, and may stop early.
 fn transfer(bytes: usize, mut step: impl FnMut(usize) -> isize) -> io::Result<()> {
     let mut done = 0;
     while done < bytes {

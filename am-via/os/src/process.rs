@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{poll, signal};
 
-/// A handle of one process. Unlike a process number it is never reused.
+/// A handle of one process. Unlike a process number, a handle is never reused.
 #[derive(Debug)]
 pub struct PidFd {
     fd: OwnedFd,
@@ -26,7 +26,7 @@ struct ExitInfo {
     exit_code: i32,
 }
 
-/// In `ExitInfo::mask`: the exit status is asked for, or known.
+/// In `ExitInfo::mask`: the exit status is requested or, in the answer, known.
 const EXIT_INFO: u64 = 1 << 3;
 /// `PIDFD_GET_INFO`, which is `_IOWR(0xff, 11, struct pidfd_info)`.
 const GET_EXIT_INFO: libc::Ioctl = 0xc000_ff0b | (size_of::<ExitInfo>() as libc::Ioctl) << 16;
@@ -57,7 +57,7 @@ impl PidFd {
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Sends it a signal. Nothing happens if it has ended.
+    /// Sends the process a signal. Nothing happens if the process has ended.
     pub fn signal(&self, signal: i32) {
         // SAFETY: pidfd_send_signal takes an open descriptor, two integers and a null pointer for the default information.
         unsafe {
@@ -133,7 +133,7 @@ impl AsFd for PidFd {
     }
 }
 
-/// Reaps the child with this number if it is one and has ended.
+/// Reaps the process with this number if it is a child that has ended.
 pub fn reap(pid: u32) {
     if let Ok(pid) = libc::pid_t::try_from(pid) {
         // SAFETY: waitpid may get a null status pointer; the rest are integers.
@@ -242,13 +242,13 @@ mod tests {
     fn how_a_grandchild_ended_is_known_once_its_parent_has_reaped_it() {
         if !has_exit_info() {
             println!(
-                "not tested: this kernel does not say how a process ended that is no child (6.15 and later do)"
+                "not tested: this kernel does not tell how a process ended that is not a child (6.15 and later do)"
             );
             return;
         }
         for (script, expected) in [("exit 7", Ended::Exited(7)), ("kill -9 $$", Ended::Signalled(9))] {
-            // The wrapper prints its child's number and runs on. The grandchild goes on when it is told to: it reads from descriptor 3,
-            // because a shell gives a background command /dev/null as standard input, whatever `<&0` says (dash).
+            // The wrapper prints its child's number and keeps running. The grandchild continues when it can read a line. It reads from
+            // descriptor 3, because a shell gives a background command /dev/null as standard input, whatever `<&0` says (dash).
             let wrapper = format!("exec 3<&0; sh -c 'read go <&3; {script}' & echo $!; wait $!; read end");
             let mut parent = Command::new("sh")
                 .args(["-c", &wrapper])

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Runs `test` in its own thread; fails if the test takes longer than it does on any working machine.
+/// Runs `test` in its own thread; fails if the test takes longer than on any working machine.
 pub fn guarded(test: impl FnOnce() + Send + 'static) {
     let (done, wait) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -25,7 +25,7 @@ impl Random {
     /// The next 64 bits.
     #[expect(
         clippy::should_implement_trait,
-        reason = "no sequence that ends: a test draws one number at a time"
+        reason = "not an iterator: the sequence has no end, and a test draws one number at a time"
     )]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

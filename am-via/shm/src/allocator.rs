@@ -117,7 +117,7 @@ impl JobAllocator {
     }
 }
 
-/// Offers job memory to the program's allocator. The first one that it uses stays in use until the process ends.
+/// Offers job memory to the program's allocator. The first memory that the allocator uses stays in use until the process ends.
 pub fn offer(blocks: Weak<dyn LargeBlocks>) {
     *OFFERED.lock().unwrap_or_else(PoisonError::into_inner) = Some(blocks);
 }

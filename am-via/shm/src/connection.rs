@@ -12,12 +12,12 @@ use crate::wait::{Doorbell, SleepBarrier};
 use am_via_os::atomics::Ordering;
 
 /// If a writer has filled less than this number of bytes, it prefetches as much of the next slot. More lines at a time would delay the
-/// reader, and stores past the caches need none.
+/// reader, and stores past the caches need no prefetch.
 const WRITE_AHEAD_BYTES: usize = 1024;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
-/// Longer data that fit into a half or a quarter of a slot use its parts in rotation, another one in each lap of the ring. The ring then
-/// uses more memory than the reader's own cache holds: taking a line out of that cache is slow.
+/// Minimum bytes of data that, if they fit into a half or a quarter of a slot, use these parts of the slot in rotation: another part in
+/// each lap of the ring. The ring then uses more memory than the reader's own cache holds: taking a line out of that cache is slow.
 const ROTATED_BYTES_MIN: usize = 1024;
 /// Parts of a slot.
 const PARTS: usize = 4;

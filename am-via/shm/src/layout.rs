@@ -202,8 +202,8 @@ impl PairWord {
     /// One of the two is making the connection.
     const CLAIMED: u64 = 1;
 
-    /// Decides which side makes the connection. If it is this side, `make` takes a VI at each end, the lower one's first, and writes their
-    /// identities. Returns both VIs, which are claims, or `None` while the other side makes the connection.
+    /// Decides which side makes the connection. If this side does, `make` takes a VI at each end, first at the lower-numbered one, and
+    /// writes their identities. Returns both VIs, which are claims, or `None` while the other side makes the connection.
     ///
     /// # Errors
     /// The error of `make`; the pair may then try again.
@@ -245,7 +245,7 @@ pub struct ViHeader {
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for ViHeader {}
 
-/// The two ends of a VI.
+/// The two ends of a connection, as recorded in the VI slot of one of them.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct ViIdentity {

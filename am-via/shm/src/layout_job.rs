@@ -13,7 +13,7 @@ use am_via_os::atomics::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// "AMJOB", and in the highest 16 bits the version of this layout.
 pub const JOB_MAGIC: u64 = 0x0005_0042_4f4a_4d41;
-/// Position of the version in it.
+/// Position of the version in [`JOB_MAGIC`], in bits.
 pub const JOB_VERSION_SHIFT: u32 = 48;
 /// Maximum number of tasks of a job.
 pub const TASKS_MAX: u32 = 4096;
@@ -28,7 +28,7 @@ pub const RETURN_ADDRESSES_MAX: usize = 48;
 /// Maximum text of a note, in words of 8 bytes.
 pub const WAIT_FACTS_WORDS: usize = 256;
 
-/// Instead of a process number: attached from another process namespace.
+/// Stored instead of a process number if the task has attached from another process namespace.
 pub const PID_UNKNOWN: u32 = u32::MAX;
 
 /// State of a task: attached. Before that, the state is 0.

@@ -251,7 +251,7 @@ fn loom_a_parked_ring_is_never_forgotten() {
             attention.take(|vi| polled |= vi == VI);
         }
         owner.set_parked(false);
-        assert!(owner.poll(&mut Payload::default()).is_some(), "it was told of a line");
+        assert!(owner.poll(&mut Payload::default()).is_some(), "attention was raised for a line");
         sender.join().unwrap();
     });
 }

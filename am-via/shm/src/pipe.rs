@@ -45,7 +45,7 @@ const KERNEL_BYTES_MIN: usize = 4 * PIECE_BYTES;
 pub(crate) const PIPE_MAY_COME: u64 = 2;
 /// In a region's entry, added to the pipe's offset in the owner's heap file: a pipe is attached.
 const PIPE_ATTACHED: u64 = 1;
-/// In a region's entry, the lowest bit of the slot with the message's first piece. The offset uses the bits below.
+/// In a region's entry, the lowest bit of the number of the slot that holds the message's first piece. The offset uses the bits below.
 const FIRST_SHIFT: u32 = 56;
 
 /// The start of a pipe.
@@ -54,7 +54,7 @@ const FIRST_SHIFT: u32 = 56;
 pub(crate) struct PipeHeader {
     /// Written by the sender: pieces before this one were staged, or not needed.
     staged: Padded<AtomicU64>,
-    /// Written by the receiver: it needs no piece before this one.
+    /// Written by the receiver, which needs no piece before this one.
     taken: Padded<AtomicU64>,
 }
 

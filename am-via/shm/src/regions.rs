@@ -104,7 +104,7 @@ impl OwnRegions {
         let first = context * REGIONS_PER_CONTEXT;
         let slots: Vec<_> = used(&head, context)
             .map(|region| {
-                // Generations continue from the last opening of the context: its addresses stay stale.
+                // Generations continue from the last opening of the context, so that addresses of that opening stay stale.
                 let state = entry_of(&head, region)
                     .map_or(0, |entry| entry.generation_and_access.load(Ordering::Relaxed));
                 OwnSlot { generation: (state >> 32) as u32, access: 0, ptag: 0, live: None, closing: false }

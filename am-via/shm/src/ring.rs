@@ -152,8 +152,8 @@ impl RingWriter {
 
     /// Writes the next line and publishes it.
     ///
-    /// The caller has counted that the reader has consumed the previous line in this place; otherwise a message is lost, which is harmless
-    /// for memory safety.
+    /// The caller has made sure, by counting, that the reader has consumed the line of the previous lap; otherwise a message is lost, which
+    /// is harmless for memory safety.
     #[inline(always)]
     pub fn write(&mut self, entry: Entry, payload: &Payload) {
         let line = self.lines.line(self.next);

@@ -110,7 +110,7 @@ impl Mapping {
         self.map.len()
     }
 
-    /// Whether it has 0 bytes; never so, because the system refuses an empty mapping.
+    /// Whether it has 0 bytes. Always false: the system refuses an empty mapping.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.map.len() == 0

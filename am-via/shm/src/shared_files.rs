@@ -1,4 +1,4 @@
-//! Memory files that tasks make while the job runs and map as one: those that this task has open.
+//! Shared files: memory files that tasks make and map as one while the job runs. The table has those that this task has open.
 //!
 //! The maker keeps its descriptor until all tasks have opened the file through its entry in /proc. The file has no name in a file system,
 //! and lives while a task has it mapped.
@@ -59,13 +59,12 @@ impl SharedFiles {
 
     /// Opens a file that another task has made.
     ///
-    /// # Errors
-    /// The system's error; another file is open there.
+    /// # Errors The system's error, or the maker has another file open under this number.
     pub fn open(&mut self, name: SharedFileName) -> io::Result<Arc<Mapping>> {
         let path = format!("/proc/{}/fd/{}", name.pid, name.number);
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         if (file.metadata()?.ino(), memory::len(file.as_fd())?) != (name.inode, name.len) {
-            return Err(io::Error::other("the maker's file of this number is another one"));
+            return Err(io::Error::other("the maker has another file open under this number"));
         }
         Ok(self.add(name.inode, Mapping::whole(file.as_fd())?, None))
     }

@@ -12,7 +12,7 @@ use am_via_os::sched;
 pub struct WaitPolicy {
     /// The longest spin. Zero: a wait does not spin.
     pub spin_max: Duration,
-    /// If it does not spin: number of polls with a yield of the processor.
+    /// Number of polls that yield the processor before a sleep, if the task does not spin.
     pub yield_polls_max: u32,
 }
 
@@ -28,7 +28,8 @@ impl WaitPolicy {
 /// Number of empty polls that means "sleep at once", as in the layers above.
 pub const NO_SPIN: u32 = u32::MAX / 2;
 
-/// At first a whole poll takes long enough: a pause in addition would delay arrivals (measured: 25 ns of 8 bytes one way).
+/// Number of polls before the first pause. A poll takes long enough by itself: a pause in addition would delay arrivals (measured: by 25 ns
+/// for 8 bytes one way).
 const EAGER_POLLS: u32 = 2000;
 /// Number of polls between two readings of the clock: about 1 us.
 const POLLS_BETWEEN_LOOKS: u32 = 32;
@@ -175,7 +176,7 @@ mod tests {
     fn a_spin_ends_where_another_thread_has_had_the_processor_and_later_ones_are_short() {
         let (mut spin, clock) = new();
         spin.begin(clock.at(0));
-        assert!(spin.look(clock.at(150)) && spin.is_on, "after the share of every wait");
+        assert!(spin.look(clock.at(150)) && spin.is_on, "after the minimum limit");
         spin.look(clock.at(900));
         assert!(!spin.is_on, "the clock has jumped by 750 us");
         assert_eq!(clock.spin(&mut spin, 50_000), 100, "soon after the jump");

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 
 use am_core::buffer::Grant;
 
-/// More buffers than a program usually sends from, and few enough for a linear search.
+/// Maximum number of kept grants: more buffers than a program usually sends from, and few enough for a linear search.
 const KEPT_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ impl KeptGrants {
         Self { kept: Vec::with_capacity(KEPT_MAX), next: 0 }
     }
 
-    /// Takes the free grant of exactly this memory into use.
+    /// Returns the unused grant of exactly this memory, if there is one, and marks it as used.
     #[inline]
     pub(super) fn take(&mut self, at: NonZeroUsize, len: usize) -> Option<Grant> {
         let kept = self.kept.iter_mut().find(|kept| kept.at == at && kept.len == len && !kept.in_use)?;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn at(address: usize) -> NonZeroUsize {
-        NonZeroUsize::new(address).expect("tests name places above 0")
+        NonZeroUsize::new(address).expect("tests use addresses above 0")
     }
 
     fn grant(region: u32) -> Grant {

@@ -351,7 +351,7 @@ impl<D: Device> ViaFabric<D> {
     }
 }
 
-/// Writes a body to a receive area; returns the number of bytes. `None`: it `failed`.
+/// Writes a body to a receive area; returns the number of bytes. `None`: the body returned an error, which is then in `failed`.
 #[inline(always)]
 fn write(
     body: &mut impl Body,

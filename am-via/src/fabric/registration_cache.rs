@@ -50,7 +50,7 @@ struct Registered {
 pub(super) enum Purpose {
     /// The local end of a transfer, which ends by itself.
     LocalEnd,
-    /// Memory that peers access, until a peer or the program ends this.
+    /// Memory that peers access, until a peer or the program ends the access.
     Peers,
 }
 

@@ -88,8 +88,8 @@ pub(super) fn mem_attributes(access: Access) -> MemAttributes {
     MemAttributes { ptag: tag(access.for_operation), rdma_write: access.write, rdma_read: access.read }
 }
 
-/// The protection tag of memory lent to one operation, or of memory exposed by a program: a claim to one kind never accesses the other,
-/// whatever grant is forged.
+/// The protection tag of memory lent to one operation, or of memory exposed by a program. The tags differ, so that even a forged grant for
+/// one kind never accesses the other.
 fn tag(for_operation: bool) -> u32 {
     u32::from(for_operation)
 }
@@ -103,7 +103,7 @@ pub(super) fn outcome(transfer: ViTransfer) -> Transfer {
     }
 }
 
-/// am-core's facts about a wait, in the job's form.
+/// Converts am-core's facts about a wait into the job's type.
 pub(super) fn told(facts: &am_core::fabric::WaitFacts) -> WaitFacts {
     let told = |operation: &am_core::fabric::UnderWay| UnderWay {
         what: operation.what.to_owned(),

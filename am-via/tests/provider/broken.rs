@@ -1,4 +1,4 @@
-//! A provider that does not check the state of its VIs: the suite must notice, or it would show nothing.
+//! The suite must detect a provider that does not check the state of its VIs: otherwise a pass would prove nothing.
 
 use std::process::Command;
 

@@ -108,7 +108,7 @@ fn eight_tasks_with_faults_and_one_credit() {
     assert!(counts.retransmitted > 0 && counts.refused > 0, "{counts:?}");
 }
 
-/// Tasks that take turns, over a wire with every fault: all that happens comes from the two seeds.
+/// Tasks that run one at a time, over a wire with every fault: the two seeds determine everything that happens.
 fn two_runs_alike(num_tasks: u32, rdma: bool) {
     same_seed_same_run(1, 2, |seed| {
         let options = WireOptions { rdma, faults: faults(seed), ..WireOptions::new(num_tasks) };

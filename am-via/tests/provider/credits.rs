@@ -1,4 +1,4 @@
-//! A sender without credits takes those that are next in its ring, and leaves all other entries to a poll.
+//! A sender without credits takes credit returns that are next in its ring, and leaves all other entries to a poll.
 
 use std::thread;
 use std::time::Duration;
@@ -84,13 +84,13 @@ fn credits_that_lie_next_are_taken_without_a_poll() {
         assert_eq!(drain(&mut b), if round == 0 { all } else { credits });
         assert_eq!(flood(&mut a, to_b), credits, "round {round}: the credits are back");
     }
-    // Half of them come back before the packet of the other side, and half after it.
+    // Half of the credits come back before the packet of the other side, and half after it.
     for _ in 0..credits / 2 {
         assert!(matches!(b.poll(&mut InlineBytes::new()), Some(Event::Arrival(_))));
     }
     assert_eq!(b.post_inline(to_a, Class::OneWay, 0, &InlineBytes::new()).unwrap(), Outcome::Done);
     assert_eq!(drain(&mut b), credits - credits / 2);
-    assert_eq!(flood(&mut a, to_b), credits / 2, "the packet is in the way");
+    assert_eq!(flood(&mut a, to_b), credits / 2, "the other half is behind the packet");
     assert_eq!(drain(&mut a), 1);
     assert_eq!(flood(&mut a, to_b), credits - credits / 2);
 }

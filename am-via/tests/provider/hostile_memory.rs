@@ -102,6 +102,6 @@ fn the_victim_goes_on_and_the_honest_peer_notices_nothing() {
     let mut bytes = [0; 4096];
     read_only.read(0, &mut bytes).unwrap();
     assert!(bytes.iter().all(|&byte| byte == 0x5A), "memory that peers may only read");
-    assert!(taken > 0, "some packets of the attacker are such as may be taken in line");
-    println!("{errors} errors, {taken} packets of the attacker taken in line");
+    assert!(taken > 0, "no packet of the attacker was taken without a poll");
+    println!("{errors} errors, {taken} packets of the attacker taken without a poll");
 }

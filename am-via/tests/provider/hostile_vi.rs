@@ -1,5 +1,5 @@
-//! A peer that writes garbage into the rings and areas that it shares with a program written to VIA: nothing but errors on its own
-//! connections may follow.
+//! A peer that writes garbage into the rings and areas that it shares with a program written to VIA: only its own connections may get
+//! errors.
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -54,7 +54,7 @@ fn the_honest_connection_of_the_victim_notices_nothing() {
     let secret_handle = victim.register_mem(&secret, (0, 64), tag, MemAttributes::default()).unwrap();
     let source = honest.alloc(4096).unwrap();
     let source_handle = honest.register_mem(&source, (0, 4096), other_tag, rights).unwrap();
-    // What the attacker may connect to, and write into.
+    // The VI and the memory that the attacker may connect to and write.
     let bait = victim.alloc(64).unwrap();
     let bait_handle = victim.register_mem(&bait, (0, 64), tag, rights).unwrap();
     let attacked = victim.create_vi(ViAttributes::new(tag), None, None).unwrap();
@@ -79,7 +79,7 @@ fn the_honest_connection_of_the_victim_notices_nothing() {
                     victim.disconnect(attacked).unwrap();
                 }
                 ViState::ConnectPending | ViState::Connected => {
-                    // Refused connections leave it idle.
+                    // After a refused connection the VI is idle.
                     let _ = victim.connect_peer_done(attacked);
                 }
             }

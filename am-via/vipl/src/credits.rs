@@ -7,8 +7,8 @@
 //! `answers` answers to requests of this side (reserved when the request was sent), and for [`CREDIT_RETURNS`] packets that only return
 //! credits. Every post uses one of these slots, so a ring never overflows and an answer never waits.
 //!
-//! Two slots for credit returns are enough: one is sent only when half of all credits are owed, and the peer must have read it to send
-//! beyond the other half. So a third cannot be in flight while two are unread.
+//! Two slots for credit returns are enough: a return is sent only when half of all credits are owed, and the peer must have read it to send
+//! beyond the other half. So a third return cannot be in flight while two are unread.
 //!
 //! The immediate word of such a VI carries the accounts:
 //!
@@ -35,11 +35,11 @@ const CREDITS_ONLY: u32 = 3 << CLASS_SHIFT;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Class {
-    /// A slot paid by a credit.
+    /// A slot paid for with a credit.
     OneWay = 0,
-    /// A slot for which a credit is used, and one in this side's own ring for an [`Answer`](Self::Answer).
+    /// A slot paid for with a credit. The request also reserves a slot in this side's own ring for the [`Answer`](Self::Answer).
     Request = 1,
-    /// The slot that a request reserved.
+    /// The slot that the request reserved.
     Answer = 2,
 }
 
@@ -137,9 +137,9 @@ pub(crate) struct Credits {
     /// If either field has reached this value, returns are sent without waiting for a packet that can carry them.
     credits_owed_max: u32,
     answers_owed_max: u32,
-    /// Maximum of the first two fields; 0 unless the VI may send.
+    /// Maxima of `credits` and `answer_slots`; 0 unless the VI may send.
     most: CreditPlan,
-    /// Their values while the VI may send.
+    /// Value of `most` while the VI may send.
     plan: CreditPlan,
     packets: Packets,
 }
@@ -160,7 +160,7 @@ impl Credits {
         }
     }
 
-    /// The plan that applies while it may send.
+    /// The plan that applies while the VI may send.
     pub(super) fn plan(&self) -> CreditPlan {
         self.plan
     }

@@ -21,9 +21,9 @@ impl Control {
     pub const RDMA_WRITE: Self = Self(1);
     /// An RDMA read.
     pub const RDMA_READ: Self = Self(2);
-    /// The immediate data are sent with it.
+    /// The descriptor has immediate data, which are sent, too.
     pub const IMMEDIATE: Self = Self(4);
-    /// It starts after earlier RDMA reads are done. This is always so here: a send queue is carried out in order.
+    /// The descriptor starts after earlier RDMA reads are done. Here every descriptor does, because a send queue is carried out in order.
     pub const QUEUE_FENCE: Self = Self(8);
 
     const OPERATION: u16 = 3;
@@ -93,13 +93,13 @@ impl Status {
     const ERRORS: u32 = 0x1fe;
     const OPERATION: u32 = 7 << 16;
 
-    /// Whether the provider has finished with it.
+    /// Whether the provider has finished with the descriptor.
     #[must_use]
     pub fn is_done(self) -> bool {
         self.contains(Self::DONE)
     }
 
-    /// Whether it was carried out without an error.
+    /// Whether the descriptor was carried out without an error.
     #[must_use]
     pub fn is_success(self) -> bool {
         self.is_done() && self.0 & Self::ERRORS == 0
@@ -167,7 +167,7 @@ pub struct DataSegment {
 /// A range of the peer's registered memory: the address segment of an RDMA descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressSegment {
-    /// The peer's registration, which the peer has sent.
+    /// The peer's registration, whose handle the peer has sent.
     pub handle: MemHandle,
     /// Bytes from its start.
     pub offset: u64,
@@ -255,7 +255,7 @@ impl Descriptor {
         self
     }
 
-    /// Prepares it for another post: the length, which was the number of bytes moved, is reset to the sum of the segments.
+    /// Prepares the descriptor for another post: the length, which was the number of bytes moved, is reset to the sum of the segments.
     #[must_use]
     pub fn again(mut self: Box<Self>) -> Box<Self> {
         self.length = u32::try_from(self.capacity()).unwrap_or(u32::MAX);
@@ -293,7 +293,7 @@ impl Descriptor {
         &self.segments
     }
 
-    /// The error that the provider finds when it is posted.
+    /// The error that the provider finds when the descriptor is posted.
     pub(super) fn flaw(&self, is_send_queue: bool, segments_max: u32) -> Option<Status> {
         let rdma = self.control.operation() != Control::SEND_RECEIVE;
         let misplaced = rdma && !is_send_queue || self.address.is_some() != rdma;

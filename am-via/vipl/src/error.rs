@@ -64,7 +64,7 @@ pub enum VipError {
         last: u32,
     },
     /// An object that is still in use (`VIP_ERROR_RESOURCE`).
-    #[error("the {what} is still in use by {users} others: end those first")]
+    #[error("the {what} is still in use (users: {users}): end those uses first")]
     InUse {
         /// The kind of object.
         what: &'static str,
@@ -127,7 +127,7 @@ pub enum VipError {
     #[error("an unreliable VI has no RDMA reads")]
     InvalidRdmaRead,
     /// The VI's state does not allow the call (`VIP_INVALID_STATE`).
-    #[error("{call} needs a VI that is {needed}, and this one is {state:?}")]
+    #[error("{call}: this VI is {state:?}, and must be {needed}")]
     InvalidState {
         /// The call.
         call: &'static str,
@@ -219,7 +219,7 @@ pub enum VipReturn {
 }
 
 impl VipError {
-    /// The code that VIPL has for it.
+    /// VIPL's code for this error.
     #[must_use]
     pub fn vip_return(&self) -> VipReturn {
         match self {

@@ -16,7 +16,7 @@ pub enum ViState {
     ConnectPending,
     /// Connected: descriptors are carried out.
     Connected,
-    /// Broken: descriptors are flushed; only a disconnect leads out of it.
+    /// Broken: descriptors are flushed; only a disconnect ends this state.
     Error,
 }
 
@@ -199,15 +199,15 @@ impl<W> Vi<W> {
         done
     }
 
-    /// Takes the credits that the next entries only return; returns whether a packet of this class may be posted then. A one-way stream
-    /// comes here each time that its credits are used up, and needs no poll.
+    /// Consumes the next entries as long as they only return credits; returns whether a packet of this class may be posted then. A one-way
+    /// stream calls this each time that its credits are used up, and so needs no poll.
     #[cold]
     #[inline(never)]
     fn take_credits<D: Device>(&mut self, device: &mut D, class: Class) -> bool {
         // Entries for a program's VI return nothing, and their words belong to the program.
         let is_standing = self.credits.plan() != UNCOUNTED;
         let mut payload = Payload::default();
-        // A peer has no more of them in flight.
+        // A peer has at most this number of such entries in flight.
         for _ in 0..CREDIT_RETURNS {
             let next = device.look_at_next(self.link, &mut payload, false).filter(|_| is_standing);
             let Some(Completion { entry, .. }) = next else { break };
@@ -333,8 +333,8 @@ impl<W> Vi<W> {
         }
     }
 
-    /// Returns credits in a packet of their own, if the peer is owed many. It has separate slots. If the peer has filled them with
-    /// something else, or is gone, the next packet returns them.
+    /// Returns credits in a packet of their own, for which slots are reserved, if the peer is owed many. If the peer has filled these slots
+    /// with something else, or is gone, the next packet returns the credits.
     #[cold]
     #[inline(never)]
     fn return_credits<D: Device>(&mut self, device: &mut D) {

@@ -18,7 +18,7 @@ use am_via_shm::{Mapping, Shared, WaitPolicy};
 use am_via_vipl::below::{Device, Entry, News, Payload, ViNumber};
 use am_via_vipl::{NodeAddress, Posted};
 
-/// The context that it is; its victim is context 0 of the same task.
+/// The attacker's context; its victim is context 0 of the same task.
 pub(crate) const ATTACKER: u32 = 2;
 
 /// In the upper bits of an operation word: the NIC itself.
@@ -116,7 +116,7 @@ impl Attack {
         self.slot.checked(line + 56, 8).unwrap().copy_from_slice(&valid.to_le_bytes());
     }
 
-    /// Requests a connection as a VI does, to have one to attack: reliable delivery, transfers of any size.
+    /// Requests a connection like a VI, to have a connection to attack: reliable delivery, transfers of any size.
     fn ask(&mut self) {
         let extra = 2 | 7 << 8 | (1 + self.random.below(3) as u64) << 32 | REQUEST << 56;
         let entry = Entry { immediate: u32::MAX, length: 1, operation: 1 | TO_NIC << 8, extra };
@@ -130,7 +130,7 @@ impl Attack {
         let connection = self.random.below(4) * self.accepted.max(1);
         let connection = if self.random.one_in(8) { TO_NIC as usize } else { connection };
         let operation = match low((self.random.below(6) | (connection << 8)) as u64) {
-            // The end of everything between the two NICs.
+            // A disconnect would end everything between the two NICs.
             4 if !may_close => 5,
             operation => operation,
         };

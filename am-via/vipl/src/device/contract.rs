@@ -35,7 +35,7 @@ pub trait Device: std::fmt::Debug {
 
     /// Posts `entry` with `payload` and at most `len` bytes that `fill` writes into the peer's receive area (or where the device gathers
     /// them), stored in the way that is passed to `fill`. `fill` returns the number of bytes, which becomes the entry's length, or `None`
-    /// to post nothing, which returns [`Posted::Retry`]. In all other cases of that result `fill` is not called.
+    /// to post nothing, which returns [`Posted::Retry`]. If the post returns [`Posted::Retry`] for another reason, `fill` was not called.
     fn post_area(
         &mut self,
         vi: ViNumber,
@@ -46,11 +46,12 @@ pub trait Device: std::fmt::Debug {
     ) -> Result<Posted, DeviceError>;
 
     /// Returns the next event, without blocking. The payload of an entry is copied to `payload`. An entry keeps its slot only if its bytes
-    /// are there ([`Completion::keeps_slot`]).
+    /// are in the slot ([`Completion::keeps_slot`]).
     fn poll(&mut self, payload: &mut Payload) -> Option<News>;
 
-    /// Looks at the next entry of one VI as [`poll`](Self::poll) does; it stays there until a poll, or [`take_next`](Self::take_next). If
-    /// `waits`, waits briefly for it. `None`: nothing came in time, something else needs a poll, or this device does not support this call.
+    /// Returns the next entry of one VI like [`poll`](Self::poll), but leaves it in the ring until a poll, or
+    /// [`take_next`](Self::take_next). If `waits`, waits briefly for it. `None`: nothing came in time, something else needs a poll, or this
+    /// device does not support this call.
     #[inline(always)]
     fn look_at_next(&mut self, _vi: ViNumber, _payload: &mut Payload, _waits: bool) -> Option<Completion> {
         None
@@ -74,7 +75,7 @@ pub trait Device: std::fmt::Debug {
         false
     }
 
-    /// Whether `len` bytes from `at` on reach a peer sooner as this number of entries (0: it is not known yet) than by a read of the peer.
+    /// Whether `len` bytes from `at` on reach a peer sooner as this number of entries (0: not known yet) than if the peer reads them.
     fn prefers_pieces(&self, _to: NodeAddress, _at: NonNull<u8>, _len: usize, _entries: u32) -> bool {
         false
     }
@@ -96,7 +97,7 @@ pub trait Device: std::fmt::Debug {
         Err(DeviceError::System { doing: "opening a shared memory file", source })
     }
 
-    /// Closes the descriptor by which other tasks open a file: all have opened it.
+    /// Closes the descriptor by which other tasks open a file. Called when all have opened the file.
     fn close_shared_file(&mut self, _inode: u64) {}
 
     /// Forgets a file, which registrations no longer name. It stays mapped while its mapping is held.
@@ -122,7 +123,8 @@ pub trait Device: std::fmt::Debug {
     /// and continues when it is polled.
     fn expect_one_read(&mut self, _handle: MemHandle, _ptag: u32) {}
 
-    /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. With `finished`, the caller knows that no peer is.
+    /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. With `finished`, the caller knows that no peer is
+    /// copying.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
 
     /// The memory of an own registration, if it has the protection tag and all rights of `need`.

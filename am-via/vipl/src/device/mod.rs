@@ -158,7 +158,7 @@ pub enum News {
     Entry(Completion),
     /// A peer has connected to this NIC. [`Device::connect`] numbers the connection, and nothing arrives over it before.
     Connected(NodeAddress),
-    /// A posted write, read or atomic has ended; the old value of an atomic.
+    /// A posted write, read or atomic has ended. For an atomic, the result is the old value.
     Ended {
         /// The caller's number.
         id: u64,
@@ -169,7 +169,7 @@ pub enum News {
     TaskFailed(u32),
     /// A peer rang ([`Device::ring`]).
     Rung,
-    /// A living peer has closed its NIC, and everything that it sent has been returned. Not all devices can report this.
+    /// A living peer has closed its NIC, and polls have returned everything that it sent. Not all devices can report this.
     PeerClosed(NodeAddress),
 }
 
@@ -251,7 +251,7 @@ pub enum DeviceError {
         /// The context.
         context: u32,
     },
-    /// A VI that is not open.
+    /// A VI that is not connected.
     #[error("VI {} is not connected", .0.0)]
     NotConnected(ViNumber),
     /// A connection that has ended.
@@ -283,7 +283,7 @@ pub enum DeviceError {
         /// What is wrong.
         what: &'static str,
     },
-    /// The job's files could not be opened.
+    /// A call of the operating system failed.
     #[error("{doing}: {source}")]
     System {
         /// The operation that failed.

@@ -44,10 +44,10 @@ fn a_disconnect_flushes_both_sides_in_order() {
         }
     }
     assert_eq!(b.agent.next_error().map(|error| error.code), Some(AsyncCode::ConnectionLost));
-    assert_eq!(a.agent.next_error(), None, "it asked for the disconnect itself");
+    assert_eq!(a.agent.next_error(), None, "this side disconnected, so it gets no error");
     b.post_recv(Descriptor::receive());
     assert_eq!(b.agent.recv_done(b.vi).unwrap().unwrap().status(), flushed(Status::OP_RECEIVE));
-    assert!(b.agent.destroy_vi(b.vi).is_err(), "only an idle VI goes");
+    assert!(b.agent.destroy_vi(b.vi).is_err(), "only an idle VI can be destroyed");
     b.agent.disconnect(b.vi).unwrap();
     b.agent.destroy_vi(b.vi).unwrap();
     assert!(matches!(b.agent.disconnect(b.vi), Err(VipError::UnknownHandle { .. })));
@@ -109,7 +109,7 @@ fn one_side_alone_times_out_and_may_ask_again() {
         let soon = Some(Duration::from_millis(5));
         for (end, to) in [(&mut a, task(1)), (&mut b, task(0))] {
             end.agent.connect_peer_request(end.vi, Discriminator::default(), to, soon).unwrap();
-            assert!(end.ask(end.vi, to).is_err(), "the request still stands");
+            assert!(end.ask(end.vi, to).is_err(), "the request is still open");
             let waited = end.agent.connect_peer_wait(end.vi);
             assert!(matches!(waited, Err(VipError::Timeout(_))), "{waited:?}");
             assert_eq!(end.state(), ViState::Idle);

@@ -34,7 +34,7 @@ fn an_unreliable_connection_survives_a_receive_that_is_too_short_or_missing() {
         let (from, to) = (a.region(1000), b.region(1000));
         let bytes = from.fill(1);
         a.post_send(Descriptor::send().with_segment(from.segment(0, len)));
-        assert!(sent(&mut a, &mut b).status().is_success(), "the sender hears of nothing");
+        assert!(sent(&mut a, &mut b).status().is_success(), "the sender gets no error");
         until(&mut a, &mut b, |_, b| code(b) == Some(AsyncCode::ReceiveQueueEmpty));
         b.post_recv(Descriptor::receive().with_segment(to.segment(0, len - 1)));
         b.post_recv(Descriptor::receive().with_segment(to.segment(0, len)));
@@ -97,7 +97,7 @@ fn access_to_memory_is_refused_for_every_wrong_part_of_a_claim() {
             assert!(done.status().contains(Status::RDMA_PROT_ERROR), "case {case}, rdma {rdma}");
             until(&mut a, &mut b, |a, b| a.state() == ViState::Error && b.state() == ViState::Error);
             assert_eq!((from.bytes(0, 64), to.bytes(0, 64)), (bytes, vec![0; 64]), "nothing moved");
-            assert!(code(&mut b).is_some(), "the owner hears of it");
+            assert!(code(&mut b).is_some(), "the owner gets an error");
         }
     }
 }
@@ -136,14 +136,14 @@ fn a_bad_descriptor_fails_at_its_turn() {
         Status::PROTECTION_ERROR.0,
     ];
     assert_eq!(statuses, expected.map(Status));
-    assert_eq!(a.state(), ViState::Connected, "an unreliable connection stays");
+    assert_eq!(a.state(), ViState::Connected, "an unreliable connection survives errors");
 }
 
 #[test]
 fn memory_and_tags_end_only_when_nobody_needs_them() {
     let (mut a, _b) = connected(delivery);
     let region = a.region(8);
-    assert!(a.agent.destroy_ptag(a.tag).is_err(), "a VI and a registration have it");
+    assert!(a.agent.destroy_ptag(a.tag).is_err(), "a VI and a registration use it");
     let info = a.agent.query_mem(region.handle).unwrap();
     assert_eq!((info.0.ptag, info.1), (a.tag.number(), 8));
     for range in [(0, 0), (0, 9), (8, 1), (usize::MAX, 1)] {

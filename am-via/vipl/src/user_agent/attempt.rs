@@ -117,7 +117,7 @@ impl<D: Device> UserAgent<D> {
                 failed.map_or(Ok(state == ViState::Connected), Err)
             }
             ViState::Idle => {
-                let (call, needed) = ("asking for the outcome", "connecting: ask for a connection first");
+                let (call, needed) = ("asking for the outcome", "connecting: request a connection first");
                 return Err(VipError::InvalidState { call, needed, state: ViState::Idle });
             }
         };

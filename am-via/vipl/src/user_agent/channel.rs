@@ -1,8 +1,8 @@
 //! The device connects two NICs once; all VIs between the two share that connection, their *channel*.
 //!
-//! All entries are the device's two kinds, inline and area. The upper bits of an entry's operation word name the connection at its
-//! receiver: 0 is the VI with standing receives, as the fabric's have it, and [`TO_NIC`] the NIC itself, for connection requests. The extra
-//! word describes an entry of a program's VI:
+//! Entries are of the device's two kinds, inline and area. The upper bits of an entry's operation word name the connection at its receiver:
+//! 0 is the fabric's VI with standing receives, and [`TO_NIC`] the NIC itself, which takes connection requests. The extra word describes an
+//! entry of a program's VI:
 //!
 //! ```text
 //! bits 0..4    of a message: its last piece, has immediate data, wants an acknowledgement, announces an RDMA write
@@ -30,7 +30,7 @@ const KIND_SHIFT: u32 = 56;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// A send, a piece of one, or the immediate data of an RDMA write.
+    /// A send, a piece of a send, or the immediate data of an RDMA write.
     Message = 0,
     /// A VI asks for a connection.
     Request,
@@ -120,7 +120,7 @@ impl<D: Device> UserAgent<D> {
             return Err(VipError::ErrorResource {
                 resource: "connections of the device between two NICs",
                 available: 1,
-                remedy: "its NIC was closed, or broke the rules: open another context of the task",
+                remedy: "the peer's NIC was closed, or broke the protocol: open another context of that task",
             });
         }
         self.open_channel(number, peer);

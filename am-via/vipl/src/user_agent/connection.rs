@@ -246,7 +246,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Whether a request comes from a different VI than `vi`, so that the two may be joined; always so if it comes from another NIC.
+    /// Whether a request comes from a different VI than `vi`, so that the two may be joined. Every request from another NIC does.
     fn is_another(&self, vi: ViHandle, caller: &Caller) -> bool {
         caller.from.host != self.nic.device.address()
             || self.by_connection.get(&caller.connection).is_some_and(|&own| own != vi && self.is_asking(own))

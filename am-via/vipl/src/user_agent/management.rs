@@ -61,7 +61,7 @@ impl<D: Device> UserAgent<D> {
         Ok(())
     }
 
-    /// Ends it (`VipNSShutdown`).
+    /// Ends the name service (`VipNSShutdown`).
     ///
     /// # Errors
     /// It was not started.

@@ -185,7 +185,7 @@ impl<D: Device> UserAgent<D> {
             News::Ended { id, result } => self.handle_ended(id, result),
             News::TaskFailed(task) => self.handle_failure(task),
             News::Rung => {}
-            // Its user agent has already ended each VI.
+            // The peer's user agent has already ended each VI.
             News::PeerClosed(_) => {}
         }
     }
@@ -214,7 +214,7 @@ impl<D: Device> UserAgent<D> {
         if kind == Some(Kind::Accept) {
             return self.handle_accept(number, vi, &entry);
         }
-        // It was in flight when its connection ended.
+        // The entry was in flight when its connection ended.
         let Some(vi) = vi else { return };
         match (kind, operation) {
             (Some(Kind::Message), Some(Operation::Inline)) => {

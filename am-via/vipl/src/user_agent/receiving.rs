@@ -40,7 +40,8 @@ enum Piece {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// A send, a piece of one, or the announcement of an RDMA write. The bytes are in the entry, or in a slot of the receive area.
+    /// Handles a send, a piece of a send, or the announcement of an RDMA write. The bytes are in the entry, or in a slot of the receive
+    /// area.
     pub(crate) fn handle_message(
         &mut self,
         vi: ViHandle,

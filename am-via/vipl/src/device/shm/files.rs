@@ -84,8 +84,8 @@ impl Files {
         self.wait_until(REPORTED_WITHIN, || self.job.is_failed(task));
     }
 
-    /// Waits briefly for a first failure of the job. In a job of one there is no other task that could fail, and no launcher that would
-    /// report it: each false handle of a peer in this process would cost the whole wait.
+    /// Waits briefly for a first failure of the job. Does nothing in a job of one, where no other task can fail and no launcher reports a
+    /// failure: each invalid handle would cost the whole wait.
     #[cold]
     pub(super) fn wait_for_failure(&self) {
         if self.job.num_tasks() == 1 {
@@ -218,8 +218,8 @@ impl Files {
         let (own_vi, their_vi) = if me == low { (low_vi, high_vi) } else { (high_vi, low_vi) };
         let connection = self.open(peers, me, own_vi, to, their_vi, barrier)?;
         connection.raise_attention();
-        // After setting the attention bit. A closing peer checks its attention after it has set its closed bit, so at least one of the two
-        // sees the other ("context closed").
+        // This barrier is after the store of the attention bit. A closing peer checks its attention after it has set its closed bit, so at
+        // least one of the two sees the other ("context closed").
         barrier.before_look();
         if me != to && self.is_closed(peers, to)? {
             return Err(DeviceError::PeerClosed(to));

@@ -77,7 +77,7 @@ pub struct Shm {
     /// Number of empty polls after which a wait is in [`wait_longer`](Self::wait_longer).
     eager_polls: u32,
     spin: Spin,
-    /// Number of polls with a yield after a spin, and its limit.
+    /// Number of polls that yield after a spin, and its limit.
     yield_polls_max: u32,
     doorbell: Shared<Doorbell>,
     attention: Shared<Attention>,
@@ -376,7 +376,7 @@ impl Device for Shm {
             num_tasks: self.layout.num_tasks,
             contexts_max: CONTEXTS_MAX,
             slot_bytes: self.layout.packet_bytes as usize,
-            // The reader reports its progress late: this number of free lines are not known to be free.
+            // The reader reports its progress late: up to `TELL_AFTER - 1` free lines are not known to be free.
             ring_lines: RING_LINES - (TELL_AFTER - 1),
             vis_max: self.layout.vis(),
             regions_max: REGIONS_PER_CONTEXT,
@@ -494,7 +494,7 @@ impl Device for Shm {
     fn take_next(&mut self, vi: ViNumber) {
         if let Some(Some(Vi { connection, .. })) = self.vis.get_mut(vi.0 as usize) {
             connection.take();
-            // As in a poll, the other rings have their turn.
+            // As in a poll, the other rings are checked after some entries.
             self.entries_taken = self.entries_taken.wrapping_add(1);
         }
     }
@@ -522,8 +522,8 @@ impl Device for Shm {
         self.heap.contains(at, len)
     }
 
-    /// To far peers, if one message carries them. To near ones where pipes are used: both tasks have a core, and copy at the same time. But
-    /// near peers read job memory and shared files without a copy by their owner.
+    /// Far peers get pieces if one message of the network carries them all. Near peers get pieces if pipes are used: both tasks then have a
+    /// core, and copy at the same time. Exceptions are job memory and shared files, which near peers read without a copy by the owner.
     fn prefers_pieces(&self, to: NodeAddress, at: NonNull<u8>, len: usize, entries: u32) -> bool {
         match &self.far {
             Some(far) if self.files.is_far(to.task) => far.carries_together(entries as usize, len),
@@ -589,7 +589,7 @@ impl Device for Shm {
     ) -> Result<(), DeviceError> {
         if self.regions.set_registration(handle.region, handle.generation, attributes.registration()) {
             if let Some(far) = &self.far {
-                // Peers ask for the key again.
+                // The keys that peers hold end: peers request new ones.
                 far.end_lent(handle, false);
             }
             Ok(())

@@ -4,7 +4,7 @@
 //! sender keeps unacknowledged frames, and sends the oldest one again after a timeout. Frames of an unreliable VI have numbers, too, but
 //! only to drop duplicates.
 //!
-//! It has no clock except the number of polls that callers pass, and no side effects.
+//! The protocol has no clock except the number of polls that callers pass, and no side effects.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Frame {
 pub(super) enum Taken {
     /// These frames are next in order: pass them on, and acknowledge them.
     Frames(Vec<Arc<Frame>>),
-    /// It had already arrived.
+    /// The frame had already arrived.
     Duplicate,
     /// The ring is full: the frame is ignored.
     Overrun,
@@ -305,7 +305,7 @@ mod tests {
             assert!(numbers(link.receive(&frame)).is_some());
         }
         link.acknowledged(8);
-        assert!(!link.has_free_line(), "acknowledged is not released");
+        assert!(!link.has_free_line(), "an acknowledged frame keeps its line");
         link.release(false);
         assert!(link.has_free_line());
     }

@@ -155,12 +155,12 @@ fn a_full_ring_takes_nothing_until_a_slot_comes_back() {
     }
     assert_eq!(a.post(there, entry(4), &[0; 5]).unwrap(), Posted::Retry);
     let (first, _) = next(&mut b, 10).unwrap();
-    assert_eq!(a.post(there, entry(4), &[0; 5]).unwrap(), Posted::Retry, "polled is not released");
+    assert_eq!(a.post(there, entry(4), &[0; 5]).unwrap(), Posted::Retry, "a polled entry keeps its line");
     b.release(first.vi);
     assert_eq!(a.post(there, entry(4), &[0; 5]).unwrap(), Posted::Done);
     assert_eq!(a.post(there, entry(5), &[0; 5]).unwrap(), Posted::Retry);
     assert!(!next(&mut b, 10).unwrap().0.keeps_slot());
-    assert_eq!(a.post(there, entry(5), &[0; 5]).unwrap(), Posted::Done, "an inline entry is out of its slot");
+    assert_eq!(a.post(there, entry(5), &[0; 5]).unwrap(), Posted::Done, "an inline entry keeps no slot");
 }
 
 #[test]
