@@ -1,8 +1,8 @@
 //! A conformance suite for the provider, in the three levels of VIA's own: Early Adopter, Functional, Full.
 //!
-//! Each check has a name, a level and the clause that it is about, and runs on two sides at once: as two processes over shared
-//! memory, started through the launcher, and as two threads over the emulated wire, where the checks of a faulty wire also
-//! run. The program `am-conform` only calls this crate.
+//! Each check has a name, a level and the clause of VIA that it tests. A check runs on two sides at once: as two processes over shared
+//! memory, started through the launcher, and as two threads over the emulated wire, where the checks of a faulty wire also run. The program
+//! `am-conform` only calls this crate.
 //!
 //! ```
 //! let plan = am_via_conform::Plan { only: Some("inline".to_owned()), over_shm: false, ..am_via_conform::Plan::default() };
@@ -58,7 +58,7 @@ pub struct Description {
     pub level: Level,
     /// The call or term of VIA that it checks.
     pub clause: &'static str,
-    /// Whether it needs a faulty wire, and so can't run over shared memory.
+    /// Whether the check needs a faulty wire, and so cannot run over shared memory.
     pub on_wire_only: bool,
 }
 
@@ -117,7 +117,7 @@ impl fmt::Display for Score {
     }
 }
 
-/// The results of one way of running: for each check, the reason of its failure, if it failed.
+/// The results of one way of running: for each check, the reason if it failed.
 type Verdicts = BTreeMap<String, Option<String>>;
 
 /// Runs the plan, and calls `said` for each finished check.

@@ -20,7 +20,7 @@ use super::line::{Line, Word};
 
 /// The time that a task works before it dies.
 pub(super) const DIES_AFTER: Duration = Duration::from_millis(20);
-/// How long a check waits for an event. Only a failing check waits so long.
+/// How long a check waits for an event. Only a failing check waits for all of this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The reason why a check stopped.
@@ -56,7 +56,7 @@ pub(super) fn same<T: PartialEq + Debug>(found: T, expected: T, what: &str) -> O
 #[track_caller]
 pub(super) fn refused<T, E: Into<VipError>>(result: Result<T, E>, code: VipReturn) -> Outcome {
     match result.map_err(Into::into) {
-        Ok(_) => fail(format!("the call went through instead of {code:?}")),
+        Ok(_) => fail(format!("the call succeeded instead of failing with {code:?}")),
         Err(error) => same(error.vip_return(), code, &format!("the refusal \"{error}\"")),
     }
 }
@@ -98,17 +98,17 @@ impl Region {
         DataSegment { handle: self.handle, offset, length }
     }
 
-    /// Fills it with bytes that depend on `seed` and their offset.
+    /// Fills the region with bytes that depend on `seed` and their offset.
     pub(super) fn fill(&self, seed: u64) -> Outcome {
         let bytes: Vec<u8> = (0..self.memory.len()).map(|at| pattern(seed, at)).collect();
-        self.memory.write(0, &bytes).map_or_else(|| fail("the memory takes its own length"), Ok)
+        self.memory.write(0, &bytes).map_or_else(|| fail("writing the whole region failed"), Ok)
     }
 
     pub(super) fn bytes(&self, offset: usize, len: usize) -> Outcome<Vec<u8>> {
         let mut bytes = vec![0; len];
         match self.memory.read(offset, &mut bytes) {
             Some(()) => Ok(bytes),
-            None => fail("the memory gives its own length"),
+            None => fail("reading the whole region failed"),
         }
     }
 
@@ -126,7 +126,7 @@ impl Region {
     #[track_caller]
     pub(super) fn must_be_untouched(&self) -> Outcome {
         let bytes = self.bytes(0, self.memory.len())?;
-        ensure(bytes.iter().all(|&byte| byte == 0), "memory was changed that must not be")
+        ensure(bytes.iter().all(|&byte| byte == 0), "memory that must not change was changed")
     }
 }
 
@@ -161,7 +161,7 @@ pub(super) struct Pair<D: Device> {
     opener: Opener<D>,
     /// Ends this task, as a crash would.
     pub(super) die: Box<dyn FnMut()>,
-    /// Ends this task in a few milliseconds, whatever it does then.
+    /// Ends this task after [`DIES_AFTER`], whatever it does then.
     pub(super) die_soon: Box<dyn FnMut()>,
     /// Statistics of the emulated wire.
     pub(super) statistics: Option<Box<dyn Fn() -> WireStatistics>>,
@@ -290,7 +290,7 @@ impl<D: Device> Pair<D> {
 
     /// Deregisters memory, and waits for pending transfers.
     pub(super) fn deregister(&mut self, handle: MemHandle) -> Outcome {
-        self.until("a registration that can be ended", |pair| {
+        self.until("the end of a registration", |pair| {
             Ok((pair.nic.deregister_mem(handle)? == Posted::Done).then_some(()))
         })
     }
@@ -457,7 +457,7 @@ impl<D: Device> Pair<D> {
                 (Ok(region), Ok(generation)) => Ok(MemHandle { region, generation }),
                 _ => fail("a handle has two words of 32 bits"),
             },
-            _ => fail("the other side says something else"),
+            _ => fail("the other side sent an unexpected message"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The suite in two processes, over shared memory or over the network. The program is started again as the tasks of a job.
 //!
 //! The tasks communicate through the process that started them, over an abstract socket. That process receives the verdict of each check,
-//! so it knows which check hangs or has ended its process, and continues with the next one.
+//! so it knows which check hangs or has ended its process, and continues with the next check.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -128,7 +128,7 @@ fn relay(listener: &UnixListener, tell: &mpsc::Sender<(String, Option<String>)>)
             for line in BufReader::new(stream).lines().map_while(Result::ok) {
                 match Word::parse(&line) {
                     Some(Word::Verdict { check, failure }) => drop(tell.send((check, failure))),
-                    // If the other task is gone, this one will notice.
+                    // If the other task is gone, this task will notice.
                     _ => drop(writeln!(other.lock().unwrap_or_else(PoisonError::into_inner), "{line}")),
                 }
             }

@@ -31,7 +31,7 @@ pub(super) fn run<D: Device>(pair: &mut Pair<D>, check: &Check<D>) -> Option<Str
         return failure;
     }
     let ended = end(pair, failure.as_ref());
-    let swept = pair.sweep().err().map(|stop| format!("what it made could not be ended: {stop:?}"));
+    let swept = pair.sweep().err().map(|stop| format!("its objects could not be destroyed: {stop:?}"));
     let ready = end(pair, swept.as_ref());
     failure.or(swept).or(ended.err()).or(ready.err())
 }

@@ -34,7 +34,7 @@ pub(super) fn run(names: &[&str], seed: u64, said: &mut dyn FnMut(&str)) -> Verd
             let (check, network, tell) = (Arc::clone(&check), network.clone(), tell.clone());
             thread::spawn(move || {
                 let failure = one_side(&check, &network, side, line, seed);
-                // After a hang the verdict has no receiver.
+                // After a hang, the verdict has no receiver.
                 let _ = tell.send(failure);
             });
         }

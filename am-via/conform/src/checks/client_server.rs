@@ -15,15 +15,15 @@ table! {
     EarlyAdopter {
         server_accepts_a_client: "VipConnectRequest, VipConnectWait, VipConnectAccept";
         server_rejects_a_client: "VipConnectReject: VIP_REJECT";
-        server_hears_who_asks: "VipConnectWait: remote address and attributes";
-        client_hears_the_servers_attributes: "VipConnectRequest: remote attributes";
+        server_gets_address_and_attributes: "VipConnectWait: remote address and attributes";
+        client_gets_the_servers_attributes: "VipConnectRequest: remote attributes";
         client_without_a_server_has_no_match: "VipConnectRequest: VIP_NO_MATCH";
         client_of_another_discriminator_has_no_match: "VipConnectRequest: VIP_NO_MATCH";
         client_of_a_silent_server_times_out: "VipConnectRequest: VIP_TIMEOUT";
         client_of_an_unknown_host_is_refused: "VipConnectRequest: VIP_INVALID_PARAMETER";
         client_must_be_idle: "VipConnectRequest: VIP_INVALID_STATE";
         server_without_clients_times_out: "VipConnectWait: VIP_TIMEOUT";
-        server_may_look_without_waiting: "VipConnectWait: timeout 0";
+        server_may_poll_for_a_client: "VipConnectWait: timeout 0";
         server_accepts_with_an_idle_vi_only: "VipConnectAccept: VIP_INVALID_STATE";
         server_answers_once: "VipConnectAccept, VipConnectReject: VIP_INVALID_PARAMETER";
         server_answers_at_its_own_nic_only: "VipConnectAccept, VipConnectReject: VIP_INVALID_PARAMETER, a foreign connection handle";
@@ -34,7 +34,7 @@ table! {
         quality_of_service_must_match: "VipConnectAccept: VIP_INVALID_QOS";
     }
     Functional {
-        server_does_not_accept_who_gave_up: "VipConnectAccept after the client's timeout";
+        server_does_not_accept_a_client_that_gave_up: "VipConnectAccept after the client's timeout";
         server_serves_many_clients: "VipConnectWait, again and again";
     }
 }
@@ -84,7 +84,7 @@ fn server_rejects_a_client<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-fn server_hears_who_asks<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn server_gets_address_and_attributes<D: Device>(pair: &mut Pair<D>) -> Outcome {
     pair.sync_still()?;
     if pair.is_a() {
         let attributes =
@@ -102,13 +102,13 @@ fn server_hears_who_asks<D: Device>(pair: &mut Pair<D>) -> Outcome {
             request.attributes;
         let level = Some(pair.reception().reliability);
         same((reliability, transfer_bytes_max, qos), (level, 5000, 9), "level, transfer size and quality")?;
-        same((rdma_write, rdma_read), (false, true), "what it allows")?;
+        same((rdma_write, rdma_read), (false, true), "what the client allows")?;
         pair.nic.connect_reject(&request)?;
     }
     Ok(())
 }
 
-fn client_hears_the_servers_attributes<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn client_gets_the_servers_attributes<D: Device>(pair: &mut Pair<D>) -> Outcome {
     pair.sync_still()?;
     if pair.is_a() {
         let vi = pair.vi(pair.delivery())?;
@@ -145,7 +145,7 @@ fn client_of_another_discriminator_has_no_match<D: Device>(pair: &mut Pair<D>) -
 }
 
 fn client_of_a_silent_server_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome {
-    // A server still in the call before this one would answer it.
+    // A server that is still in its previous call would answer the request.
     pair.sync_still()?;
     if pair.is_a() {
         let vi = pair.vi(pair.delivery())?;
@@ -179,10 +179,10 @@ fn client_must_be_idle<D: Device>(pair: &mut Pair<D>) -> Outcome {
 fn server_without_clients_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let start = std::time::Instant::now();
     refused(pair.nic.connect_wait(service()?, SOON), VipReturn::Timeout)?;
-    ensure(start.elapsed() >= Duration::from_millis(30), "it returned before the time-out")
+    ensure(start.elapsed() >= Duration::from_millis(30), "the wait ended before its timeout")
 }
 
-fn server_may_look_without_waiting<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn server_may_poll_for_a_client<D: Device>(pair: &mut Pair<D>) -> Outcome {
     if pair.is_a() {
         let vi = pair.vi(pair.delivery())?;
         pair.sync_still()?;
@@ -201,7 +201,7 @@ fn server_may_look_without_waiting<D: Device>(pair: &mut Pair<D>) -> Outcome {
             Err(error) => return Err(error.into()),
         }
     }
-    crate::pair::fail("the client was never seen")
+    crate::pair::fail("the client never asked")
 }
 
 fn server_accepts_with_an_idle_vi_only<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -287,7 +287,7 @@ fn discriminators_differ_by_every_byte<D: Device>(pair: &mut Pair<D>) -> Outcome
     Ok(())
 }
 
-/// Side A requests a connection with `client`'s attributes; the accept refuses `wrong`, and the request stays for a VI that matches.
+/// Side A requests a connection with `client`'s attributes; the accept refuses `wrong`, and the request stays open for a VI that matches.
 fn must_match<D: Device>(pair: &mut Pair<D>, wrong: ViAttributes, code: VipReturn) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     pair.sync_still()?;
@@ -317,7 +317,7 @@ fn quality_of_service_must_match<D: Device>(pair: &mut Pair<D>) -> Outcome {
     must_match(pair, ViAttributes { qos: 1, ..pair.delivery() }, VipReturn::InvalidQos)
 }
 
-fn server_does_not_accept_who_gave_up<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn server_does_not_accept_a_client_that_gave_up<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     pair.sync_still()?;
     if pair.is_a() {
@@ -330,7 +330,7 @@ fn server_does_not_accept_who_gave_up<D: Device>(pair: &mut Pair<D>) -> Outcome 
     } else {
         let request = client(pair)?;
         pair.sync_still()?;
-        // The client's disconnection may be known already; if not, the connection ends at once.
+        // If the server knows of the client's disconnection, it refuses; otherwise the connection ends at once.
         match pair.nic.connect_accept(&request, vi) {
             Err(error) => refused::<(), _>(Err(error), VipReturn::InvalidParameter)?,
             Ok(()) => {

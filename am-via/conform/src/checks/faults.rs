@@ -1,4 +1,4 @@
-//! A faulty wire: the reliable levels repair its faults, and the unreliable level shows them as VIA specifies.
+//! A faulty wire: the reliable levels repair its faults, and the unreliable level exposes them as VIA specifies.
 
 use crate::pair::{Outcome, Pair, ensure, refused, same};
 use crate::suite::{Needs, table};
@@ -9,18 +9,18 @@ use am_via_vipl::{AddressSegment, AsyncCode, Descriptor, Status, ViAttributes, V
 table! {
     Functional {
         lost_frames_are_sent_again: "Reliable Delivery: loss" [Needs::Faults(|seed| faulty(WireFaults { drop: 150, ..at(seed) }))];
-        doubled_frames_are_thrown_away: "Reliable Delivery: duplication" [Needs::Faults(|seed| faulty(WireFaults { duplicate: 200, ..at(seed) }))];
+        duplicated_frames_are_dropped: "Reliable Delivery: duplication" [Needs::Faults(|seed| faulty(WireFaults { duplicate: 200, ..at(seed) }))];
         frames_out_of_order_are_put_in_order: "Reliable Delivery: order" [Needs::Faults(|seed| faulty(WireFaults { reorder: 250, ..at(seed) }))];
         late_frames_are_waited_for: "Reliable Delivery: delay" [Needs::Faults(|seed| faulty(WireFaults { delay: 150, ..at(seed) }))];
         refused_descriptors_are_posted_again: "Reliable Delivery: a NIC that refuses" [Needs::Faults(|seed| faulty(WireFaults { refuse: 300, ..at(seed) }))];
-        overrun_rings_are_filled_again: "Reliable Delivery: a completion ring that overruns" [Needs::Faults(|seed| faulty(WireFaults { overrun: 150, ..at(seed) }))];
+        frames_lost_to_overruns_are_sent_again: "Reliable Delivery: a completion ring that overruns" [Needs::Faults(|seed| faulty(WireFaults { overrun: 150, ..at(seed) }))];
         all_faults_are_repaired_at_delivery: "Reliable Delivery" [Needs::Faults(all_faults)];
         all_faults_are_repaired_at_reception: "Reliable Reception" [Needs::Faults(all_faults)];
         all_faults_are_repaired_without_rdma: "Reliable Reception, RDMA in pieces" [Needs::Faults(|seed| WireOptions { rdma: false, ..all_faults(seed) })];
         rdma_survives_all_faults: "Reliable Delivery: RDMA" [Needs::Faults(all_faults)];
         unreliable_messages_come_whole_or_not_at_all: "Unreliable Delivery: at most once" [Needs::Faults(all_faults)];
-        broken_connections_are_told_and_made_again: "VIP_ERROR_CONN_LOST: a transport error" [Needs::Faults(|seed| faulty(WireFaults { cut: 40, ..at(seed) }))];
-        killed_peers_are_told: "VIP_ERROR_CONN_LOST: remote process death" [Needs::Faults(|seed| {
+        broken_connections_are_reported_and_made_again: "VIP_ERROR_CONN_LOST: a transport error" [Needs::Faults(|seed| faulty(WireFaults { cut: 40, ..at(seed) }))];
+        killed_peers_are_reported: "VIP_ERROR_CONN_LOST: remote process death" [Needs::Faults(|seed| {
             faulty(WireFaults { kill: Some(Kill { task: 1, at_poll: 5000 }), ..at(seed) })
         })];
     }
@@ -91,8 +91,8 @@ fn lost_frames_are_sent_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
     repaired(pair, "lost and sent again", |counts| counts.dropped.min(counts.retransmitted))
 }
 
-fn doubled_frames_are_thrown_away<D: Device>(pair: &mut Pair<D>) -> Outcome {
-    repaired(pair, "doubled and thrown away", |counts| counts.duplicated.min(counts.duplicates_suppressed))
+fn duplicated_frames_are_dropped<D: Device>(pair: &mut Pair<D>) -> Outcome {
+    repaired(pair, "duplicated and dropped", |counts| counts.duplicated.min(counts.duplicates_suppressed))
 }
 
 fn frames_out_of_order_are_put_in_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -107,8 +107,8 @@ fn refused_descriptors_are_posted_again<D: Device>(pair: &mut Pair<D>) -> Outcom
     repaired(pair, "refused", |counts| counts.refused)
 }
 
-fn overrun_rings_are_filled_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
-    repaired(pair, "one too many, and sent again", |counts| counts.overruns.min(counts.retransmitted))
+fn frames_lost_to_overruns_are_sent_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
+    repaired(pair, "lost to an overrun and sent again", |counts| counts.overruns.min(counts.retransmitted))
 }
 
 fn all_faults_are_repaired_at_delivery<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -195,7 +195,7 @@ fn unreliable_messages_come_whole_or_not_at_all<D: Device>(pair: &mut Pair<D>) -
     same(pair.state(vi)?, ViState::Connected, "the state")
 }
 
-fn broken_connections_are_told_and_made_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn broken_connections_are_reported_and_made_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let mut broken = 0;
     for _ in 0..20 {
         let vi = pair.vi(pair.delivery())?;
@@ -242,7 +242,7 @@ fn broken_connections_are_told_and_made_again<D: Device>(pair: &mut Pair<D>) -> 
     ensure(counted > 0 && broken + theirs.first().copied().unwrap_or(0) > 0, "no connection was broken")
 }
 
-fn killed_peers_are_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn killed_peers_are_reported<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     pair.post_recv(vi, Descriptor::receive())?;
     let other = pair.other();

@@ -30,7 +30,7 @@ table! {
         memory_tells_its_attributes: "VipQueryMem";
         memory_changes_its_attributes: "VipSetMemAttributes";
         memory_attributes_need_a_tag_that_exists: "VipSetMemAttributes: VIP_INVALID_PTAG";
-        memory_that_is_unknown_tells_nothing: "VipQueryMem, VipSetMemAttributes: VIP_INVALID_PARAMETER";
+        memory_handle_that_is_unknown_is_refused: "VipQueryMem, VipSetMemAttributes: VIP_INVALID_PARAMETER";
         memory_has_a_limit_of_regions: "VIP_NIC_ATTRIBUTES: MaxRegisterRegions, and one beyond";
         memory_has_a_limit_of_bytes: "VIP_NIC_ATTRIBUTES: MaxRegisterBytes, MaxRegisterBlockBytes, and one beyond";
         memory_handle_of_another_nic_is_refused: "VIP_INVALID_PARAMETER, VIP_STATUS_PROTECTION_ERROR: a foreign memory handle";
@@ -90,7 +90,7 @@ fn memory_handles_are_not_used_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let mut seen = Vec::new();
     for _ in 0..100 {
         let region = pair.region(8)?;
-        ensure(!seen.contains(&region.handle), "a handle was given out twice")?;
+        ensure(!seen.contains(&region.handle), "two registrations have the same handle")?;
         seen.push(region.handle);
         pair.deregister(region.handle)?;
     }
@@ -146,7 +146,7 @@ fn memory_of_the_process_itself_moves_too<D: Device>(pair: &mut Pair<D>) -> Outc
 
 fn tag_is_created_and_destroyed<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let (first, second) = (pair.nic.create_ptag()?, pair.nic.create_ptag()?);
-    ensure(first != second, "two tags are one")?;
+    ensure(first != second, "both tags are the same")?;
     pair.nic.destroy_ptag(first)?;
     pair.nic.destroy_ptag(second)?;
     Ok(())
@@ -238,7 +238,7 @@ fn memory_attributes_need_a_tag_that_exists<D: Device>(pair: &mut Pair<D>) -> Ou
     same(pair.nic.query_mem(region.handle)?, before, "attributes after the refusal")
 }
 
-fn memory_that_is_unknown_tells_nothing<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn memory_handle_that_is_unknown_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
     refused(pair.nic.query_mem(NOWHERE), VipReturn::InvalidParameter)?;
     refused(pair.nic.set_mem_attributes(NOWHERE, pair.tag, NO_RIGHTS), VipReturn::InvalidParameter)
 }
@@ -326,11 +326,11 @@ fn memory_is_not_freed_under_a_peer<D: Device>(pair: &mut Pair<D>) -> Outcome {
             let status = pair.sent(vi)?.status();
             pair.swap(&[u64::from(status.is_success())])?;
             if !status.is_success() {
-                return ensure(status.contains(Status::RDMA_PROT_ERROR), "another error than of protection");
+                return ensure(status.contains(Status::RDMA_PROT_ERROR), "not a protection error");
             }
         } else {
             let watched = Rc::clone(&region.memory);
-            // At later times during the copy in later rounds.
+            // In later rounds, the registration ends at a later time of the copy.
             for _ in 0..round * 50 {
                 std::hint::spin_loop();
             }

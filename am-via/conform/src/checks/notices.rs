@@ -14,14 +14,14 @@ use am_via_vipl::{
 
 table! {
     Functional {
-        error_handler_is_told: "VipErrorCallback";
-        error_handler_is_told_what_came_before_it: "VipErrorCallback";
+        error_handler_is_called: "VipErrorCallback";
+        error_handler_gets_earlier_errors: "VipErrorCallback";
         error_handler_is_taken_away: "VipErrorCallback: NULL";
         error_handler_may_use_the_nic: "VipErrorCallback";
         error_of_a_lost_connection_names_the_vi: "VIP_ERROR_CONN_LOST: resource VI";
         error_of_an_empty_queue_names_the_vi: "VIP_ERROR_RECVQ_EMPTY: resource VI";
-        error_of_a_refused_write_is_told: "VIP_ERROR_RDMAW_PROT";
-        disconnect_by_the_peer_is_told: "remote disconnect notice";
+        error_of_a_refused_write_is_reported: "VIP_ERROR_RDMAW_PROT";
+        disconnect_by_the_peer_is_reported: "remote disconnect notice";
     }
     Full {
         send_notification_comes_once: "VipSendNotify";
@@ -31,7 +31,7 @@ table! {
         cq_notification_comes_once: "VipCQNotify";
         cq_notification_arms_itself_again: "VipCQNotify: re-arm";
         notification_is_armed_once: "VipSendNotify, VipRecvNotify, VipCQNotify: VIP_ERROR_RESOURCE";
-        notification_comes_of_what_is_done_already: "VipRecvNotify after completion";
+        notification_comes_for_an_earlier_completion: "VipRecvNotify after completion";
         notification_comes_of_a_flush: "VipRecvNotify, VipDisconnect";
         notification_comes_in_own_calls_only: "VipRecvNotify: no thread";
         notification_of_a_vi_that_is_gone_does_not_come: "VipDestroyVi, VipSendNotify";
@@ -39,7 +39,7 @@ table! {
     }
 }
 
-fn error_handler_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn error_handler_is_called<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.connected(pair.unreliable())?;
     let (tell, told) = mpsc::channel();
     pair.nic.error_callback(Some(Box::new(move |_, error| tell.send(error).unwrap_or(()))));
@@ -51,10 +51,10 @@ fn error_handler_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
         let error = pair.until("a call of the handler", |_| Ok(told.try_recv().ok()))?;
         same((error.code, error.vi), (AsyncCode::ReceiveQueueEmpty, vi), "the error")?;
     }
-    same(pair.nic.next_error(), None, "an error that the handler got already")
+    same(pair.nic.next_error(), None, "an error that the handler has already got")
 }
 
-fn error_handler_is_told_what_came_before_it<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn error_handler_gets_earlier_errors<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.connected(pair.delivery())?;
     if pair.is_a() {
         pair.nic.disconnect(vi)?;
@@ -81,9 +81,9 @@ fn error_handler_is_taken_away<D: Device>(pair: &mut Pair<D>) -> Outcome {
 
 fn error_handler_may_use_the_nic<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.connected(pair.unreliable())?;
-    // It posts the missing receive.
+    // The handler posts the missing receive.
     pair.nic.error_callback(Some(Box::new(|nic: &mut UserAgent<D>, error| {
-        // A full queue is as good.
+        // If the queue is full, a receive is posted already.
         let _ = nic.post_recv(error.vi, Descriptor::receive());
     })));
     pair.sync()?;
@@ -105,7 +105,7 @@ fn error_of_a_lost_connection_names_the_vi<D: Device>(pair: &mut Pair<D>) -> Out
         pair.nic.disconnect(second)?;
     } else {
         let error = pair.async_error(AsyncCode::ConnectionLost)?;
-        same((error.vi, error.resource), (second, Resource::Vi), "what it is about")?;
+        same((error.vi, error.resource), (second, Resource::Vi), "the object of the error")?;
     }
     same(pair.state(first)?, ViState::Connected, "the other VI")
 }
@@ -118,7 +118,7 @@ fn error_of_an_empty_queue_names_the_vi<D: Device>(pair: &mut Pair<D>) -> Outcom
     same(pair.async_error(AsyncCode::ReceiveQueueEmpty)?.vi, second, "the VI")
 }
 
-fn error_of_a_refused_write_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn error_of_a_refused_write_is_reported<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.connected(pair.delivery())?;
     let none = am_via_vipl::device::MemAttributes::default();
     let region = pair.region_with(8, pair.tag, none)?;
@@ -135,7 +135,7 @@ fn error_of_a_refused_write_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-fn disconnect_by_the_peer_is_told<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn disconnect_by_the_peer_is_reported<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.connected(pair.delivery())?;
     if pair.is_a() {
         pair.async_error(AsyncCode::ConnectionLost)?;
@@ -199,7 +199,7 @@ fn again<D: Device>(count: Arc<AtomicU32>) -> am_via_vipl::DescriptorHandler<D> 
     Box::new(move |nic, vi, done| {
         if done.status().is_success() {
             count.fetch_add(1, Ordering::Relaxed);
-            // A VI that exists refuses neither.
+            // Neither call fails for a VI that exists.
             let _ = nic.post_recv(vi, done.again());
             let _ = nic.recv_notify(vi, again(count));
         }
@@ -230,7 +230,7 @@ fn receive_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outc
 fn again_sent<D: Device>(count: Arc<AtomicU32>) -> am_via_vipl::DescriptorHandler<D> {
     Box::new(move |nic, vi, done| {
         count.fetch_add(u32::from(done.status().is_success()), Ordering::Relaxed);
-        // A VI that exists does not refuse it.
+        // The call does not fail for a VI that exists.
         let _ = nic.send_notify(vi, again_sent(count));
     })
 }
@@ -253,7 +253,7 @@ fn send_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outcome
 /// Forwards an entry, and waits for the next one.
 fn again_entry<D: Device>(tell: mpsc::Sender<CqEntry>, cq: CqHandle) -> am_via_vipl::CqHandler<D> {
     Box::new(move |nic, entry| {
-        // The check receives all of them, and the queue exists as long as the check.
+        // Neither call fails: the check receives all entries, and the queue exists as long as the check.
         let _ = tell.send(entry);
         let _ = nic.cq_notify(cq, again_entry(tell, cq));
     })
@@ -319,7 +319,7 @@ fn notification_is_armed_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
     refused(pair.nic.cq_notify(cq, Box::new(|_, _| {})), VipReturn::ErrorResource)
 }
 
-fn notification_comes_of_what_is_done_already<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn notification_comes_for_an_earlier_completion<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     pair.post_send(vi, Descriptor::send())?;
     let list = Heard::default();

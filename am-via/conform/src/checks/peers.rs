@@ -13,7 +13,7 @@ table! {
         peers_connect_by_polling: "VipConnectPeerDone";
         peers_ask_in_either_order: "VipConnectPeerRequest does not block";
         peers_ask_at_once_again_and_again: "simultaneous peer requests";
-        peers_hear_each_others_attributes: "VipConnectPeerWait: remote attributes";
+        peers_get_each_others_attributes: "VipConnectPeerWait: remote attributes";
         peers_meet_by_their_discriminators: "VIP_NET_ADDRESS: discriminators";
         peers_of_one_discriminator_are_joined_in_order: "discriminator collisions";
         peer_alone_times_out: "VipConnectPeerWait: VIP_TIMEOUT";
@@ -44,7 +44,7 @@ fn peers_connect_by_polling<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     ask(pair, vi, NONE, NONE)?;
     pair.until("the connection", |pair| Ok(pair.nic.connect_peer_done(vi)?))?;
-    ensure(pair.nic.connect_peer_done(vi)?.is_some(), "it is reported once only")
+    ensure(pair.nic.connect_peer_done(vi)?.is_some(), "a finished connection is not reported again")
 }
 
 fn peers_ask_in_either_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -81,7 +81,7 @@ fn peers_ask_at_once_again_and_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-fn peers_hear_each_others_attributes<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn peers_get_each_others_attributes<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let attributes = ViAttributes { rdma_read: pair.is_a(), rdma_write: !pair.is_a(), ..pair.delivery() };
     let vi = pair.vi(attributes)?;
     ask(pair, vi, NONE, NONE)?;

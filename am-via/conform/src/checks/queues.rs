@@ -19,11 +19,11 @@ table! {
         cq_names_vi_and_queue: "VipCQDone: VI and queue only";
         cq_entries_come_in_the_order_of_completion: "CQ entry order and queue order";
         cq_is_shared_by_vis: "VipCreateVi: one CQ for several queues";
-        cq_of_one_queue_hears_nothing_of_the_other: "VipCreateVi: SendCQ, RecvCQ";
-        cq_hears_of_flushed_descriptors: "VipCQDone after VipDisconnect";
-        cq_forgets_a_vi_that_is_gone: "VipDestroyVi: CQ entries";
-        wait_of_no_time_is_a_look: "VipRecvWait, VipSendWait, VipCQWait: timeout 0";
-        wait_of_some_time_ends_after_it: "VipRecvWait, VipSendWait, VipCQWait: VIP_TIMEOUT";
+        cq_of_one_queue_gets_no_entry_of_the_other: "VipCreateVi: SendCQ, RecvCQ";
+        cq_gets_flushed_descriptors: "VipCQDone after VipDisconnect";
+        cq_loses_the_entries_of_a_destroyed_vi: "VipDestroyVi: CQ entries";
+        wait_with_timeout_0_polls: "VipRecvWait, VipSendWait, VipCQWait: timeout 0";
+        wait_ends_after_its_timeout: "VipRecvWait, VipSendWait, VipCQWait: VIP_TIMEOUT";
         wait_without_end_ends_with_a_completion: "VipSendWait, VipRecvWait, VipCQWait: VIP_INFINITE";
         wait_ends_when_the_connection_does: "VipRecvWait: a flush ends it";
     }
@@ -149,7 +149,7 @@ fn cq_is_shared_by_vis<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-fn cq_of_one_queue_hears_nothing_of_the_other<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn cq_of_one_queue_gets_no_entry_of_the_other<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let cq = pair.cq(8)?;
     let vi = pair.vi_with(pair.delivery(), Some(cq), None)?;
     pair.connect(vi)?;
@@ -161,7 +161,7 @@ fn cq_of_one_queue_hears_nothing_of_the_other<D: Device>(pair: &mut Pair<D>) -> 
     same(pair.nic.cq_done(cq)?, None, "a second entry")
 }
 
-fn cq_hears_of_flushed_descriptors<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn cq_gets_flushed_descriptors<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let (vi, cq) = with_cq(pair, 8)?;
     for _ in 0..3 {
         pair.post_recv(vi, Descriptor::receive())?;
@@ -178,7 +178,7 @@ fn cq_hears_of_flushed_descriptors<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-fn cq_forgets_a_vi_that_is_gone<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn cq_loses_the_entries_of_a_destroyed_vi<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let cq = pair.cq(8)?;
     let vi = pair.vi_with(pair.delivery(), Some(cq), None)?;
     pair.post_send(vi, Descriptor::send())?;
@@ -203,7 +203,7 @@ fn cq_overrun_is_an_asynchronous_error<D: Device>(pair: &mut Pair<D>) -> Outcome
     } else {
         for _ in 0..2 {
             let error = pair.async_error(AsyncCode::CompletionOverrun)?;
-            same(error.resource, Resource::CompletionQueue(cq), "what it is about")?;
+            same(error.resource, Resource::CompletionQueue(cq), "the object of the error")?;
         }
         for number in 0..4 {
             same(pair.received_well(vi)?.immediate(), Some(number), "a descriptor whose entry was lost")?;
@@ -267,7 +267,7 @@ fn waits<D: Device>(pair: &mut Pair<D>, timeout: Duration) -> Outcome {
     pair.sync()
 }
 
-fn wait_of_no_time_is_a_look<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn wait_with_timeout_0_polls<D: Device>(pair: &mut Pair<D>) -> Outcome {
     waits(pair, Duration::ZERO)?;
     // An existing completion is found at once.
     let vi = pair.vi(pair.delivery())?;
@@ -276,7 +276,7 @@ fn wait_of_no_time_is_a_look<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-fn wait_of_some_time_ends_after_it<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn wait_ends_after_its_timeout<D: Device>(pair: &mut Pair<D>) -> Outcome {
     waits(pair, Duration::from_millis(20))
 }
 

@@ -109,7 +109,7 @@ fn write_with_immediate_data_needs_no_segment_there<D: Device>(pair: &mut Pair<D
     let (vi, region, theirs) = set_up(pair, pair.delivery(), 5000)?;
     pair.post_recv(vi, Descriptor::receive())?;
     pair.sync()?;
-    // Each writes into the second half of the other's region.
+    // Each side writes into the second half of the other's region.
     let write = Descriptor::rdma_write(place(theirs, 2500)).with_segment(region.segment(0, 2500));
     pair.post_send(vi, write.with_immediate(1))?;
     same(pair.received_well(vi)?.length(), 2500, "the length of the write")
@@ -312,7 +312,7 @@ fn write_beyond_the_memory_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome 
 fn write_to_a_stale_handle_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let region = pair.region(64)?;
     pair.deregister(region.handle)?;
-    // It may get the same slot of the table, and the same memory.
+    // The new region may get the same slot of the table, and the same memory.
     let next = pair.region(64)?;
     write_is_refused(pair, &region, 0)?;
     if !pair.is_a() { next.must_be_untouched() } else { Ok(()) }

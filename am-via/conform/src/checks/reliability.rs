@@ -330,7 +330,7 @@ fn death_of_the_peer_in_a_copy_gives_memory_back<D: Device>(pair: &mut Pair<D>) 
         let start = Instant::now();
         while start.elapsed() < 10 * DIES_AFTER {
             pair.post_send(vi, Descriptor::rdma_write(place).with_segment(region.segment(0, BYTES)))?;
-            // If only the task dies, not its process, no further message arrives.
+            // If only the task dies, not its process, no further message arrives, and the loop ends by its time limit.
             while pair.nic.send_done(vi)?.is_none() && start.elapsed() < 10 * DIES_AFTER {}
         }
         return Ok(());

@@ -18,7 +18,7 @@ table! {
         message_of_empty_segments_arrives: "data segments of length 0";
         message_carries_immediate_data: "VIP_CONTROL_IMMEDIATE";
         message_without_immediate_data_says_so: "VIP_STATUS_IMMEDIATE";
-        immediate_data_of_a_receive_are_not_looked_at: "VIP_CONTROL_IMMEDIATE of a receive";
+        immediate_data_of_a_receive_are_ignored: "VIP_CONTROL_IMMEDIATE of a receive";
         message_shorter_than_its_receive_tells_its_length: "control segment: Length";
         message_longer_than_its_receive_is_a_length_error: "VIP_STATUS_LENGTH_ERROR";
         messages_keep_their_order: "work queues are in order";
@@ -59,7 +59,7 @@ fn exchange<D: Device>(pair: &mut Pair<D>, vi: ViHandle, len: u32) -> Outcome {
         let done = pair.received_well(vi)?;
         same((done.status(), done.length()), (success(Status::OP_RECEIVE), len), "the receive")?;
         region.must_hold(0, len as usize, u64::from(len), 0)?;
-        same(region.bytes(len as usize, 1)?, vec![0], "the byte behind it")?;
+        same(region.bytes(len as usize, 1)?, vec![0], "the byte behind the message")?;
     }
     pair.sync()
 }
@@ -172,7 +172,7 @@ fn message_without_immediate_data_says_so<D: Device>(pair: &mut Pair<D>) -> Outc
     same((done.status(), done.immediate()), (success(Status::OP_RECEIVE), None), "the receive")
 }
 
-fn immediate_data_of_a_receive_are_not_looked_at<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn immediate_data_of_a_receive_are_ignored<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.connected(pair.delivery())?;
     for _ in 0..2 {
         pair.post_recv(vi, Descriptor::receive().with_immediate(77))?;
@@ -238,7 +238,7 @@ fn messages_keep_their_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
 }
 
 fn descriptor_is_aligned<D: Device>(_pair: &mut Pair<D>) -> Outcome {
-    // No call can be given an unaligned one: the type ensures the alignment.
+    // An unaligned descriptor cannot exist: its type ensures the alignment.
     same(align_of::<Descriptor>(), 64, "the alignment of a descriptor")?;
     let all: Vec<_> = (0..50).map(|_| Descriptor::send()).collect();
     ensure(all.iter().all(|one| std::ptr::from_ref(&**one).addr().is_multiple_of(64)), "one is not aligned")

@@ -17,7 +17,7 @@ table! {
     }
     Full {
         stress_of_wrong_calls: "stress: invalid inputs at random";
-        garbage_of_a_hostile_nic_spoils_nothing_else: "a peer that writes anything into its connection";
+        garbage_of_a_hostile_nic_spoils_nothing_else: "a peer that writes arbitrary bytes into its connection";
     }
 }
 
@@ -240,7 +240,7 @@ fn stress_of_wrong_calls<D: Device>(pair: &mut Pair<D>) -> Outcome {
         while pair.nic.send_done(vi)?.is_some() {
             done[1] += 1;
         }
-        same(done, posted, "descriptors that came back, receives and sends")?;
+        same(done, posted, "completed receives and sends")?;
         pair.sync()?;
     }
     safe.must_be_untouched()

@@ -24,7 +24,7 @@ table! {
         vi_idle_is_not_disconnected: "VipDisconnect: VIP_INVALID_STATE";
         disconnect_flushes_in_order: "VipDisconnect: VIP_STATUS_DESC_FLUSHED_ERROR";
         disconnect_breaks_the_other_side_in_order: "VipDisconnect: the remote end";
-        disconnect_lets_connect_again: "VI states: Idle to Connected again";
+        vi_connects_again_after_a_disconnect: "VI states: Idle to Connected again";
         queue_has_a_limit_of_sends: "MaxDescriptorsPerQueue, and one beyond";
         queue_has_a_limit_of_receives: "MaxDescriptorsPerQueue, and one beyond";
     }
@@ -148,7 +148,7 @@ fn vi_idle_flushes_sends<D: Device>(pair: &mut Pair<D>) -> Outcome {
 fn vi_idle_keeps_receives<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     pair.post_recv(vi, Descriptor::receive())?;
-    ensure(pair.nic.recv_done(vi)?.is_none(), "the receive did not wait")?;
+    ensure(pair.nic.recv_done(vi)?.is_none(), "the receive ended before a connection")?;
     pair.connect(vi)?;
     pair.post_send(vi, Descriptor::send().with_immediate(3))?;
     same(pair.received_well(vi)?.immediate(), Some(3), "the immediate data")
@@ -171,7 +171,7 @@ fn vi_pending_flushes_sends<D: Device>(pair: &mut Pair<D>) -> Outcome {
 fn vi_pending_keeps_receives<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pending(pair)?;
     pair.post_recv(vi, Descriptor::receive())?;
-    ensure(pair.nic.recv_done(vi)?.is_none(), "the receive did not wait")?;
+    ensure(pair.nic.recv_done(vi)?.is_none(), "the receive ended before a connection")?;
     pair.nic.disconnect(vi)?;
     same(pair.received(vi)?.status(), flushed(Status::OP_RECEIVE), "the receive, when the request ends")
 }
@@ -244,7 +244,7 @@ fn disconnect_flushes_in_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
     if pair.is_a() {
         pair.nic.disconnect(vi)?;
         five_flushed(pair, vi)?;
-        same(pair.nic.next_error(), None, "an error for the caller that asked for it")?;
+        same(pair.nic.next_error(), None, "an error at the side that disconnected")?;
     }
     Ok(())
 }
@@ -262,7 +262,7 @@ fn disconnect_breaks_the_other_side_in_order<D: Device>(pair: &mut Pair<D>) -> O
     Ok(())
 }
 
-fn disconnect_lets_connect_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
+fn vi_connects_again_after_a_disconnect<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     for round in 0..5 {
         pair.connect(vi)?;
@@ -285,7 +285,7 @@ fn queue_has_a_limit_of_sends<D: Device>(pair: &mut Pair<D>) -> Outcome {
         pair.post_send(vi, Descriptor::send())?;
     }
     let beyond = pair.nic.post_send(vi, Descriptor::send().with_immediate(5));
-    let Err(error) = beyond else { return crate::pair::fail("one beyond the limit was taken") };
+    let Err(error) = beyond else { return crate::pair::fail("a descriptor beyond the limit was accepted") };
     same(error.descriptor.immediate(), Some(5), "the descriptor that comes back")?;
     refused::<(), _>(Err(error.error), VipReturn::ErrorResource)?;
     for _ in 0..limit {
@@ -338,7 +338,7 @@ fn vi_of_a_slot_used_again_is_another<D: Device>(pair: &mut Pair<D>) -> Outcome 
     let gone = pair.vi(pair.delivery())?;
     pair.nic.destroy_vi(gone)?;
     let next = pair.vi(pair.delivery())?;
-    ensure(gone != next, "the handle was given out again")?;
+    ensure(gone != next, "the handle was reused")?;
     refused(pair.nic.query_vi(gone), VipReturn::InvalidParameter)
 }
 

@@ -123,8 +123,7 @@ pub trait Device: std::fmt::Debug {
     /// and continues when it is polled.
     fn expect_one_read(&mut self, _handle: MemHandle, _ptag: u32) {}
 
-    /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. With `finished`, the caller knows that no peer is
-    /// copying.
+    /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. With `finished`, the caller knows that no peer copies.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
 
     /// The memory of an own registration, if it has the protection tag and all rights of `need`.

@@ -40,8 +40,7 @@ enum Piece {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// Handles a send, a piece of a send, or the announcement of an RDMA write. The bytes are in the entry, or in a slot of the receive
-    /// area.
+    /// Handles a send, a piece of a send, or the announcement of an RDMA write, with bytes in the entry or in the receive area.
     pub(crate) fn handle_message(
         &mut self,
         vi: ViHandle,

@@ -1,7 +1,7 @@
 //! The engine of the send queues: carries out descriptors in order, each as far as the device accepts it now.
 //!
-//! An RDMA read is done before the next descriptor starts. At the level of reliable reception, every descriptor is. So a queue fence has no
-//! effect.
+//! An RDMA read is done before the next descriptor starts. At the level of reliable reception, this holds for every descriptor. So a queue
+//! fence has no effect.
 
 use crate::credits::Class;
 use crate::descriptor::{AddressSegment, Control, Descriptor, Status};

@@ -49,7 +49,7 @@ impl Shm {
                 self.note_closing(peer);
             }
         }
-        // The ring is returned first, because nothing else records it; the next poll finds the other events.
+        // `Rung` is returned first, because nothing else records it; the next poll finds the other events.
         if is_rung { Some(Box::new(News::Rung)) } else { self.next_rare() }
     }
 
