@@ -102,7 +102,7 @@ fn with_profiling(header: &str) -> Fallible<String> {
     ))
 }
 
-/// Leaves `libmpi_abi.so.1`, the name that programs ask for, beside the library, which lies three folders above.
+/// Links `libmpi_abi.so.1`, the name that programs ask for, to the library, which is built three folders above.
 fn name_with_version(out: &Path) -> Fallible<()> {
     let folder = out.ancestors().nth(3).ok_or("the build's folder is not where it is expected")?;
     let link = folder.join("libmpi_abi.so.1");

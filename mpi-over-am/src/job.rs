@@ -38,7 +38,7 @@ pub(crate) fn variables() -> Result<Variables> {
     Ok(am_via::Task::variables()?)
 }
 
-/// Asks the launcher, if it is another project's, to end the job with this exit code. Ours ends it when this process ends.
+/// Asks a launcher of another project to end the job with this exit code. `amrun` ends the job by itself when this process ends.
 pub(crate) fn ask_for_end(code: i32) {
     am_via::job::abort_by_launcher(code);
 }
@@ -68,13 +68,13 @@ impl Joined {
         let mut settings: Settings = variables.try_into()?;
         let job = self.0.job();
         if settings.collectives.board_tasks_max.is_none() && job.tasks_here() > job.cpus() as usize {
-            // As many as a board can have.
+            // No limit but the board's own.
             settings.collectives.board_tasks_max = Some(u32::MAX);
         }
         Ok(settings)
     }
 
-    /// The fabric of the task's context of this number.
+    /// The fabric of the task's context with this number.
     ///
     /// # Errors
     /// There is no such context.

@@ -43,13 +43,13 @@ pub(crate) enum ReceiveBuffer {
     Layout,
 }
 
-/// The longest messages that are sent with their data.
+/// Maximum lengths of messages that are sent without a rendezvous.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EagerLimits {
     /// For the standard and the buffered mode, in bytes.
     pub(crate) bytes: usize,
-    /// For the synchronous mode: the maximum plus 1; 0 if none is.
+    /// For the synchronous mode: the maximum in bytes plus 1; 0 if every synchronous message uses a rendezvous.
     pub(crate) synchronous_end: usize,
-    /// For the standard mode, in pieces; 0: none is.
+    /// For messages of the standard mode in pieces, in bytes; 0 if none is sent in pieces.
     pub(crate) in_pieces: usize,
 }

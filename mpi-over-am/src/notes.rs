@@ -68,7 +68,7 @@ impl<R> Notes<R> {
             queue.arrived.push_back(words);
             return None;
         };
-        // Filled once.
+        // A waiting slot is empty, so this cannot fail.
         let _ = slot.set(words);
         self.tidy(key);
         Some(request)
@@ -81,10 +81,10 @@ impl<R> Notes<R> {
         words
     }
 
-    /// Stores the next note with this key in the slot: now, if it has arrived (returns true), or later, which then completes `request`.
+    /// Stores the next note with this key in the slot. If the note has arrived, stores it now and returns true. Otherwise its arrival fills
+    /// the slot and completes `request`.
     pub(crate) fn take_or_wait(&mut self, key: Key, slot: &Slot, request: R) -> bool {
         match self.take(key) {
-            // Filled once.
             Some(words) => slot.set(words).is_ok(),
             None => {
                 self.queues.entry(key).or_default().waiting.push_back((Arc::clone(slot), request));

@@ -17,7 +17,7 @@ pub fn pack<T: NoUninit>(memory: &[T], elements: (u64, &Datatype)) -> Result<Vec
 /// Copies packed bytes to the elements that a datatype selects in `memory` (`MPI_Unpack`). Returns the number of bytes used.
 ///
 /// # Errors
-/// Those of [`pack`]; [`Error::Packed`]: fewer bytes than the elements have.
+/// Those of [`pack`]; [`Error::Packed`]: `bytes` is shorter than the elements.
 pub fn unpack<T: AnyBitPattern>(bytes: &[u8], memory: &mut [T], elements: (u64, &Datatype)) -> Result<usize> {
     lend_elements_mut(memory, elements, |data| {
         let used = data.unpack(0, bytes);
@@ -62,7 +62,7 @@ impl RecvData {
     /// Fills the elements from external32. Returns the number of bytes used.
     ///
     /// # Errors
-    /// [`Error::Packed`]: fewer bytes than the elements have; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion).
+    /// [`Error::Packed`]: `bytes` is shorter than the elements; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion).
     pub fn unpack_external32(&self, bytes: &[u8]) -> Result<usize> {
         let len = self.datatype().external32_len(self.count())?;
         enough(len, bytes.len() as u64)?;

@@ -15,11 +15,11 @@ use crate::turn::Turn;
 /// Time between two rings of a thread that waits for the end of the progress thread.
 const RING_AGAIN: Duration = Duration::from_micros(50);
 
-/// The progress thread of an environment. It ends when this is dropped.
+/// The progress thread of an environment. The thread ends when this value is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressThread(Mutex<Option<RunningThread>>);
 
-/// A running progress thread, to be stopped when its environment is not in use.
+/// A running progress thread, to be stopped by a thread that is not in a call of the environment.
 pub struct RunningThread {
     is_on: Arc<AtomicBool>,
     waker: Waker,
@@ -33,10 +33,10 @@ impl std::fmt::Debug for RunningThread {
 }
 
 impl ProgressThread {
-    /// Starts the thread, if it is not running. It runs `serve`, which returns when it gets false.
+    /// Starts the thread, if it is not running. The thread runs `serve`, which must return when its flag becomes false.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// [`Error::Thread`]: the thread cannot be started.
     pub(crate) fn start(&self, waker: Waker, serve: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<()> {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_some() {
@@ -70,16 +70,17 @@ impl ProgressThread {
 }
 
 impl RunningThread {
-    /// Stops the thread, and waits for its end. The calling thread is not in a call.
+    /// Stops the thread, and waits for its end. The calling thread must not be in a call of the environment, which would keep the progress
+    /// thread from ending.
     pub fn stop(self) {
         let Self { is_on, waker, thread } = self;
-        // Release, with the thread's Acquire: the thread sees earlier stores.
+        // Release: pairs with the Acquire in `serve`, so that the thread sees earlier stores.
         is_on.store(false, Ordering::Release);
         while !thread.is_finished() {
             waker();
             std::thread::sleep(RING_AGAIN);
         }
-        // The thread panics if a handler does, which was printed to the standard error.
+        // The thread panics if a handler does; the panic was printed to the standard error.
         let _ = thread.join();
     }
 }
@@ -90,12 +91,12 @@ impl Drop for ProgressThread {
     }
 }
 
-/// Makes progress, asleep most of the time, until it has to stop or meets an error.
+/// Makes progress, asleep most of the time, until `is_on` is false or an error occurs.
 pub(crate) fn serve<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>, is_on: &AtomicBool) {
     let Ok(mut turn) = Turn::<F, L>::enter(shared) else { return };
     while is_on.load(Ordering::Acquire) {
         let served = turn.take_in().and_then(|()| {
-            // A thread that wants its turn rings until it gets it. Spinning would take the processor from the computing program.
+            // A thread that wants a turn rings this one until it gets the turn. Spinning here would take the processor from the program.
             if shared.is_wanted() { Ok(()) } else { Ok(turn.context.rest(&mut { NO_SPIN })?) }
         });
         if let Err(error) = served {

@@ -80,13 +80,13 @@ pub(crate) fn constants(header: &str) -> Fallible<Vec<Constant>> {
         let is_constant = name.starts_with("MPI_")
             && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
         if is_constant {
-            let (kind, value) =
-                read(name, value, &found).ok_or_else(|| format!("mpi.h: what is {name}, {value}?"))?;
+            let (kind, value) = read(name, value, &found)
+                .ok_or_else(|| format!("mpi.h: the constant {name} has the unknown value {value}"))?;
             found.push(Constant { name: name.to_owned(), kind, value });
         }
     }
     if found.len() < 350 {
-        return Err(format!("mpi.h has {} constants only", found.len()).into());
+        return Err(format!("mpi.h has only {} constants", found.len()).into());
     }
     Ok(found)
 }

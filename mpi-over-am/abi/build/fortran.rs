@@ -46,7 +46,7 @@ impl Routine {
     }
 }
 
-/// Arrays that are ignored at some tasks, or beside `MPI_IN_PLACE`: programs may pass any number for them.
+/// Arrays that are ignored at some tasks, or if `MPI_IN_PLACE` is given: programs may pass any number for them.
 const OFTEN_IGNORED: [&str; 7] =
     ["sendcounts", "recvcounts", "displs", "sdispls", "rdispls", "sendtypes", "recvtypes"];
 
@@ -264,7 +264,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
                     format!("callbacks::read_conversion({name})")
                 }
                 "MPI_Datarep_conversion_function" => format!("callbacks::write_conversion({name})"),
-                // C passes it by reference, too, and the number is the first half of the handle: the program's function fits as it is.
+                // C passes the handle by reference, too, and its first half is Fortran's number: the program's function needs no wrapper.
                 other if other.ends_with("_errhandler_function") || other == "MPI_User_function" => {
                     name.clone()
                 }
@@ -312,7 +312,7 @@ fn count_of(function: &str, array: &str) -> Fallible<&'static str> {
         (name, "sendtypes") if name.to_lowercase().contains("neighbor") => "convert::neighbors(*comm).1",
         (name, "recvtypes") if name.to_lowercase().contains("neighbor") => "convert::neighbors(*comm).0",
         (_, "sendtypes" | "recvtypes") => "convert::peers(*comm)",
-        _ => return Err(format!("{function}: how long is {array}?").into()),
+        _ => return Err(format!("{function}: the length of {array} is unknown").into()),
     })
 }
 

@@ -1,10 +1,10 @@
 /* mpi.h: the C interface of MPI 5.0, in the standard's binary interface (MPI 5.0 chapter 20).
  *
- * A handle is a number in a pointer's clothes: predefined ones are below 0x1000, those that a program makes are below 2^31. A
+ * A handle is an integer, cast to a pointer type: predefined ones are below 0x1000, those that a program makes are below 2^31. A
  * program that was built with this header runs with any library of the standard's binary interface, and one that was built
  * with the header of another such library runs with this one.
  *
- * The build script of the library reads the prototypes below: one a statement, from "prototypes begin" to "prototypes end",
+ * The build script of the library reads the prototypes below, each a statement of its own, from "prototypes begin" to "prototypes end",
  * and from "removed prototypes begin" to "removed prototypes end".
  */
 #ifndef MPI_H_INCLUDED
@@ -393,7 +393,7 @@ enum {
     MPI_F_ERROR = 2
 };
 
-/* Addresses that mean something else. */
+/* Special addresses. */
 #define MPI_BOTTOM ((void *)0)
 #define MPI_IN_PLACE ((void *)1)
 #define MPI_BUFFER_AUTOMATIC ((void *)2)
@@ -406,7 +406,7 @@ enum {
 #define MPI_WEIGHTS_EMPTY ((int *)11)
 #define MPI_DISPLACEMENT_CURRENT ((MPI_Offset)-1)
 
-/* Bytes of strings, the final zero included; and of what a buffered message takes besides its data. */
+/* Maximum lengths of strings, with their final zero, and the overhead of a buffered message, all in bytes. */
 #define MPI_MAX_DATAREP_STRING 128
 #define MPI_MAX_ERROR_STRING 512
 #define MPI_MAX_INFO_KEY 256
@@ -419,7 +419,7 @@ enum {
 #define MPI_MAX_STRINGTAG_LEN 1024
 #define MPI_BSEND_OVERHEAD 512
 
-/* What a program gives the library to call. */
+/* Functions of a program that the library calls. */
 typedef void MPI_User_function(void *invec, void *inoutvec, int *len, MPI_Datatype *datatype);
 typedef void MPI_User_function_c(void *invec, void *inoutvec, MPI_Count *len, MPI_Datatype *datatype);
 typedef int MPI_Grequest_query_function(void *extra_state, MPI_Status *status);

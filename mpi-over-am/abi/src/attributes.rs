@@ -57,8 +57,8 @@ pub(crate) fn create_keyval(
             if copy == NOTHING || copy == DUPLICATE {
                 return Ok((copy == DUPLICATE).then_some(value));
             }
-            // SAFETY: the program gave a function of this type, which is neither of the two that are numbers (MPI 5.0
-            // section 7.7.2).
+            // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the two predefined ones, which are numbers, were
+            // handled above.
             let function: CopyAttribute = unsafe { std::mem::transmute(copy) };
             let (mut copied, mut flag) = (0u64, 0);
             let extra = std::ptr::with_exposed_provenance_mut(extra);
@@ -75,8 +75,8 @@ pub(crate) fn create_keyval(
             if delete == NOTHING {
                 return Ok(());
             }
-            // SAFETY: the program gave a function of this type, which is not the one that is a number (MPI 5.0 section
-            // 7.7.2).
+            // SAFETY: the program gave a function of this type (MPI 5.0 section 7.7.2); the predefined one, which is a number, was handled
+            // above.
             let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
             let extra = std::ptr::with_exposed_provenance_mut(extra);
             let value = std::ptr::with_exposed_provenance_mut(value as usize);
@@ -88,7 +88,6 @@ pub(crate) fn create_keyval(
     );
     keyvals.push(KnownKeyval::InUse(keyval));
     // SAFETY: `at` is not null, and the program gave it for this result.
-    // SAFETY: neither is null; the caller's promise.
     unsafe { *at = number };
     Ok(())
 }
@@ -110,7 +109,7 @@ pub(crate) fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
     })
 }
 
-/// Frees a key. Its attributes stay. Until the last of them is deleted, the number stays valid, also to be freed again.
+/// Frees a key. Its attributes stay. Until the last of them is deleted, the key's number stays valid, and may be freed again.
 ///
 /// # Errors
 /// There is no such key, or it is for another kind of object.

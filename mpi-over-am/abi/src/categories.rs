@@ -84,7 +84,7 @@ const CATEGORIES: [Category; 6] = [
     },
     Category {
         name: "queues",
-        about: "Lengths of this task's queues now",
+        about: "Current lengths of this task's queues",
         has_control: |_| false,
         has_performance: |class| class == MPI_T_PVAR_CLASS_LEVEL,
         has_events: false,

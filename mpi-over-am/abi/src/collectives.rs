@@ -1,6 +1,7 @@
 //! Collectives (MPI 5.0 chapter 6, neighbourhoods: chapter 8).
 //!
-//! A collective is a value, made once from C's arguments; the three forms of each call carry it out, start it, or keep it.
+//! A collective is a value, made from C's arguments by one function. The three forms of each call run it (blocking), start it
+//! (non-blocking), or keep it for later starts (persistent).
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
@@ -178,8 +179,8 @@ impl Call<'_> {
     }
 }
 
-/// Fast paths for short calls with contiguous elements. `None`: nothing has happened, and the general path is used. A negative root is not
-/// a rank.
+/// Fast paths for short calls with contiguous elements. `None`: nothing has happened, and the general path is used, also for a negative
+/// root.
 impl Call<'_> {
     #[inline(always)]
     unsafe fn short_broadcast(
@@ -306,7 +307,7 @@ impl Call<'_> {
         combine_of(op, self.mpi.predefined_kind(datatype)?)
     }
 
-    /// What the root alone has, made from the number of tasks.
+    /// A value that only the root has: `make` computes it from the number of tasks. `Some(None)` at the other tasks.
     #[inline(always)]
     fn at_root<T>(&self, root: c_int, make: impl FnOnce(i64) -> Option<T>) -> Option<Option<T>> {
         if self.rank() != root.cast_unsigned() {

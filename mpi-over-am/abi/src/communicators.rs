@@ -238,7 +238,7 @@ pub(crate) unsafe fn mpi_intercomm_create(
 ) -> c_int {
     make("MPI_Intercomm_create", local, new, |mpi, communicator| {
         let leader = dest_of(local_leader)?;
-        // Only at the leader are the bridge communicator and the leader's rank in it significant.
+        // The bridge communicator and the remote leader's rank in it are significant only at the local leader.
         let (bridge, remote_leader) = if communicator.rank() == leader {
             let bridge = mpi.communicator(peer).ok_or_else(|| no_communicator(peer))?;
             (Some(bridge), dest_of(remote_leader)?)

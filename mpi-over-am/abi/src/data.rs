@@ -186,7 +186,7 @@ pub(crate) unsafe fn raw_to_receive(
 #[cold]
 fn too_many(count: u64, step: u64) -> Failure {
     let what =
-        format!("no memory has {count} elements of {step} bytes: the count is wrong, or the datatype is");
+        format!("{count} elements of {step} bytes exceed any memory: the count or the datatype is wrong");
     Failure::new(ErrorClass::Count, what)
 }
 

@@ -1,4 +1,4 @@
-//! Datatypes (MPI 5.0 section 5.1): making, asking and freeing them.
+//! Datatypes (MPI 5.0 section 5.1): their construction, inquiry and freeing.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
@@ -23,7 +23,7 @@ use crate::failure::{Failure, Outcome, elements, not_null};
 use crate::state::Mpi;
 use crate::types::{Ints, MPI_Datatype};
 
-/// One of the two forms of a constructor: counts are `int` or 64 bits. A type remembers its form, because its contents are reported in it.
+/// One of the two forms of a constructor: counts are `int` or 64 bits. A type remembers its form, in which its contents are reported.
 pub(crate) trait Form {
     type Count: Into<i64>;
     type Counts: Into<Ints>;

@@ -87,7 +87,7 @@ pub(crate) fn unsupported(function: &str) -> c_int {
     on_process(function, |_| Err(not_there()))
 }
 
-/// The same, for a function about a communicator.
+/// [`unsupported`] for a function about a communicator.
 #[cold]
 pub(crate) fn unsupported_on(function: &str, comm: MPI_Comm) -> c_int {
     on_communicator(function, comm, |_, _| Err(not_there()))

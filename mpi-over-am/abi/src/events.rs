@@ -72,7 +72,7 @@ struct Registration {
     callbacks: [Option<Function>; LEVELS.len()],
     /// 0: none.
     dropped_handler: Callback,
-    /// Number of dropped events that the handler has not been told of.
+    /// Number of dropped events not yet reported to the handler.
     dropped: u64,
 }
 
@@ -160,7 +160,7 @@ fn deliver_to(number: usize, event: Event) {
     let instance = new_handle();
     let function = {
         let mut registry = registry();
-        // The previous callback may have freed it.
+        // The previous callback may have freed the registration.
         let Some(function) = registry.registrations.get(&number).and_then(Registration::callback) else {
             return;
         };

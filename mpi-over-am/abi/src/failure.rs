@@ -173,7 +173,7 @@ pub(crate) fn call_program<T>(what: &str, call: impl FnOnce() -> T) -> T {
 /// A negative length; a null address of a length that is not 0.
 ///
 /// # Safety
-/// The array has that many elements, and stays as it is while the result lives.
+/// The array has `count` elements, which do not change while the result lives.
 pub(crate) unsafe fn elements<'a, T>(at: *const T, count: c_int) -> Outcome<&'a [T]> {
     match usize::try_from(count) {
         Ok(0) => Ok(&[]),

@@ -38,7 +38,7 @@ pub(crate) enum ObjectKind {
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// The handle of the object, or of the next one: with the generation.
+    /// The handle of the object, or of the next object in this slot; it includes the generation.
     handle: usize,
     object: Option<T>,
 }

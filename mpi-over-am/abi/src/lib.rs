@@ -6,9 +6,9 @@
 #![doc = include_str!("../hello.c")]
 #![doc = "```"]
 //!
-//! `include/mpi.h` says which functions there are and with which parameters; the build script makes the exports from it, each
-//! by its name and by its profiling name. One file here implements a chapter of the standard, in terms of mpi-over-am; where
-//! a function has two forms, the one with large counts is implemented.
+//! `include/mpi.h` lists the functions and their parameters. The build script makes the exports from it, each under its name and its
+//! profiling name. Each file here implements a part of the standard over mpi-over-am; if a function has two forms, the one with large
+//! counts is implemented.
 //!
 //! Handles are numbers (`handles`), never addresses. Errors of mpi-over-am become error classes and go through the error handler of the
 //! object that the call was about (`errors`). A panic does not leave the library: it ends the process with its message.

@@ -1,4 +1,4 @@
-//! The objects that C's handles name: an object of mpi-over-am, and what the C interface needs in addition.
+//! The objects that C's handles name: each holds an object of mpi-over-am, and state that only the C interface has.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(crate) struct PendingObject {
     pub(crate) errhandler: KeptErrhandler,
 }
 
-/// A window and the state of its C handle: some attributes are addresses.
+/// A window and the state of its C handle. It holds the values of attributes that C gets as addresses.
 #[derive(Debug)]
 pub(crate) struct WindowObject {
     pub(crate) window: Window,
@@ -64,7 +64,7 @@ pub(crate) struct TypeObjects {
     pub(crate) unnamed: RefCell<Vec<MPI_Datatype>>,
 }
 
-/// The functions of the program.
+/// A generalized request: the program's functions and their extra state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Generalized {
     pub(crate) query: Callback,

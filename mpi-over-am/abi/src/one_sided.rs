@@ -53,7 +53,7 @@ unsafe fn origin_of(
     if op == MPI_NO_OP { Ok(None) } else { unsafe { to_send(mpi, address, count, datatype) }.map(Some) }
 }
 
-/// Stores the request of a transfer. One to `MPI_PROC_NULL` has none: its request is complete.
+/// Stores the request of a transfer. If there is none, because the target is `MPI_PROC_NULL`, stores a request that is complete.
 unsafe fn give(mpi: &Mpi, id: Option<RequestId>, request: *mut MPI_Request) -> Outcome<()> {
     let communicator = &mpi.world.communicator;
     let id = match id {

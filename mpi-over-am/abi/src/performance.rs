@@ -31,7 +31,7 @@ pub(crate) struct Variable {
     name: &'static str,
     about: &'static str,
     pub(crate) class: c_int,
-    /// Whether it has one value for each task of the job, and not just one.
+    /// Whether the variable has a value for each task of the job, instead of a single one.
     per_task: bool,
     values: fn(&Counts) -> Vec<u64>,
 }
@@ -55,7 +55,7 @@ pub(crate) static VARIABLES: [Variable; 11] = variables! {
     MPI_T_PVAR_CLASS_COUNTER true packets_sent |counts| counts.packets_sent.clone(), "Packets sent to each task of the job";
     MPI_T_PVAR_CLASS_COUNTER true packets_received |counts| counts.packets_received.clone(), "Packets from each task of the job that were handled";
     MPI_T_PVAR_CLASS_COUNTER false long_messages_received |counts| vec![counts.long_messages_received], "Completed messages that were announced or took more than one packet";
-    MPI_T_PVAR_CLASS_COUNTER false long_bytes_received |counts| vec![counts.long_bytes_received], "Bytes of those messages";
+    MPI_T_PVAR_CLASS_COUNTER false long_bytes_received |counts| vec![counts.long_bytes_received], "Bytes of completed messages that were announced or took more than one packet";
     MPI_T_PVAR_CLASS_COUNTER false operations_ended |counts| vec![counts.operations_ended], "Operations that ended after their call had returned";
     MPI_T_PVAR_CLASS_COUNTER false retries |counts| vec![counts.retries], "Number of times that an operation was deferred for want of credits or memory";
     MPI_T_PVAR_CLASS_COUNTER false pieces_sent |counts| vec![counts.pieces_sent], "Pieces of data sent as packets";
@@ -132,7 +132,7 @@ impl Handle {
         self.kept.iter().zip(more).map(|(kept, more)| kept.saturating_add(more)).collect()
     }
 
-    /// Counts from `kept` on.
+    /// Starts to count, with `kept` as the initial values.
     fn begin_with(&mut self, kept: Vec<u64>, now: &Counts) -> Result<(), c_int> {
         if self.variable().class == MPI_T_PVAR_CLASS_LEVEL {
             return Err(MPI_T_ERR_PVAR_NO_WRITE);

@@ -237,7 +237,7 @@ fn from_of(source: c_int, tag: c_int) -> Option<(Source, Tag)> {
     Some((source_of(source).ok()?, tag_of(tag)))
 }
 
-/// Receives bytes, in a task whose threads take no turns; `None` in any other case.
+/// Receives contiguous bytes, if calls of MPI take no lock. `None`: nothing was done, and the call takes the general path.
 #[inline(always)]
 unsafe fn receive_now(
     mpi: &Mpi,

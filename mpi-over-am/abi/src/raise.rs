@@ -201,7 +201,7 @@ pub(crate) fn raise_through(
     *code
 }
 
-/// Ends the job while MPI runs, telling the others at once; returns if MPI does not run.
+/// The function that ends the job while MPI runs, and tells the other tasks at once; it returns if MPI does not run.
 static END: OnceLock<fn(&str, c_int)> = OnceLock::new();
 
 /// Sets the function that ends the job while MPI runs; the first one stays.

@@ -16,7 +16,7 @@ pub(crate) enum Of {
     MPI_Comm(MPI_Comm),
     MPI_Win(MPI_Win),
     MPI_Session(MPI_Session),
-    /// An object to be made, with this error handler. If that one is valid, no other one is called.
+    /// An object to be made, with this error handler. If the handler is valid, no other is called.
     Made(On, MPI_Errhandler),
     Process,
 }

@@ -26,8 +26,8 @@ pub(crate) fn handle_of(id: RequestId) -> MPI_Request {
     MPI_Request(id.handle())
 }
 
-/// The handle of a request that belongs to a communicator, whose error handler is called if it fails. For messages this is known without
-/// this call.
+/// Records the communicator of a request, whose error handler is called if the request fails, and returns the request's handle. Requests of
+/// messages know their communicator without this call.
 pub(crate) fn keep_request(communicator: &Communicator, id: RequestId) -> MPI_Request {
     communicator.own_request(id);
     handle_of(id)
@@ -67,7 +67,7 @@ pub(crate) fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<Found> {
 
 #[cold]
 fn no_request(handle: MPI_Request) -> Failure {
-    let what = format!("0x{:x} is no request: it has ended, or never was one", handle.0);
+    let what = format!("0x{:x} is not a request: it has ended, or never was one", handle.0);
     Failure::new(ErrorClass::Request, what)
 }
 
@@ -170,7 +170,7 @@ fn failed(mpi: &Mpi, of: Owner, function: &str, failure: Failure) -> c_int {
     crate::errors::finish(&object, function, Err(failure))
 }
 
-/// An array of requests that a call waits for, and its statuses, or null.
+/// The requests that a call waits for, and their statuses: arrays of the program. `statuses` may be null.
 struct InOrder {
     requests: *mut MPI_Request,
     statuses: *mut MPI_Status,

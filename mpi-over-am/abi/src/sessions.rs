@@ -1,9 +1,9 @@
 //! Sessions (MPI 5.0 section 11.3).
 //!
 //! A session may be the first MPI object of a program, or the last one. If MPI does not run, the session starts it; if a session exists at
-//! `MPI_Finalize`, MPI runs on and ends with the process. Any number of sessions may begin and end before. If some tasks had a session when
-//! they called `MPI_Finalize` and others had none, they cannot communicate in later sessions: the latter start MPI again, on another
-//! context.
+//! `MPI_Finalize`, MPI runs on and ends with the process. Until then any number of sessions may begin and end. If only some tasks have a
+//! session when they call `MPI_Finalize`, they cannot communicate with the other tasks in later sessions: the others start MPI again, on
+//! another context.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
@@ -216,7 +216,10 @@ pub(crate) unsafe fn mpi_session_get_nth_pset(
         let len = not_null(len)?;
         let sets = object.session.sets();
         let set = usize::try_from(n).ok().and_then(|n| sets.get(n)).ok_or_else(|| {
-            Failure::new(ErrorClass::Argument, format!("there is no set {n}: there are {}", sets.len()))
+            Failure::new(
+                ErrorClass::Argument,
+                format!("process set {n} does not exist: the session has {} sets", sets.len()),
+            )
         })?;
         // On entry the size of the buffer; on return the size needed, with the final zero.
         let capacity = unsafe { *len };

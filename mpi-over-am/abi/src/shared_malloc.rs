@@ -31,7 +31,7 @@ pub(crate) fn end() {
 
 fn serve(take: Option<Take>) {
     let Some(serve) = preloaded() else { return };
-    // Called only if needed: after its first use, a fork copies the memory in use.
+    // Called only if needed: once this process has asked for the addresses, a fork copies the memory in use.
     let Some(addresses) = BLOCKS.addresses() else { return };
     stay_loaded();
     // SAFETY: the memory stays mapped (`JobAllocator::addresses`), and this library with its functions loaded.
@@ -72,7 +72,7 @@ extern "C" fn take(len: usize, is_zero: &mut bool) -> *mut u8 {
 
 /// Frees a block of [`take`].
 extern "C" fn give_back(at: *mut u8, len: usize) {
-    // SAFETY: the library that took it gives it back, once.
+    // SAFETY: the library that took the block gives it back, once.
     let _known = unsafe { BLOCKS.give_back_block(at, len) };
 }
 
@@ -80,7 +80,7 @@ extern "C" fn give_back(at: *mut u8, len: usize) {
 /// if there is no memory.
 pub(crate) fn allocate(size: usize) -> *mut c_void {
     let Some(block) = BLOCKS.take_block(size) else {
-        // SAFETY: it takes any size; 64 is a power of two.
+        // SAFETY: `memalign` takes any size; 64 is a power of two.
         return unsafe { libc::memalign(64, size.max(1)) };
     };
     let at = block.at.as_ptr();

@@ -29,7 +29,7 @@ pub(crate) unsafe fn mpi_win_allocate_shared_c(
         if !parts.all(|part| matches!(part, Ok(Some(_)))) {
             window.free()?;
             let why =
-                "tasks of the communicator are on several hosts; MPI_Comm_split_type finds those of one"
+                "tasks of the communicator are on several hosts; MPI_Comm_split_type makes a communicator of each host"
                     .to_owned();
             return Err(Error::Unshareable { why }.into());
         }

@@ -1,4 +1,4 @@
-//! The one MPI of this process, and the rules of its use.
+//! The state of MPI in this process, which has one, and the rules of its use.
 //!
 //! Below `MPI_THREAD_MULTIPLE` the program ensures that one thread at a time calls, and nothing is locked. At that level each call takes
 //! the lock of [`mpi_over_am::ByCall`], which every wait of the engine releases for other threads.
@@ -132,7 +132,7 @@ impl Mpi {
         if size == 0 {
             return None;
         }
-        // As a signed number it is not larger than any memory.
+        // The product is at most `i64::MAX`, the maximum length of memory.
         usize::try_from(count.checked_mul(size.into())?).ok()
     }
 
@@ -224,7 +224,7 @@ impl Mpi {
 }
 
 impl Mpi {
-    /// The handle of a datatype. Predefined ones know theirs; for others it is searched.
+    /// The handle of a datatype: computed for a predefined one, searched for any other.
     pub(crate) fn handle_of(&self, datatype: &Datatype) -> Option<MPI_Datatype> {
         let Some(kind) = datatype.as_predefined() else {
             return self.datatypes.find(|known| known == datatype).map(MPI_Datatype);
@@ -358,7 +358,7 @@ impl std::ops::Deref for Entered {
 #[inline(always)]
 pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
     let call = Call::enter(function);
-    // SAFETY: one thread at a time (see `Process`); the value stays where it is from MPI_Init to MPI_Finalize.
+    // SAFETY: one thread at a time (see `Process`); the value is not moved from MPI_Init to MPI_Finalize.
     match unsafe { (*PROCESS.mpi.get()).as_ref() } {
         Some(mpi) => Ok(Entered { mpi, _call: call }),
         None => Err(raise_outside(function, PROCESS.stage.load(Ordering::Acquire) == AFTER)),
@@ -426,14 +426,14 @@ fn end_job(said: &str, code: c_int) {
 /// Starts the progress thread.
 ///
 /// # Errors
-/// It cannot be started.
+/// The thread cannot be started.
 pub(crate) fn start_progress_thread() -> mpi_over_am::Result<()> {
     let Ok(mpi) = enter("the start of the progress thread") else { return Ok(()) };
     let environment = mpi.environment.borrow();
     environment.as_ref().map_or(Ok(()), |environment| environment.start_progress_thread(make_progress))
 }
 
-/// What the progress thread does: one long call, which gives its turn up for those of other threads.
+/// Runs in the progress thread: one long call, which gives its turn up whenever another thread wants one.
 fn make_progress(is_on: &AtomicBool) {
     if let Ok(mpi) = enter("the progress thread")
         && let Some(environment) = mpi.environment.borrow().as_ref()

@@ -322,8 +322,12 @@ pub(crate) unsafe fn mpi_dist_graph_create(
         let sources = ranks_of(unsafe { elements(sources, n)? })?;
         let degrees = naturals(unsafe { elements(degrees, n)? }, ErrorClass::Argument, "a degree")?;
         let edges: u64 = degrees.iter().map(|&degree| u64::from(degree)).sum();
-        let edges = c_int::try_from(edges)
-            .map_err(|_| Failure::new(ErrorClass::Argument, format!("there are {edges} edges")))?;
+        let edges = c_int::try_from(edges).map_err(|_| {
+            Failure::new(
+                ErrorClass::Argument,
+                format!("the sum of the degrees is {edges}, more than an int holds"),
+            )
+        })?;
         let destinations = ranks_of(unsafe { elements(destinations, edges)? })?;
         let weights = unsafe { weights_of(weights, destinations.len())? };
         let ends = (sources.as_slice(), degrees.as_slice());

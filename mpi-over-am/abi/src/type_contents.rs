@@ -1,5 +1,5 @@
-//! How a datatype was made (MPI 5.0 section 5.1.13), and the datatypes that are selected by what they can hold (sections 6.9.4,
-//! 19.1.5 and 19.1.6).
+//! How a datatype was made (MPI 5.0 section 5.1.13), and the datatypes that are selected by their members, class, size or range
+//! (sections 6.9.4, 19.1.5 and 19.1.6).
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
@@ -142,7 +142,7 @@ pub(crate) unsafe fn mpi_type_get_envelope_c(
 /// The array is too short, or null.
 ///
 /// # Safety
-/// It has `max` elements.
+/// The array has `max` elements.
 unsafe fn give<T, V: Copy>(
     list: &[V],
     max: i64,
@@ -272,7 +272,7 @@ pub(crate) unsafe fn mpi_type_get_value_index(
             .into_iter()
             .find(|pair| pair.parts().is_some_and(|(value, index)| (Some(value), Some(index)) == wanted));
         let handle = pair.and_then(|pair| mpi.handle_of(&Datatype::predefined(pair)));
-        // There is no such pair: the standard allows MPI_DATATYPE_NULL.
+        // If there is no such pair, the standard allows MPI_DATATYPE_NULL.
         unsafe { *not_null(pair_type)? = handle.unwrap_or(MPI_DATATYPE_NULL) };
         Ok(())
     })

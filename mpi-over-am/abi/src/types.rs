@@ -66,7 +66,7 @@ impl Ints {
     /// Element `index`.
     ///
     /// # Safety
-    /// The array has that many elements.
+    /// The array has more than `index` elements.
     pub(crate) unsafe fn at(self, index: usize) -> i64 {
         match self {
             // SAFETY: the caller's promise.

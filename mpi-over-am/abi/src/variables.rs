@@ -147,7 +147,7 @@ pub(crate) unsafe fn mpi_t_cvar_get_num(num_cvar: *mut c_int) -> c_int {
     })
 }
 
-/// The scope of a setting, and which tasks must set it alike.
+/// Verbosity and scope of a setting; the scope says which tasks must set it to the same value.
 fn rank_of(setting: Variable) -> (c_int, c_int) {
     match setting.name() {
         "debug" => (MPI_T_VERBOSITY_USER_BASIC, MPI_T_SCOPE_LOCAL),

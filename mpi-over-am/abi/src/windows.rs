@@ -49,7 +49,7 @@ fn window_of(mpi: &Mpi, handle: MPI_Win) -> Outcome<Rc<WindowObject>> {
     mpi.windows.get(handle.0).ok_or_else(|| {
         let what = match handle {
             MPI_WIN_NULL => "the window is MPI_WIN_NULL".to_owned(),
-            other => format!("0x{:x} is no window: it was freed, or never was one", other.0),
+            other => format!("0x{:x} is not a window: it was freed, or never was one", other.0),
         };
         Failure::new(ErrorClass::Window, what)
     })
@@ -213,7 +213,7 @@ pub(crate) unsafe fn mpi_win_free(win: *mut MPI_Win) -> c_int {
         Err(code) => return code,
     };
     let Some(Ok(object)) = mpi.windows.remove(handle.0).map(Rc::try_unwrap) else {
-        let failure = Failure::new(ErrorClass::Window, "the window is in use by a call of its own");
+        let failure = Failure::new(ErrorClass::Window, "the window is still in use by another call");
         return finish_alone(&mpi, CALL, Err(failure));
     };
     unsafe { *at = MPI_WIN_NULL };

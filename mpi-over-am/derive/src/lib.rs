@@ -1,5 +1,5 @@
 //! `#[derive(Equivalence)]`, which `mpi_over_am` exports beside the trait of that name. It generates safe code: references to the fields,
-//! one after the other. So soundness does not depend on this crate; it refuses unsuitable types only to give a clear message.
+//! one after the other. Soundness therefore does not depend on this crate, which refuses unsuitable types only to give a clear message.
 //!
 //! ```
 //! use mpi_over_am::{Environment, Equivalence, Result};
@@ -8,7 +8,7 @@
 //! struct Particle {
 //!     charge: i8,
 //!     position: [f64; 3],
-//!     // Stays at home.
+//!     // Neither sent nor received.
 //!     #[equivalence(skip)]
 //!     name: String,
 //! }
@@ -98,14 +98,14 @@ fn implement(input: &DeriveInput) -> Result<Tokens> {
     })
 }
 
-const ENUM: &str = "an enum cannot derive `Equivalence`: what it has depends on its value. Send a number for it, or implement the trait \
-                    by hand, which is safe";
+const ENUM: &str = "an enum cannot derive `Equivalence`: its fields depend on its value. Send a number instead, or implement the trait \
+                    by hand, which needs no `unsafe`";
 const UNION: &str =
     "a union cannot derive `Equivalence`: it is not known which of its fields is valid. Send a struct";
-const PACKED: &str = "a packed struct cannot derive `Equivalence`: its fields may lie where no reference may point. Leave out `packed`: \
+const PACKED: &str = "a packed struct cannot derive `Equivalence`: its fields may be unaligned, and references to them are not allowed. Remove `packed`: \
                       padding is not sent anyway";
-const REFERENCE: &str = "references and pointers cannot be sent: an address says nothing to another task. Send what is there, or leave the \
-                         field at home with `#[equivalence(skip)]`";
+const REFERENCE: &str = "references and pointers cannot be sent: an address means nothing to another task. Send the value itself, or leave the \
+                         field out with `#[equivalence(skip)]`";
 const UNKNOWN: &str = "the only option is `skip`: the field is neither sent nor received";
 
 /// Refuses packed layouts, whose fields cannot be referenced. All others are accepted: fields are sent in the order of their declaration.

@@ -23,7 +23,7 @@ pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[
     if bytes.len() > SHORT_BYTES_MAX {
         return try_send_long(state, (task, destination, envelope), bytes);
     }
-    // If the number of the task is not known, the charge is taken back: the general path asks the fabric for the number.
+    // If the fabric's number of the task is not known, the send fails and its charge is returned; the general path asks for the number.
     let Some(index) = state.handlers().budget.charge_quietly(task.0, 0) else { return false };
     let header = envelope::to_bytes(&envelope, destination);
     let target = state.peer(task, index);
@@ -50,7 +50,7 @@ fn try_send_long<F: Fabric>(
     }
     let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
     let header = envelope::to_bytes(&envelope, destination);
-    // `send` finds the error of a refused message again.
+    // If the message was refused, `send` gets the same error and returns it.
     let is_sent = matches!(state.context.try_amsend(task, EAGER, &header, bytes, options), Ok(Outcome::Done));
     if !is_sent {
         state.handlers().budget.take_back(task.0, footprint);
@@ -104,7 +104,7 @@ fn ask_for_report<F: Fabric>(state: &mut State<F>, task: TaskId) -> Result<()> {
     let (question, nothing) = ((ASK_REPORT, &[][..]), RawBytes::EMPTY);
     let options = AmOptions { answerable: true, ..AmOptions::default() };
     let sent = buffer::amsend(&mut state.context, task, question, nothing, options, None)?;
-    // Done or Posted: it is sent when there is a credit, and no call waits for it.
+    // Done or Posted: the question is sent when there is a credit, and no call waits for that.
     let _ = sent;
     Ok(())
 }
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// A window allows this number of messages and no more; messages that are not sent are not charged.
+    /// The budget allows some of the messages and no more; messages that are not sent are not charged.
     #[test]
     fn what_does_not_go_now_is_not_charged() {
         let (_network, mut fabrics) = network(Config::new(2));

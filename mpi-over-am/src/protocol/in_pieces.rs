@@ -16,7 +16,7 @@ use crate::state::State;
 
 /// Pieces begin at cache lines if the message does.
 const LINE_BYTES: usize = 64;
-/// Number of looks for credits before a message is announced. They take longer than the receiver's copy of a message.
+/// Number of looks for credits before a message is announced. All of them take longer than the receiver's copy of a message.
 const LOOKS_MAX: u32 = 256;
 
 /// Sends a message in pieces, or announces it.
@@ -65,7 +65,7 @@ pub(super) fn try_send<F: Fabric>(
         return false;
     };
     state.learn_peer(task);
-    // The caller finds an error again.
+    // An error is not lost: the caller's next attempt gets it again.
     if !eager::charge(state, task, len).unwrap_or(false) {
         return false;
     }
@@ -76,7 +76,7 @@ pub(super) fn try_send<F: Fabric>(
         && bytes.chunks(piece_bytes).all(|piece| {
             let sent = state.context.try_amsend(task, EAGER, header, piece, AmOptions::default());
             header = &[];
-            // The receiver is gone, if this fails: the caller finds the error again.
+            // If this fails, the receiver is gone, and the caller's next attempt gets the error.
             matches!(sent, Ok(Outcome::Done))
         });
     if !is_sent {

@@ -8,7 +8,7 @@
 //! | synchronous | eager, acknowledged at the match; or rendezvous, by a setting | rendezvous |
 //!
 //! Messages to one receiver are matched in the order of the calls, whichever protocol carries them: header handlers match, and they run in
-//! the order in which am-core got the messages.
+//! the order in which the messages were passed to am-core.
 
 mod eager;
 mod in_pieces;
@@ -64,7 +64,7 @@ pub(crate) trait Load {
         Ok(Outcome::Retry)
     }
 
-    /// Sends the message in pieces, if all of them can go at once; returns whether it did. The data are free then.
+    /// Sends the message in pieces, if all of them can go at once. Returns whether the message was sent; if so, the data are free.
     ///
     /// # Errors
     /// An error of progress; nothing was sent then.
@@ -283,7 +283,7 @@ pub(crate) fn send_data_as<F: Fabric>(
 /// Like [`start_send_data`], but a send that ends in this call has no record: it is [`RequestId::ENDED_SEND`].
 ///
 /// # Errors
-/// An error of am-core, even if it also ended the request with it; no request exists then.
+/// An error of am-core, also if the request has already ended with this error; no request exists then.
 pub(crate) fn send_or_start<F: Fabric>(
     state: &mut State<F>,
     mode: Mode,
@@ -334,7 +334,7 @@ fn ended_or_under_way<F: Fabric>(
     }
 }
 
-/// Ends the request of a send that has ended in its call, and drops that of one that was not started.
+/// Ends the request of a send that has ended in its call, and drops the request of a send that was not started.
 ///
 /// # Errors
 /// The error of the send.

@@ -2,13 +2,13 @@
 //!
 //! Between `MPI_Init` and `MPI_Finalize` blocks of at least 64 KiB come from job memory, where the other tasks reach them by a plain copy;
 //! the MPI library provides them ([`mpi_malloc_serve`]). All other blocks come from the C library. A block is always returned to its
-//! source, which its address tells. In a forked copy of the process new blocks come from the C library, and existing ones are private to
+//! source, which its address shows. In a forked copy of the process new blocks come from the C library, and existing ones are private to
 //! the copy.
 //!
 //! Nothing here allocates, locks, or keeps state for a thread. A program with its own `malloc` keeps its own.
 
 #![cfg(target_env = "gnu")]
-#![expect(unsafe_code, reason = "called from C, and in the place of C's own functions")]
+#![expect(unsafe_code, reason = "called from C, and replaces C's own functions")]
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -59,7 +59,8 @@ struct Header {
 /// Takes large blocks from job memory at `from` from this call on; if `take` is `None`, stops doing so. Only the MPI library calls this,
 /// when MPI starts and ends.
 ///
-/// Returns whether the program's blocks will come from there: `false` if the program, or a library preloaded earlier, has its own `malloc`.
+/// Returns whether the program's blocks will come from job memory: `false` if the program, or a library preloaded earlier, has its own
+/// `malloc`.
 ///
 /// # Safety
 /// The memory stays mapped, and the functions stay callable, until the process ends.
@@ -394,6 +395,6 @@ fn usable_size_function() -> usize {
 /// The block is the C library's, and live, or null.
 unsafe fn libc_usable_size(at: *mut c_void) -> usize {
     let function = usable_size_function();
-    // SAFETY: the C library has had this function, with this type, for longer than the names declared at the top.
+    // SAFETY: a C library with the names declared at the top also has this function, which is older, with this type.
     unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> usize>(function)(at) }
 }

@@ -11,8 +11,8 @@ use crate::constants::{
 };
 use crate::types::{Callback, MPI_Datatype, MPI_Status};
 
-/// The extra state that C carries for a Fortran program: the program's own, and its functions. It is never freed, because a key is in use
-/// while any attribute has it, wherever that was copied to. Programs make few.
+/// The extra state that C carries for a Fortran program: the program's own, and its functions. It is never freed: a key stays in use while
+/// any object has an attribute with it, and attributes are copied between objects. Programs make few keys.
 #[derive(Debug)]
 pub(crate) struct Kept {
     functions: [Callback; 3],
@@ -196,8 +196,8 @@ predefined! { i64:
 }
 predefined! { c_int: mpi_null_copy_fn_ mpi_dup_fn_ mpi_null_delete_fn_ }
 
-/// The attribute values that Fortran programs have set, at fixed addresses, which C gets (MPI 5.0 section 19.3.7). Each value is stored
-/// once and for ever: an attribute may be copied anywhere, and programs use few different values.
+/// The attribute values that Fortran programs have set. C gets the address of each value, which is fixed (MPI 5.0 section 19.3.7). A value
+/// is stored once and never freed: an attribute may be copied anywhere, and programs use few different values.
 struct Values {
     places: BTreeMap<i64, usize>,
     values: BTreeMap<usize, i64>,

@@ -1,4 +1,4 @@
-//! Handles, arrays and codes between Fortran and C, and which C function a routine calls.
+//! Converts handles, arrays and codes between Fortran and C, and finds the C function that a routine calls.
 //!
 //! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are valid for the accesses
 //! that the standard specifies.
@@ -20,7 +20,7 @@ use crate::exports::{
 };
 use crate::types::MPI_Comm;
 
-/// The C function of a name: a tool's, if one intercepts the library's.
+/// The C function of a name: a tool's, if a tool intercepts the library's function.
 pub(crate) struct Found {
     name: &'static CStr,
     function: AtomicPtr<()>,

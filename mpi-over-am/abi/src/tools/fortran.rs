@@ -123,8 +123,8 @@ fn private_folder() -> io::Result<PathBuf> {
         return Ok(folder);
     }
     Err(io::Error::other(format!(
-        "{} must be a folder of this user that no other one can use (mode 700): remove it, or say by XDG_CACHE_HOME where to keep what \
-         Fortran compilers need",
+        "{} must be a folder of this user that no other user can access (mode 700): remove it, or set XDG_CACHE_HOME to another folder \
+         for the compiled module mpi",
         folder.display()
     )))
 }

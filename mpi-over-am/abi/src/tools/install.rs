@@ -14,10 +14,10 @@ use super::{fortran, pages, standard_output, starter, wrapper};
 const HELP: &str = "\
 usage: mpi-install --prefix FOLDER
 
-Builds what is to be installed, and puts it below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun),
+Builds the programs, libraries and headers, and installs them below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun),
 lib/ (libmpi_abi.so.1, libmpi_malloc.so, pkgconfig/mpi.pc), include/ (mpi.h, mpif.h), share/ (manual pages, completions of bash, licences, the
 source of the Fortran module). The folder may be moved afterwards. Debug information is left out (strip).
-What was there by these names is replaced, also while programs are running that use it.";
+Existing files of these names are replaced, also while running programs use them.";
 
 const HEADER: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi.h"));
 
@@ -178,7 +178,7 @@ fn replace(place: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Resu
     name.push(format!(".{}", std::process::id()));
     let beside = PathBuf::from(name);
     make(&beside).and_then(|()| fs::rename(&beside, place)).map_err(|error| {
-        // It may not exist at all.
+        // The file may not exist.
         let _ = fs::remove_file(&beside);
         at(place, &error)
     })

@@ -21,7 +21,7 @@ usage: mpiexec [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]..
 
 For a program:
   -n, -np, --np, -c N      number of tasks (1)
-  -N, -npernode, -ppn N    the same on each host, if -n is not given
+  -N, -npernode, -ppn N    number of tasks on each host, if -n is not given
   -x NAME[=VALUE]          set a variable for the tasks, or pass it on
   -env NAME VALUE          the same
   -wdir, --wdir FOLDER     working folder of the tasks
@@ -30,8 +30,8 @@ For the job:
   -genv NAME VALUE         set a variable for all tasks
   -configfile FILE         read options and programs from a file, one program a line; nothing else may be given
   -initial-errhandler WHAT initial error handler: mpi_errors_are_fatal (the default), mpi_errors_abort or mpi_errors_return
-  --hosts, -host, -H LIST  run on these hosts: HOST[:TASKS],... (libfabric is needed); -hostfile, -machinefile, -f FILE: one a line
-  --launch-agent COMMAND   the command that starts another one on a host, instead of ssh
+  --hosts, -host, -H LIST  run on these hosts: HOST[:TASKS],... (needs libfabric); -hostfile, -machinefile, -f FILE: one a line
+  --launch-agent COMMAND   the command that starts the launcher's agent on each host, instead of ssh
   --bind-to core|none      bind each task to a core of its own, or not
   --timeout SECONDS        end the job after this time
   --hang-report SECONDS    print what the tasks do whenever one has waited this long and nothing arrived
@@ -51,9 +51,9 @@ For the job:
                            print what the machine offers, and the settings that differ from their defaults; all, or the one named
   --version, -V            print the version
 
-Accepted without effect, because it is always so: --oversubscribe, --allow-run-as-root, --use-hwthread-cpus, -genvall,
+Accepted without effect, because they are always on: --oversubscribe, --allow-run-as-root, --use-hwthread-cpus, -genvall,
 -envall, -genvlist LIST, -envlist LIST, --quiet.
-Accepted without effect, because it is not needed: --map-by WHAT, --rank-by WHAT; --mca NAME VALUE, a parameter of another
+Accepted without effect, because they are not needed: --map-by WHAT, --rank-by WHAT; --mca NAME VALUE, a parameter of another
 library (settings of this one are variables: mpiexec --info --all).
 All other options of the launcher: amrun --help.";
 
@@ -215,7 +215,7 @@ impl Plan {
                     *hosts = hosts.split(',').map(with_tasks).collect::<Vec<_>>().join(",");
                 }
                 Hosts::List(_) | Hosts::File(_) => {
-                    return Err("-N goes with a list of hosts and one program; write HOST:TASKS, and -n for each program".to_owned());
+                    return Err("-N needs a list of hosts and a single program; for several programs write HOST:TASKS, and -n for each program".to_owned());
                 }
             }
         }
@@ -491,7 +491,7 @@ fn own_path() -> Result<PathBuf, String> {
 /// Runs as a task: finds its section by its number and becomes the section's program.
 fn become_program(name: &str, words: impl Iterator<Item = OsString>) -> ExitCode {
     let Some((place, section)) = own_section(words) else {
-        eprintln!("{name}: {AS_TASK} is for {name} itself");
+        eprintln!("{name}: {AS_TASK} is an internal option of {name}");
         return ExitCode::from(2);
     };
     let program = found_from_here(&section.program[0]);
@@ -529,8 +529,8 @@ fn own_section(mut words: impl Iterator<Item = OsString>) -> Option<(usize, Sect
     None
 }
 
-/// Finds programs as the launcher does: a path with a slash is relative to the current folder of mpiexec, whatever folder the task starts
-/// in; a name is looked up in PATH, then there.
+/// Finds programs as the launcher does. A path with a slash is relative to the current folder of mpiexec, whatever folder the task starts
+/// in. A name is looked up in PATH, then in the current folder of mpiexec.
 fn found_from_here(program: &OsStr) -> PathBuf {
     let path = Path::new(program);
     let here = || env::current_dir().map_or_else(|_| path.to_owned(), |here| here.join(path));

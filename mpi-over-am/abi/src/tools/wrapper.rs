@@ -11,8 +11,8 @@ use super::fortran;
 pub(super) const HELP: &str = "\
 usage: mpicc [OPTIONS OF THE COMPILER] FILES      mpicxx ...      mpifort ...
 
-Runs the compiler with the include folder and the library of MPI added. AM_CC, AM_CXX and AM_FC name the compiler; without them
-it is cc, c++ and gfortran. All options are the compiler's, except those that show what would run:
+Runs the compiler with the include folder and the library of MPI added. AM_CC, AM_CXX and AM_FC name other compilers than cc, c++
+and gfortran. All options are passed to the compiler, except those that print the command instead:
 
   -show, -showme           the whole command
   -compile-info            the command for compiling only
@@ -38,17 +38,17 @@ pub struct Wrapper {
 /// The request to a wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
-    /// The compiler is to run.
+    /// Run the compiler.
     Run,
-    /// The command is to be printed.
+    /// Print the command.
     Show,
-    /// The compiler and the options for compiling are to be printed.
+    /// Print the compiler and the options for compiling.
     CompileCommand,
-    /// The compiler and the options for linking are to be printed.
+    /// Print the compiler and the options for linking.
     LinkCommand,
-    /// The options for compiling are to be printed.
+    /// Print the options for compiling.
     CompileOptions,
-    /// The options for linking are to be printed.
+    /// Print the options for linking.
     LinkOptions,
 }
 
