@@ -15,7 +15,7 @@ pub const BARE_BUFFER_BYTES: usize = MEASURE_BYTES / 2;
 /// Number of looks at an empty ring before [`BareLink::receive`] yields.
 const SPINS: u32 = 1000;
 
-/// One end of the bare link between two tasks. A job can have one at a time, since all pairs use the same memory.
+/// One end of the bare link between two tasks. A job can have one link at a time, since all pairs use the same memory.
 #[derive(Debug)]
 pub struct BareLink {
     writer: RingWriter,

@@ -29,8 +29,7 @@ pub struct Task {
 impl Task {
     /// Joins the job that this process was started in; without a launcher, a job of one.
     ///
-    /// # Errors
-    /// The job's memory cannot be opened, or a limit is too small: the message names it, and the remedy.
+    /// # Errors The job's memory cannot be opened, or a limit is too small: the message names the limit and the remedy.
     pub fn join() -> Result<Self> {
         let job = Job::attach().map_err(|error| of_job(&error))?;
         job.call_in_copies(am_core::buffer::mark_copied_process);
@@ -92,8 +91,8 @@ impl Task {
         })
     }
 
-    /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`. Each is used by one context, or
-    /// once by such a program: it cannot be opened again, because its peers have recorded it as closed. If the setting
+    /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16 NICs, `shm0` to `shm15`. Each is used by one context, or
+    /// opened once by such a program: a closed NIC cannot be opened again, because its peers have recorded it as closed. If the setting
     /// `registered_bytes_max` is set, it is the NIC's MaxRegisterBytes.
     ///
     /// # Errors

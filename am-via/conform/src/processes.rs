@@ -132,7 +132,7 @@ fn relay(listener: &UnixListener, tell: &mpsc::Sender<(String, Option<String>)>)
                     _ => drop(writeln!(other.lock().unwrap_or_else(PoisonError::into_inner), "{line}")),
                 }
             }
-            // This task is gone: the other one must not wait for it.
+            // This task is gone: the other task must not wait for it.
             let _ = other.lock().unwrap_or_else(PoisonError::into_inner).shutdown(std::net::Shutdown::Write);
         });
     }
@@ -141,7 +141,7 @@ fn relay(listener: &UnixListener, tell: &mpsc::Sender<(String, Option<String>)>)
 /// The first argument of a task of the suite.
 const TASK_ARGUMENT: &str = "--as-task";
 
-/// Runs this process as a task of the suite, if its arguments say so: it was started by [`run`](super::run). Programs that call `run` must
+/// Runs this process as a task of the suite if [`run`](super::run) has started it, which its arguments tell. Programs that call `run` must
 /// call this first.
 #[must_use]
 pub fn run_as_task(arguments: &[String]) -> Option<Result<(), String>> {

@@ -12,8 +12,8 @@ const LINK: RawFd = 3;
 /// Starts a copy of this process that runs `body` and ends. It is not a child of this process, so that a wait for any child does not find
 /// it. It has its own session, blocks all signals, and keeps one file: a socket connected to the stream that this call returns.
 ///
-/// `body` may allocate, as the C library's allocator is usable after a fork. It must not wait for anything that another thread of this
-/// process does, since the copy has no other thread; and it uses no file that was opened before.
+/// `body` may allocate, as the C library's allocator is usable after a fork. `body` must not wait for another thread of this process, since
+/// the copy has no other thread, and must not use a file that was opened before.
 ///
 /// # Errors
 /// The system's error.
@@ -55,7 +55,7 @@ fn run(link: RawFd, body: fn(UnixStream)) -> ! {
     // SAFETY: the number was just created, and no other code of this copy uses it.
     let link = unsafe { UnixStream::from_raw_fd(LINK) };
     let ended = std::panic::catch_unwind(|| body(link));
-    // SAFETY: _exit takes an integer. It runs no exit handler of the process that this one is a copy of.
+    // SAFETY: _exit takes an integer. The call runs no exit handler of the copied process.
     unsafe { libc::_exit(i32::from(ended.is_err())) }
 }
 

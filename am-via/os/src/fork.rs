@@ -1,10 +1,10 @@
 //! The contents of a task's shared mappings in a child made by `fork`: private copies, or nothing.
 //!
 //! A child that continues without `exec` has all mappings of its parent. If they stayed shared, its stores would appear as the task's. So
-//! handlers that the C library runs at a fork replace every shared mapping by private memory, in the child only. They use the same
-//! addresses, because code that drops a mapping unmaps them. `MADV_DONTFORK` would leave gaps instead, in which the child's next mappings
-//! would land, and then crash without a message; `MADV_WIPEONFORK` is for private memory. Children made by `vfork`, `posix_spawn` or a bare
-//! `clone` do not run these handlers: they start a program at once.
+//! handlers that the C library runs at a fork replace every shared mapping by private memory, in the child only. The private memory has the
+//! same addresses, because code that drops a mapping unmaps them. `MADV_DONTFORK` would leave gaps instead: the child's next mappings would
+//! land in them, and the child would crash without a message. `MADV_WIPEONFORK` is for private memory. Children made by `vfork`,
+//! `posix_spawn` or a bare `clone` do not run these handlers: they start a program at once.
 
 use std::cell::UnsafeCell;
 use std::fs::File;
@@ -34,8 +34,8 @@ pub fn is_copy() -> bool {
     IS_COPY.load(Ordering::Relaxed)
 }
 
-/// A function that a child calls. It must be safe under one condition alone: a fork has just made the process, and the calling thread is
-/// the only one.
+/// A function that a child calls. The function must be safe under this condition alone: a fork has just made the process, and the calling
+/// thread is the only one.
 pub type Hook = unsafe fn();
 
 /// Installs the handlers; a child calls `hook` last. The hook must do little: other threads of the parent may have held any lock.

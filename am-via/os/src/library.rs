@@ -35,7 +35,7 @@ impl Library {
         if found.is_null() {
             return Err(loader_says());
         }
-        // SAFETY: both have the size of a pointer, and the caller promises that it is such a function.
+        // SAFETY: both have the size of a pointer, and the caller promises that the symbol is such a function.
         Ok(unsafe { std::mem::transmute_copy(&found) })
     }
 }

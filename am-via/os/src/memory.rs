@@ -60,7 +60,8 @@ pub fn move_up(file: File, number_min: i32) -> File {
     }
 }
 
-/// A new handle for the file that this process inherited as number `number`. It may be any file, so the caller must check it.
+/// A new handle for the file that this process inherited as number `number`. The number may belong to any file, so the caller must check
+/// the handle.
 ///
 /// # Errors
 /// `EBADF` if there is no such file, or no number is left.

@@ -1,6 +1,6 @@
-//! Copies between this process and another one's private memory, through the kernel (`process_vm_readv`/`writev`).
+//! Copies between this process and another process's private memory, through the kernel (`process_vm_readv`/`writev`).
 //!
-//! The kernel's ptrace rules decide whether that is allowed; [`allow_descendants_of`] gives this side's consent. A refusal is an ordinary
+//! The kernel's ptrace rules decide whether a copy is allowed; [`allow_descendants_of`] gives this side's consent. A refusal is an ordinary
 //! outcome, after which the caller uses another method.
 
 use std::io;

@@ -43,8 +43,7 @@ pub enum Ended {
 impl PidFd {
     /// Opens the process that has the number `pid` now.
     ///
-    /// # Errors
-    /// `ESRCH` if there is none.
+    /// # Errors `ESRCH` if no process has this number.
     pub fn open(pid: u32) -> io::Result<Self> {
         let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
         // SAFETY: pidfd_open takes two integers.
@@ -77,7 +76,7 @@ impl PidFd {
         poll::poll(&[self.fd.as_fd()], Some(Duration::ZERO)).is_ok_and(|ready| ready[0])
     }
 
-    /// How this child ended, `None` while it runs. It stays unreaped, so that its number is not given to another process.
+    /// How this child ended; `None` while it runs. The child stays unreaped, so that its number is not given to another process.
     ///
     /// # Errors
     /// `ECHILD` if it is no child of this process.
@@ -247,8 +246,8 @@ mod tests {
             return;
         }
         for (script, expected) in [("exit 7", Ended::Exited(7)), ("kill -9 $$", Ended::Signalled(9))] {
-            // The wrapper prints its child's number and keeps running. The grandchild continues when it can read a line. It reads from
-            // descriptor 3, because a shell gives a background command /dev/null as standard input, whatever `<&0` says (dash).
+            // The wrapper prints its child's number and keeps running. The grandchild continues when it can read a line. The grandchild
+            // reads from descriptor 3, because a shell gives a background command /dev/null as standard input, whatever `<&0` says (dash).
             let wrapper = format!("exec 3<&0; sh -c 'read go <&3; {script}' & echo $!; wait $!; read end");
             let mut parent = Command::new("sh")
                 .args(["-c", &wrapper])

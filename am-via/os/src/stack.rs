@@ -29,7 +29,7 @@ struct Found<'a> {
 
 /// Stores the innermost return addresses of the calling thread, beginning with this function's caller, and returns their number.
 ///
-/// For set-up and diagnosis: it reads unwind tables.
+/// For set-up and diagnosis: the call reads unwind tables.
 pub fn return_addresses(addresses: &mut [u64]) -> usize {
     let mut found = Found { addresses, len: 0 };
     // SAFETY: `on_frame` has the type that the unwinder calls, and does not unwind; `argument` is its `Found`, which lives through the call

@@ -11,8 +11,8 @@ use crate::storing::{Distance, Storing};
 use crate::wait::{Doorbell, SleepBarrier};
 use am_via_os::atomics::Ordering;
 
-/// If a writer has filled less than this number of bytes, it prefetches as much of the next slot. More lines at a time would delay the
-/// reader, and stores past the caches need no prefetch.
+/// A writer that has filled less than this number of bytes of a slot prefetches the same number of bytes of the next slot. More lines at a
+/// time would delay the reader, and stores past the caches need no prefetch.
 const WRITE_AHEAD_BYTES: usize = 1024;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
@@ -174,10 +174,10 @@ impl Connection {
 
     /// Lets `fill` write up to `len` bytes beside the next line, or into its area slot, then writes the entry that `finish` makes from the
     /// number of bytes. A reader that sees the entry sees the bytes ("line published"). If `fill` returns `None`, no entry is written, and
-    /// the slot is used by the next one.
+    /// the next entry uses the slot.
     ///
     /// The peer's cache still holds the lines of the next slot, from the last message in it. This call prefetches as many of them as its
-    /// own message used; otherwise the stores of the next message would wait for each line.
+    /// message used; otherwise the stores of the next message would wait for each line.
     #[inline(always)]
     pub fn post_area(
         &mut self,

@@ -45,7 +45,7 @@ pub(crate) const VIS_MAX: u32 = 4096;
 
 /// Bytes at the end of a heap file that are never allocated: measurements of the machine's limit use them.
 pub const MEASURE_BYTES: usize = 16 << 20;
-/// Number of lines in the ring at the start of these bytes.
+/// Number of lines in the ring at the start of the [`MEASURE_BYTES`].
 pub const MEASURE_RING_LINES: u32 = 128;
 
 const PAIR_OFFSET: usize = REGION_OFFSET + REGIONS_MAX as usize * size_of::<RegionEntry>();
@@ -199,7 +199,7 @@ pub struct PairWord(AtomicU64);
 unsafe impl SharedAtomics for PairWord {}
 
 impl PairWord {
-    /// One of the two is making the connection.
+    /// One of the two contexts is making the connection.
     const CLAIMED: u64 = 1;
 
     /// Decides which side makes the connection. If this side does, `make` takes a VI at each end, first at the lower-numbered one, and

@@ -232,8 +232,8 @@ impl Ends {
 }
 
 /// A ring leaves the poll set and its owner goes to sleep while the peer writes. Either the owner finds the line in its last look, or the
-/// peer finds the ring parked, raises attention, and wakes the owner. Only one line: if two threads store to a word repeatedly, loom allows
-/// orders that no machine has.
+/// peer finds the ring parked, raises attention, and wakes the owner. The peer writes only one line: if two threads store to a word
+/// repeatedly, loom allows orders that no machine has.
 #[test]
 fn loom_a_parked_ring_is_never_forgotten() {
     model(3, || {
@@ -297,7 +297,7 @@ fn a_slot_is_filled_again_only_after_its_release(length: u32) {
     });
 }
 
-/// Both sides connect at the same time: one makes the connection, both get the same one, and messages of both arrive.
+/// Both sides connect at the same time: one side makes the connection, both sides get it, and messages of both arrive.
 #[test]
 fn loom_two_that_connect_at_once_share_one_connection() {
     model(2, || {

@@ -54,7 +54,7 @@ impl PeerMemory {
         let range = usize::try_from(offset).ok().zip(usize::try_from(len).ok());
         let (offset, len) = range.ok_or(ClaimFault::Stale)?;
         let bytes = file.map(|file| {
-            // The entry is a claim of its owner: it must lie inside the file that is mapped here.
+            // The entry is a claim of its owner: the range must lie inside the file that is mapped here.
             let bytes = file.checked(offset, len).ok_or(ClaimFault::Stale)?;
             // SAFETY: only the lifetime changes. The value keeps the file, and lends the bytes only while it is borrowed itself (`lend`):
             // no caller has them when the file is unmapped.

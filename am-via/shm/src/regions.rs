@@ -202,8 +202,8 @@ impl OwnRegions {
         Some(unsafe { CheckedRange::new(at, len) })
     }
 
-    /// Attaches an emptied pipe to an own registration, or announces with `None` that one may come. A peer that reads the registration
-    /// once, from front to back, takes from the pipe the pieces of [`PipeWriter::stage`].
+    /// Attaches an emptied pipe to an own registration, or announces with `None` that a pipe may come. A peer that reads the registration
+    /// once, from front to back, takes pieces from the pipe after [`PipeWriter::stage`].
     pub fn attach_pipe(&mut self, region: u32, pipe: Option<&mut PipeWriter>) {
         if let Some(entry) = self.entry(region) {
             // Release: "pipe attached".

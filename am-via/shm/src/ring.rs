@@ -54,9 +54,9 @@ const _: () = assert!(size_of::<Line>() == 128 && align_of::<Line>() == 128 && L
 /// The payload of one line.
 pub type Payload = [u64; LINE_PAYLOAD_WORDS];
 
-/// The fields of a line besides its payload, copied from shared memory once. They are separate because the payload is copied word by word
-/// to where it is parsed: in a struct it would be copied in larger pieces than it was stored, and the processor would wait for its store
-/// buffer.
+/// The fields of a line besides its payload, copied from shared memory once. They are separate from the payload, which is copied word by
+/// word to where it is parsed: inside a struct, the payload would be copied in larger pieces than it was stored, and the processor would
+/// wait for its store buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The 32-bit immediate data.

@@ -209,7 +209,7 @@ pub unsafe trait SharedAtomics {}
 #[cfg(loom)]
 pub unsafe trait SharedAtomics: Default + Send + Sync + 'static {}
 
-/// A `T` in a mapping, which this keeps alive.
+/// A `T` in a mapping, with a handle that keeps the mapping alive.
 #[derive(Debug)]
 pub struct Shared<T: SharedAtomics> {
     at: NonNull<T>,

@@ -1,4 +1,4 @@
-//! Shared files: memory files that tasks make and map as one while the job runs. The table has those that this task has open.
+//! Shared files: memory files that tasks make while the job runs, for several tasks to map. The table has those that this task has open.
 //!
 //! The maker keeps its descriptor until all tasks have opened the file through its entry in /proc. The file has no name in a file system,
 //! and lives while a task has it mapped.

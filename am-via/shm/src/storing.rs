@@ -3,7 +3,7 @@
 //! A store through the caches fetches a line that the peer has read, and the peer then fetches it back. This is fast if both processors
 //! share a cache. Otherwise each line takes two slow transfers, and stores past the caches, which leave the bytes in memory, are two to
 //! five times faster from about a kilobyte on. The right choice depends on where the two tasks run, which is not known, and which a virtual
-//! machine may change at any time. So it is measured: occasionally a long fill is stored through the caches and timed.
+//! machine may change at any time. So the writer measures: occasionally it stores a long fill through the caches and times it.
 
 use am_via_os::atomics::{AtomicU64, Ordering, fence};
 
@@ -28,8 +28,8 @@ const FAR_CYCLES_A_LINE: u64 = 16;
 /// 310 to 360 without.
 const FAR_CYCLES_A_TRANSFER: u64 = 200;
 
-/// Loads a word (Acquire), and decides by the time of the load how to store the bytes that the peer reads next. This is meaningful if the
-/// peer has changed the word since the caller's last load.
+/// Loads a word (Acquire), and decides by the time of the load how to store the bytes that the peer reads next. The time is meaningful only
+/// if the peer has changed the word since the caller's last load.
 pub(crate) fn timed_load(word: &AtomicU64) -> (u64, Storing) {
     let began = time_stamp();
     let value = word.load(Ordering::Acquire);
@@ -56,7 +56,7 @@ impl Distance {
     pub(crate) fn fill(&mut self, len: usize, fill: impl FnOnce(Storing) -> Option<usize>) -> Option<usize> {
         let (storing, began) =
             if len < self.bytes_min { (Storing::ThroughCaches, None) } else { self.next_long() };
-        // One call, so that the compiler inlines it.
+        // `fill` is called at one point only, so that the compiler inlines it.
         let filled = fill(storing)?;
         if let Some(began) = began {
             self.timed(began, filled);

@@ -5,9 +5,9 @@
 //! only a compiler fence in the sender, which is cheaper for the side that runs often ("sleep handshake").
 //!
 //! Linux's barrier on all processors has a gap: if a thread of a registered process ends and another thread of that process runs next on
-//! the processor, the barrier skips that processor until another process has run there. A store that it misses is in a store buffer, which
-//! drains within microseconds. So a caller that relies on the barrier looks a second time, a little later: a sleeper after a first, short
-//! sleep; others after [`SETTLE`].
+//! the processor, the barrier skips that processor until another process has run there. A store that the barrier misses is in a store
+//! buffer, which drains within microseconds. So a caller that relies on the barrier looks a second time, a little later: a sleeper after a
+//! first, short sleep; others after [`SETTLE`].
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ impl SleepBarrier {
     pub fn before_look(self) {
         self.before_first_look();
         if self == Self::Membarrier && cfg!(not(loom)) {
-            // The barrier's gap requires a second look, and the only look comes after this.
+            // The barrier's gap requires a second look, and the only look comes after this delay.
             let begun = Instant::now();
             while begun.elapsed() < SETTLE {
                 spin_loop();
@@ -105,7 +105,7 @@ impl SleepBarrier {
         }
     }
 
-    /// The sleeper's half, between its store of a flag and its look at the rings. It looks again after [`FIRST_SLEEP`].
+    /// The sleeper's half, between its store of a flag and its look at the rings. The sleeper looks again after [`FIRST_SLEEP`].
     fn before_first_look(self) {
         fence(Ordering::SeqCst);
         if self == Self::Membarrier {
@@ -305,7 +305,7 @@ mod tests {
             let sender = thread::spawn(move || {
                 for round in 1..=LITMUS_ROUNDS {
                     other.meet(2 * round - 1);
-                    // Like data before a line, they fill the store buffer for a while.
+                    // These stores, like data before a line, fill the store buffer for a while.
                     other.data.iter().for_each(|data| data.store(round, Ordering::Relaxed));
                     other.line.store(round, Ordering::Relaxed);
                     barrier.after_store();

@@ -34,7 +34,7 @@ pub(super) struct KeptGrants {
 pub(super) enum Added {
     /// It is kept.
     Free,
-    /// It is kept in place of this one, which has to end.
+    /// It is kept in place of this grant, which has to end.
     InsteadOf(Grant),
     /// It is not kept: all kept grants are in use.
     None,

@@ -1,5 +1,5 @@
-//! Converts between am-core's buffers and the device's checked ranges. It needs `unsafe` because both types promise live memory, and only
-//! this module knows that they refer to the same memory.
+//! Converts between am-core's buffers and the device's checked ranges. This module needs `unsafe` because both types promise live memory,
+//! and no other module knows that they refer to the same memory.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(super) fn arrived(range: CheckedRange<'_>) -> Arrived<'_> {
     unsafe { Arrived::shared(range.at(), range.len()) }
 }
 
-/// A memory file that tasks map as one, mapped here.
+/// A memory file that several tasks map, mapped here.
 pub(super) fn shared_memory(name: SharedFileName, mapping: Arc<Mapping>) -> SharedMemory {
     let (at, len) = (mapping.base(), mapping.len());
     // SAFETY: the whole mapping, which the value keeps; it is readable and writable, zero unless written, and nothing makes a reference to

@@ -125,7 +125,7 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// Makes the VI for an endpoint. Its index in the NIC's table is the peer's number.
+    /// Makes the VI for an endpoint. The VI's index in the NIC's table is the peer's number.
     #[cold]
     #[inline(never)]
     fn new_peer(&mut self, to: Endpoint) -> Result<PeerIndex> {
@@ -190,7 +190,7 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// The slow path for a packet with a body. Its captures are in memory, which would slow down the fast path.
+    /// The slow path for a packet with a body. Not inlined: its closure keeps captures in memory, which would slow down the fast path.
     #[cold]
     #[inline(never)]
     fn post_packet_again(

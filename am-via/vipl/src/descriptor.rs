@@ -224,8 +224,8 @@ impl Descriptor {
         Self::new(Control::RDMA_READ, Some(address))
     }
 
-    /// Adds a data segment, from which a send or an RDMA write gathers, or into which a receive or an RDMA read scatters. Its length is
-    /// added to the descriptor's.
+    /// Adds a data segment, from which a send or an RDMA write gathers, or into which a receive or an RDMA read scatters. The segment's
+    /// length is added to the descriptor's.
     #[must_use]
     pub fn with_segment(mut self: Box<Self>, segment: DataSegment) -> Box<Self> {
         self.segments.push(segment);

@@ -43,8 +43,8 @@ impl<D: Device> Nic<D> {
         Some((self.vis.at_mut(at)?, &mut self.device))
     }
 
-    /// Connects a VI with standing receives to its peer, which may do the same (`VipConnectPeerRequest`). Its index in the table is the
-    /// number of its connection in the device. `false`: not yet, try again.
+    /// Connects a VI with standing receives to its peer, which may do the same (`VipConnectPeerRequest`). The VI's index in the table is
+    /// the number of its connection in the device. `false`: not yet, try again.
     ///
     /// # Errors
     /// `PeerClosed`: the peer has closed its NIC. `Exhausted`: no connection is left. `System`.
@@ -82,7 +82,7 @@ impl<D: Device> Nic<D> {
         }
     }
 
-    /// Handles an entry that no standing receive takes: its slot is freed, and the peer may have closed the connection. Its arguments fit
+    /// Handles an entry that no standing receive takes: its slot is freed, and the peer may have closed the connection. The arguments fit
     /// into registers: passing the whole completion would put it into memory on the frequent path, too.
     #[cold]
     #[inline(never)]

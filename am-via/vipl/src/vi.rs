@@ -28,7 +28,7 @@ pub enum Reliability {
     Unreliable = 1,
     /// Data arrive once and in order, or the connection is broken. A descriptor is done when its data were sent.
     ReliableDelivery = 2,
-    /// Like `ReliableDelivery`, and a descriptor is done when its data are stored at the peer.
+    /// Like `ReliableDelivery`, but a descriptor is done only when its data are stored at the peer.
     ReliableReception = 4,
 }
 
@@ -86,7 +86,7 @@ pub struct Vi<W = ()> {
     pub(super) link: ViNumber,
     state: ViState,
     pub(super) attributes: ViAttributes,
-    /// Its peer, or the one that it asks. Meaningless while it is idle.
+    /// The peer, or the NIC that this VI asks for a connection. Meaningless while the VI is idle.
     pub peer: NodeAddress,
     /// The peer is alive, and has closed its NIC.
     pub is_peer_closed: bool,
@@ -274,7 +274,7 @@ impl<W> Vi<W> {
     }
 
     /// Books the arrival of a standing receive: the accounts in its immediate word. An inline packet, whose bytes are copied, is then
-    /// consumed. `None`: it only returned credits.
+    /// consumed. `None`: the packet only returned credits.
     #[inline(always)]
     pub fn take<D: Device>(&mut self, device: &mut D, word: Immediate, is_inline: bool) -> Option<Class> {
         self.credits.returned(word);
@@ -290,8 +290,8 @@ impl<W> Vi<W> {
         Some(class)
     }
 
-    /// Waits briefly for the next packet and looks at it, if it is a one-way packet with this label. It stays in the ring until the next
-    /// poll, or [`take_next`](Self::take_next).
+    /// Waits briefly for the next packet and looks at it, if it is a one-way packet with this label. The packet stays in the ring until the
+    /// next poll, or [`take_next`](Self::take_next).
     #[inline(always)]
     pub fn look_at_next<D: Device>(
         &self,
@@ -363,8 +363,8 @@ impl<D: Device> Carry<D> for InEntry<'_> {
     }
 }
 
-/// Bytes in the entry, and at most this number of bytes in the peer's receive area, written by the function. It returns the number of
-/// bytes, or `None` to post nothing.
+/// Bytes in the entry, and at most this number of bytes in the peer's receive area, written by the function. The function returns the
+/// number of bytes, or `None` to post nothing.
 #[derive(Debug)]
 pub struct InArea<'a, F>(pub &'a Payload, pub usize, pub F);
 
@@ -375,8 +375,8 @@ impl<D: Device, F: FnMut(CheckedRange<'_>, Storing) -> Option<usize>> Carry<D> f
     }
 }
 
-/// Posts an entry with a reserved slot: an answer, or returned credits. It is accepted at once, except by a device that refuses at random.
-/// Only a peer that uses more than its share can keep its ring full, and only that peer suffers.
+/// Posts an entry with a reserved slot: an answer, or returned credits. The entry is accepted at once, except by a device that refuses at
+/// random. Only a peer that uses more than its share can keep its ring full, and only that peer suffers.
 #[cold]
 #[inline(never)]
 pub fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> Result<Posted, DeviceError> {

@@ -337,7 +337,7 @@ fn death_of_the_peer_in_a_copy_gives_memory_back<D: Device>(pair: &mut Pair<D>) 
     }
     pair.until_state(vi, ViState::Error)?;
     pair.deregister(region.handle)?;
-    // Its slot of the table is reused.
+    // The new region reuses the slot of the table.
     let next = pair.region(64)?;
     pair.deregister(next.handle)
 }

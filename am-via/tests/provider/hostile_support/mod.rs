@@ -164,7 +164,7 @@ impl Attack {
         }
     }
 
-    /// First posts false entries; then, when `wild` is set, writes anything anywhere.
+    /// First posts false entries; then, when `wild` is set, also writes arbitrary bytes to arbitrary locations.
     pub(crate) fn run(mut self, wild: &AtomicBool, end: &AtomicBool) -> Self {
         while !end.load(Ordering::Relaxed) {
             let choice = self.random.below(20);

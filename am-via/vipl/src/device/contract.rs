@@ -20,8 +20,8 @@ pub trait Device: std::fmt::Debug {
     fn attributes(&self) -> DeviceAttributes;
 
     /// Connects to a peer's NIC, peer to peer: both may ask at the same time and get one connection. A new connection gets the number
-    /// `new`, which the caller has used for no other connection; it is also the index in the device's table. Returns the number of the
-    /// connection; `None`: not yet, try again.
+    /// `new`, which the caller has used for no other connection; the number is also the index in the device's table. Returns the number of
+    /// the connection; `None`: not yet, try again.
     fn connect(&mut self, new: ViNumber, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError>;
 
     /// Ends a connection. The peer's posts are refused from then on.
@@ -202,8 +202,8 @@ pub trait Device: std::fmt::Debug {
         None
     }
 
-    /// Whether the job ends now or shortly. It waits briefly for this, because a failing task takes its memory back before its failure is
-    /// known.
+    /// Whether the job ends now or shortly. The call waits briefly for the end, because a failing task takes its memory back before its
+    /// failure is known.
     fn job_is_about_to_end(&self) -> bool {
         self.end_of_job().is_some()
     }

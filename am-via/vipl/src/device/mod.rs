@@ -142,8 +142,8 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Whether the entry keeps its slot of the receive area until [`Device::release`], because its bytes are there. The upper bits of the
-    /// word belong to the layers above.
+    /// Whether the entry keeps its slot of the receive area until [`Device::release`], because its bytes are in the slot. The upper bits of
+    /// the operation word belong to the layers above.
     #[inline(always)]
     #[must_use]
     pub fn keeps_slot(&self) -> bool {

@@ -40,7 +40,7 @@ impl PTag {
 pub struct Memory(HeapBlock, PhantomData<Cell<()>>);
 
 impl Memory {
-    /// The memory of `block`, which the last user returns.
+    /// The memory of `block`, which is returned with its last user.
     #[must_use]
     pub fn new(block: HeapBlock) -> Rc<Self> {
         Rc::new(Self(block, PhantomData))

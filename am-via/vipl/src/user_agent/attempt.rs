@@ -151,7 +151,7 @@ impl<D: Device> UserAgent<D> {
         self.nic.device.failure(task).map_or(Ok(()), |how| Err(VipError::PeerFailed { task, how }))
     }
 
-    /// One step of the oldest unfinished attempt at its endpoints.
+    /// Takes one step of the oldest unfinished attempt at its endpoints.
     fn step_to_connection(
         &mut self,
         vi: ViHandle,

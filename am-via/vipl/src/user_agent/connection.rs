@@ -307,7 +307,7 @@ impl<D: Device> UserAgent<D> {
                 self.requests.remove(slot);
             }
         }
-        // This side may have just accepted it.
+        // This side may have just accepted the request.
         for slot in self.nic.vis.all() {
             let found = self.nic.vis.get(slot).filter(|found| found.linked() == Some(number));
             if found.is_some_and(|found| found.work.their_connection == connection) {

@@ -72,7 +72,7 @@ pub struct UserAgent<D: Device> {
     /// The VI of each connection, by its number here.
     pub(super) by_connection: HashMap<u32, ViHandle>,
     pub(super) last_connection: u32,
-    /// VIs with a connection attempt, in the order in which they began. Finished attempts are removed at the next look.
+    /// VIs with a connection attempt, in the order in which the attempts began. Finished attempts are removed at the next look.
     pub(super) attempts: Vec<ViHandle>,
     /// Requests of peers that no VI of this NIC has matched yet.
     pub(super) callers: Vec<Caller>,
@@ -152,7 +152,7 @@ impl<D: Device> UserAgent<D> {
     }
 
     /// One round of progress: handles the device's events and works on all queues; returns whether there were events. Never blocks. Every
-    /// call that asks for a completion does this.
+    /// call that asks for a completion makes a round.
     pub fn progress(&mut self) -> bool {
         let mut payload = Payload::default();
         let mut came = false;

@@ -132,7 +132,7 @@ impl<D: Device> UserAgent<D> {
                 return;
             };
             handler(self, error);
-            // The handler may have set another one.
+            // The handler may have set another handler.
             self.notices.errors.get_or_insert(handler);
         }
     }

@@ -154,8 +154,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Sends an immediate word and up to 40 bytes without a descriptor; they are sent when the call returns [`Posted::Done`]. Earlier posts
-    /// come first: [`Posted::Retry`] while the send queue is not idle, or the peer's ring is full.
+    /// Sends an immediate word and up to 40 bytes without a descriptor; word and bytes are sent when the call returns [`Posted::Done`].
+    /// Earlier posts come first: [`Posted::Retry`] while the send queue is not idle, or the peer's ring is full.
     ///
     /// # Errors
     /// No such VI, too many bytes, not connected, or the connection is gone.

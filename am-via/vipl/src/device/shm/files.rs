@@ -1,8 +1,8 @@
 //! The device's use of the job's files: which are mapped, and how two tasks agree on a connection.
 //!
-//! A connection is made by one side alone: it claims the word of the pair in the control file of the lower-numbered end, takes a free VI
-//! slot at both ends, writes the peer's task and VI into each, publishes the word, and sets the peer's attention bit. If both try at the
-//! same time, the word decides which side makes the connection, and both use it. So a first message needs no progress of its target.
+//! A connection is made by one side alone: that side claims the word of the pair in the control file of the lower-numbered end, takes a
+//! free VI slot at both ends, writes the peer's task and VI into each, publishes the word, and sets the peer's attention bit. If both try
+//! at the same time, the word decides which side makes the connection, and both use it. So a first message needs no progress of its target.
 
 use std::cell::Cell;
 use std::fs::File;

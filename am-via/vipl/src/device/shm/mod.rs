@@ -122,7 +122,7 @@ pub struct Shm {
 #[derive(Debug)]
 struct Vi {
     connection: Connection,
-    /// Its slot in this task's control file, which peers use as its name.
+    /// The VI's slot in this task's control file, which peers use as the VI's name.
     slot: u32,
     peer: NodeAddress,
     consumed_when_last_counted: u32,
@@ -201,7 +201,7 @@ impl Shm {
         }
     }
 
-    /// The connection to a peer, of which there is at most one.
+    /// The connection to a peer, with its number. There is at most one.
     fn connection_to(&self, peer: NodeAddress) -> Option<(ViNumber, &Connection)> {
         let found = (0..)
             .zip(&self.vis)

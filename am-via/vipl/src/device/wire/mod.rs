@@ -68,7 +68,7 @@ impl WireOptions {
     }
 }
 
-/// The network. Clones are the same one.
+/// The network, which clones share.
 #[derive(Clone, Debug)]
 pub struct WireNetwork(Arc<Network>);
 
