@@ -66,7 +66,7 @@ impl RecvData {
     pub fn unpack_external32(&self, bytes: &[u8]) -> Result<usize> {
         let len = self.datatype().external32_len(self.count())?;
         enough(len, bytes.len() as u64)?;
-        let used = usize::try_from(len).expect("it is no more than there are bytes");
+        let used = usize::try_from(len).expect("it is at most the length of `bytes`");
         let mut native = Vec::new();
         self.datatype().from_external32(&bytes[..used], &mut native)?;
         self.unpack(0, &native);

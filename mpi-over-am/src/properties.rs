@@ -1,4 +1,4 @@
-//! Properties that communicators, windows, sessions and, in the layer above, datatypes have in common: a number in the layer above, a name,
+//! Properties that communicators, windows and sessions have in common, and datatypes of the layer above: a number in that layer, a name,
 //! hints, an error handler, attributes.
 
 use crate::attribute::{Attributes, Keyval, ObjectKind};
@@ -94,7 +94,7 @@ impl<L: LockPolicy> Properties<L> {
         Ok(())
     }
 
-    /// The keys of its attributes, last one set first: the order of deletion (MPI 5.0 section 11.2.3).
+    /// The keys of the attributes, last one set first: the order of deletion (MPI 5.0 section 11.2.3).
     #[must_use]
     pub fn keyvals(&self) -> Vec<Keyval> {
         self.attributes.with(|attributes| attributes.keyvals())

@@ -56,7 +56,7 @@ pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int 
         let at = not_null(handler)?;
         // SAFETY: `at` is not null, and the program gave it for this result.
         let handle = unsafe { *at };
-        // Predefined handlers are returned by the inquiries like others, so programs may free them like others.
+        // Inquiries also return predefined handlers, so programs may free these like any other.
         if !matches!(handle, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN) {
             if errhandlers().get(handle.0).is_none_or(|object| object.by_program == 0) {
                 let what =

@@ -170,7 +170,7 @@ fn deliver_to(number: usize, event: Event) {
     // SAFETY: the program has registered a function of this type (MPI_T_event_cb_function).
     let call: EventFunction = unsafe { std::mem::transmute(function.at) };
     let (instance, registration) = (MPI_T_event_instance(instance), MPI_T_event_registration(number));
-    // SAFETY: it is called with handles that are good until it returns, and with the pointer that it was registered with.
+    // SAFETY: the function gets handles that are valid until it returns, and the pointer that it was registered with.
     call_program("an event callback", || unsafe {
         call(instance, registration, MPI_T_CB_REQUIRE_NONE, function.user_data());
     });
@@ -200,7 +200,7 @@ fn tell_of_dropped(number: usize, more: u64) {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     // SAFETY: the program has set a function of this type (MPI_T_event_dropped_cb_function).
     let call: DroppedFunction = unsafe { std::mem::transmute(function.at) };
-    // SAFETY: the registration is good, and the pointer is the one that its callback was registered with.
+    // SAFETY: the registration is valid, and the pointer is the one that its callback was registered with.
     call_program("a handler of dropped events", || unsafe {
         call(count, MPI_T_event_registration(number), 0, MPI_T_CB_REQUIRE_NONE, function.user_data());
     });

@@ -134,7 +134,7 @@ pub(crate) type Outcome<T> = Result<T, Failure>;
 /// Checks the program's pointer for a result.
 ///
 /// # Errors
-/// It is null.
+/// The pointer is null.
 #[inline(always)]
 pub(crate) fn not_null<T>(at: *mut T) -> Outcome<*mut T> {
     if at.is_null() { Err(null_address()) } else { Ok(at) }

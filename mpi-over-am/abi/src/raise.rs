@@ -128,8 +128,8 @@ pub(crate) fn check_errhandler(on: On, handle: MPI_Errhandler) -> Outcome<()> {
     Err(Failure::new(ErrorClass::ErrorHandler, what))
 }
 
-/// The variable by which the launcher sets the initial error handler: that of the first communicators, and of errors that are about no
-/// object with a handler (MPI 5.0 section 11.6, `mpiexec -initial-errhandler`).
+/// The environment variable with which the launcher sets the initial error handler: the handler of the first communicators, and of errors
+/// that concern no object with a handler (MPI 5.0 section 11.6, `mpiexec -initial-errhandler`).
 pub(crate) const INITIAL: &str = "MPI_INITIAL_ERRHANDLER";
 
 /// Its values, and their handlers.
@@ -188,8 +188,8 @@ pub(crate) fn raise_through(
     }
     if let Some(user) = user {
         let (mut number, mut code) = (handle, *code);
-        // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or its like, whose functions differ only in the
-        // type of the handle that the first pointer points to (MPI 5.0 section 9.3).
+        // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or the same call for another kind of object. Their
+        // functions differ only in the type of the handle that the first pointer points to (MPI 5.0 section 9.3).
         let function: ErrorFunction = unsafe { std::mem::transmute(user.function) };
         // SAFETY: both arguments live until it returns, and no others follow.
         call_program("an error handler", || unsafe { function(&raw mut number, &raw mut code) });

@@ -135,7 +135,7 @@ unsafe fn ended_among_several(
     code == MPI_SUCCESS
 }
 
-/// The outcome of a call for several operations, of which the first failed one belonged to `first_failure`.
+/// The outcome of a call for several operations. `first_failure`: the owner of the first that failed.
 fn outcome_of_several(first_failure: Option<Owner>, of: &mut Owner) -> Outcome<()> {
     match first_failure {
         None => Ok(()),

@@ -414,7 +414,7 @@ pub(crate) fn begin(mpi: Mpi) {
     }
 }
 
-/// Ends the job for an error, if MPI runs: tells the others before this process ends.
+/// Ends the job for an error, if MPI runs: tells the other tasks before this process ends.
 fn end_job(said: &str, code: c_int) {
     if is_running()
         && let Ok(mpi) = enter("the error handler")

@@ -17,8 +17,8 @@ use am_core::turns::{Turn, Turns};
 use super::{LockPolicy, StateCell};
 
 /// If there are several threads, a layer above takes the process's lock in each of its calls ([`Call`]), and each wait releases it for
-/// threads that want it. A process has one environment of this kind at a time. Its objects are neither `Send` nor `Sync`: the layer above
-/// promises that one thread at a time uses them.
+/// threads that want it. A process has one environment of this kind at a time. The environment's objects are neither `Send` nor `Sync`: the
+/// layer above promises that one thread at a time uses them.
 #[derive(Debug)]
 pub struct ByCall;
 
@@ -49,7 +49,8 @@ struct Mine {
     calls: Cell<u32>,
 }
 
-/// A call of the layer above, until it is dropped: its thread may use data for one thread at a time.
+/// A call of the layer above, which ends when this value is dropped. Until then, its thread may use data that only one thread at a time may
+/// use.
 #[derive(Debug)]
 pub struct Call {
     extras: u8,
@@ -170,7 +171,7 @@ impl ByCall {
     }
 
     /// Sets the function that runs at the end of each call that begins from now on, when the thread is outside all calls and has no lock;
-    /// `None`: no function. It may make calls.
+    /// `None`: no function. The function may make calls.
     pub fn at_end_of_calls(told: Option<fn()>) {
         *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = told;
         set(REPORTS, told.is_some());

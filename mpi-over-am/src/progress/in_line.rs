@@ -1,4 +1,4 @@
-//! Receives in line: a short eager message is taken as it lies in the sender's ring, without a poll and the engine's queues.
+//! Receives in line: a short eager message is taken directly from the sender's ring, without a poll and the engine's queues.
 
 use am_core::buffer::RawBuffer;
 use am_core::fabric::{Fabric, Peer};
@@ -39,7 +39,7 @@ pub(crate) fn receive_in_line<F: Fabric>(
     Some(Status { source: envelope.source(), tag: envelope.tag(), len: len as u64 })
 }
 
-/// Whether no earlier receive may match the message, and no earlier message this receive, so that a receive in line is possible.
+/// Whether a receive in line is possible: no earlier receive may match the message, and no earlier message may match the receive.
 #[inline(always)]
 fn may_receive(handlers: &MpiHandlers) -> bool {
     handlers.requests.posted() == 0 && handlers.early.is_empty() && handlers.completions.are_plain()
@@ -70,7 +70,7 @@ pub(crate) fn receive_pieces<F: Fabric>(
     state.context.take_next(next);
     while let Some(left) = buffer.part(received, len - received).filter(|left| !left.is_empty()) {
         let Some(next) = state.context.look_at_next(source, EAGER) else { break };
-        // Anything but a piece is refused by the way of all messages.
+        // Anything but a piece is left to the poll, which refuses it.
         let Some((_, [], data)) = state.context.parts_of(&next) else { break };
         if data.is_empty() || data.len() > left.len() {
             break;
@@ -115,8 +115,8 @@ impl<F: Fabric> State<F> {
             if is_over {
                 return Ok(true);
             }
-            // Once the source's ring is empty, or its turn is over, the other peers are looked at. The ring does become empty: each message
-            // has a posted receive or a part of the budget of early ones.
+            // When the source's ring is empty, or the source's turn is over, the other peers are polled. The ring does become empty: each
+            // message has a posted receive or a part of the budget of early arrivals.
             if !may_probe || !self.probe()? {
                 return Ok(false);
             }
@@ -127,8 +127,8 @@ impl<F: Fabric> State<F> {
         }
     }
 
-    /// Takes the next message of `source` in line, as its header handler would, but leaves it to the caller to book it as received; also
-    /// returns its length.
+    /// Takes the next message of `source` in line, as its header handler would, but does not count the message as received, which the
+    /// caller must do. Also returns the message's length.
     #[inline(always)]
     fn take_in_line(&mut self, source: Peer) -> Option<(Eager, usize)> {
         let next = self.context.look_at_next(source, EAGER)?;
@@ -141,7 +141,7 @@ impl<F: Fabric> State<F> {
         Some((taken, len))
     }
 
-    /// The task that a posted receive waits for, where its messages may be taken in line. `None` for any other operation.
+    /// The task that a posted receive waits for, if messages of that task may be taken in line. `None` for any other operation.
     #[inline(always)]
     pub(crate) fn source_in_line(&mut self, request: RequestId) -> Option<Peer> {
         let handlers = self.context.handlers_mut();

@@ -196,7 +196,7 @@ fn is_over_by_now<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: Req
     context.handlers().requests.is_over(request)
 }
 
-/// Marks requests that were completed other than in context.
+/// Marks requests as complete that a handler thread or a counter has completed (`AM_COMPLETION`), instead of a handler in context.
 #[cold]
 #[inline(never)]
 pub(crate) fn mark_completed<F: Fabric>(context: &mut Context<F, MpiHandlers>) {

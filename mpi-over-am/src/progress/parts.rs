@@ -163,7 +163,7 @@ pub(super) fn has_met<F: Fabric>(context: &mut Context<F, MpiHandlers>, request:
     meeting.is_none_or(|meeting| is_over(context, meeting))
 }
 
-/// Whether a part of a partitioned receive has arrived. All have if no round is under way.
+/// Whether a part of a partitioned receive has arrived. If no round is under way, every part counts as arrived.
 pub(crate) fn has_arrived<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,
     request: RequestId,
@@ -210,7 +210,7 @@ pub(super) fn drive<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: R
     }
 }
 
-/// Ends such an operation: unmatched messages are withdrawn.
+/// Ends an operation that consists of several messages: unmatched messages are withdrawn.
 pub(crate) fn abandon<F: Fabric>(state: &mut State<F>, request: RequestId) {
     let under_way: Vec<RequestId> = match state.handlers().requests.take_parts(request).map(|parts| *parts) {
         Some(Parts::Send(sending)) => sending.under_way,
@@ -222,7 +222,7 @@ pub(crate) fn abandon<F: Fabric>(state: &mut State<F>, request: RequestId) {
     };
     for part in under_way {
         end(state, part);
-        // Its operation is being ended.
+        // The result is not reported: the whole operation is being ended.
         let _ = state.handlers().requests.take(part);
     }
     state.handlers().requests.end(request, Some(Error::Cancelled));

@@ -22,7 +22,7 @@ use crate::state::State;
 use crate::status::Status;
 
 impl Schedules {
-    /// Whether one of them can be advanced.
+    /// Whether a schedule can be advanced.
     pub(crate) fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
         self.running.iter_mut().any(|running| running.can_go_on(context))
             || self.to_meet.iter().any(|&request| parts::has_met(context, request))
@@ -34,7 +34,7 @@ impl Running {
     fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
         let are_receives = matches!(self.schedule.steps.get(self.next), Some(Step::WaitForReceives));
         let is_waited_for = |pending: &Pending| !are_receives || pending.expected.is_some();
-        // From the last one: complete messages leave the list, and are not checked again.
+        // From the last message backwards: complete messages leave the list, and are not checked again.
         while let Some(at) = self.pending.iter().rposition(is_waited_for) {
             let Pending { request, expected } = self.pending[at];
             if !is_over(context, request) {
@@ -127,7 +127,7 @@ pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
     }
 }
 
-/// Ends the operation of a request, if it is a schedule: nothing uses its memory then.
+/// Ends the operation of a request, if it is a schedule. Nothing uses the schedule's memory afterwards.
 pub(crate) fn abandon_schedule<F: Fabric>(state: &mut State<F>, request: RequestId) {
     let Schedules { running, at_operators, .. } = &mut state.schedules;
     let found = [running, at_operators].into_iter().find_map(|list| {

@@ -28,7 +28,7 @@ impl Kept {
     }
 
     unsafe fn of(state: *mut c_void) -> &'static Self {
-        // SAFETY: the caller's promise: `keep` has made it, and it is never freed.
+        // SAFETY: the caller's promise: `keep` has made the state, which is never freed.
         unsafe { &*state.cast_const().cast() }
     }
 }

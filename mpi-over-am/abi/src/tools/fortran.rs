@@ -52,7 +52,8 @@ impl Compiler {
     /// The folder with `mpif.h` and the module for this compiler.
     ///
     /// # Errors
-    /// The folder cannot be made, or others can write to it; the compiler cannot compile the module: the error contains its output.
+    /// The folder cannot be made, or other users can write to it. The compiler cannot compile the module: the error contains the compiler's
+    /// output.
     pub fn folder(&self) -> io::Result<PathBuf> {
         let mut hasher = DefaultHasher::new();
         (&self.program, &self.version, MPIF, MODULE).hash(&mut hasher);
@@ -63,8 +64,8 @@ impl Compiler {
         Ok(folder)
     }
 
-    /// Makes the folder under another name and renames it: several processes may do so at the same time, and the folder of the first one
-    /// stays.
+    /// Makes the folder under another name and renames it: several processes may make it at the same time, and the folder of the first
+    /// process stays.
     fn make(&self, folder: &Path) -> io::Result<()> {
         let own = folder.with_extension(std::process::id().to_string());
         fs::create_dir_all(&own)?;

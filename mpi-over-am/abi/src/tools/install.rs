@@ -21,7 +21,7 @@ Existing files of these names are replaced, also while running programs use them
 
 const HEADER: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi.h"));
 
-/// The file that all MPI programs are links to: it acts according to the name under which it is called.
+/// The file to which all other tools are links: it acts according to the name under which it is called.
 const PROGRAM: &str = "mpiexec";
 
 /// The names of those links, including names that users know from other libraries.
