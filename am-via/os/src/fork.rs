@@ -97,7 +97,8 @@ struct Locked {
     table: UnsafeCell<Table>,
 }
 
-// SAFETY: the table is accessed only under the lock (`with_table`, and the handlers between `prepare` and their ends).
+// SAFETY: the table is accessed only under the lock (`with_table`, and the handlers, from `prepare` to the end of `in_parent` or
+// `in_child`).
 unsafe impl Sync for Locked {}
 
 impl Locked {

@@ -413,7 +413,7 @@ mod tests {
         Some(bytes)
     }
 
-    /// Every word that is sent is the valid word of the line at this position one lap later.
+    /// Every word sent has the value that would make the line at its position valid one lap later.
     #[test]
     fn bytes_of_a_message_are_never_taken_for_a_line() {
         let (mut writer, mut reader) = ends();
@@ -426,8 +426,8 @@ mod tests {
         }
     }
 
-    /// In each lap of the ring a message of up to a quarter of a slot lies in another quarter, and one of up to a half in the other half.
-    /// The reader finds it, also if its post had asked for another length.
+    /// In each lap of the ring a message of up to a quarter of a slot lies in another quarter, and a message of up to a half in the other
+    /// half. The reader finds it, also if its post had asked for another length.
     #[test]
     fn short_messages_use_the_parts_of_a_slot_in_rotation() {
         const QUARTER: usize = 2048;

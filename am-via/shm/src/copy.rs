@@ -30,9 +30,8 @@ pub struct CheckedRange<'a> {
 impl<'a> CheckedRange<'a> {
     /// `len` bytes at `at`.
     ///
-    /// # Safety
-    /// During `'a`, `at..at + len` stays inside one live mapping or buffer, and no reference to it is used, except by an owner that has
-    /// promised to leave it to this range.
+    /// # Safety During `'a`, `at..at + len` stays inside one live mapping or buffer, and no reference to these bytes is used, except by an
+    /// owner that has promised to leave the bytes to this range.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {

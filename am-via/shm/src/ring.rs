@@ -269,7 +269,7 @@ mod tests {
         prop_oneof![3 => write, 1 => Just(Operation::Poll), 2 => look]
     }
 
-    /// Both ends of a ring whose next line has number `next`, with the previous lap in its lines, because zeroed lines are fresh only if
+    /// Both ends of a ring. Its next line has number `next`, and its lines hold the previous lap, because zeroed lines are fresh only if
     /// numbers start at 1.
     fn ring(lines: u32, next: u32) -> (RingWriter, RingReader) {
         let ring = Lines::private(lines).expect("a power of two");

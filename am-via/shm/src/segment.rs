@@ -21,8 +21,8 @@ pub struct Mapping {
 }
 
 /// Under loom, the objects that represent the bytes of a mapping. Loom's atomics cannot be in zeroed memory, so each structure of atomics
-/// is a separate object for its offset, made at its first use, and so is the [`Plain`] that shows a model the accesses to a range. A model
-/// has to use all of them before it starts its threads.
+/// is a separate object for its offset, made at its first use. So is the [`Plain`] that shows a model the accesses to a range. A model has
+/// to use all of them before it starts its threads.
 #[cfg(loom)]
 mod model {
     use std::any::{Any, TypeId};

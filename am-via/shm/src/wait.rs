@@ -29,7 +29,8 @@ pub struct Doorbell {
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for Doorbell {}
 
-/// Longer than a store stays in its processor's store buffer, which has some dozen entries, each written to memory within about 100 ns.
+/// Delay before a second look: longer than a store stays in its processor's store buffer, which has some dozen entries, each written to
+/// memory within about 100 ns.
 const SETTLE: Duration = Duration::from_micros(20);
 
 /// Limit of the first sleep, after which the sleeper looks again: like [`SETTLE`], without using the processor.

@@ -3,9 +3,9 @@
 //! All numbers that allow a post are 0 unless the VI may send, so a post compares one number, which covers state, reliability level and
 //! credit.
 //!
-//! With standing receives, the ring of a VI has slots in one direction for `credits` packets that the peer may send at any time, for
-//! `answers` answers to requests of this side (reserved when the request was sent), and for [`CREDIT_RETURNS`] packets that only return
-//! credits. Every post uses one of these slots, so a ring never overflows and an answer never waits.
+//! With standing receives, the ring of a VI has three kinds of slots in one direction: `credits` for packets that the peer may send at any
+//! time, `answers` for answers to requests of this side (reserved when the request is sent), and [`CREDIT_RETURNS`] for packets that only
+//! return credits. Every post uses one of these slots, so a ring never overflows and an answer never waits.
 //!
 //! Two slots for credit returns are enough: a return is sent only when half of all credits are owed, and the peer must have read it to send
 //! beyond the other half. So a third return cannot be in flight while two are unread.

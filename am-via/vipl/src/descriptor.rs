@@ -268,7 +268,7 @@ impl Descriptor {
         self.status
     }
 
-    /// Before the post, the number of bytes requested; after it is done, the number of bytes moved.
+    /// Before the post, the number of bytes requested; after completion, the number of bytes moved.
     #[must_use]
     pub fn length(&self) -> u32 {
         self.length

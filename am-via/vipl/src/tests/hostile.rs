@@ -40,7 +40,7 @@ fn attack<D: Device>(attacker: &mut D, vi: ViNumber, random: &mut Random, handle
     }
 }
 
-/// Lets a raw device attack `victim` over one VI while `honest` works with it over another.
+/// Lets a raw device attack `victim` over one VI while `honest` exchanges messages with the victim over another VI.
 fn survive<D: Device>(mut attacker: D, victim: &mut End<D>, honest: &mut End<D>, seed: u64) {
     let mut random = Random(seed);
     let (here, there) = (attacker.address(), victim.agent.address());

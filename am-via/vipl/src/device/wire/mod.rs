@@ -1,7 +1,7 @@
-//! A wire in one process: NICs of several tasks, each usually a thread, joined by a network object that copies through
-//! queues, delays connections, injects seeded faults, and has none of the shortcuts of shared memory.
+//! A wire in one process, for NICs of several tasks, each usually a thread. A network object joins the NICs: it copies through queues,
+//! delays connections, injects seeded faults, and has none of the shortcuts of shared memory.
 //!
-//! It shows that the layers above need only what a network can do, and serves to test them under loss, reordering, refusal and death.
+//! The wire shows that the layers above need only what a network can do, and serves to test them under loss, reordering, refusal and death.
 //! Reliable VIs (all VIs before [`Device::allow_loss`]) repair faults by sequence numbers and retransmission; unreliable VIs expose them.
 
 mod faults;

@@ -12,7 +12,7 @@ pub(super) struct Transfer {
     /// The NIC that asked for it.
     pub(super) by: NodeAddress,
     pub(super) at: RemoteMemory,
-    /// The number given by that NIC.
+    /// That NIC's number for the transfer.
     pub(super) id: u64,
     pub(super) kind: Kind,
 }
