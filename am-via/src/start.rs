@@ -29,7 +29,8 @@ pub struct Task {
 impl Task {
     /// Joins the job that this process was started in; without a launcher, a job of one.
     ///
-    /// # Errors The job's memory cannot be opened, or a limit is too small: the message names the limit and the remedy.
+    /// # Errors
+    /// The job's memory cannot be opened, or a limit is too small: the message names the limit and the remedy.
     pub fn join() -> Result<Self> {
         let job = Job::attach().map_err(|error| of_job(&error))?;
         job.call_in_copies(am_core::buffer::mark_copied_process);

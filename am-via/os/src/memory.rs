@@ -39,7 +39,8 @@ pub fn create(name: &str, bytes: u64) -> io::Result<File> {
 
 /// Opens the memory file of this name that a process has open; `None` if it has none.
 ///
-/// # Errors There is no such process, or the system does not allow access to its files.
+/// # Errors
+/// There is no such process, or the system does not allow access to its files.
 pub fn open_of_process(pid: u32, name: &str) -> io::Result<Option<File>> {
     let wanted = format!("/memfd:{name} (deleted)");
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.filter_map(Result::ok) {

@@ -30,7 +30,8 @@ pub struct CheckedRange<'a> {
 impl<'a> CheckedRange<'a> {
     /// `len` bytes at `at`.
     ///
-    /// # Safety During `'a`, `at..at + len` stays inside one live mapping or buffer, and no reference to these bytes is used, except by an
+    /// # Safety
+    /// During `'a`, `at..at + len` stays inside one live mapping or buffer, and no reference to these bytes is used, except by an
     /// owner that has promised to leave the bytes to this range.
     #[inline(always)]
     #[must_use]

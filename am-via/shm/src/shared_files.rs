@@ -59,7 +59,8 @@ impl SharedFiles {
 
     /// Opens a file that another task has made.
     ///
-    /// # Errors The system's error, or the maker has another file open under this number.
+    /// # Errors
+    /// The system's error, or the maker has another file open under this number.
     pub fn open(&mut self, name: SharedFileName) -> io::Result<Arc<Mapping>> {
         let path = format!("/proc/{}/fd/{}", name.pid, name.number);
         let file = OpenOptions::new().read(true).write(true).open(path)?;

@@ -34,8 +34,8 @@ pub trait Device: std::fmt::Debug {
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
 
     /// Posts `entry` with `payload` and at most `len` bytes. `fill` writes these bytes into the peer's receive area (or where the device
-    /// gathers them); its argument says how to store them. `fill` returns the number of bytes, which becomes the entry's length, or `None` to
-    /// post nothing, which returns [`Posted::Retry`]. If the post returns [`Posted::Retry`] for another reason, `fill` was not called.
+    /// gathers them); its argument says how to store them. `fill` returns the number of bytes, which becomes the entry's length, or `None`
+    /// to post nothing, which returns [`Posted::Retry`]. If the post returns [`Posted::Retry`] for another reason, `fill` was not called.
     fn post_area(
         &mut self,
         vi: ViNumber,

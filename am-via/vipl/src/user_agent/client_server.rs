@@ -67,7 +67,8 @@ impl<D: Device> UserAgent<D> {
     /// Waits at endpoint `local` for a client, without a limit if `timeout` is `None`. A client that asks while no program waits gets an
     /// error.
     ///
-    /// # Errors The time limit has passed, or the caller is a handler that runs inside another such wait.
+    /// # Errors
+    /// The time limit has passed, or the caller is a handler that runs inside another such wait.
     pub fn connect_wait(
         &mut self,
         local: Discriminator,

@@ -100,7 +100,7 @@ impl Vi {
         self.send(device, Operation::Inline, entry, InEntry(payload))
     }
 
-    /// Like [`send_inline`], with at most `len` bytes, which `fill` writes into the peer's receive area.
+    /// Like [`send_inline`](Self::send_inline), with at most `len` bytes, which `fill` writes into the peer's receive area.
     pub(crate) fn send_area<D: Device>(
         &mut self,
         device: &mut D,
