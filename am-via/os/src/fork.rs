@@ -86,7 +86,7 @@ struct Noted {
 struct Table {
     mappings: Vec<Noted>,
     hooks: Vec<Hook>,
-    /// During a fork that copies contents: the child writes to it after copying.
+    /// During a fork that copies contents: the pipe to which the child writes when it has copied them.
     pipe: Option<(RawFd, RawFd)>,
 }
 

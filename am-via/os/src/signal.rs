@@ -14,7 +14,7 @@ pub struct SignalFd {
 pub struct Received {
     /// Its number.
     pub signal: i32,
-    /// Whether the kernel sent it, as for a terminal's foreground group, and not one process to this one.
+    /// Whether the kernel sent the signal (for example to a terminal's foreground process group), and not another process.
     pub from_system: bool,
 }
 

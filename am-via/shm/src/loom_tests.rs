@@ -78,7 +78,7 @@ fn loom_a_line_is_seen_whole_or_not_at_all() {
     });
 }
 
-/// A ring of one line, which is reused only when its reader has reported that it was read: "slots released".
+/// A ring of one line. The line is reused only when its reader has reported that it was read: "slots released".
 #[test]
 fn loom_a_line_is_used_again_only_after_it_was_read() {
     model(2, || {

@@ -54,7 +54,7 @@ pub struct Spin {
     is_on: bool,
     began: Instant,
     looked: Instant,
-    /// Until then another thread is assumed to want the processor.
+    /// Until this time, another thread is assumed to want the processor.
     short_until: Instant,
 }
 

@@ -153,7 +153,7 @@ impl<D: Device> ViaFabric<D> {
         (operation, label, in_entry): (Operation, u16, usize),
         bytes: &mut impl Carry<D>,
     ) -> Result<Outcome> {
-        // Built here from values that fit into registers: built by the caller, it would be in memory on the fast path, too.
+        // The entry is built here, from values that fit into registers: built by the caller, it would be in memory on the fast path, too.
         let entry = packet(operation, label, in_entry);
         let Some((vi, _)) = self.nic.vi(at) else { return Ok(Outcome::Retry) };
         let (state, is_open, to) = (vi.state(), vi.is_open(), endpoint(vi.peer));

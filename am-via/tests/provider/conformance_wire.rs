@@ -6,7 +6,7 @@ use am_via::device::NodeAddress;
 use am_via::device::wire::{Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
 use am_via::fabric::{CreditPlan, ViaFabric};
 
-/// Every fault except death, often enough that each check meets some.
+/// Every fault except death, so frequent that each check meets some.
 fn faults(seed: u64) -> WireFaults {
     WireFaults {
         seed,

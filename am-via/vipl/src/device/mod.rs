@@ -215,7 +215,7 @@ pub enum AtomicTransfer {
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// A task outside the job.
-    #[error("task {task} does not exist: the job has {num_tasks}")]
+    #[error("task {task} does not exist: the job has tasks 0 to {last}", last = num_tasks - 1)]
     UnknownTask {
         /// The task that was named.
         task: u32,

@@ -46,7 +46,7 @@ impl<D: Device> UserAgent<D> {
         HeapBlock::private(len).map(Memory::new).ok_or(VipError::ErrorResource {
             resource: "bytes of memory",
             available: 0,
-            remedy: "free some",
+            remedy: "free some memory",
         })
     }
 
@@ -112,7 +112,7 @@ impl<'a> Segments<'a> {
     /// Translates each segment.
     ///
     /// # Errors
-    /// Why the first invalid one is refused.
+    /// Why the first invalid segment is refused.
     pub(crate) fn translate(
         registrations: &'a Registrations,
         segments: &[DataSegment],

@@ -348,7 +348,7 @@ impl Files {
             resource: "VI slots",
             needed: u64::from(vi) + 1,
             available: u64::from(self.layout.vis()),
-            remedy: "let fewer contexts talk to each other",
+            remedy: "connect fewer pairs of contexts",
         })
     }
 

@@ -68,7 +68,7 @@ impl OwnHeap {
     }
 
     fn take(&self, len: usize) -> Result<Block, u64> {
-        // Consistent even after a panic under the lock: each step of `Heap` leaves the ranges consistent.
+        // The ranges are consistent even after a panic under the lock, because each step of `Heap` leaves them consistent.
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
         ranges.take(len as u64).ok_or_else(|| ranges.available())
     }

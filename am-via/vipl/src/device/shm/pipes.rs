@@ -255,8 +255,8 @@ mod tests {
         block
     }
 
-    /// The number of bytes that came through the pipe, of a message that was all `old` when announced and is all `new` now. Programs must
-    /// not change a message meanwhile; here the change shows which path its bytes took.
+    /// For a message that was all `old` when announced and is all `new` now, returns the number of bytes that came through the pipe.
+    /// Programs must not change a message meanwhile; here the change shows which path its bytes took.
     fn by_pipe(bytes: &[u8], old: u8, new: u8) -> usize {
         let by_pipe = bytes.iter().take_while(|&&byte| byte == old).count();
         assert!(bytes[by_pipe..].iter().all(|&byte| byte == new), "neither of the two");
