@@ -39,7 +39,7 @@ pub(crate) struct Receive {
 pub(crate) enum ReceiveBuffer {
     /// These bytes.
     Bytes(RawBuffer),
-    /// The layout that its request holds.
+    /// The layout that the receive's request holds.
     Layout,
 }
 

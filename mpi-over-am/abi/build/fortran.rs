@@ -12,11 +12,11 @@ use crate::{Fallible, Parameter, Prototype};
 /// An argument of a Fortran routine.
 pub(crate) struct Argument {
     pub(crate) name: String,
-    /// Its type in the library.
+    /// The argument's type in the library.
     rust: String,
-    /// Its declaration in a program; `{name}` stands for the name.
+    /// The argument's declaration in a program; `{name}` stands for the name.
     pub(crate) declaration: String,
-    /// Whether it may be of any type and rank.
+    /// Whether the argument may be of any type and rank.
     pub(crate) is_any: bool,
     has_length: bool,
 }

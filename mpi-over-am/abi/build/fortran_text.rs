@@ -151,7 +151,7 @@ fn interface(text: &mut String, name: &str, routine: &Routine) -> Fallible<()> {
     if routine.has_code() {
         writeln!(text, "      integer :: ierror")?;
     }
-    // Arguments of any type and rank, in the directives of different compilers.
+    // Directives of different compilers, which allow arguments of any type and rank.
     for name in choices.iter().map(|choice| &choice.name) {
         for words in
             ["!GCC$ ATTRIBUTES NO_ARG_CHECK ::", "!DIR$ IGNORE_TKR", "!DEC$ ATTRIBUTES NO_ARG_CHECK ::"]

@@ -112,7 +112,7 @@ pub(crate) fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
 /// Frees a key. Its attributes stay. Until the last of them is deleted, the key's number stays valid, and may be freed again.
 ///
 /// # Errors
-/// There is no such key, or it is for another kind of object.
+/// There is no such key, or the key is for another kind of object.
 pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcome<()> {
     let at = not_null(at)?;
     // SAFETY: `at` is not null, and the program gave it for this result.

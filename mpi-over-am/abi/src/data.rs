@@ -17,7 +17,7 @@ static BYTE: Datatype = Datatype::predefined(Predefined::Byte);
 /// A count from C.
 ///
 /// # Errors
-/// It is negative.
+/// The count is negative.
 #[inline(always)]
 pub(crate) fn count_of(count: i64) -> Outcome<u64> {
     u64::try_from(count)
@@ -215,7 +215,7 @@ fn check_buffer(at: *const c_void, count: u64, datatype: &Datatype) -> Outcome<(
 /// The destination rank of a message. The call itself finds out whether the rank exists.
 ///
 /// # Errors
-/// If it is negative, and not a special value.
+/// The rank is negative, and not a special value.
 #[inline(always)]
 pub(crate) fn dest_of(rank: c_int) -> Outcome<u32> {
     match u32::try_from(rank) {
@@ -228,7 +228,7 @@ pub(crate) fn dest_of(rank: c_int) -> Outcome<u32> {
 /// The source rank of a message, or any.
 ///
 /// # Errors
-/// If it is negative, and not a special value.
+/// The rank is negative, and not a special value.
 #[inline(always)]
 pub(crate) fn source_of(rank: c_int) -> Outcome<Source> {
     if rank == MPI_ANY_SOURCE { Ok(Source::Any) } else { dest_of(rank).map(Source::Rank) }

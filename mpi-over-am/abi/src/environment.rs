@@ -5,7 +5,7 @@
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
+    reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -33,7 +33,7 @@ fn start(function: &str, required: c_int) -> c_int {
     }
     let (started, _) = state::stage();
     if started {
-        eprintln!("{function} was called, but MPI has been started before");
+        eprintln!("{function} was called, but MPI has already been started");
         std::process::exit(MPI_ERR_OTHER);
     }
     let level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);

@@ -9,7 +9,7 @@
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
+    reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ impl Function {
 #[derive(Debug)]
 struct Registration {
     kind: EventKind,
-    /// One for each of [`LEVELS`].
+    /// A callback for each of [`LEVELS`].
     callbacks: [Option<Function>; LEVELS.len()],
     /// 0: none.
     dropped_handler: Callback,
@@ -215,8 +215,8 @@ fn call_free(registration: MPI_T_event_registration, function: Function) {
     });
 }
 
-/// The name of an event whose numbers have an enumeration, and the names of these numbers. Enumerations of events follow those of the
-/// settings.
+/// The name of an event whose numbers have an enumeration, and the names of these numbers. Handles of these enumerations come after
+/// those of the settings.
 pub(crate) fn numbers_of_event(index: usize) -> Option<(&'static str, &'static [&'static str])> {
     let (name, _, numbers) = EventKind::ALL.get(index)?.description();
     Some((name, numbers))

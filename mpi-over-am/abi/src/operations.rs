@@ -103,8 +103,8 @@ pub(crate) unsafe fn mpi_op_create(function: Callback, commute: c_int, op: *mut 
                 let mut len = c_int::try_from(count - done).unwrap_or(c_int::MAX);
                 let offset = (done as i64).wrapping_mul(datatype.extent()) as isize;
                 let (from, to) = (earlier.wrapping_offset(offset), later.wrapping_offset(offset));
-                // SAFETY: both vectors have `len` elements of the datatype from there on: the operation's promise.
-                // Length and handle live until it returns.
+                // SAFETY: the operation promises that both vectors have `len` elements of the datatype from these addresses on. Length and
+                // handle live until the function returns.
                 call_program("an operation", || unsafe {
                     function(from.cast_mut().cast(), to.cast(), &raw mut len, &raw mut handle);
                 });
@@ -124,8 +124,8 @@ pub(crate) unsafe fn mpi_op_create_c(function: Callback, commute: c_int, op: *mu
     let run = move |earlier: *const u8, later: *mut u8, count: u64, datatype: &Datatype| {
         with_handle(datatype, |mut handle| {
             let mut len = count as i64;
-            // SAFETY: both vectors have `len` elements of the datatype from there on: the operation's promise. Length
-            // and handle live until it returns.
+            // SAFETY: the operation promises that both vectors have `len` elements of the datatype from these addresses on. Length and
+            // handle live until the function returns.
             call_program("an operation", || unsafe {
                 function(earlier.cast_mut().cast(), later.cast(), &raw mut len, &raw mut handle);
             });

@@ -5,7 +5,7 @@
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
+    reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -52,7 +52,7 @@ impl Rest {
         if len == 0 {
             return Ok(&mut []);
         }
-        // SAFETY: the program lends the buffer for the length of the call; it has these bytes, as was checked.
+        // SAFETY: the program lends the buffer for the duration of the call; the buffer has these bytes, as was checked.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.at, len as usize) })
     }
 
@@ -65,7 +65,7 @@ impl Rest {
         if len == 0 {
             return Ok(&[]);
         }
-        // SAFETY: the program lends the buffer for the length of the call; it has these bytes, as was checked.
+        // SAFETY: the program lends the buffer for the duration of the call; the buffer has these bytes, as was checked.
         Ok(unsafe { std::slice::from_raw_parts(self.at, len as usize) })
     }
 

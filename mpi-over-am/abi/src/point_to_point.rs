@@ -5,7 +5,7 @@
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
+    reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::{c_int, c_void};
@@ -53,7 +53,7 @@ unsafe fn bytes_to_send<'a>(
     datatype: MPI_Datatype,
 ) -> Option<&'a [u8]> {
     let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null())?;
-    // SAFETY: the program lends the buffer for the length of the call; it is not null, and `len` fits any memory
+    // SAFETY: the program lends the buffer for the duration of the call; it is not null, and `len` fits any memory
     // (`dense_len`).
     Some(unsafe { std::slice::from_raw_parts(at.cast(), len) })
 }
@@ -72,7 +72,7 @@ unsafe fn send_now(
 ) -> bool {
     // SAFETY: a send creates and frees no communicator.
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
-    // SAFETY: the program lends the buffer for the length of the call.
+    // SAFETY: the program lends the buffer for the duration of the call.
     let Some(bytes) = (unsafe { bytes_to_send(mpi, at, count, datatype) }) else { return false };
     // A negative rank is not a rank of the communicator.
     communicator.try_send(bytes, dest.cast_unsigned(), tag)

@@ -132,7 +132,7 @@ pub(crate) fn check_errhandler(on: On, handle: MPI_Errhandler) -> Outcome<()> {
 /// that concern no object with a handler (MPI 5.0 section 11.6, `mpiexec -initial-errhandler`).
 pub(crate) const INITIAL: &str = "MPI_INITIAL_ERRHANDLER";
 
-/// Its values, and their handlers.
+/// The values of [`INITIAL`], and their handlers.
 pub(crate) const INITIAL_WORDS: [(&str, MPI_Errhandler); 3] = [
     ("mpi_errors_are_fatal", MPI_ERRORS_ARE_FATAL),
     ("mpi_errors_abort", MPI_ERRORS_ABORT),

@@ -10,7 +10,7 @@
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
+    reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::cell::Cell;
@@ -339,7 +339,7 @@ pub(crate) unsafe fn mpi_intercomm_create_from_groups(
         };
         let (bridge, there) = match &other {
             Some(other) => {
-                // Both leaders list the two in the same order.
+                // Both leaders list the two leaders in the same order.
                 let all = mpi.world.communicator.group();
                 let number = |group: &Group| group.translate_ranks(&[0], &all);
                 let both = if number(&leader)? < number(other)? {

@@ -53,7 +53,7 @@ fn stay_loaded() {
         dli_sname: ptr::null(),
         dli_saddr: ptr::null_mut(),
     };
-    // SAFETY: the address is one of this library, the structure lives on, and the name in it is a string of the loader's.
+    // SAFETY: the address is one of this library, `found` lives during both calls, and the loader stores a C string as its name.
     unsafe {
         if libc::dladdr((&raw const BLOCKS).cast(), &raw mut found) != 0 && !found.dli_fname.is_null() {
             let _kept =

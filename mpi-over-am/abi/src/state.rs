@@ -442,7 +442,7 @@ fn make_progress(is_on: &AtomicBool) {
     }
 }
 
-/// Stops the progress thread, if there is one. Called outside of all calls: the thread needs its turn to end.
+/// Stops the progress thread, if there is one. Must not be called during a call of MPI: the thread can end only when no call has the turn.
 pub(crate) fn stop_progress_thread() {
     if !is_running() {
         return;

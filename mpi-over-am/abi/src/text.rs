@@ -34,10 +34,10 @@ impl FloorBoundary for str {
 /// A program's string. Bytes that are not UTF-8 are replaced.
 ///
 /// # Errors
-/// It is null.
+/// `at` is null.
 ///
 /// # Safety
-/// `at` is null, or a string that does not change meanwhile.
+/// `at` is null, or a string that does not change during the call.
 pub(crate) unsafe fn string_at(at: *const c_char) -> Outcome<String> {
     let at = not_null(at.cast_mut())?;
     // SAFETY: not null; the caller's promise.

@@ -6,7 +6,7 @@
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
+    reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::ffi::c_int;
@@ -83,7 +83,7 @@ fn tells_large(contents: &Contents) -> bool {
     contents.is_large && !contents.large().counts.is_empty()
 }
 
-/// Refuses a type whose large counts the calls without them cannot report.
+/// Refuses a type with large counts, which the calls that return `int` counts cannot report.
 fn no_large(reported: &ReportedContents<'_>) -> Outcome<()> {
     if reported.counts.is_empty() {
         return Ok(());

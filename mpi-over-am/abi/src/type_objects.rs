@@ -46,7 +46,7 @@ fn on_type(
 /// Copies the attributes of a datatype to its new duplicate, by the program's copy functions.
 ///
 /// # Errors
-/// That of a copy function.
+/// The error of a copy function.
 pub(crate) fn duplicated(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Properties<ByCall>> {
     let properties = Properties::new(ObjectKind::Datatype, Info::new(), ErrorHandler::Return);
     let known = mpi.types.properties.borrow().get(&handle.0).cloned();
@@ -65,7 +65,7 @@ pub(crate) fn begin_with(mpi: &Mpi, handle: MPI_Datatype, properties: Properties
 /// Removes the properties of a datatype that is freed, after the delete functions of its attributes have run.
 ///
 /// # Errors
-/// That of a delete function: its attribute stays, and so does the datatype.
+/// The error of a delete function: its attribute and the datatype then stay.
 pub(crate) fn forget(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<()> {
     let known = mpi.types.properties.borrow().get(&handle.0).cloned();
     if let Some(known) = known {

@@ -29,7 +29,7 @@ pub(crate) struct MPI_Status {
     pub(crate) source: c_int,
     /// The message's tag.
     pub(crate) tag: c_int,
-    /// An error class, where a call returns several statuses.
+    /// An error class, set only by calls that return several statuses.
     pub(crate) error: c_int,
     /// Number of bytes received, in two halves; whether the operation was cancelled; the rest is unused.
     pub(crate) internal: [c_int; 5],

@@ -8,7 +8,7 @@
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
+    reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ struct Controls {
     written: BTreeMap<&'static str, String>,
 }
 
-/// Its current value: the job's, or the one written.
+/// The current value of a variable: the value written, or else the job's.
 fn value(variable: Variable, controls: &Controls) -> Result<String, c_int> {
     let variables = mpi_over_am::Environment::variables().map_err(|_| MPI_T_ERR_NOT_ACCESSIBLE)?;
     let lookup = |name: &str| variables.get(name);

@@ -5,7 +5,7 @@
 
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "they store results and read arrays at the program's pointers; blocks that do more have a note"
+    reason = "the functions store results and read arrays at the program's pointers; blocks that do more have a note"
 )]
 
 use std::cell::Cell;
@@ -117,7 +117,7 @@ pub(crate) fn keep(mpi: &Mpi, window: Window, base: usize, at: *mut MPI_Win) -> 
 /// A size in bytes that a program gives.
 ///
 /// # Errors
-/// It is negative.
+/// The size is negative.
 pub(crate) fn size_of(size: i64) -> Outcome<usize> {
     usize::try_from(size)
         .map_err(|_| Failure::new(ErrorClass::Size, format!("the size is {size}, below zero")))
@@ -126,7 +126,7 @@ pub(crate) fn size_of(size: i64) -> Outcome<usize> {
 /// A unit of displacements.
 ///
 /// # Errors
-/// It is less than 1, or too large.
+/// The unit is less than 1, or too large.
 pub(crate) fn unit_of(unit: i64) -> Outcome<u32> {
     u32::try_from(unit).ok().filter(|&unit| unit > 0).ok_or_else(|| {
         Failure::new(ErrorClass::Displacement, format!("the unit of displacements is {unit}, not 1 or more"))

@@ -45,8 +45,8 @@ fn may_receive(handlers: &MpiHandlers) -> bool {
     handlers.requests.posted() == 0 && handlers.early.is_empty() && handlers.completions.are_plain()
 }
 
-/// Like [`receive_in_line`], for a message in pieces. If some of the pieces do not come in time, the message becomes an early one, whose
-/// first bytes are in `buffer`: the caller posts its receive, which takes it.
+/// Like [`receive_in_line`], for a message in pieces. If some of the pieces do not come in time, the message becomes an early message whose
+/// first bytes are in `buffer`. The caller then posts its receive, which takes the rest.
 #[inline(never)]
 pub(crate) fn receive_pieces<F: Fabric>(
     state: &mut State<F>,

@@ -5,7 +5,7 @@
 //! source, which its address shows. In a forked copy of the process new blocks come from the C library, and existing ones are private to
 //! the copy.
 //!
-//! Nothing here allocates, locks, or keeps state for a thread. A program with its own `malloc` keeps its own.
+//! Nothing here allocates, locks, or keeps state for a thread. A program with its own `malloc` continues to use it.
 
 #![cfg(target_env = "gnu")]
 #![expect(unsafe_code, reason = "called from C, and replaces C's own functions")]

@@ -1,4 +1,4 @@
-//! `mpi-install`: puts the C and Fortran interface of MPI under a prefix.
+//! `mpi-install`: installs the C and Fortran interfaces of MPI under a prefix.
 
 fn main() -> std::process::ExitCode {
     mpi_abi::tools::run("mpi-install")

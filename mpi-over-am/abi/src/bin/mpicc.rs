@@ -1,4 +1,4 @@
-//! `mpicc`: the C compiler, for programs of MPI.
+//! `mpicc`: the C compiler, with the options for MPI programs.
 
 fn main() -> std::process::ExitCode {
     mpi_abi::tools::run("mpicc")

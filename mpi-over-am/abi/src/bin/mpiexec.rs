@@ -1,4 +1,4 @@
-//! `mpiexec`: starts programs of MPI.
+//! `mpiexec`: starts MPI programs.
 
 fn main() -> std::process::ExitCode {
     mpi_abi::tools::run("mpiexec")

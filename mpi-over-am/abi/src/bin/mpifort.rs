@@ -1,4 +1,4 @@
-//! `mpifort`: the Fortran compiler, for programs of MPI.
+//! `mpifort`: the Fortran compiler, with the options for MPI programs.
 
 fn main() -> std::process::ExitCode {
     mpi_abi::tools::run("mpifort")

@@ -1,4 +1,4 @@
-//! `mpirun`: starts programs of MPI.
+//! `mpirun`: starts MPI programs.
 
 fn main() -> std::process::ExitCode {
     mpi_abi::tools::run("mpirun")

@@ -74,8 +74,8 @@ macro_rules! attribute_functions {
             to: *mut c_void,
             flag: *mut c_int,
         ) -> c_int {
-            // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's
-            // form of it: each argument is the address of a value that lives until it returns.
+            // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form:
+            // each argument is the address of a value that lives until the function returns.
             unsafe {
                 let kept = Kept::of(state);
                 let function: Copy<$kind> = std::mem::transmute(kept.functions[0]);
@@ -102,8 +102,8 @@ macro_rules! attribute_functions {
             value: *mut c_void,
             state: *mut c_void,
         ) -> c_int {
-            // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's
-            // form of it: each argument is the address of a value that lives until it returns.
+            // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form:
+            // each argument is the address of a value that lives until the function returns.
             unsafe {
                 let kept = Kept::of(state);
                 let function: Delete<$kind> = std::mem::transmute(kept.functions[1]);
@@ -230,7 +230,7 @@ pub(crate) unsafe fn attribute(keyval: c_int, value: usize) -> i64 {
         MPI_TAG_UB..=MPI_UNIVERSE_SIZE | MPI_WIN_DISP_UNIT | MPI_WIN_CREATE_FLAVOR | MPI_WIN_MODEL => unsafe {
             i64::from(*at)
         },
-        // SAFETY: as above, of an MPI_Aint.
+        // SAFETY: the value of this predefined attribute is the address of an MPI_Aint.
         MPI_WIN_SIZE => unsafe { *at.cast() },
         _ => value_of(value),
     }
@@ -253,8 +253,8 @@ pub(crate) fn cancel() -> Callback {
 
 unsafe extern "C-unwind" fn query_in_c(state: *mut c_void, status: *mut MPI_Status) -> c_int {
     type Query = unsafe extern "C-unwind" fn(*const i64, *mut MPI_Status, *mut c_int);
-    // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's form of it:
-    // each argument is the address of a value that lives until it returns.
+    // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form:
+    // each argument is the address of a value that lives until the function returns.
     unsafe {
         let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
         let function: Query = std::mem::transmute(kept.functions[0]);
@@ -265,8 +265,8 @@ unsafe extern "C-unwind" fn query_in_c(state: *mut c_void, status: *mut MPI_Stat
 
 unsafe extern "C-unwind" fn free_in_c(state: *mut c_void) -> c_int {
     type Free = unsafe extern "C-unwind" fn(*const i64, *mut c_int);
-    // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's form of it:
-    // each argument is the address of a value that lives until it returns.
+    // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form:
+    // each argument is the address of a value that lives until the function returns.
     unsafe {
         let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
         let function: Free = std::mem::transmute(kept.functions[1]);
@@ -277,8 +277,8 @@ unsafe extern "C-unwind" fn free_in_c(state: *mut c_void) -> c_int {
 
 unsafe extern "C-unwind" fn cancel_in_c(state: *mut c_void, is_complete: c_int) -> c_int {
     type Cancel = unsafe extern "C-unwind" fn(*const i64, *const c_int, *mut c_int);
-    // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's form of it:
-    // each argument is the address of a value that lives until it returns.
+    // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form:
+    // each argument is the address of a value that lives until the function returns.
     unsafe {
         let (kept, is_complete, mut code) = (Kept::of(state), c_int::from(is_complete != 0), MPI_SUCCESS);
         let function: Cancel = std::mem::transmute(kept.functions[2]);
@@ -342,8 +342,8 @@ macro_rules! conversions {
             position: i64,
             state: *mut c_void,
         ) -> c_int {
-            // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's
-            // form of it: each argument is the address of a value that lives until it returns.
+            // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form:
+            // each argument is the address of a value that lives until the function returns.
             unsafe {
                 let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
                 let function: Conversion = std::mem::transmute(kept.functions[$place]);
@@ -370,8 +370,8 @@ unsafe extern "C-unwind" fn extent_in_c(
     state: *mut c_void,
 ) -> c_int {
     type Extent = unsafe extern "C-unwind" fn(*const c_int, *mut i64, *const i64, *mut c_int);
-    // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's form of it:
-    // each argument is the address of a value that lives until it returns.
+    // SAFETY: `keep` made the state from functions that the program gave for this use, in their Fortran form:
+    // each argument is the address of a value that lives until the function returns.
     unsafe {
         let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
         let function: Extent = std::mem::transmute(kept.functions[2]);

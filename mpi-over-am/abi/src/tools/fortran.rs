@@ -24,7 +24,7 @@ impl Compiler {
     /// Asks the compiler for its version.
     ///
     /// # Errors
-    /// It cannot be run.
+    /// The compiler cannot be run.
     pub fn ask(program: impl Into<PathBuf>) -> io::Result<Self> {
         let program = program.into();
         let output = Command::new(&program).arg("--version").stdin(Stdio::null()).output()?;
@@ -73,7 +73,7 @@ impl Compiler {
             Err(error) if !folder.join("mpi.mod").exists() => Err(error),
             _ => Ok(()),
         });
-        // If it was renamed, there is nothing to remove.
+        // If the folder was renamed, there is nothing to remove.
         let _ = fs::remove_dir_all(&own);
         made
     }

@@ -161,7 +161,7 @@ impl Plan {
         if first.as_deref().is_some_and(|word| word == "-configfile" || word == "--configfile") {
             return match (words.next(), words.next()) {
                 (Some(file), None) => Self::read_words(in_file(Path::new(&file))?.into_iter()),
-                _ => Err("-configfile needs the name of a file, and nothing else may be given".to_owned()),
+                _ => Err("-configfile needs the name of a file, and allows no other arguments".to_owned()),
             };
         }
         Self::read_words(first.into_iter().chain(words))
