@@ -19,7 +19,7 @@ fn add(class: Option<c_int>) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_add_error_class(class: *mut c_int) -> c_int {
-    // SAFETY: it is not null, and the program gave it for this result.
+    // SAFETY: `at` is not null, and the program gave it for this result.
     finish_on_process("MPI_Add_error_class", not_null(class).map(|at| unsafe { *at = add(None) }))
 }
 
@@ -30,7 +30,7 @@ fn unknown(number: c_int, what: &str) -> Failure {
 pub(crate) unsafe fn mpi_add_error_code(class: c_int, code: *mut c_int) -> c_int {
     let known = class_of(class).filter(|&known| known == class);
     let outcome = known.ok_or_else(|| unknown(class, "class")).and_then(|class| Ok((class, not_null(code)?)));
-    // SAFETY: it is not null, and the program gave it for this result.
+    // SAFETY: `at` is not null, and the program gave it for this result.
     finish_on_process("MPI_Add_error_code", outcome.map(|(class, at)| unsafe { *at = add(Some(class)) }))
 }
 
@@ -46,7 +46,7 @@ pub(crate) unsafe fn mpi_add_error_string(code: c_int, text: *const c_char) -> c
 }
 
 fn has_string(number: c_int) -> Failure {
-    Failure::new(ErrorClass::Argument, format!("{number} still has its string: remove that first"))
+    Failure::new(ErrorClass::Argument, format!("{number} still has its string: remove the string first"))
 }
 
 pub(crate) unsafe fn mpi_remove_error_class(class: c_int) -> c_int {

@@ -108,7 +108,7 @@ pub(crate) fn forget_registrations() {
 /// Tells the engine which kinds of events have callbacks.
 ///
 /// # Errors
-/// This thread is in a call of MPI that runs this callback.
+/// The calling thread is in a callback of the program, inside an MPI call that uses the engine.
 fn watch_what_is_registered() -> Result<(), c_int> {
     let with_callback: Vec<_> = {
         let registry = registry();
