@@ -56,8 +56,8 @@ struct Header {
     taken_bytes: usize,
 }
 
-/// Takes large blocks from job memory at `from` from this call on; if `take` is `None`, takes no more blocks there. Only the MPI library calls this,
-/// when MPI starts and ends.
+/// Takes large blocks from job memory at `from` from this call on; if `take` is `None`, takes no more blocks there. Only the MPI library
+/// calls this, when MPI starts and ends.
 ///
 /// Returns whether the program's blocks will come from job memory: `false` if the program, or a library preloaded earlier, has its own
 /// `malloc`.
