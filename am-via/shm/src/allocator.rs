@@ -41,7 +41,7 @@ pub struct JobAllocator {
     blocks: OnceLock<Arc<dyn LargeBlocks>>,
 }
 
-/// The job memory offered to the program's allocator, if it is this one.
+/// The job memory offered to the program's allocator, in case that allocator is a [`JobAllocator`].
 static OFFERED: Mutex<Option<Weak<dyn LargeBlocks>>> = Mutex::new(None);
 
 impl JobAllocator {

@@ -185,7 +185,8 @@ pub const ACCESS_WRITE: u32 = 1;
 pub const ACCESS_READ: u32 = 2;
 /// Access bit: the range is in the owner's heap file.
 pub(crate) const ACCESS_IN_HEAP: u32 = 4;
-/// Access bit: the range is in a shared file, made while the job ran. With neither of the two bits it is in private memory.
+/// Access bit: the range is in a shared file, made while the job ran. If neither this bit nor `ACCESS_IN_HEAP` is set, the range is in
+/// private memory.
 pub(crate) const ACCESS_IN_SHARED_FILE: u32 = 16;
 /// Access bit: the entry is in use.
 pub(crate) const ACCESS_LIVE: u32 = 8;

@@ -13,7 +13,7 @@ use crate::vi::{Reliability, ViState};
 /// The party that an error blames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The call was wrong: mend the program.
+    /// The call was wrong: fix the program.
     Caller,
     /// The task at the other end.
     Peer,

@@ -40,7 +40,7 @@ impl PTag {
 pub struct Memory(HeapBlock, PhantomData<Cell<()>>);
 
 impl Memory {
-    /// The memory of `block`, which is returned with its last user.
+    /// The memory of `block`, which is returned when its last user drops it.
     #[must_use]
     pub fn new(block: HeapBlock) -> Rc<Self> {
         Rc::new(Self(block, PhantomData))

@@ -125,7 +125,7 @@ impl<'a> Segments<'a> {
         ranges.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The longest contiguous range from byte `from` of all on, and the number of its segment; `None` at the end.
+    /// The longest contiguous range that starts at byte `from` of the descriptor, and the number of its segment; `None` at the end.
     pub(crate) fn run(&self, from: u32) -> Option<(usize, CheckedRange<'a>)> {
         let mut skip = from as usize;
         for (number, range) in self.0.iter().enumerate() {
