@@ -56,7 +56,7 @@ impl ProgressThread {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// The thread, to be stopped.
+    /// Takes the running thread, which the caller must stop.
     pub(crate) fn take(&self) -> Option<RunningThread> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

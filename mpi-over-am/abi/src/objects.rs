@@ -58,7 +58,7 @@ pub(crate) struct SessionObject {
 /// Names and attributes of datatypes, by handle: a datatype does not store them, and most have none.
 #[derive(Debug, Default)]
 pub(crate) struct TypeObjects {
-    /// By the handles of the datatypes whose properties were used.
+    /// Names and attributes by the datatype's handle, made at their first use.
     pub(crate) properties: RefCell<BTreeMap<usize, Rc<Properties<ByCall>>>>,
     /// Predefined types without a name.
     pub(crate) unnamed: RefCell<Vec<MPI_Datatype>>,

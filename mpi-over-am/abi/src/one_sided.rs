@@ -99,7 +99,7 @@ unsafe fn store_word(word: Word, at: *mut c_void, len: u64) {
     }
 }
 
-/// Updates an element of 4 or 8 bytes of mapped memory, and returns its bytes before. `None`: nothing was done, and the call takes the
+/// Updates an element of 4 or 8 bytes of mapped memory, and returns its previous bytes. `None`: nothing was done, and the call takes the
 /// general path.
 ///
 /// # Safety

@@ -53,7 +53,7 @@ pub(crate) static VARIABLES: [Variable; 11] = variables! {
     MPI_T_PVAR_CLASS_LEVEL false early_messages |counts| vec![counts.early_messages], "Messages that wait for their receive";
     MPI_T_PVAR_CLASS_LEVEL false operations_under_way |counts| vec![counts.operations_under_way], "Non-blocking operations that have not completed";
     MPI_T_PVAR_CLASS_COUNTER true packets_sent |counts| counts.packets_sent.clone(), "Packets sent to each task of the job";
-    MPI_T_PVAR_CLASS_COUNTER true packets_received |counts| counts.packets_received.clone(), "Packets from each task of the job that were handled";
+    MPI_T_PVAR_CLASS_COUNTER true packets_received |counts| counts.packets_received.clone(), "Handled packets from each task of the job";
     MPI_T_PVAR_CLASS_COUNTER false long_messages_received |counts| vec![counts.long_messages_received], "Completed messages that were announced or took more than one packet";
     MPI_T_PVAR_CLASS_COUNTER false long_bytes_received |counts| vec![counts.long_bytes_received], "Bytes of completed messages that were announced or took more than one packet";
     MPI_T_PVAR_CLASS_COUNTER false operations_ended |counts| vec![counts.operations_ended], "Operations that ended after their call had returned";

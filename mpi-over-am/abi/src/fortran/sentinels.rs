@@ -74,7 +74,7 @@ pub(crate) fn errcodes(at: *mut c_int) -> *mut c_int {
     if is!(at, mpi_fortran_errcodes_ignore_) { std::ptr::null_mut() } else { at }
 }
 
-/// Whether the argument says that the spawned tasks get no arguments.
+/// Whether an argument is `MPI_ARGV_NULL` or `MPI_ARGVS_NULL`.
 pub(crate) fn is_no_arguments<T>(at: *const T) -> bool {
     is!(at, mpi_fortran_argv_null_) || is!(at, mpi_fortran_argvs_null_)
 }

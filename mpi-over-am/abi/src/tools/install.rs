@@ -80,7 +80,7 @@ fn prefix(mut words: impl Iterator<Item = OsString>) -> Result<Option<PathBuf>, 
     std::path::absolute(folder).map(Some).map_err(|error| error.to_string())
 }
 
-/// Builds the programs beside this one and returns their folder. If cargo runs this program, it has built only this one.
+/// Builds the programs beside this one and returns their folder. If cargo runs this program, cargo has built no other one.
 fn build() -> io::Result<PathBuf> {
     let own = env::current_exe()?;
     let folder =
