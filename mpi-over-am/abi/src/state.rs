@@ -321,8 +321,8 @@ struct Process {
     main_thread: AtomicUsize,
 }
 
-// SAFETY: `mpi` is used by one thread at a time: below MPI_THREAD_MULTIPLE by the program's promise (MPI 5.0 section 11.6), at that level by
-// the lock. `mpi` is written only by MPI_Init and MPI_Finalize, which the program calls once, from one thread, and by the first
+// SAFETY: `mpi` is used by one thread at a time: below MPI_THREAD_MULTIPLE by the program's promise (MPI 5.0 section 11.6), at that level
+// by the lock. `mpi` is written only by MPI_Init and MPI_Finalize, which the program calls once, from one thread, and by the first
 // MPI_Session_init while MPI does not run, when no other thread can use MPI.
 unsafe impl Sync for Process {}
 

@@ -15,8 +15,8 @@ const HELP: &str = "\
 usage: mpi-install --prefix FOLDER
 
 Builds the programs, libraries and headers, and installs them below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun),
-lib/ (libmpi_abi.so.1, libmpi_malloc.so, pkgconfig/mpi.pc), include/ (mpi.h, mpif.h), share/ (manual pages, completions of bash, licences, the
-source of the Fortran module). The folder may be moved afterwards. Debug information is left out (strip).
+lib/ (libmpi_abi.so.1, libmpi_malloc.so, pkgconfig/mpi.pc), include/ (mpi.h, mpif.h), share/ (manual pages, completions of bash,
+licences, the source of the Fortran module). The folder may be moved afterwards. Debug information is left out (strip).
 Existing files of these names are replaced, also while running programs use them.";
 
 const HEADER: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi.h"));
