@@ -258,7 +258,7 @@ pub(crate) unsafe fn mpi_t_source_get_info(
         check_source(source_index)?;
         unsafe {
             put_string("engine", name, name_len);
-            put_string("What the calls of this task and its progress do", desc, desc_len);
+            put_string("Events of this task's calls and of its progress", desc, desc_len);
             put(ordering, MPI_T_SOURCE_ORDERED);
             put(ticks_per_second, 1_000_000_000);
             put(max_ticks, i64::MAX);

@@ -141,7 +141,7 @@ fn outcome_of_several(first_failure: Option<Owner>, of: &mut Owner) -> Outcome<(
         None => Ok(()),
         Some(owner) => {
             *of = owner;
-            Err(Failure::new(ErrorClass::InStatus, "an operation has failed: its status says how"))
+            Err(Failure::new(ErrorClass::InStatus, "an operation has failed: its status contains the error"))
         }
     }
 }
