@@ -103,7 +103,7 @@ pub(crate) fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
     index.and_then(|index| keyvals.get(index)?.usable()).ok_or_else(|| {
         let what = match number {
             MPI_KEYVAL_INVALID => "the key is MPI_KEYVAL_INVALID".to_owned(),
-            _ => format!("{number} is not an attribute key: it was freed, or never was one"),
+            _ => format!("{number} is not a key that the program has made: it is predefined, was freed, or never was one"),
         };
         Failure::new(ErrorClass::Keyval, what)
     })
