@@ -3,11 +3,15 @@
  * task), start (nothing: the launcher is timed). ONLY: measurements, separated by commas, or - for all of the group. Prints a line a measurement: NAME BYTES NANOSECONDS
  * (median of the batches; memory: bytes of a task), from rank 0. Built and run with each library in turn by the program
  * `compare`; nothing in it knows which one it is. */
+#include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { BATCHES_MAX = 101, WINDOW = 64, BYTES_MAX = 4 << 20, FRESH_MAX = 16 << 20, LONGS = 1000, STRIDED = 1024, PACKED = 4096 };
 
@@ -388,6 +392,46 @@ static void memory(void)
     if (rank == 0) printf("memory %d %.1f\n", size, (double)all / size);
 }
 
+/* The core-to-core latency of a cache line between ranks 0 and 1: the median of some batches. It is the machine's alone: nothing of the
+ * library is in its time. */
+static void core_to_core(void)
+{
+    enum { PAGE = 4096, ROUND_TRIPS = 500, LINE_BATCHES = 21 };
+    char name[64];
+    double nanoseconds[LINE_BATCHES];
+    int file = -1, round_trip = 0;
+    snprintf(name, sizeof name, "/am-compare-line-%ld", (long)getpid());
+    MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
+    if (rank == 0) file = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
+    if (rank == 0 && (file < 0 || ftruncate(file, PAGE))) {
+        perror("compare: shared memory for the cores' distance");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1) file = shm_open(name, O_RDWR, 0600);
+    _Atomic int *line = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (line == MAP_FAILED) {
+        perror("compare: shared memory for the cores' distance");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    close(file);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) shm_unlink(name);
+    for (int b = 0; b < LINE_BATCHES; b++) {
+        double start = MPI_Wtime();
+        for (int i = 0; i < ROUND_TRIPS; i++) {
+            int there = 2 * ++round_trip - 1, back = there + 1;
+            if (rank == 0) atomic_store_explicit(line, there, memory_order_release);
+            while (atomic_load_explicit(line, memory_order_acquire) != (rank == 0 ? back : there)) {}
+            if (rank == 1) atomic_store_explicit(line, back, memory_order_release);
+        }
+        nanoseconds[b] = since(start) * 1e9 / ROUND_TRIPS / 2;
+    }
+    munmap((void *)line, PAGE);
+    qsort(nanoseconds, LINE_BATCHES, sizeof *nanoseconds, by_value);
+    if (rank == 0) printf("core_to_core 64 %.1f\n", nanoseconds[LINE_BATCHES / 2]);
+}
+
 int main(int argc, char **argv)
 {
     int level;
@@ -414,6 +458,8 @@ int main(int argc, char **argv)
         memset(in, 0, length);
         memset(fresh, 0, FRESH_MAX);
     }
+    int have_cores = size == 2 && (with_threads || !strcmp(group, "pair") || !strcmp(group, "kernels"));
+    if (have_cores) core_to_core();
     if (with_threads && level >= MPI_THREAD_MULTIPLE) {
         measure("threads_one_pair", threads_one_pair, 8, 1024);
         measure("threads_two_pairs", threads_two_pairs, 8, 1024);
@@ -424,6 +470,7 @@ int main(int argc, char **argv)
     if (!strcmp(group, "crowd")) crowd();
     if (!strcmp(group, "kernels")) kernels();
     if (!strcmp(group, "memory")) memory();
+    if (have_cores) core_to_core();
     free(fresh);
     free(out);
     free(in);

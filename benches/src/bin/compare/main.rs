@@ -27,25 +27,29 @@
 //! Each round runs every library once, and begins with another one, so that other load of the machine affects all of them. A row shows the
 //! medians of the rounds, the ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), the spread of our rounds, and
 //! the project's mark. If a peer is missing, the mark is not judged.
+//!
+//! Where each task has a core, the program also measures the distance of the two cores, which changes on virtual machines: turns with far
+//! cores do not count (see [`cores`]), and the library runs again, up to three times the rounds.
 
 mod below;
+mod cores;
+mod groups;
 mod hosts;
 mod libraries;
 mod marks;
 mod page;
 mod table;
+mod turns;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
 
 use am_examples::Failure;
 use am_examples::failure::exit_code;
-use am_examples::statistics::median;
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 
-use crate::libraries::{Library, OURS, Placement};
-use crate::table::{Row, Table};
+use crate::groups::Group;
+use crate::libraries::{Library, OURS};
 
 const PROGRAM: &str = "compare";
 /// The C program and what it includes.
@@ -89,75 +93,22 @@ struct Arguments {
     page: Option<PathBuf>,
 }
 
-/// The measurements of one run of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Group {
-    /// Two tasks, each on its own core: latency, streams, collectives, one-sided.
-    Pair,
-    /// The same at MPI_THREAD_MULTIPLE: one and two pairs of threads.
-    Threads,
-    /// Two tasks on one core.
-    OneCore,
-    /// Two tasks without MPI: am-core's put and amsend, compared with UCX's where `ucx_perftest` is installed.
-    Below,
-    /// Two tasks on two hosts, which `tests/hosts/with 2` makes; compared with libfabric's own `fi_pingpong` where it is installed.
-    Hosts,
-    /// 16 tasks on all available cores: collectives.
-    Crowd,
-    /// 2 tasks, each on its own core, and 4 tasks on all available cores: kernels with the communication of the NAS Parallel Benchmarks.
-    Kernels,
-    /// Bytes per task, in jobs of 2, 16 and 128.
-    Memory,
-    /// Start and end of a job of 2 and of 16.
-    Start,
-}
-
-impl Group {
-    /// All that one machine is enough for.
-    const ALL: [Self; 8] = [
-        Self::Pair,
-        Self::Threads,
-        Self::OneCore,
-        Self::Below,
-        Self::Crowd,
-        Self::Kernels,
-        Self::Memory,
-        Self::Start,
-    ];
-
-    fn tasks(self) -> &'static [u32] {
-        match self {
-            Self::Pair | Self::Threads | Self::OneCore | Self::Below | Self::Hosts => &[2],
-            Self::Crowd => &[16],
-            Self::Kernels => &[2, 4],
-            Self::Memory => &[2, 16, 128],
-            Self::Start => &[2, 16],
+impl Arguments {
+    fn groups(&self) -> &[Group] {
+        match (self.group.as_slice(), self.quick) {
+            ([], false) => &Group::ALL,
+            ([], true) => &[Group::Pair, Group::Threads, Group::Below],
+            (groups, _) => groups,
         }
     }
 
-    fn placement(self, tasks: u32) -> Placement {
-        match self {
-            Self::Kernels if tasks == 2 => Placement::Cores,
-            Self::Pair | Self::Threads | Self::Below => Placement::Cores,
-            Self::OneCore => Placement::OneCore,
-            Self::Hosts => Placement::Hosts,
-            Self::Crowd | Self::Kernels | Self::Memory | Self::Start => Placement::Free,
-        }
+    fn rounds(&self) -> u32 {
+        if self.quick { 1 } else { self.rounds }
     }
 
-    /// The name by which the C program selects it.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Pair => "pair",
-            Self::Threads => "threads",
-            Self::OneCore => "one_core",
-            Self::Below => "below",
-            Self::Hosts => "hosts",
-            Self::Crowd => "crowd",
-            Self::Kernels => "kernels",
-            Self::Memory => "memory",
-            Self::Start => "start",
-        }
+    /// Number of batches of a measurement.
+    fn batches(&self) -> u32 {
+        if self.quick { 5 } else { 11 }
     }
 }
 
@@ -178,7 +129,7 @@ fn compare(arguments: &Arguments) -> Result<(), Failure> {
     let folder = std::env::temp_dir().join(format!("am-compare-{}", std::process::id()));
     std::fs::create_dir_all(&folder)
         .map_err(|error| Failure::Input(format!("cannot write to {}: {error}", folder.display())))?;
-    let measured = measure(&libraries, &folder, arguments);
+    let measured = turns::measure(&libraries, &folder, arguments);
     // Remaining temporary files are harmless.
     let _ = std::fs::remove_dir_all(&folder);
     let table = measured?;
@@ -196,149 +147,6 @@ fn compare(arguments: &Arguments) -> Result<(), Failure> {
         Some(file) => write(file, &page::page(&table)),
         None => Ok(()),
     }
-}
-
-fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Result<Table, Failure> {
-    SOURCES.iter().try_for_each(|(name, text)| write(&folder.join(name), text))?;
-    let source = folder.join(SOURCES[0].0);
-    let mut programs = Vec::new();
-    for library in libraries {
-        let program = folder.join(format!("compare-{}", library.name));
-        let built = said(library.build(&source, &program), &library.name);
-        match built {
-            Ok(_) => programs.push((library, program)),
-            Err(error) if library.name == OURS => return Err(error),
-            Err(error) => eprintln!("{} is left out: {error}", library.name),
-        }
-    }
-    let groups = match (arguments.group.as_slice(), arguments.quick) {
-        ([], false) => &Group::ALL[..],
-        ([], true) => &[Group::Pair, Group::Threads, Group::Below],
-        (groups, _) => groups,
-    };
-    let (rounds, batches) = if arguments.quick { (1, 5) } else { (arguments.rounds, 11) };
-    let has_ucx = groups.contains(&Group::Below) && below::has_ucx();
-    let provider = if groups.contains(&Group::Hosts) { hosts::bare_provider()? } else { None };
-    let names = programs.iter().map(|(library, _)| library.name.clone());
-    let names = names.chain(has_ucx.then(|| below::UCX.to_owned()));
-    let mut table = Table::new(names.chain(provider.as_ref().map(|_| hosts::BARE.to_owned())));
-    let count = |group: &Group| match group {
-        Group::Below => {
-            programs.iter().filter(|(library, _)| library.is_ours()).count() + usize::from(has_ucx)
-        }
-        Group::Hosts => {
-            let known = programs.iter().filter(|(library, _)| library.runs_on_hosts()).count();
-            known + usize::from(provider.is_some())
-        }
-        _ => group.tasks().len() * programs.len(),
-    };
-    let jobs = groups.iter().map(count).sum::<usize>() * rounds as usize;
-    let (begun, mut done) = (Instant::now(), 0);
-    let mut tell = |group: Group, tasks: u32, round: u32, name: &str| {
-        done += 1;
-        let (seconds, group) = (begun.elapsed().as_secs(), group.name());
-        eprintln!(
-            "{seconds:>4} s, {done} of {jobs}: {group}, {tasks} tasks, round {round} of {rounds}: {name}"
-        );
-    };
-    for &group in groups {
-        for &tasks in group.tasks() {
-            for round in 1..=rounds {
-                // The first to run after a pause can be slower: each round begins with the next one.
-                let first = (round - 1) as usize % programs.len();
-                for (library, program) in programs[first..].iter().chain(&programs[..first]) {
-                    let is_left_out = match group {
-                        Group::Below => !library.is_ours(),
-                        Group::Hosts => !library.runs_on_hosts(),
-                        _ => false,
-                    };
-                    if is_left_out {
-                        continue;
-                    }
-                    tell(group, tasks, round, &library.name);
-                    if group == Group::Below {
-                        add(&mut table, &library.name, below::ours(library), arguments)?;
-                        continue;
-                    }
-                    let command = || {
-                        let mut command = library.command(tasks, group.placement(tasks), program);
-                        command
-                            .arg(group.name())
-                            .arg(if arguments.only.is_empty() {
-                                "-".to_owned()
-                            } else {
-                                arguments.only.join(",")
-                            })
-                            .arg(batches.to_string());
-                        command
-                    };
-                    let mut rows = run(group, tasks, &arguments.only, command);
-                    if let (Group::Hosts, Ok(rows)) = (group, &mut rows)
-                        && library.is_ours()
-                    {
-                        hosts::set_beside_the_provider(rows);
-                    }
-                    add(&mut table, &library.name, rows, arguments)?;
-                }
-                if group == Group::Below && has_ucx {
-                    tell(group, tasks, round, below::UCX);
-                    add(&mut table, below::UCX, below::ucx(), arguments)?;
-                }
-                if let (Group::Hosts, Some(provider)) = (group, &provider) {
-                    tell(group, tasks, round, hosts::BARE);
-                    add(&mut table, hosts::BARE, provider.rows(), arguments)?;
-                }
-            }
-        }
-    }
-    Ok(table)
-}
-
-/// Whether a measurement is among those of `--only`: all are, if it names none.
-fn is_asked_for(name: &str, only: &[String]) -> bool {
-    only.is_empty() || only.iter().any(|asked| asked == name)
-}
-
-/// Adds the wanted rows of one run. If a peer fails, its rows are left out and marks are not judged; if ours fails, the program fails.
-fn add(
-    table: &mut Table,
-    name: &str,
-    rows: Result<Vec<(Row, f64)>, Failure>,
-    arguments: &Arguments,
-) -> Result<(), Failure> {
-    match rows {
-        Ok(rows) => {
-            let is_wanted = |row: &Row| is_asked_for(&row.0, &arguments.only);
-            rows.into_iter()
-                .filter(|(row, _)| is_wanted(row))
-                .for_each(|(row, value)| table.add(row, name, value));
-        }
-        Err(error) if name == OURS => return Err(error),
-        Err(error) => eprintln!("{name}: {error}"),
-    }
-    Ok(())
-}
-
-/// One run of one library: its output, or the time of its launcher.
-fn run(
-    group: Group,
-    tasks: u32,
-    only: &[String],
-    command: impl Fn() -> Command,
-) -> Result<Vec<(Row, f64)>, Failure> {
-    if group != Group::Start {
-        return Ok(said(command(), "the program")?.lines().filter_map(table::parse).collect());
-    }
-    if !is_asked_for("start", only) {
-        return Ok(Vec::new());
-    }
-    let mut nanoseconds = Vec::new();
-    for _ in 0..STARTS {
-        let start = Instant::now();
-        said(command(), "the program")?;
-        nanoseconds.push(start.elapsed().as_nanos() as f64);
-    }
-    Ok(vec![(("start".to_owned(), tasks.into()), median(&nanoseconds))])
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failure> {

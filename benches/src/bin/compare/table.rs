@@ -5,6 +5,7 @@ use std::fmt;
 
 use am_examples::statistics::median;
 
+use crate::cores::{self, NEAR};
 use crate::libraries::{BEFORE, OURS};
 use crate::marks::{self, Kind, Mark};
 
@@ -18,10 +19,22 @@ pub(crate) fn parse(line: &str) -> Option<(Row, f64)> {
     Some((row, words.next()?.parse().ok()?))
 }
 
+/// A value, with the core-to-core latency of its turn where that was measured.
+#[derive(Clone, Copy)]
+struct Value {
+    ns: f64,
+    latency: Option<f64>,
+}
+
+/// The values of a row, by library.
+type Values = BTreeMap<String, Vec<Value>>;
+
 /// All values, in the order of their rows.
 pub(crate) struct Table {
     libraries: Vec<String>,
-    rows: Vec<(Row, BTreeMap<String, Vec<f64>>)>,
+    rows: Vec<(Row, Values)>,
+    /// The core-to-core latency of each turn that measured it, with its library.
+    latencies: Vec<(String, f64)>,
 }
 
 /// The comparison of a row.
@@ -36,6 +49,9 @@ pub(crate) struct Standing {
     pub(crate) before: Option<f64>,
     /// Spread of our rounds, relative to their median.
     pub(crate) spread: f64,
+    medians: BTreeMap<String, f64>,
+    /// Whether values of near and far turns were compared, since a library has no near turn.
+    is_mixed: bool,
 }
 
 impl Standing {
@@ -50,40 +66,92 @@ impl Standing {
 
 impl Table {
     pub(crate) fn new(libraries: impl Iterator<Item = String>) -> Self {
-        Self { libraries: libraries.collect(), rows: Vec::new() }
+        Self { libraries: libraries.collect(), rows: Vec::new(), latencies: Vec::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    pub(crate) fn add(&mut self, row: Row, library: &str, value: f64) {
-        let at = self.rows.iter().position(|(known, _)| *known == row).unwrap_or_else(|| {
-            self.rows.push((row, BTreeMap::new()));
-            self.rows.len() - 1
-        });
-        self.rows[at].1.entry(library.to_owned()).or_default().push(value);
+    /// Adds the rows of one turn of `library`, and returns the core-to-core latency among them.
+    pub(crate) fn add(&mut self, library: &str, mut rows: Vec<(Row, f64)>) -> Option<f64> {
+        let latency = cores::take(&mut rows);
+        self.latencies.extend(latency.map(|latency| (library.to_owned(), latency)));
+        for (row, ns) in rows {
+            let at = self.rows.iter().position(|(known, _)| *known == row).unwrap_or_else(|| {
+                self.rows.push((row, Values::new()));
+                self.rows.len() - 1
+            });
+            self.rows[at].1.entry(library.to_owned()).or_default().push(Value { ns, latency });
+        }
+        latency
+    }
+
+    /// The least core-to-core latency of all turns, in ns; infinite if no turn measured it.
+    pub(crate) fn least_latency(&self) -> f64 {
+        self.latencies.iter().map(|(_, latency)| *latency).fold(f64::INFINITY, f64::min)
     }
 
     /// The rows with their standings.
     pub(crate) fn standings(&self) -> impl Iterator<Item = (&Row, Standing)> {
-        self.rows.iter().map(|(row, values)| (row, standing(row, values)))
+        let least = self.least_latency();
+        self.rows.iter().map(move |(row, values)| (row, standing(row, values, least)))
     }
 
     pub(crate) fn json(&self) -> serde_json::Value {
-        let rows = self.rows.iter().flat_map(|((what, bytes), by_library)| {
+        let rows = self.rows.iter().zip(self.standings());
+        let rows = rows.flat_map(|(((what, bytes), by_library), (_, standing))| {
             by_library.iter().map(move |(library, values)| {
+                let rounds: Vec<f64> = values.iter().map(|value| value.ns).collect();
+                let latencies: Vec<Option<f64>> = values.iter().map(|value| value.latency).collect();
                 serde_json::json!({
-                    "what": what, "bytes": bytes, "library": library, "median": median(values), "rounds": values,
+                    "what": what, "bytes": bytes, "library": library, "median": standing.medians.get(library),
+                    "rounds": rounds, "core_to_core": latencies,
                 })
             })
         });
         rows.collect()
     }
+
+    /// What is said below the rows of the cores' distance, if it was measured.
+    fn write_distance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let least = self.least_latency();
+        if least.is_infinite() {
+            return Ok(());
+        }
+        write!(
+            f,
+            "A cache line takes at least {least:.0} ns from core to core. Near turns (at most {NEAR} x that):"
+        )?;
+        for (at, name) in self.libraries.iter().enumerate() {
+            let turns = || self.latencies.iter().filter(|(library, _)| library == name);
+            let near = turns().filter(|(_, latency)| cores::is_near(Some(*latency), least)).count();
+            write!(f, "{} {name} {near} of {}", if at == 0 { "" } else { "," }, turns().count())?;
+        }
+        writeln!(
+            f,
+            ".\nOnly near turns count; in a row with 'mixed', all turns, since a library has no near one."
+        )
+    }
 }
 
-fn standing((name, bytes): &Row, values: &BTreeMap<String, Vec<f64>>) -> Standing {
-    let of = |library: &str| values.get(library).map(|values| median(values));
+/// The values of a row that count, by library, and whether near and far turns are mixed among them: near turns only, if each library has
+/// one; else all turns.
+fn counted(values: &Values, least: f64) -> (BTreeMap<String, Vec<f64>>, bool) {
+    let is_near = |value: &Value| cores::is_near(value.latency, least);
+    let all_have_near = values.values().all(|values| values.iter().any(is_near));
+    let by_library = values.iter().map(|(library, values)| {
+        let counted = values.iter().filter(|value| !all_have_near || is_near(value));
+        (library.clone(), counted.map(|value| value.ns).collect())
+    });
+    (by_library.collect(), !all_have_near)
+}
+
+fn standing((name, bytes): &Row, values: &Values, least: f64) -> Standing {
+    let (values, is_mixed) = counted(values, least);
+    let medians: BTreeMap<_, _> =
+        values.iter().map(|(library, values)| (library.clone(), median(values))).collect();
+    let of = |library: &str| medians.get(library).copied();
     let kind = marks::kind(name);
     let ratio_to = |other: f64| {
         of(OURS).map(|ours| match kind {
@@ -91,10 +159,10 @@ fn standing((name, bytes): &Row, values: &BTreeMap<String, Vec<f64>>) -> Standin
             Kind::Rate => other / ours,
         })
     };
-    let best = values
+    let best = medians
         .iter()
         .filter(|(library, _)| library.as_str() != OURS && library.as_str() != BEFORE)
-        .map(|(library, values)| (median(values), library.clone()))
+        .map(|(library, median)| (*median, library.clone()))
         .min_by(|a, b| a.0.total_cmp(&b.0));
     let ours = values.get(OURS).map_or(&[][..], Vec::as_slice);
     let (least, most) = ours
@@ -107,6 +175,8 @@ fn standing((name, bytes): &Row, values: &BTreeMap<String, Vec<f64>>) -> Standin
         is_judged: marks::peers(name).iter().all(|peer| values.contains_key(*peer)),
         before: of(BEFORE).and_then(ratio_to),
         spread: if ours.is_empty() { f64::NAN } else { (most - least) / median(ours) },
+        medians,
+        is_mixed,
     }
 }
 
@@ -120,11 +190,11 @@ impl fmt::Display for Table {
             write!(f, " {:>9}", "x before")?;
         }
         writeln!(f, " {:>7} {:<12} {:>5} {:>5}", "x best", "peer", "reach", "aim")?;
-        for ((row, values), (_, standing)) in self.rows.iter().zip(self.standings()) {
+        for (row, standing) in self.standings() {
             write!(f, "{:<17} {:>8}", row.0, row.1)?;
             for library in &self.libraries {
-                match values.get(library) {
-                    Some(values) => write!(f, " {:>12.1}", median(values))?,
+                match standing.medians.get(library) {
+                    Some(median) => write!(f, " {median:>12.1}")?,
                     None => write!(f, " {:>12}", "-")?,
                 }
             }
@@ -139,11 +209,12 @@ impl fmt::Display for Table {
                 Some((ratio, peer)) => write!(f, " {ratio:>7.2} {peer:<12}")?,
                 None => write!(f, " {:>7} {:<12}", "-", "")?,
             }
-            match standing.mark {
-                Some(mark) => writeln!(f, " {:>5} {:>5}  {}", mark.reach, mark.aim, standing.verdict())?,
-                None => writeln!(f)?,
+            if let Some(mark) = standing.mark {
+                write!(f, " {:>5} {:>5}  {}", mark.reach, mark.aim, standing.verdict())?;
             }
+            writeln!(f, "{}", if standing.is_mixed { "  mixed" } else { "" })?;
         }
+        self.write_distance(f)?;
         writeln!(
             f,
             "x best, x before: ours to the other one; a time: less is better; a stream: as a rate, more is better."
@@ -152,5 +223,49 @@ impl fmt::Display for Table {
             f,
             "Memory is in bytes of a task. The second column of memory, start and kernels is the number of tasks."
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two libraries; a turn is its library, its core-to-core latency and the time of its message.
+    fn table(turns: &[(&str, f64, f64)]) -> Table {
+        let mut table = Table::new([OURS.to_owned(), "mpich".to_owned()].into_iter());
+        for &(library, latency, ns) in turns {
+            let rows = vec![
+                ((cores::ROW.to_owned(), 64), 20.0),
+                (("latency_new".to_owned(), 8), ns),
+                ((cores::ROW.to_owned(), 64), latency),
+            ];
+            assert_eq!(table.add(library, rows), Some(latency));
+        }
+        table
+    }
+
+    fn only_row(table: &Table) -> Standing {
+        let mut rows: Vec<_> = table.standings().collect();
+        assert_eq!(rows.len(), 1, "the cores' distance is no row");
+        rows.remove(0).1
+    }
+
+    #[test]
+    fn far_turns_do_not_count() {
+        let turns = [(OURS, 25.0, 100.0), (OURS, 90.0, 300.0), (OURS, 90.0, 310.0), ("mpich", 30.0, 200.0)];
+        let standing = only_row(&table(&turns));
+        assert!(!standing.is_mixed);
+        assert_eq!(standing.medians[OURS], 100.0);
+        assert_eq!(standing.ratio, Some((0.5, "mpich".to_owned())));
+    }
+
+    #[test]
+    fn all_turns_count_if_a_library_has_no_near_one() {
+        let turns = [(OURS, 25.0, 100.0), (OURS, 90.0, 300.0), (OURS, 90.0, 310.0), ("mpich", 90.0, 600.0)];
+        let table = table(&turns);
+        let standing = only_row(&table);
+        assert!(standing.is_mixed);
+        assert_eq!(standing.medians[OURS], 300.0);
+        assert!(table.to_string().contains("am-via 1 of 3, mpich 0 of 1"), "{table}");
     }
 }

@@ -1,0 +1,91 @@
+//! The groups of measurements: which tasks run where.
+
+use clap::ValueEnum;
+
+use crate::libraries::{Library, Placement};
+
+/// The measurements of one run of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Group {
+    /// Two tasks, each on its own core: latency, streams, collectives, one-sided.
+    Pair,
+    /// The same at MPI_THREAD_MULTIPLE: one and two pairs of threads.
+    Threads,
+    /// Two tasks on one core.
+    OneCore,
+    /// Two tasks without MPI: am-core's put and amsend, compared with UCX's where `ucx_perftest` is installed.
+    Below,
+    /// Two tasks on two hosts, which `tests/hosts/with 2` makes; compared with libfabric's own `fi_pingpong` where it is installed.
+    Hosts,
+    /// 16 tasks on all available cores: collectives.
+    Crowd,
+    /// 2 tasks, each on its own core, and 4 tasks on all available cores: kernels with the communication of the NAS Parallel Benchmarks.
+    Kernels,
+    /// Bytes per task, in jobs of 2, 16 and 128.
+    Memory,
+    /// Start and end of a job of 2 and of 16.
+    Start,
+}
+
+impl Group {
+    /// All that one machine is enough for.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Pair,
+        Self::Threads,
+        Self::OneCore,
+        Self::Below,
+        Self::Crowd,
+        Self::Kernels,
+        Self::Memory,
+        Self::Start,
+    ];
+
+    pub(crate) fn tasks(self) -> &'static [u32] {
+        match self {
+            Self::Pair | Self::Threads | Self::OneCore | Self::Below | Self::Hosts => &[2],
+            Self::Crowd => &[16],
+            Self::Kernels => &[2, 4],
+            Self::Memory => &[2, 16, 128],
+            Self::Start => &[2, 16],
+        }
+    }
+
+    pub(crate) fn placement(self, tasks: u32) -> Placement {
+        match self {
+            Self::Kernels if tasks == 2 => Placement::Cores,
+            Self::Pair | Self::Threads | Self::Below => Placement::Cores,
+            Self::OneCore => Placement::OneCore,
+            Self::Hosts => Placement::Hosts,
+            Self::Crowd | Self::Kernels | Self::Memory | Self::Start => Placement::Free,
+        }
+    }
+
+    /// The name by which the C program selects it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Pair => "pair",
+            Self::Threads => "threads",
+            Self::OneCore => "one_core",
+            Self::Below => "below",
+            Self::Hosts => "hosts",
+            Self::Crowd => "crowd",
+            Self::Kernels => "kernels",
+            Self::Memory => "memory",
+            Self::Start => "start",
+        }
+    }
+
+    /// Whether `library` has rows in this group.
+    pub(crate) fn includes(self, library: &Library) -> bool {
+        match self {
+            Self::Below => library.is_ours(),
+            Self::Hosts => library.runs_on_hosts(),
+            _ => true,
+        }
+    }
+
+    /// Whether the C program measures the distance of the tasks' cores.
+    pub(crate) fn has_distance(self, tasks: u32) -> bool {
+        self != Self::Below && self.placement(tasks) == Placement::Cores
+    }
+}

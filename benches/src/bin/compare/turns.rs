@@ -1,0 +1,190 @@
+//! Runs the libraries in turn and collects their rows.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use am_examples::Failure;
+use am_examples::statistics::median;
+
+use crate::groups::Group;
+use crate::hosts::BareProvider;
+use crate::libraries::{Library, OURS};
+use crate::table::{Row, Table};
+use crate::{Arguments, SOURCES, STARTS, below, cores, hosts, said, table};
+
+/// A library that has too few near turns gets more, up to this multiple of the rounds.
+const ROUNDS_MAX: u32 = 3;
+
+/// The libraries with their programs, and what was measured so far.
+struct Turns<'a> {
+    programs: Vec<(&'a Library, PathBuf)>,
+    has_ucx: bool,
+    provider: Option<BareProvider>,
+    arguments: &'a Arguments,
+    table: Table,
+    begun: Instant,
+    /// Number of turns that have begun, and of those expected.
+    done: usize,
+    expected: usize,
+}
+
+/// Builds the C program with each library, in `folder`, and measures the groups that were asked for.
+pub(crate) fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Result<Table, Failure> {
+    SOURCES.iter().try_for_each(|(name, text)| crate::write(&folder.join(name), text))?;
+    let source = folder.join(SOURCES[0].0);
+    let mut programs = Vec::new();
+    for library in libraries {
+        let program = folder.join(format!("compare-{}", library.name));
+        match said(library.build(&source, &program), &library.name) {
+            Ok(_) => programs.push((library, program)),
+            Err(error) if library.name == OURS => return Err(error),
+            Err(error) => eprintln!("{} is left out: {error}", library.name),
+        }
+    }
+    let groups = arguments.groups();
+    let has_ucx = groups.contains(&Group::Below) && below::has_ucx();
+    let provider = if groups.contains(&Group::Hosts) { hosts::bare_provider()? } else { None };
+    let names = programs.iter().map(|(library, _)| library.name.clone());
+    let names = names.chain(has_ucx.then(|| below::UCX.to_owned()));
+    let names = names.chain(provider.as_ref().map(|_| hosts::BARE.to_owned()));
+    let table = Table::new(names);
+    let begun = Instant::now();
+    let mut turns = Turns { programs, has_ucx, provider, arguments, table, begun, done: 0, expected: 0 };
+    turns.expected =
+        groups.iter().map(|&group| turns.in_a_round(group)).sum::<usize>() * arguments.rounds() as usize;
+    for &group in groups {
+        for &tasks in group.tasks() {
+            turns.run_group(group, tasks)?;
+        }
+    }
+    Ok(turns.table)
+}
+
+impl Turns<'_> {
+    /// Number of turns of a round of `group`, over all its numbers of tasks.
+    fn in_a_round(&self, group: Group) -> usize {
+        let programs = self.programs.iter().filter(|(library, _)| group.includes(library)).count();
+        let other = match group {
+            Group::Below => self.has_ucx,
+            Group::Hosts => self.provider.is_some(),
+            _ => false,
+        };
+        group.tasks().len() * (programs + usize::from(other))
+    }
+
+    /// All rounds of a group. Where the distance of the cores is measured, libraries with too few near turns run again.
+    fn run_group(&mut self, group: Group, tasks: u32) -> Result<(), Failure> {
+        let rounds = self.arguments.rounds();
+        let has_more = group.has_distance(tasks) && !self.arguments.quick;
+        let mut latencies: Vec<(usize, f64)> = Vec::new();
+        for round in 1..=if has_more { ROUNDS_MAX * rounds } else { rounds } {
+            // The first to run after a pause can be slower: each round begins with the next one.
+            let count = self.programs.len();
+            for at in (0..count).map(|turn| (turn + round as usize - 1) % count) {
+                let (library, ref program) = self.programs[at];
+                let is_near = |latency: f64| cores::is_near(Some(latency), self.table.least_latency());
+                let near = latencies.iter().filter(|&&(of, latency)| of == at && is_near(latency)).count();
+                if !group.includes(library) || round > rounds && near >= rounds as usize {
+                    continue;
+                }
+                let program = program.clone();
+                self.tell(group, tasks, round, &library.name);
+                let rows = self.turn(group, tasks, library, &program);
+                latencies.extend(self.add(&library.name, rows)?.map(|latency| (at, latency)));
+            }
+            if group == Group::Below && self.has_ucx {
+                self.tell(group, tasks, round, below::UCX);
+                self.add(below::UCX, below::ucx())?;
+            }
+            if group == Group::Hosts
+                && let Some(provider) = &self.provider
+            {
+                let rows = provider.rows();
+                self.tell(group, tasks, round, hosts::BARE);
+                self.add(hosts::BARE, rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, group: Group, tasks: u32, round: u32, name: &str) {
+        self.done += 1;
+        self.expected = self.expected.max(self.done);
+        let rounds = self.arguments.rounds();
+        let (seconds, done, expected) = (self.begun.elapsed().as_secs(), self.done, self.expected);
+        let again = if round > rounds { " (again: its cores were far)" } else { "" };
+        let group = group.name();
+        eprintln!(
+            "{seconds:>4} s, {done} of {expected}: {group}, {tasks} tasks, round {round} of {rounds}: {name}{again}"
+        );
+    }
+
+    /// One turn of one library.
+    fn turn(
+        &self,
+        group: Group,
+        tasks: u32,
+        library: &Library,
+        program: &Path,
+    ) -> Result<Vec<(Row, f64)>, Failure> {
+        if group == Group::Below {
+            return below::ours(library);
+        }
+        let only = &self.arguments.only;
+        let command = || {
+            let mut command = library.command(tasks, group.placement(tasks), program);
+            let names = if only.is_empty() { "-".to_owned() } else { only.join(",") };
+            command.arg(group.name()).arg(names).arg(self.arguments.batches().to_string());
+            command
+        };
+        let mut rows = run(group, tasks, only, command)?;
+        if group == Group::Hosts && library.is_ours() {
+            hosts::set_beside_the_provider(&mut rows);
+        }
+        Ok(rows)
+    }
+
+    /// Adds the wanted rows of one turn, and returns the distance of its cores. If a peer fails, its rows are left out and marks are not
+    /// judged; if ours fails, the program fails.
+    fn add(&mut self, name: &str, rows: Result<Vec<(Row, f64)>, Failure>) -> Result<Option<f64>, Failure> {
+        match rows {
+            Ok(mut rows) => {
+                rows.retain(|(row, _)| row.0 == cores::ROW || is_asked_for(&row.0, &self.arguments.only));
+                Ok(self.table.add(name, rows))
+            }
+            Err(error) if name == OURS => Err(error),
+            Err(error) => {
+                eprintln!("{name}: {error}");
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Whether a measurement is among those of `--only`: all are, if it names none.
+fn is_asked_for(name: &str, only: &[String]) -> bool {
+    only.is_empty() || only.iter().any(|asked| asked == name)
+}
+
+/// One run of one library: its output, or the time of its launcher.
+fn run(
+    group: Group,
+    tasks: u32,
+    only: &[String],
+    command: impl Fn() -> Command,
+) -> Result<Vec<(Row, f64)>, Failure> {
+    if group != Group::Start {
+        return Ok(said(command(), "the program")?.lines().filter_map(table::parse).collect());
+    }
+    if !is_asked_for("start", only) {
+        return Ok(Vec::new());
+    }
+    let mut nanoseconds = Vec::new();
+    for _ in 0..STARTS {
+        let start = Instant::now();
+        said(command(), "the program")?;
+        nanoseconds.push(start.elapsed().as_nanos() as f64);
+    }
+    Ok(vec![(("start".to_owned(), tasks.into()), median(&nanoseconds))])
+}
