@@ -7,7 +7,7 @@ use crate::copy::CheckedRange;
 use crate::layout::{Attention, ControlLayout, RING_LINES, ViHeader};
 use crate::ring::{BESIDE_BYTES, Entry, Lines, Payload, RingReader, RingWriter};
 use crate::segment::{Mapping, Shared};
-use crate::storing::{Distance, Storing};
+use crate::storing::{Distance, Storing, timed};
 use crate::wait::{Doorbell, SleepBarrier};
 use am_via_os::atomics::Ordering;
 
@@ -191,7 +191,7 @@ impl Connection {
         }
         let slot = self.writer.written();
         let area = self.theirs.area(slot, len);
-        let Some(filled) = self.distance.fill(len, |storing| fill(area, storing)) else {
+        let Some(filled) = fill(area, self.distance.storing(len)) else {
             return Written::Nothing;
         };
         if filled != area.len() {
@@ -225,7 +225,10 @@ impl Connection {
     #[inline(never)]
     fn look_for_free_line(&mut self) -> bool {
         // Acquire: "slots released": the peer has finished with the area slots that are about to be written.
-        let consumed = self.own.header().consumed_by_peer.load(Ordering::Acquire);
+        let (consumed, storing) = timed(|| self.own.header().consumed_by_peer.load(Ordering::Acquire));
+        if consumed != self.their_consumed {
+            self.distance.decided(storing);
+        }
         // A claim: a count that is not between the last one and the lines written is ignored.
         if self.writer.written().wrapping_sub(consumed) <= RING_LINES {
             self.their_consumed = consumed;

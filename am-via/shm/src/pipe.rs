@@ -4,7 +4,7 @@
 //! pieces out, and neither writes the other's buffer. A message begins in the ring where the previous one ended, so that the sender writes
 //! lines that have left the receiver's cache: taking a line from that cache takes three times as long. If the two share no cache, the
 //! sender stores past its own, so that the receiver finds no line modified in a foreign cache. The sender decides by the time that a load
-//! of the receiver's count takes ([`timed_load`]).
+//! of the receiver's count takes ([`timed`]).
 //!
 //! Sender and receiver never wait for each other. If a piece is not staged in time, the receiver copies it itself, through the kernel, and
 //! the sender continues with the pieces after it. If both copy a piece, the work is wasted, and the bytes are the same.
@@ -23,7 +23,7 @@ use crate::block::HeapBlock;
 use crate::copy::{CheckedRange, Copied};
 use crate::layout::Padded;
 use crate::segment::{Mapping, Shared, SharedAtomics};
-use crate::storing::{Storing, timed_load};
+use crate::storing::{Storing, timed};
 use am_via_os::atomics::{AtomicU64, Ordering, spin_loop};
 
 /// Length of a piece in bytes.
@@ -109,7 +109,7 @@ impl PipeWriter {
     /// The message has ended. The receiver's count has changed since the last piece was staged, so that the time of its load tells how to
     /// store the next message.
     pub fn end(&mut self) {
-        let (taken, storing) = timed_load(&self.header.taken);
+        let (taken, storing) = timed(|| self.header.taken.load(Ordering::Acquire));
         if taken != self.taken {
             self.storing = storing;
         }
