@@ -109,6 +109,7 @@ impl PipeWriter {
     /// The message has ended. The receiver's count has changed since the last piece was staged, so that the time of its load tells how to
     /// store the next message.
     pub fn end(&mut self) {
+        // Acquire: "piece taken", as in `stage`.
         let (taken, storing) = timed(|| self.header.taken.load(Ordering::Acquire));
         if taken != self.taken {
             self.storing = storing;

@@ -33,7 +33,9 @@ pub(crate) fn timed<T>(load: impl FnOnce() -> T) -> (T, Storing) {
 pub(crate) struct Distance {
     /// Minimum length of a fill past the caches.
     bytes_min: usize,
+    /// The decision of the last timed load.
     last: Storing,
+    /// How to store a fill of at least `bytes_min`.
     long: Storing,
 }
 
@@ -48,7 +50,7 @@ impl Distance {
         if len < self.bytes_min { Storing::ThroughCaches } else { self.long }
     }
 
-    /// Takes the decision of a [`timed`] load. Two in a row must say that the peer is far, since an interrupt makes one load slow.
+    /// Takes the decision of a [`timed`] load. The peer counts as far after two slow loads in a row, since an interrupt can make one slow.
     #[inline(always)]
     pub(crate) fn decided(&mut self, now: Storing) {
         self.long = if self.last == now { now } else { Storing::ThroughCaches };

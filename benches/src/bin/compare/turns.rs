@@ -82,13 +82,12 @@ impl Turns<'_> {
             // The first to run after a pause can be slower: each round begins with the next one.
             let count = self.programs.len();
             for at in (0..count).map(|turn| (turn + round as usize - 1) % count) {
-                let (library, ref program) = self.programs[at];
+                let (library, program) = self.programs[at].clone();
                 let is_near = |latency: f64| cores::is_near(Some(latency), self.table.least_latency());
                 let near = latencies.iter().filter(|&&(of, latency)| of == at && is_near(latency)).count();
                 if !group.includes(library) || round > rounds && near >= rounds as usize {
                     continue;
                 }
-                let program = program.clone();
                 self.tell(group, tasks, round, &library.name);
                 let rows = self.turn(group, tasks, library, &program);
                 latencies.extend(self.add(&library.name, rows)?.map(|latency| (at, latency)));
