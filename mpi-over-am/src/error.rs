@@ -498,6 +498,12 @@ pub enum Error {
         /// What was wrong.
         what: &'static str,
     },
+    /// The tasks of a group have agreed on a number for their new communicator that no correct task proposes.
+    #[error("a task of the group broke the protocol: it proposed {number} as the number of a communicator")]
+    ContextId {
+        /// The number.
+        number: u64,
+    },
     /// An error of am-core.
     #[error(transparent)]
     Core(#[from] am_core::error::Error),
@@ -546,7 +552,7 @@ impl Error {
             | Self::Nested
             | Self::Finalized
             | Self::Callback { .. } => ErrorClass::Other,
-            Self::Protocol { .. } => ErrorClass::Intern,
+            Self::Protocol { .. } | Self::ContextId { .. } => ErrorClass::Intern,
             Self::Core(error) => match error.fault() {
                 Fault::Caller => ErrorClass::Intern,
                 Fault::Peer | Fault::Resource | Fault::System => ErrorClass::Other,
@@ -587,7 +593,9 @@ impl Error {
             | Self::Truncated { .. }
             | Self::Mismatched { .. }
             | Self::NotReady { side: Side::Sender, .. } => Fault::Caller,
-            Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } => Fault::Peer,
+            Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } | Self::ContextId { .. } => {
+                Fault::Peer
+            }
             Self::BufferExhausted { .. } | Self::TooMany { .. } => Fault::Resource,
             Self::Thread { .. } | Self::Unshareable { .. } => Fault::System,
             Self::Core(error) => error.fault(),

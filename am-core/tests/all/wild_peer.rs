@@ -8,8 +8,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use am_core::buffer::{Access, Executor, INLINE_BYTES_MAX, InlineBytes, JobBuffer, RawBuffer, RemoteAddress};
-use am_core::error::{Fault, Outcome};
+use am_core::buffer::{
+    Access, Executor, Grant, INLINE_BYTES_MAX, InlineBytes, JobBuffer, RawBuffer, RemoteAddress,
+};
+use am_core::error::{Error, Fault, Outcome};
 use am_core::fabric::{Arrival, Class, Event, Memory, Post};
 use am_core::handler::{Answer, Completion};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
@@ -195,6 +197,26 @@ fn a_get_ends_with_the_answer_that_came_too_early() {
     // The peer's later packets are refused with an error that names the peer.
     let _ = wild.post_inline(target, Class::OneWay, 9, &told).unwrap();
     assert_eq!(context.probe().unwrap_err().fault(), Fault::Peer);
+}
+
+/// A put and a get by a grant for one operation, which no program gets: the error names the owner of the memory, and not the sender.
+#[test]
+fn a_refused_range_is_one_of_this_task() {
+    let _watchdog = Watchdog::new("refused ranges".to_owned(), std::time::Duration::from_secs(60));
+    let (_, mut endpoints) = network(Config::new(2));
+    let mut wild = endpoints.pop().unwrap();
+    let mut context = Context::new(endpoints.pop().unwrap());
+    let target = wild.peer(Endpoint::new(TaskId(0), ContextNumber(0))).unwrap().index;
+    for (class, label) in [(Class::OneWay, 2), (Class::Request, 8)] {
+        // Region, generation and offset; a put's counter; a get's length, operation and counter.
+        let mut packet = InlineBytes::new();
+        for field in [Grant::OPERATION_BIT, 1, 0, 0, 8, 0, 0, 0] {
+            assert!(packet.push(&field.to_le_bytes()));
+        }
+        let _ = wild.post_inline(target, class, label, &packet).unwrap();
+        let error = context.probe().unwrap_err();
+        assert!(matches!(error, Error::RemoteRange { task: TaskId(0), .. }), "{error}");
+    }
 }
 
 /// A counter whose name may or may not exist at the peer.

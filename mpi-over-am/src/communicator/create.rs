@@ -471,10 +471,10 @@ pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Res
     Ok([u64::from(state.context_ids.take()?), u64::from(state.context_ids.take()?)])
 }
 
-/// Checks a context id received from another task.
+/// Checks a context id that the tasks of a group have agreed on.
 fn checked(number: u64) -> Result<u32> {
     let valid = u32::try_from(number).ok().filter(|number| number % SPACES == 0);
-    valid.ok_or(Error::Protocol { peer: u32::MAX, what: "an invalid context id" })
+    valid.ok_or(Error::ContextId { number })
 }
 
 /// A number computed from a name, on which tasks without a communicator agree (FNV-1a).
@@ -525,5 +525,20 @@ impl Choice {
         chosen.sort_unstable();
         let ranks: Vec<u32> = chosen.into_iter().map(|(_, rank)| rank).collect();
         Some(group.incl(&ranks).expect("each rank gave one word"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_no_task_proposes_is_an_error_without_a_peer() {
+        assert_eq!(checked(u64::from(SPACES)).expect("a multiple"), SPACES);
+        for wrong in [1, u64::from(SPACES) << 32] {
+            let error = checked(wrong).expect_err("no number of a communicator");
+            assert!(matches!(error, Error::ContextId { number } if number == wrong), "{error}");
+            assert!(error.to_string().contains(&wrong.to_string()), "{error}");
+        }
     }
 }

@@ -519,7 +519,7 @@ fn destination_of_put<F: Fabric>(fabric: &F, packet: Packet<'_>, uhdr: &[u8], le
         return Err(malformed(packet.from, "a put without its destination"));
     };
     let grant = Grant { region, generation };
-    super::for_programs(packet, grant, offset, len)?;
+    super::for_programs(fabric, grant, offset, len)?;
     let range = ExposedRange { grant, offset, len };
     let destination = match fields.u64() {
         None => {

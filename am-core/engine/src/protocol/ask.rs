@@ -115,7 +115,7 @@ impl<U: UserCode> Engine<U> {
         let (Some(len), Some(op), Some(counter)) = (fields.u64(), fields.u32(), fields.u32()) else {
             return Err(malformed(packet.from, "a get shorter than its fields"));
         };
-        let allowed = super::for_programs(packet, grant, offset, len)
+        let allowed = super::for_programs(fabric, grant, offset, len)
             .and_then(|()| granted(fabric, grant, offset, len, Access::READ));
         if let Err(error) = allowed {
             self.refuse_later(packet.from, packet.class, op, error);
@@ -144,7 +144,7 @@ impl<U: UserCode> Engine<U> {
             return Err(malformed(packet.from, "an rmw with an unknown operation"));
         };
         let size = width.bytes();
-        let value = super::for_programs(packet, grant, offset, size)
+        let value = super::for_programs(fabric, grant, offset, size)
             .and_then(|()| granted(fabric, grant, offset, size, Access::WRITE))
             .and_then(|word| word.atomic(width, operation).ok_or(Error::Misaligned { offset, size }));
         match value {

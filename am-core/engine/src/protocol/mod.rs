@@ -210,17 +210,11 @@ fn malformed(peer: Peer, what: &str) -> Error {
 /// # Errors
 /// `RemoteRange`.
 #[inline(always)]
-fn for_programs(packet: Packet<'_>, grant: Grant, offset: u64, len: u64) -> Result<()> {
+fn for_programs<F: Fabric>(fabric: &F, grant: Grant, offset: u64, len: u64) -> Result<()> {
     if grant.is_for_operation() {
-        return Err(malformed_grant(packet, grant, offset, len));
+        return Err(stale(fabric.endpoint().task, grant, offset, len));
     }
     Ok(())
-}
-
-#[cold]
-#[inline(never)]
-fn malformed_grant(packet: Packet<'_>, grant: Grant, offset: u64, len: u64) -> Error {
-    stale(packet.from.endpoint.task, grant, offset, len)
 }
 
 #[cold]

@@ -15,6 +15,7 @@ use crate::handler::{
     Answer, Completion, Delivered, Destination, HandlerId, HandlerSet, Message, PlainAnswer, PlainCompletion,
     PlainDestination,
 };
+use crate::task::TaskId;
 use crate::transfer::Class;
 use crate::user_code::{self, UserCode};
 use alloc::boxed::Box;
@@ -306,7 +307,8 @@ impl<U: UserCode> Engine<U> {
         let data = fields.0;
         let grant = Grant { region: names as u32, generation: (names >> 32) as u32 };
         if grant.is_for_operation() || !packet.rest.is_empty() {
-            self.refuse_put(packet.origin(), grant, offset, data.len() + packet.rest.len());
+            let owner = fabric.endpoint().task;
+            self.refuse_put((packet.origin(), owner), grant, offset, data.len() + packet.rest.len());
             return Due::Cold;
         }
         match granted(fabric, grant, offset, data.len() as u64, Access::WRITE) {
@@ -355,9 +357,9 @@ impl<U: UserCode> Engine<U> {
 
     #[cold]
     #[inline(never)]
-    fn refuse_put(&mut self, origin: Origin, grant: Grant, offset: u64, len: usize) {
+    fn refuse_put(&mut self, (origin, owner): (Origin, TaskId), grant: Grant, offset: u64, len: usize) {
         let error = if grant.is_for_operation() {
-            stale(origin.from.endpoint.task, grant, offset, len as u64)
+            stale(owner, grant, offset, len as u64)
         } else {
             malformed(origin.from, "a put too long for one packet")
         };
