@@ -237,8 +237,8 @@ pub trait Memory {
     /// Grants peers access to `memory`, until [`revoke`](Self::revoke). A grant for one operation ([`Access::for_operation`]) has
     /// [`Grant::OPERATION_BIT`] set, and revoking it is always [`Outcome::Done`]: the engine revokes it after the peer has reported the end
     /// of its copies, or has died. `None`, only for such a grant: the limit of memory that peers may access is reached, and the operation
-    /// sends its bytes as packets.
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>>;
+    /// sends its bytes as packets. `user`: the peer that alone uses such a grant.
+    fn grant(&mut self, memory: RawBuffer, access: Access, user: Option<PeerIndex>) -> Result<Option<Grant>>;
 
     /// Ends a grant. [`Outcome::Done`]: no peer touches the memory from now on. [`Outcome::Retry`]: new claims are refused, but a peer is
     /// still copying; try again.

@@ -55,7 +55,7 @@ pub(crate) fn expose_shared<F: Fabric>(
 }
 
 fn grant<F: Fabric>(fabric: &mut F, memory: RawBuffer, access: Access) -> Result<Grant> {
-    let grant = fabric.grant(memory, Access { for_operation: false, ..access })?;
+    let grant = fabric.grant(memory, Access { for_operation: false, ..access }, None)?;
     grant.ok_or(Error::Exhausted {
         resource: "memory that peers may have access to at once, in bytes",
         needed: memory.len() as u64,

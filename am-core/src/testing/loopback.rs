@@ -289,7 +289,12 @@ impl Memory for Loopback {
         Ok(JobBuffer::zeroed(len))
     }
 
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
+    fn grant(
+        &mut self,
+        memory: RawBuffer,
+        access: Access,
+        _user: Option<PeerIndex>,
+    ) -> Result<Option<Grant>> {
         Ok(Some(self.network.lock().grant(self.own, memory, access)))
     }
 

@@ -290,9 +290,9 @@ impl<F: Fabric> Memory for InTurn<F> {
         self.fabric.alloc(len)
     }
 
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
+    fn grant(&mut self, memory: RawBuffer, access: Access, user: Option<PeerIndex>) -> Result<Option<Grant>> {
         self.turn.begin();
-        let granted = self.fabric.grant(memory, access);
+        let granted = self.fabric.grant(memory, access, user);
         self.turn.note(("grant", memory.len(), words(&granted)), 0);
         granted
     }

@@ -179,7 +179,7 @@ fn a_get_ends_with_the_answer_that_came_too_early() {
     let mut wild = endpoints.pop().unwrap();
     let mut context = Context::new(endpoints.pop().unwrap());
     let target = wild.peer(Endpoint::new(TaskId(0), ContextNumber(0))).unwrap().index;
-    let grant = wild.grant(RawBuffer::EMPTY, Access::READ).unwrap().unwrap();
+    let grant = wild.grant(RawBuffer::EMPTY, Access::READ, None).unwrap().unwrap();
     let (task, executor) = (TaskId(1), Executor::Anyone);
     let from = RemoteAddress { task, context: ContextNumber(0), executor, grant, offset: 0 };
     let getting =

@@ -368,10 +368,12 @@ impl Endpoint {
         (code == 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Whether the provider has a file to sleep on.
+    /// The provider's file to sleep on, if it has one. A caller may sleep on it after [`file_to_sleep_on`](Self::file_to_sleep_on) has
+    /// returned it.
     #[must_use]
-    pub fn can_sleep(&self) -> bool {
-        self.wait_fd.is_some()
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        // SAFETY: the queue owns the file, and outlives the borrow of `self`.
+        self.wait_fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })
     }
 }
 

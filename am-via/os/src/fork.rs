@@ -72,8 +72,10 @@ pub fn forget(at: NonNull<u8>) {
 
 static IS_COPY: AtomicBool = AtomicBool::new(false);
 static HOLDS_CONTENTS: AtomicBool = AtomicBool::new(false);
+/// Held by [`exclude`].
+static WORK: Lock = Lock::new();
 static TABLE: Locked = Locked {
-    is_locked: AtomicBool::new(false),
+    lock: Lock::new(),
     table: UnsafeCell::new(Table { mappings: Vec::new(), hooks: Vec::new(), pipe: None }),
 };
 
@@ -90,18 +92,17 @@ struct Table {
     pipe: Option<(RawFd, RawFd)>,
 }
 
-/// The table with a lock that is taken before a fork and released after it, in parent and child. The locks of std can't be used: their
-/// guards belong to a scope.
-struct Locked {
+/// A lock that is taken before a fork and released after it, in parent and child. The locks of std can't be used: their guards belong to a
+/// scope.
+struct Lock {
     is_locked: AtomicBool,
-    table: UnsafeCell<Table>,
 }
 
-// SAFETY: the table is accessed only under the lock (`with_table`, and the handlers, from `prepare` to the end of `in_parent` or
-// `in_child`).
-unsafe impl Sync for Locked {}
+impl Lock {
+    const fn new() -> Self {
+        Self { is_locked: AtomicBool::new(false) }
+    }
 
-impl Locked {
     fn lock(&self) {
         // Acquire: pairs with the Release in `unlock`.
         while self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -112,23 +113,46 @@ impl Locked {
     fn unlock(&self) {
         self.is_locked.store(false, Ordering::Release);
     }
+
+    /// Runs `body` under the lock.
+    fn with<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct Unlock<'a>(&'a Lock);
+        impl Drop for Unlock<'_> {
+            fn drop(&mut self) {
+                self.0.unlock();
+            }
+        }
+        self.lock();
+        let _unlock = Unlock(self);
+        body()
+    }
 }
 
+/// The table, with its lock.
+struct Locked {
+    lock: Lock,
+    table: UnsafeCell<Table>,
+}
+
+// SAFETY: the table is accessed only under the lock (`with_table`, and the handlers, from `prepare` to the end of `in_parent` or
+// `in_child`).
+unsafe impl Sync for Locked {}
+
 fn with_table<R>(look: impl FnOnce(&mut Table) -> R) -> R {
-    struct Unlock;
-    impl Drop for Unlock {
-        fn drop(&mut self) {
-            TABLE.unlock();
-        }
-    }
-    TABLE.lock();
-    let _unlock = Unlock;
-    // SAFETY: the lock was just taken and is released after the last use.
-    look(unsafe { &mut *TABLE.table.get() })
+    // SAFETY: the lock is held until the last use.
+    TABLE.lock.with(|| look(unsafe { &mut *TABLE.table.get() }))
+}
+
+/// Runs `work` at a time at which this process does not fork: a fork waits for its end, after [`install`]. For a thread of a library that
+/// takes locks, which would stay taken in a child. `work` must not fork.
+pub fn exclude<R>(work: impl FnOnce() -> R) -> R {
+    WORK.with(work)
 }
 
 extern "C" fn prepare() {
-    TABLE.lock();
+    // `work` may take the table's lock, so this order is that of `exclude`.
+    WORK.lock();
+    TABLE.lock.lock();
     // SAFETY: the lock was just taken; `in_parent` or `in_child` releases it.
     let table = unsafe { &mut *TABLE.table.get() };
     if HOLDS_CONTENTS.load(Ordering::Relaxed) {
@@ -154,7 +178,8 @@ extern "C" fn in_parent() {
             libc::close(read);
         }
     }
-    TABLE.unlock();
+    TABLE.lock.unlock();
+    WORK.unlock();
 }
 
 extern "C" fn in_child() {
@@ -180,7 +205,8 @@ extern "C" fn in_child() {
         // SAFETY: a fork has just made this process, and this is its only thread, which is all that a hook may rely on (`install`).
         unsafe { hook() };
     }
-    TABLE.unlock();
+    TABLE.lock.unlock();
+    WORK.unlock();
 }
 
 /// Replaces a shared mapping by private memory.
@@ -330,5 +356,41 @@ pub fn run_in_copy(body: impl FnOnce() -> i32) -> io::Result<super::process::End
     match split()? {
         None => end(std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101)),
         Some(child) => child.wait(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::process::Ended;
+    use crate::test_aids::guarded;
+
+    /// A fork waits for the end of work that has taken a lock.
+    #[test]
+    fn a_copy_finds_the_locks_free_that_excluded_work_takes() {
+        fn does_nothing() {}
+        guarded(|| {
+            let (lock, is_over) = (Mutex::new(()), AtomicBool::new(false));
+            install(does_nothing);
+            std::thread::scope(|threads| {
+                threads.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        exclude(|| {
+                            let _held = lock.lock().expect("no thread panics with the lock");
+                            std::thread::sleep(Duration::from_millis(2));
+                        });
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                });
+                for _ in 0..50 {
+                    let ended = run_in_copy(|| i32::from(lock.try_lock().is_err()));
+                    assert_eq!(ended.expect("a fork"), Ended::Exited(0));
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+        });
     }
 }

@@ -527,7 +527,7 @@ impl<D: Device> Memory for ViaFabric<D> {
         self.nic.device.forget_shared_file(inode);
     }
 
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
+    fn grant(&mut self, memory: RawBuffer, access: Access, user: Option<PeerIndex>) -> Result<Option<Grant>> {
         let (at, len) = (memory.at(), memory.len() as u64);
         let to_read_once = access.for_operation && !access.write;
         let keep = to_read_once && self.nic.device.is_job_memory(at, memory.len());
@@ -567,8 +567,12 @@ impl<D: Device> Memory for ViaFabric<D> {
         } else {
             Grant { region: handle.region, generation: handle.generation }
         };
-        if to_read_once && !keep {
-            self.nic.device.expect_one_read(handle, attributes.ptag);
+        if to_read_once
+            && !keep
+            && let Some(PeerIndex(user)) = user
+            && let Some((vi, device)) = self.nic.vi(user)
+        {
+            device.expect_one_read(vi.peer, handle, attributes.ptag);
         }
         if keep && let Added::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
             // No peer copies through this grant, so it ends at once.

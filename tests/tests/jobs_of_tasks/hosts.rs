@@ -3,15 +3,20 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use am_core::GetOptions;
 use am_core::buffer::Access;
 use am_core::error::{Error, RangeFault};
+use am_core::handler::{Answer, Completion};
+use am_core::task::TaskId;
 use am_core::testing::conformance;
+use am_core::{AmOptions, GetOptions};
 use am_tests::programs::{self, Scratch, amrun_on_hosts, run};
 use am_via::Task;
+use am_via_os::fork::run_in_copy;
+use am_via_os::process::Ended;
 use mpi_over_am::attribute::PredefinedAttribute;
 use mpi_over_am::op::PredefinedOp;
 use mpi_over_am::window::{Assertion, Lock};
@@ -40,7 +45,27 @@ fn said_on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) -> Option<
     let mut command = amrun_on_hosts(&scratch, tasks, hosts);
     command.arg(std::env::current_exe().expect("a test has a path"));
     command.args(["--exact", &format!("hosts::{test}"), "--nocapture", "--test-threads=1"]);
+    command.env(FOLDER, scratch.path());
     Some(run(&mut command))
+}
+
+/// The variable that names the test's folder to its tasks.
+const FOLDER: &str = "TEST_FOLDER";
+
+/// Waits until another task has made a file of the test's folder.
+fn wait_for_file(name: &str) {
+    let path = Path::new(&std::env::var_os(FOLDER).expect("the test sets it")).join(name);
+    let end = Instant::now() + Duration::from_secs(60);
+    while !path.exists() {
+        assert!(Instant::now() < end, "no task says {name}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Makes a file of the test's folder.
+fn make_file(name: &str) {
+    let folder = std::env::var_os(FOLDER).expect("the test sets it");
+    fs::write(Path::new(&folder).join(name), []).expect("a test can write to its folder");
 }
 
 /// A program in C about several hosts, those that start MPI again, and one with every collective.
@@ -87,6 +112,64 @@ fn the_suite_is_right_within_and_between_hosts() {
         for (name, check) in conformance::checks() {
             conformance::run(name, check, &mut context);
         }
+    });
+}
+
+/// The first message between two hosts has to wait until they are connected, for which both tasks must make progress. The message leaves
+/// although its sender makes no call after it.
+#[test]
+fn a_first_message_leaves_while_its_sender_computes() {
+    on_hosts("a_first_message_leaves_while_its_sender_computes", (2, "a,b"), || {
+        let task = Task::join().expect("an agent made a job");
+        let mut context = task.context().expect("libfabric is there (Debian: libfabric1)");
+        let came = context.counter().expect("a counter");
+        let handler = context.register_handler(move |_| Answer::consumed(Completion::Bump(came)));
+        let handler = handler.expect("the first handler");
+        if task.number() == 0 {
+            // No call connects the two before the message.
+            wait_for_file("ready");
+            context.amsend(TaskId(1), handler, &[], b"first", AmOptions::default()).expect("it is posted");
+            wait_for_file("received");
+        } else {
+            make_file("ready");
+            context.wait_counter(came, 1).expect("the message arrives");
+            make_file("received");
+        }
+        context.gfence().expect("all tasks reach the fence");
+    });
+}
+
+/// A copy of a task, made by fork, leaves the network to its task, while messages wait and are carried, and afterwards.
+#[test]
+fn a_copy_leaves_the_network_to_its_task() {
+    on_hosts("a_copy_leaves_the_network_to_its_task", (2, "a,b"), || {
+        let task = Task::join().expect("an agent made a job");
+        let mut context = task.context().expect("libfabric is there (Debian: libfabric1)");
+        let came = context.counter().expect("a counter");
+        let handler = context.register_handler(move |_| Answer::consumed(Completion::Bump(came)));
+        let handler = handler.expect("the first handler");
+        if task.number() == 0 {
+            wait_for_file("ready");
+            context.amsend(TaskId(1), handler, &[], b"first", AmOptions::default()).expect("it is posted");
+            for _ in 0..20 {
+                let mut in_copy = Some(context);
+                let ended = run_in_copy(|| {
+                    let mut context = in_copy.take().expect("present");
+                    let refused = context.amsend(TaskId(1), handler, &[], &[], AmOptions::default());
+                    assert!(matches!(refused, Err(Error::CopiedProcess { .. })), "{refused:?}");
+                    drop(context);
+                    0
+                });
+                assert_eq!(ended.expect("fork"), Ended::Exited(0));
+                context = in_copy.expect("the copy took its own");
+                let sent = context.amsend(TaskId(1), handler, &[], &[1; 100], AmOptions::default());
+                sent.expect("the task goes on");
+            }
+        } else {
+            make_file("ready");
+            context.wait_counter(came, 21).expect("the messages arrive");
+        }
+        context.gfence().expect("all tasks reach the fence");
     });
 }
 
@@ -323,8 +406,7 @@ fn a_window_lock_is_handed_over_between_hosts_without_polling() {
             let mut word = [0_u64];
             if rank == holder {
                 window.lock(Lock::Exclusive, 0, Assertion::NONE).expect("the lock is granted");
-                // Synchronous: a first message may leave only with its sender's next progress, once the two hosts are connected.
-                world.ssend(&1_u8, waiter, 1).expect("it is received");
+                world.send(&1_u8, waiter, 1).expect("it is received");
                 std::thread::sleep(Duration::from_millis(1200));
                 window.put(&[u64::from(holder) + 7], 0, 0).expect("one word");
                 window.unlock(0).expect("locked above");

@@ -27,7 +27,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::buffer::{Access, ForEngine, Grant, JobBuffer, RawBuffer};
+use crate::buffer::{Access, ForEngine, Grant, JobBuffer, RawBuffer, RawBytes};
 use crate::counter::{CounterName, Counters};
 use crate::error::{Error, RangeFault, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
@@ -197,6 +197,11 @@ fn granted<F: Fabric>(fabric: &F, grant: Grant, offset: u64, len: u64, access: A
         return Err(stale(fabric.endpoint().task, grant, offset, len));
     }
     fabric.granted(grant, offset, len, access, ForEngine(()))
+}
+
+/// Lets `peer` read the bytes of an operation.
+fn grant_for_reading<F: Fabric>(fabric: &mut F, bytes: &RawBytes, peer: Peer) -> Result<Option<Grant>> {
+    fabric.grant(bytes.to_grant_for_reading(), Access::READ.for_operation(), Some(peer.index))
 }
 
 #[cold]

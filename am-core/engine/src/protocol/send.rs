@@ -7,9 +7,7 @@ use super::pending::Queued;
 use super::reassembly::Ranges;
 use super::statistics::Statistics;
 use super::{Engine, FRONT_BYTES_MAX};
-use crate::buffer::{
-    Access, Executor, INLINE_BYTES_MAX, InlineBytes, RawBuffer, RawBytes, RawPieces, RemoteAddress,
-};
+use crate::buffer::{Executor, INLINE_BYTES_MAX, InlineBytes, RawBuffer, RawBytes, RawPieces, RemoteAddress};
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::{Fabric, Peer};
@@ -324,9 +322,7 @@ impl<U: UserCode> Engine<U> {
             return Err(Error::UserHeaderTooLong { len: outgoing.uhdr.len(), max: self.uhdr_bytes_max() });
         }
         let grant = match &data {
-            Data::Bytes(bytes) if len > 0 => {
-                fabric.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?
-            }
+            Data::Bytes(bytes) if len > 0 => super::grant_for_reading(fabric, bytes, target)?,
             _ => None,
         };
         let state = State::Announced { data, grant, in_pieces: false };
@@ -584,9 +580,7 @@ impl<U: UserCode> Engine<U> {
         (target_counter, completion_counter): (u32, u32),
     ) -> Result<Started> {
         let grant = match &data {
-            Data::Bytes(bytes) if !bytes.is_empty() => {
-                fabric.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?
-            }
+            Data::Bytes(bytes) if !bytes.is_empty() => super::grant_for_reading(fabric, bytes, op.peer)?,
             _ => None,
         };
         let head = MessageHead { uhdr_len: destination.len() as u16, target_counter, completion_counter };

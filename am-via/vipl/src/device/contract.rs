@@ -119,9 +119,9 @@ pub trait Device: std::fmt::Debug {
     fn set_mem_attributes(&mut self, handle: MemHandle, attributes: MemAttributes)
     -> Result<(), DeviceError>;
 
-    /// Announces that one peer will read the registration `handle` once, from front to back. A device that can speed this up starts now,
-    /// and continues when it is polled.
-    fn expect_one_read(&mut self, _handle: MemHandle, _ptag: u32) {}
+    /// Announces that `by` will read the registration `handle` once, from front to back. A device that can speed this up starts now, and
+    /// continues when it is polled.
+    fn expect_one_read(&mut self, _by: NodeAddress, _handle: MemHandle, _ptag: u32) {}
 
     /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. With `finished`, the caller knows that no peer copies.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;

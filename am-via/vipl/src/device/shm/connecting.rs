@@ -1,5 +1,6 @@
 //! How a NIC connects to a peer: through memory files, or over the network.
 
+use am_via_os::fork;
 use am_via_shm::CheckedRange;
 use am_via_shm::layout::{ACCESS_READ, CONTEXTS_MAX, REGIONS_PER_CONTEXT};
 use am_via_shm::regions::{Claim, ClaimFault};
@@ -14,7 +15,7 @@ impl Shm {
         let progress = match far.progress() {
             Ok(progress) => progress,
             Err(why) => {
-                self.far = None;
+                self.end_network();
                 return self.files.fail(&why);
             }
         };
@@ -35,6 +36,16 @@ impl Shm {
         }
         self.reads_ended.extend(progress.reads_ended);
         progress.closed.into_iter().for_each(|peer| self.note_closing(peer));
+    }
+
+    /// Ends the use of the network.
+    pub(super) fn end_network(&mut self) {
+        let Some(far) = self.far.take() else { return };
+        far.end_thread();
+        if fork::is_copy() {
+            // The endpoint belongs to the task that this process was copied from: closing its connections here would close the task's.
+            std::mem::forget(far);
+        }
     }
 
     /// Reads memory of a task of another host.

@@ -256,8 +256,12 @@ impl Files {
     }
 
     /// Opens the network for a context, if the job has tasks on other hosts.
-    pub(super) fn open_far(&self, own: NodeAddress) -> Result<Option<Far>, DeviceError> {
-        Far::open(&self.job, own, self.layout.packet_bytes as usize)
+    pub(super) fn open_far(
+        &self,
+        own: NodeAddress,
+        doorbell: Shared<Doorbell>,
+    ) -> Result<Option<Far>, DeviceError> {
+        Far::open(&self.job, own, self.layout.packet_bytes as usize, doorbell)
     }
 
     /// The network address of a context of a task, if it is known.

@@ -150,7 +150,8 @@ impl Shm {
         let context = options.context as usize;
         let mut peers = Peers::new(layout.num_tasks);
         files.set_open(&mut peers, address)?;
-        let far = files.open_far(address)?;
+        let doorbell = files::doorbell(&own, options.context)?;
+        let far = files.open_far(address, doorbell.clone())?;
         // Without peers on this host, pipes have no reader.
         let has_near_peers = (0..layout.num_tasks).any(|peer| peer != task && !files.is_far(peer));
         let pipe_bytes_min =
@@ -164,7 +165,7 @@ impl Shm {
             eager_polls: options.wait.eager_polls(),
             spin: Spin::new(options.wait.spin_max),
             yield_polls_max: options.wait.yield_polls_max,
-            doorbell: files::doorbell(&own, options.context)?,
+            doorbell,
             attention: files::attention(&own, options.context)?,
             hazard: files::within(own.atomics(HAZARD_OFFSET + context * size_of::<Hazard>()), task)?,
             vis: Vec::new(),
@@ -298,7 +299,7 @@ impl Shm {
         };
         let without_news = match far {
             Some(far) => {
-                let has_news = || has_news() || !far.wakes(doorbell);
+                let has_news = || has_news() || !far.wakes();
                 files.recorded(|| doorbell.sleep(barrier, limit.min(far.longest_sleep()), has_news))
             }
             None => files.recorded(|| doorbell.sleep(barrier, limit, has_news)),
@@ -349,6 +350,7 @@ impl Drop for Shm {
         if !std::thread::panicking() {
             self.close();
         }
+        self.end_network();
     }
 }
 
@@ -598,13 +600,15 @@ impl Device for Shm {
         }
     }
 
-    fn expect_one_read(&mut self, handle: MemHandle, ptag: u32) {
-        let Self { pipes, regions, heap, far, .. } = self;
-        pipes.begin(handle, regions, heap.mapping(), |len| heap.alloc(len));
-        if let Some(far) = far
-            && let Some(memory) = regions.open_memory(handle.region, handle.generation)
-        {
-            far.offer(handle, ptag, memory);
+    fn expect_one_read(&mut self, by: NodeAddress, handle: MemHandle, ptag: u32) {
+        let Self { pipes, regions, heap, far, files, .. } = self;
+        match far {
+            Some(far) if files.is_far(by.task) => {
+                if let Some(memory) = regions.open_memory(handle.region, handle.generation) {
+                    far.offer(by, handle, ptag, memory);
+                }
+            }
+            _ => pipes.begin(handle, regions, heap.mapping(), |len| heap.alloc(len)),
         }
     }
 

@@ -87,9 +87,10 @@ impl Shm {
 
     /// Tells the peers that nothing more will come from here.
     pub(super) fn close(&mut self) {
-        if let Some(far) = self.far.take() {
+        if let Some(far) = &self.far {
             far.leave(|| self.files.end_of_job().is_some());
         }
+        self.end_network();
         let was_connected = !(self.vis.is_empty() && self.accepted.is_empty());
         if self.files.set_closed(&mut self.peers, self.address, was_connected).is_err() {
             return;

@@ -156,7 +156,6 @@ impl Reads {
             self.due.pop_front();
         }
         self.answer_ends();
-        self.lent.withdraw_offer();
         self.lent.give_back(endpoint);
     }
 
@@ -257,12 +256,17 @@ impl Reads {
         self.queue(from, KeyMessage::Grant, words);
     }
 
-    /// Offers memory that a peer will read once: [`lend_offered`](Self::lend_offered).
-    pub(super) fn offer(&mut self, handle: MemHandle, ptag: u32, memory: CheckedRange<'_>) {
-        self.lent.offer(Name { handle, ptag }, memory);
+    /// Offers memory that the peer `to` will read once: [`lend_offered`](Self::lend_offered).
+    pub(super) fn offer(&mut self, to: usize, handle: MemHandle, ptag: u32, memory: CheckedRange<'_>) {
+        self.lent.offer(to, Name { handle, ptag }, memory);
     }
 
-    /// The key of the memory that was offered last, for the peer `to`, if the network can read it.
+    /// Ends an offer that no line has taken.
+    pub(super) fn withdraw_offer(&mut self) {
+        self.lent.withdraw_offer();
+    }
+
+    /// The key of the memory that was offered to the peer `to`, if the network can read it.
     pub(super) fn lend_offered(
         &mut self,
         endpoint: &mut Endpoint,

@@ -31,8 +31,8 @@ impl Lent {
 #[derive(Debug, Default)]
 pub(super) struct Lending {
     lent: Vec<Lent>,
-    /// Memory whose key goes with the next line.
-    offered: Option<(Name, HeldRange)>,
+    /// Memory whose key goes with the next line to this peer.
+    offered: Option<(usize, Name, HeldRange)>,
 }
 
 impl Lending {
@@ -65,23 +65,24 @@ impl Lending {
         Ok(lent)
     }
 
-    /// Offers memory that a peer will read once: [`lend_offered`](Self::lend_offered).
-    pub(super) fn offer(&mut self, name: Name, memory: CheckedRange<'_>) {
-        self.offered = Some((name, HeldRange::hold(memory)));
+    /// Offers memory that the peer `to` will read once: [`lend_offered`](Self::lend_offered).
+    pub(super) fn offer(&mut self, to: usize, name: Name, memory: CheckedRange<'_>) {
+        self.offered = Some((to, name, HeldRange::hold(memory)));
     }
 
-    /// Ends an offer that no line has taken: the memory was announced to a task of this host, or its line waits for a credit.
+    /// Ends an offer that no line has taken, since its line waits for a credit.
     pub(super) fn withdraw_offer(&mut self) {
         self.offered = None;
     }
 
-    /// The key of the memory that was offered last, for the peer `to`, if the network can read it.
+    /// The key of the memory that was offered to the peer `to`, if the network can read it.
     pub(super) fn lend_offered(
         &mut self,
         endpoint: &mut Endpoint,
         to: usize,
     ) -> Option<[u8; KEY_MESSAGE_BYTES]> {
-        let (name, memory) = self.offered.take().filter(|_| endpoint.can_read())?;
+        let (_, name, memory) =
+            self.offered.take_if(|&mut (by, ..)| by == to).filter(|_| endpoint.can_read())?;
         let lent = self.lend(endpoint, to, name.handle, memory.range()).ok()?;
         lent.was_offered = true;
         Some(lent.words(name.words()).to_bytes())
@@ -96,7 +97,7 @@ impl Lending {
         finished: bool,
     ) -> bool {
         let bytes = Name { handle, ptag: 0 }.words().to_bytes();
-        self.offered.take_if(|(name, _)| name.handle == handle);
+        self.offered.take_if(|(_, name, _)| name.handle == handle);
         for lent in self.lent.iter_mut().filter(|lent| lent.handle == handle) {
             let has_been_read = finished && lent.was_offered;
             if !std::mem::replace(&mut lent.is_ending, true) && !has_been_read {

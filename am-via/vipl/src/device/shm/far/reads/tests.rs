@@ -70,7 +70,7 @@ fn an_offered_key_comes_unasked_and_serves_one_read() {
     let (memory, to) = (PrivateBytes::new(LEN).expect("memory"), PrivateBytes::new(LEN).expect("memory"));
     memory.range().copy_from_slice(&[9; LEN]);
     let (owner, endpoint, _) = &mut pair.sides[1];
-    owner.offer(HANDLE, 1, memory.range());
+    owner.offer(0, HANDLE, 1, memory.range());
     let key = owner.lend_offered(endpoint, 0).expect("the network reads it");
     assert!(owner.lend_offered(endpoint, 0).is_none(), "it goes with one line");
     let reader = &mut pair.sides[0].0;
@@ -97,7 +97,7 @@ fn the_owner_ends_a_key_that_was_not_used() {
     let Some(mut pair) = Pair::open() else { return };
     let memory = PrivateBytes::new(LEN).expect("memory");
     let (owner, endpoint, _) = &mut pair.sides[1];
-    owner.offer(HANDLE, 1, memory.range());
+    owner.offer(0, HANDLE, 1, memory.range());
     let key = owner.lend_offered(endpoint, 0).expect("the network reads it");
     pair.sides[0].0.receive_offered(0, &key);
     let (owner, endpoint, _) = &mut pair.sides[1];
@@ -107,14 +107,15 @@ fn the_owner_ends_a_key_that_was_not_used() {
     let (owner, endpoint, _) = &mut pair.sides[1];
     assert!(owner.end_lent(endpoint, HANDLE, false));
     // If a registration ends before a line is sent, no line brings its key.
-    owner.offer(HANDLE, 1, memory.range());
+    owner.offer(0, HANDLE, 1, memory.range());
     assert!(owner.end_lent(endpoint, HANDLE, false));
     assert!(owner.lend_offered(endpoint, 0).is_none());
-    // An offer that no line has taken, since the data went to a near task, ends with the next round of progress.
-    owner.offer(HANDLE, 1, memory.range());
-    pair.step();
-    let (owner, endpoint, _) = &mut pair.sides[1];
+    // A line to another peer does not bring the key, nor does a line after the offer has ended.
+    owner.offer(0, HANDLE, 1, memory.range());
+    assert!(owner.lend_offered(endpoint, 1).is_none());
+    owner.withdraw_offer();
     assert!(owner.lend_offered(endpoint, 0).is_none());
+    assert!(owner.end_lent(endpoint, HANDLE, false), "no memory was lent");
 }
 
 #[test]

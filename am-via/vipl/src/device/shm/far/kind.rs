@@ -1,0 +1,54 @@
+//! The kinds of messages between hosts, and the word of a message.
+
+use super::reads::KeyMessage;
+use crate::device::NodeAddress;
+
+/// The kind of a message: the low 4 bits of its word. The next 4 bits are the sender's context, and 24 bits are its task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Kind {
+    /// Lines of the ring, each with the bytes of its area. `Part` messages may have carried the first bytes of the first line's area.
+    Line = 0,
+    /// The number of lines that the program has returned.
+    Ack = 1,
+    /// Numbered like a line: the sender posts nothing more.
+    Close = 2,
+    /// The answer to `Close`.
+    Closed = 3,
+    /// Numbered like a line: bytes of the area of the next line.
+    Part = 4,
+    /// About reads of memory ([`reads`]).
+    RequestKey = 5,
+    Key = 6,
+    RevokeKey = 7,
+    ReleasedKey = 8,
+    /// An offered key (of memory that is read once), before the bytes of a `Line`.
+    Keyed = 9,
+}
+
+impl Kind {
+    pub(super) fn of(word: u32) -> Option<Self> {
+        const LINES: [Kind; 5] = [Kind::Line, Kind::Ack, Kind::Close, Kind::Closed, Kind::Part];
+        const READS: [Kind; 5] =
+            [Kind::RequestKey, Kind::Key, Kind::RevokeKey, Kind::ReleasedKey, Kind::Keyed];
+        LINES.into_iter().chain(READS).find(|&kind| kind as u32 == word & 0xf)
+    }
+
+    pub(super) fn of_key_message(message: KeyMessage) -> Self {
+        match message {
+            KeyMessage::Request => Self::RequestKey,
+            KeyMessage::Grant => Self::Key,
+            KeyMessage::Revoke => Self::RevokeKey,
+            KeyMessage::Released => Self::ReleasedKey,
+        }
+    }
+
+    pub(super) fn word(self, from: NodeAddress) -> u32 {
+        self as u32 | (from.context & 0xf) << 4 | from.task << 8
+    }
+}
+
+/// The sender's address in a word.
+pub(super) fn sender(word: u32) -> NodeAddress {
+    NodeAddress { task: word >> 8, context: word >> 4 & 0xf }
+}

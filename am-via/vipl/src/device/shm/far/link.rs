@@ -1,0 +1,332 @@
+//! The far end of one connection.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use am_via_ofi::{Endpoint, OfiError, PeerAddress};
+use am_via_shm::layout::RING_LINES;
+use am_via_shm::{CheckedRange, Connection, TELL_AFTER, Written};
+
+use super::kind::Kind;
+use super::line::{self, BEFORE_AREA_BYTES};
+use super::reads::{KEY_MESSAGE_BYTES, KeyMessage};
+use crate::device::{Completion, Entry, NodeAddress, Payload, ViNumber};
+
+/// The far end of a connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) peer: NodeAddress,
+    pub(super) address: PeerAddress,
+    end: Connection,
+    /// The next lines to send, taken from the stand-in's ring, with the numbers of their slots.
+    next: Vec<(Entry, Payload, u32)>,
+    /// Number of bytes of the first line's area that have been sent.
+    cut: usize,
+    /// Number of lines that the program is about to post. They are sent together, with the last one.
+    pub(super) expected_posts: u32,
+    /// Number of the next message to send, and of the next one expected.
+    sent: u32,
+    pub(super) expected: u32,
+    /// Messages that arrived out of order.
+    pub(super) early: BTreeMap<u32, (Kind, Vec<u8>)>,
+    /// Bytes of the area of the next line.
+    parts: Vec<u8>,
+    /// Lines of this task that the peer has returned.
+    acked: u32,
+    /// Lines of the peer that were posted here and that the peer knows to be returned.
+    posted: u32,
+    told: u32,
+    pub(super) closing: Closing,
+    pub(super) owes_closed: bool,
+    /// The peer's task has failed, or the network has lost it.
+    pub(super) is_lost: bool,
+    /// When the network lost the peer; `None` again once the failure of the peer's task is known.
+    pub(super) lost_at: Option<Instant>,
+    /// The peer has closed, and reads no more lines.
+    pub(super) has_closed: bool,
+    /// The peer's close has yet to be reported.
+    pub(super) closed_due: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closing {
+    No,
+    /// `Close` has to be sent.
+    Due,
+    /// `Close` was sent.
+    Sent,
+    /// The peer has received everything.
+    Done,
+}
+
+impl Link {
+    pub(super) fn new(peer: NodeAddress, address: PeerAddress, end: Connection) -> Self {
+        Self {
+            peer,
+            address,
+            end,
+            // The stand-in's ring has no more lines.
+            next: Vec::with_capacity(RING_LINES as usize),
+            cut: 0,
+            expected_posts: 0,
+            sent: 0,
+            expected: 0,
+            early: BTreeMap::new(),
+            parts: Vec::new(),
+            acked: 0,
+            posted: 0,
+            told: 0,
+            closing: Closing::No,
+            owes_closed: false,
+            is_lost: false,
+            lost_at: None,
+            has_closed: false,
+            closed_due: false,
+        }
+    }
+
+    /// Takes the next message in order.
+    pub(super) fn take(&mut self, kind: Kind, bytes: &[u8], slot_bytes: usize) {
+        self.expected = self.expected.wrapping_add(1);
+        if kind == Kind::Close {
+            // A `Close` that this end has sent also serves as the answer.
+            self.owes_closed = self.closing != Closing::Sent;
+            self.closing = Closing::Done;
+            (self.has_closed, self.closed_due) = (true, true);
+            return;
+        }
+        if kind == Kind::Part {
+            let len = slot_bytes.saturating_sub(self.parts.len()).min(bytes.len() - 4);
+            return self.parts.extend_from_slice(&bytes[4..][..len]);
+        }
+        let mut rest = Some(bytes);
+        while let Some(bytes) = rest.filter(|bytes| !bytes.is_empty()) {
+            rest = self.take_line(bytes, slot_bytes);
+        }
+    }
+
+    /// Takes the first line in `bytes`, and returns the bytes behind it.
+    fn take_line<'a>(&mut self, bytes: &'a [u8], slot_bytes: usize) -> Option<&'a [u8]> {
+        let (entry, payload, behind) = line::read(bytes)?;
+        let len = if keeps_slot(entry) { (entry.length as usize).min(slot_bytes) } else { 0 };
+        let (area, behind) = behind.split_at_checked(len.saturating_sub(self.parts.len()))?;
+        let written = if keeps_slot(entry) {
+            let parts = &self.parts;
+            let fill = |buffer: CheckedRange<'_>, _| {
+                for (offset, bytes) in [(0, &parts[..]), (parts.len(), area)] {
+                    let len = bytes.len().min(buffer.len().saturating_sub(offset));
+                    if let Some(buffer) = buffer.part(offset, len) {
+                        buffer.copy_from_slice(&bytes[..len]);
+                    }
+                }
+                Some(len)
+            };
+            let finish = |filled| Entry { length: filled as u32, ..entry };
+            let written = self.end.post_area(&payload, len, fill, finish);
+            self.parts.clear();
+            written
+        } else {
+            self.end.post(entry, &payload)
+        };
+        match written {
+            Written::Done => self.posted = self.posted.wrapping_add(1),
+            Written::Full | Written::Closed | Written::Nothing => {
+                tracing::warn!(peer = ?self.peer, "a peer of another host has sent more lines than the ring has");
+            }
+        }
+        Some(behind)
+    }
+
+    /// Handles the peer's count of returned lines, which is not trusted.
+    pub(super) fn acknowledge(&mut self, count: u32) {
+        let taken = self.end.consumed().wrapping_sub(self.next.len() as u32);
+        let new = count.wrapping_sub(self.acked);
+        if new > taken.wrapping_sub(self.acked) {
+            tracing::warn!(peer = ?self.peer, "a peer of another host has returned lines that were never sent to it");
+            return;
+        }
+        self.acked = count;
+        (0..new).for_each(|_| self.end.release());
+    }
+
+    /// Sends waiting messages, as far as the network accepts them, and `key` with the first line. If the two do not fit into one message,
+    /// the key is dropped and the peer asks for it.
+    pub(super) fn send(
+        &mut self,
+        endpoint: &mut Endpoint,
+        own: NodeAddress,
+        key: Option<[u8; KEY_MESSAGE_BYTES]>,
+    ) {
+        if self.owes_closed && self.send_number(endpoint, Kind::Closed, own, 0) {
+            self.owes_closed = false;
+        }
+        if self.is_lost || self.has_closed {
+            self.drop_lines();
+            return;
+        }
+        if self.send_lines(endpoint, own, key) {
+            while self.send_lines(endpoint, own, None) {}
+        }
+        let given_back = self.end.released_by_peer();
+        if given_back.wrapping_sub(self.told) >= TELL_AFTER
+            && given_back.wrapping_sub(self.told) <= self.posted.wrapping_sub(self.told)
+            && self.send_number(endpoint, Kind::Ack, own, given_back)
+        {
+            self.told = given_back;
+        }
+        if self.closing == Closing::Due
+            && self.next.is_empty()
+            && self.send_number(endpoint, Kind::Close, own, self.sent)
+        {
+            self.sent = self.sent.wrapping_add(1);
+            self.closing = Closing::Sent;
+        }
+    }
+
+    /// Sends one message: the next lines, as many as it holds, or a part of the first line's area. Returns whether the network accepted the
+    /// message.
+    fn send_lines(
+        &mut self,
+        endpoint: &mut Endpoint,
+        own: NodeAddress,
+        key: Option<[u8; KEY_MESSAGE_BYTES]>,
+    ) -> bool {
+        let max = endpoint.message_bytes_max();
+        let (lines, len) = self.gather(max);
+        if lines == 0 {
+            return self.send_part(endpoint, own);
+        }
+        let key = key.filter(|key| len + key.len() <= max);
+        let key = key.as_ref().map_or(&[][..], |key| key);
+        let kind = if key.is_empty() { Kind::Line } else { Kind::Keyed };
+        let (number, cut) = (self.sent, self.cut);
+        let (end, next) = (&self.end, &self.next[..lines]);
+        let sent = endpoint.send(self.address, kind.word(own), key.len() + len, |buffer| {
+            let (before, mut rest) = buffer.split_at_mut(key.len());
+            before.copy_from_slice(key);
+            for (at, (entry, payload, slot)) in next.iter().enumerate() {
+                let area = area_from(end, *entry, *slot, if at == 0 { cut } else { 0 });
+                let (line, behind) = rest.split_at_mut(BEFORE_AREA_BYTES + area.len());
+                line::write(line, number, entry, payload, area);
+                rest = behind;
+            }
+        });
+        if self.was_sent(sent) {
+            self.sent = self.sent.wrapping_add(1);
+            self.next.drain(..lines);
+            self.cut = 0;
+            return true;
+        }
+        false
+    }
+
+    /// Takes lines from the stand-in's ring until one message is full. Returns the number of lines that fit, and their length in bytes.
+    fn gather(&mut self, max: usize) -> (usize, usize) {
+        let (mut lines, mut len) = (0, 0);
+        loop {
+            if lines == self.next.len() {
+                let mut payload = Payload::default();
+                let Some((entry, slot)) = self.end.poll(&mut payload) else { return (lines, len) };
+                self.next.push((entry, payload, slot));
+            }
+            let (entry, _, slot) = self.next[lines];
+            let cut = if lines == 0 { self.cut } else { 0 };
+            let line = BEFORE_AREA_BYTES + area_from(&self.end, entry, slot, cut).len();
+            if len + line > max {
+                return (lines, len);
+            }
+            (lines, len) = (lines + 1, len + line);
+        }
+    }
+
+    /// Sends a part of the area of the next line, if there is one.
+    fn send_part(&mut self, endpoint: &mut Endpoint, own: NodeAddress) -> bool {
+        let Some(&(entry, _, slot)) = self.next.first() else { return false };
+        let area = area_from(&self.end, entry, slot, self.cut);
+        let len = area.len().min(part_bytes(endpoint.message_bytes_max()));
+        let Some(part) = area.part(0, len) else { return false };
+        let number = self.sent;
+        let sent = endpoint.send(self.address, Kind::Part.word(own), 4 + len, |buffer| {
+            buffer[..4].copy_from_slice(&number.to_le_bytes());
+            part.copy_to_slice(&mut buffer[4..]);
+        });
+        let was_sent = self.was_sent(sent);
+        if was_sent {
+            self.sent = self.sent.wrapping_add(1);
+            self.cut += len;
+        }
+        was_sent
+    }
+
+    fn send_number(&mut self, endpoint: &mut Endpoint, kind: Kind, own: NodeAddress, number: u32) -> bool {
+        let fill = |buffer: &mut [u8]| buffer.copy_from_slice(&number.to_le_bytes());
+        let (address, word) = (self.address, kind.word(own));
+        let sent = match kind {
+            // The last messages of a context must leave before its endpoint closes.
+            Kind::Close | Kind::Closed => endpoint.send_to_the_end(address, word, 4, fill),
+            _ => endpoint.send(address, word, 4, fill),
+        };
+        self.was_sent(sent)
+    }
+
+    /// Sends a message about reads. Returns whether it was sent, or need not be sent because the peer is lost or has closed.
+    pub(super) fn send_key_message(
+        &mut self,
+        endpoint: &mut Endpoint,
+        own: NodeAddress,
+        message: KeyMessage,
+        bytes: &[u8; KEY_MESSAGE_BYTES],
+    ) -> bool {
+        if self.is_lost || self.has_closed {
+            return true;
+        }
+        let word = Kind::of_key_message(message).word(own);
+        let sent = endpoint.send(self.address, word, bytes.len(), |buffer| buffer.copy_from_slice(bytes));
+        self.was_sent(sent)
+    }
+
+    fn was_sent(&mut self, sent: Result<bool, OfiError>) -> bool {
+        sent.unwrap_or_else(|error| {
+            tracing::warn!(peer = ?self.peer, %error, "a peer of another host is lost");
+            self.lose();
+            false
+        })
+    }
+
+    /// Marks the peer as lost by the network: posted lines are dropped until the failure of its task is known. A peer that has closed need
+    /// not be reported as failed.
+    pub(super) fn lose(&mut self) {
+        if !self.is_lost && !self.has_closed {
+            self.lost_at = Some(Instant::now());
+        }
+        self.is_lost = true;
+        self.drop_lines();
+    }
+
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.is_lost && (!self.next.is_empty() || self.owes_closed || self.closing == Closing::Due)
+    }
+
+    fn drop_lines(&mut self) {
+        let mut payload = Payload::default();
+        self.next.clear();
+        self.cut = 0;
+        while self.end.poll(&mut payload).is_some() {}
+    }
+}
+
+/// The bytes of a line's area from `cut` on.
+fn area_from(end: &Connection, entry: Entry, slot: u32, cut: usize) -> CheckedRange<'_> {
+    let area = if keeps_slot(entry) { end.area(slot, entry.length) } else { CheckedRange::empty() };
+    area.part(cut, area.len().saturating_sub(cut)).unwrap_or_else(CheckedRange::empty)
+}
+
+/// Maximum number of bytes of an area that a `Part` carries: all of a message except its number (4 bytes).
+pub(super) fn part_bytes(message_bytes_max: usize) -> usize {
+    message_bytes_max - 4
+}
+
+/// Whether the bytes of an entry are in the receive area.
+fn keeps_slot(entry: Entry) -> bool {
+    Completion { vi: ViNumber(0), slot: 0, entry }.keeps_slot()
+}

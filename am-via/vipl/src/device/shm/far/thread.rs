@@ -1,0 +1,237 @@
+//! The network thread of a context. The first demand starts it; without a demand it is parked.
+//!
+//! It is the *alarm* of a task that sleeps on its doorbell: it waits on the provider's file in place of the task, and rings the doorbell
+//! once, so that one sleep waits for near and far peers.
+//!
+//! It is the *carrier* of messages that wait. A provider connects two endpoints only while both make progress, so the first message to a
+//! peer waits for the connection, and the program may compute from then on, without a call. At growing intervals, the thread makes the
+//! progress that the task does not make, until no message waits.
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use am_via_os::{fork, poll, signal};
+use am_via_shm::{Doorbell, Shared};
+
+/// How often the alarm checks whether its endpoint is gone.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// First and longest interval of the carrier.
+const PAUSE_MIN: Duration = Duration::from_micros(200);
+const PAUSE_MAX: Duration = Duration::from_millis(5);
+
+/// The messages that wait.
+pub(super) trait Waiting: Debug + Send {
+    /// Sends them as far as possible, unless the task makes progress or the alarm is set. Returns whether some still wait.
+    fn carry(&mut self) -> bool;
+}
+
+#[derive(Debug)]
+struct Demands {
+    is_set: AtomicBool,
+    carries: AtomicBool,
+    is_over: AtomicBool,
+    /// `None` after the end. Locked while the thread carries.
+    waiting: Mutex<Option<Box<dyn Waiting>>>,
+}
+
+/// The thread of one endpoint.
+#[derive(Debug)]
+pub(super) struct NetworkThread {
+    demands: Arc<Demands>,
+    thread: Thread,
+}
+
+impl NetworkThread {
+    /// Starts the thread, which rings `doorbell` when `file` is readable, and carries what is `waiting`.
+    pub(super) fn start(
+        file: Option<BorrowedFd<'_>>,
+        doorbell: Shared<Doorbell>,
+        waiting: Box<dyn Waiting>,
+    ) -> io::Result<Self> {
+        let demands = Arc::new(Demands {
+            is_set: AtomicBool::new(false),
+            carries: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            waiting: Mutex::new(Some(waiting)),
+        });
+        // The thread may outlive the endpoint by a moment.
+        let file = file.map(|file| file.try_clone_to_owned()).transpose()?.map(File::from);
+        let shared = Arc::clone(&demands);
+        let started = thread::Builder::new().name("am network".to_owned()).spawn(move || {
+            // Signals are for the threads of the program.
+            signal::block_all();
+            shared.serve(file.as_ref(), &doorbell);
+        })?;
+        Ok(Self { demands, thread: started.thread().clone() })
+    }
+
+    /// Sets the alarm. Returns `false` if it was set already and has not rung since.
+    pub(super) fn set_alarm(&self) -> bool {
+        // AcqRel: the thread that clears it sees that the task is about to sleep.
+        self.demand(&self.demands.is_set)
+    }
+
+    /// Whether the alarm is set.
+    pub(super) fn alarm_is_set(&self) -> bool {
+        self.demands.is_set.load(Ordering::Acquire)
+    }
+
+    /// Has the thread carry what waits, until nothing does.
+    pub(super) fn carry(&self) {
+        self.demand(&self.demands.carries);
+    }
+
+    fn demand(&self, what: &AtomicBool) -> bool {
+        let is_new = !what.swap(true, Ordering::AcqRel);
+        if is_new {
+            self.thread.unpark();
+        }
+        is_new
+    }
+
+    /// Ends the carrier: it uses nothing of what waits when this call returns. The caller holds no lock that [`Waiting::carry`] takes.
+    pub(super) fn end(&self) {
+        self.demands.is_over.store(true, Ordering::Release);
+        *self.demands.waiting() = None;
+        self.thread.unpark();
+    }
+}
+
+impl Drop for NetworkThread {
+    fn drop(&mut self) {
+        self.demands.is_over.store(true, Ordering::Release);
+        // The thread is not joined, because a forked copy of the process does not have it.
+        self.thread.unpark();
+    }
+}
+
+impl Demands {
+    fn waiting(&self) -> MutexGuard<'_, Option<Box<dyn Waiting>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the thread does.
+    fn serve(&self, file: Option<&File>, doorbell: &Doorbell) {
+        let mut pause = PAUSE_MIN;
+        while !self.is_over.load(Ordering::Acquire) {
+            let carries = self.carries.load(Ordering::Acquire);
+            if let Some(file) = file
+                && self.is_set.load(Ordering::Acquire)
+            {
+                let limit = if carries { pause } else { LOOK_EVERY };
+                // If the call fails for lack of memory, the alarm rings, so that the task polls.
+                let is_readable = poll::poll(&[file.as_fd()], Some(limit)).map_or(true, |ready| ready[0]);
+                // A task that is awake may have left the alarm set. It rings after the interval, since nothing is carried while it is set.
+                if is_readable || carries {
+                    // Cleared before the ring, so that the woken task can set the alarm again. AcqRel: pairs with `demand`.
+                    self.is_set.swap(false, Ordering::AcqRel);
+                    doorbell.ring();
+                }
+            } else if carries {
+                thread::park_timeout(pause);
+                pause = (2 * pause).min(PAUSE_MAX);
+                self.carry();
+            } else {
+                pause = PAUSE_MIN;
+                thread::park();
+            }
+        }
+    }
+
+    fn carry(&self) {
+        // Cleared first: a message that has to wait from now on is a new demand. AcqRel: pairs with `demand`.
+        self.carries.swap(false, Ordering::AcqRel);
+        // A copy made by fork finds the locks free that are taken here.
+        let waits = fork::exclude(|| self.waiting().as_mut().is_some_and(|waiting| waiting.carry()));
+        if waits {
+            self.carries.store(true, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use am_via_os::test_aids::guarded;
+    use am_via_shm::{Mapping, SleepBarrier};
+
+    use super::*;
+
+    /// Tells each call of `carry` to the test, which answers whether something still waits.
+    #[derive(Debug)]
+    struct Told(Sender<()>, Receiver<bool>);
+
+    impl Waiting for Told {
+        fn carry(&mut self) -> bool {
+            self.0.send(()).is_ok() && self.1.recv().unwrap_or(false)
+        }
+    }
+
+    fn doorbell() -> Shared<Doorbell> {
+        let (_file, mapping) = Mapping::anonymous(4096).expect("a page");
+        mapping.atomics(0).expect("a doorbell fits into a page")
+    }
+
+    #[test]
+    fn what_arrives_while_the_task_goes_to_sleep_or_sleeps_wakes_it() {
+        guarded(|| {
+            let doorbell = doorbell();
+            let (mut network, mut peer) = io::pipe().expect("a pipe");
+            let waiting = Box::new(Told(channel().0, channel().1));
+            let thread =
+                NetworkThread::start(Some(network.as_fd()), doorbell.clone(), waiting).expect("a thread");
+            for round in 0..2000_u32 {
+                let before = round % 3 == 0;
+                if before {
+                    peer.write_all(&[1]).expect("the pipe is empty");
+                }
+                let sender = (!before).then(|| {
+                    let mut peer = peer.try_clone().expect("a descriptor");
+                    thread::spawn(move || peer.write_all(&[1]).expect("the pipe is empty"))
+                });
+                // Without the alarm the task sleeps for an hour, and the watchdog reports that.
+                let slept = doorbell.sleep(SleepBarrier::SenderFence, Duration::from_secs(3600), || {
+                    thread.set_alarm();
+                    false
+                });
+                assert!(!slept, "the doorbell was rung");
+                network.read_exact(&mut [0]).expect("a byte has come");
+                sender.into_iter().for_each(|sender| sender.join().expect("it only writes"));
+            }
+            assert!(thread.set_alarm() && !thread.set_alarm(), "it has rung, and is set once");
+        });
+    }
+
+    /// It carries until nothing waits, rings an alarm that is left set, and begins again on demand.
+    #[test]
+    fn it_carries_until_nothing_waits() {
+        guarded(|| {
+            let (network, _peer) = io::pipe().expect("a pipe");
+            let ((told, is_told), (answer, answers)) = (channel(), channel());
+            let waiting = Box::new(Told(told, answers));
+            let thread = NetworkThread::start(Some(network.as_fd()), doorbell(), waiting).expect("a thread");
+            for leaves_the_alarm_set in [false, true, false] {
+                if leaves_the_alarm_set {
+                    assert!(thread.set_alarm());
+                }
+                thread.carry();
+                for waits in [true, true, false] {
+                    is_told.recv().expect("it carries");
+                    assert!(!thread.alarm_is_set(), "it has rung");
+                    answer.send(waits).expect("it waits for the answer");
+                }
+            }
+            assert!(is_told.recv_timeout(Duration::from_millis(20)).is_err(), "nothing waits");
+            thread.end();
+            assert!(is_told.recv().is_err(), "it is gone, with what it used");
+        });
+    }
+}
