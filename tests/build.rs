@@ -26,7 +26,7 @@ fn main() {
         }
         any_is_missing |= found.is_none();
     }
-    // Looks again when the folder of a missing tool changes, since it may be installed later.
+    // Runs again when a folder of PATH changes, since a missing tool may have been installed.
     if any_is_missing {
         for folder in folders.iter().filter(|folder| folder.is_dir()) {
             println!("cargo::rerun-if-changed={}", folder.display());

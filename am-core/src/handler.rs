@@ -1,4 +1,4 @@
-//! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; seed paper, sections 3 and 5.3).
+//! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; MPI-LAPI paper, sections 3 and 5.3).
 //!
 //! A header handler runs at the target when the first packet of a message has arrived. It returns the destination of the data and the
 //! completion. It cannot communicate: a communicating call in a handler is refused, because the engine is not re-entrant and the handler

@@ -4,8 +4,8 @@
 //!
 //! A round is one send and the wait for the counter that it bumps: by `amsend`, whose handler asks to bump the counter in context, and by
 //! `put` with a target counter. Over `shm` it goes through the fabric, a VI and a ring of a job of one: the whole stack of a real message,
-//! without the way between cores. Over `loopback` it goes through the simulated network that the tests use, with its lock and its queues,
-//! which costs more than the engine does: compare it with nothing but earlier runs of itself.
+//! without the transfer between cores. Over `loopback` it goes through the simulated network of the tests, whose lock and queues cost more
+//! than the engine does: compare this number only with its own earlier runs.
 
 use std::hint::black_box;
 

@@ -2,9 +2,9 @@
 //!
 //! Run: `cargo bench -p am-benches --bench matching`, or a part of it: `... --bench matching -- posted/exact`.
 //!
-//! One round fills a queue to the depth and drains it: in the order in which it was filled, or in the reverse. Criterion's throughput line
-//! gives entries a second; one entry is one post and one match (or one arrival and one receive). Expected: the cost of an entry grows when
-//! the queue outgrows a cache, and not with the depth itself.
+//! One round fills a queue to the depth and drains it, in the order in which it was filled or in reverse. Criterion's throughput is in
+//! entries per second; one entry is one post and one match (or one arrival and one receive). Expected: the cost of an entry grows when the
+//! queue outgrows a cache, and not with the depth itself.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn message(pattern: &str, n: u32) -> Envelope {
     }
 }
 
-/// Calls `measure` for every pattern, depth and order, with the receives and messages to fill and drain with.
+/// Calls `measure` for every pattern, depth and order, with the receives and messages that fill and drain the queue.
 fn for_each_case(
     group: &mut BenchmarkGroup<'_, WallTime>,
     measure: impl Fn(&mut BenchmarkGroup<'_, WallTime>, BenchmarkId, &[Pattern], &[Envelope], bool),
@@ -51,7 +51,7 @@ fn for_each_case(
             let messages = (0..depth).map(|n| message(name, n)).collect::<Vec<_>>();
             group.throughput(Throughput::Elements(u64::from(depth)));
             for reverse in [false, true] {
-                // With one entry, or one key, there is no other order.
+                // With one entry, or one key, there is only one order.
                 if reverse && (depth == 1 || name == "exact_one_key") {
                     continue;
                 }
@@ -109,7 +109,7 @@ fn early_arrival(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Both queues of a receiver whose receives are posted in time: the share of matching in a ping-pong.
+/// Both queues of a receiver that posts its receives in time: the cost of matching in a ping-pong.
 fn ping_pong(criterion: &mut Criterion) {
     let mut posted = PostedQueue::<u64>::new();
     let mut early = EarlyArrivalQueue::<u64>::new();
@@ -118,7 +118,7 @@ fn ping_pong(criterion: &mut Criterion) {
     criterion.bench_function("ping_pong", |bencher| {
         bencher.iter(|| {
             let pattern = black_box(&pattern);
-            assert!(early.take_match(pattern).is_none(), "nothing comes early");
+            assert!(early.take_match(pattern).is_none(), "no message arrives early");
             posted.post(*pattern, 1);
             posted.take_match(black_box(&envelope)).expect("a receive waits")
         });

@@ -1,10 +1,10 @@
-//! The cost of a line of a ring, which bounds every short message from below.
+//! The cost of a line of a ring, the lower bound for every short message.
 //!
 //! Run: `cargo bench -p am-benches --bench ring`.
 //!
 //! `one_thread` writes a line and polls it, all in one core's cache, so it measures the instructions. `two_threads` sends a line to another
 //! thread and waits for its echo, so that half of it is the transfer of one line between cores, and measures the machine. Expected: a few
-//! nanoseconds, and on two cores of one chip one or two hundred for the round trip. On a machine with one core the second number is that of
+//! nanoseconds, and on two cores of one chip one or two hundred for the round trip. On a machine with one core the second number measures
 //! the scheduler.
 
 use std::hint::black_box;
@@ -17,7 +17,7 @@ use am_via_shm::{Entry, Lines, Payload, RingReader, RingWriter};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const LINES: u32 = 128;
-/// Number of empty polls before the thread yields its processor to the other thread, which may have no other.
+/// Number of empty polls before the thread yields its processor, since the other thread may need it.
 const SPINS_MAX: u32 = 500;
 
 fn ring() -> (RingWriter, RingReader) {
@@ -54,7 +54,7 @@ fn one_thread(criterion: &mut Criterion) {
     group.bench_function("one_thread", |bencher| {
         bencher.iter(|| {
             writer.write(black_box(entry()), black_box(&[7; 5]));
-            black_box(reader.poll(&mut payload)).expect("what was written is there")
+            black_box(reader.poll(&mut payload)).expect("the line that was written is found")
         });
     });
     group.finish();
@@ -84,7 +84,7 @@ fn two_threads(criterion: &mut Criterion) {
         });
     });
     stop.store(true, Ordering::Relaxed);
-    echo.join().expect("the echo has nothing to fail at");
+    echo.join().expect("the echo thread does not panic");
 }
 
 criterion_group!(rings, one_thread, two_threads);

@@ -1,8 +1,8 @@
-/* Measures an MPI library as a C program sees it, with buffers from malloc: compare GROUP ONLY BATCHES
- * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), crowd (more tasks than cores), kernels (of programs), memory (of a
- * task), start (nothing: the launcher is timed). ONLY: measurements, separated by commas, or - for all of the group. Prints a line a measurement: NAME BYTES NANOSECONDS
- * (median of the batches; memory: bytes of a task), from rank 0. Built and run with each library in turn by the program
- * `compare`; nothing in it knows which one it is. */
+/* Measures an MPI library from a C program, with buffers from malloc: compare GROUP ONLY BATCHES
+ * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), one_core, hosts, crowd (more tasks than cores), kernels, memory (of a
+ * task), start (does nothing: the launcher is timed). ONLY: names of measurements, separated by commas, or - for all of the group. Rank 0
+ * prints a line for each measurement: NAME BYTES NANOSECONDS (the median of the batches; for memory: bytes of a task). The Rust program
+ * `compare` builds and runs this program with each library; the source does not depend on the library. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@ static void fail(const char *what, int bytes)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* A measurement runs `times` times and returns the seconds that count. */
+/* A measurement runs `times` operations and returns the seconds that they took. */
 typedef double run_fn(int bytes, int times);
 
 static double since(double start)
@@ -64,19 +64,19 @@ static double round_trips(char *from, int bytes, int times)
     return since(start) / 2;
 }
 
-/* Each sends the data that it has just received: every cache line is new to the other one. */
+/* Each task sends the data that it has just received, so every cache line is new to its peer. */
 static double latency_new(int bytes, int times)
 {
     return round_trips(in, bytes, times);
 }
 
-/* Each sends a buffer in which only the last byte changes: the rest stays in both caches. */
+/* Each task sends a buffer in which only the last byte changes: the rest stays in both caches. */
 static double latency_same(int bytes, int times)
 {
     return round_trips(out, bytes, times);
 }
 
-/* A window of non-blocking messages one way, and an answer. The buffers of two messages are `step` bytes apart. */
+/* A window of non-blocking messages one way, and one answer. The buffers of successive messages are `step` bytes apart. */
 static double one_window(char *from, size_t step, size_t wrap, int bytes)
 {
     MPI_Request requests[WINDOW];
@@ -101,7 +101,8 @@ static double stream_same(int bytes, int times)
     return seconds;
 }
 
-/* Before each window, and not in its time, the sender writes what it will send: up to 256 KiB a message, each has a buffer of its own. */
+/* Before each window, outside the measured time, the sender writes the data that it will send. Each message of up to 256 KiB has a buffer
+ * of its own. */
 static double stream_new(int bytes, int times)
 {
     size_t step = ((size_t)bytes + 63) / 64 * 64, wrap = FRESH_MAX / step * step;
@@ -179,7 +180,7 @@ ONE_SIDED(accumulate, MPI_Accumulate(out, 1, MPI_INT64_T, 1, 0, 1, MPI_INT64_T, 
 ONE_SIDED(get_accumulate, MPI_Get_accumulate(out, bytes / 8, MPI_INT64_T, in, bytes / 8, MPI_INT64_T, 1, 0, bytes / 8, MPI_INT64_T, MPI_SUM, window))
 ONE_SIDED(put_strided, MPI_Put(out, 1, strided, 1, 0, 1, strided, window))
 
-/* Every second of PACKED doubles, as a vector or as blocks one by one, into bytes and back. Rank 0 alone; no message. */
+/* Packs and unpacks every second of PACKED doubles, as a vector or as a list of blocks. Rank 0 alone, without messages. */
 static MPI_Datatype packed_vector, packed_blocks;
 #define PACKING(name, call)                                                        \
     static double name(int bytes, int times)                                       \
@@ -276,7 +277,7 @@ static void measure(const char *name, run_fn *run, int bytes, int times)
 static void packing(void)
 {
     static int at[PACKED];
-    /* Not at equal distances, or it would be a vector. */
+    /* At unequal distances, so that the datatype is not a vector. */
     for (int i = 0; i < PACKED; i++) at[i] = 2 * i + i % 3 % 2;
     MPI_Type_vector(PACKED, 1, 2, MPI_DOUBLE, &packed_vector);
     MPI_Type_create_indexed_block(PACKED, 1, at, MPI_DOUBLE, &packed_blocks);
@@ -378,7 +379,7 @@ static void crowd(void)
     measure("crowd_alltoall", alltoall, 1024, 32);
 }
 
-/* Memory of a task that has exchanged a message with each other one; shared pages count by their share. */
+/* Memory of a task that has exchanged a message with every other task. A page that several tasks share counts with its share. */
 static void memory(void)
 {
     long pss = 0, all = 0;
@@ -392,8 +393,7 @@ static void memory(void)
     if (rank == 0) printf("memory %d %.1f\n", size, (double)all / size);
 }
 
-/* The core-to-core latency of a cache line between ranks 0 and 1: the median of some batches. It is the machine's alone: nothing of the
- * library is in its time. */
+/* The core-to-core latency of a cache line between ranks 0 and 1: the median of several batches. The library is not involved. */
 static void core_to_core(void)
 {
     enum { PAGE = 4096, ROUND_TRIPS = 500, LINE_BATCHES = 21 };

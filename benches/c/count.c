@@ -1,11 +1,11 @@
-/* One path of MPI, call by call, for the program `instruction_count`: count PATH BYTES MESSAGES TURNS
- * Rank 1 is counted, inside of the functions named counted_*; rank 0 is its peer. The two alternate through two pipes, TURNS.0
- * and TURNS.1 (each rank waits on its own), so that a message is in the ring before the call that takes it, and that call polls once.
- * The first messages are not counted: they connect the two.
- * The paths posted_* and early_* are messages behind others that match nothing: KIND:DEPTH receives that are posted, or messages that
- * have come early. Their ends are looked for only when the counting is over.
- * The paths put, get and so on are calls on a window of memory that both have mapped, each with its flush; the peer does nothing.
- * The path of a collective's name is that one, with rank 1 as the root of reduce and gather and rank 0 as that of bcast. */
+/* Runs one path of MPI, call by call, for the program `instruction_count`: count PATH BYTES MESSAGES TURNS
+ * The instructions of rank 1 inside the functions named counted_* are counted; rank 0 is its peer. The two ranks alternate through two
+ * pipes, TURNS.0 and TURNS.1 (each rank waits on its own), so that a message is in the ring before the call that receives it starts, and
+ * that call polls once. The first messages are not counted: they connect the two ranks.
+ * The paths posted_*:DEPTH and early_*:DEPTH measure a message while DEPTH posted receives, or DEPTH early messages, match nothing. These
+ * receives and messages are completed only after the counting.
+ * The paths put, get and so on are calls on a window whose memory both ranks have mapped, each with a flush; the peer does nothing.
+ * A path with the name of a collective is this collective; rank 1 is the root of reduce and gather, and rank 0 the root of bcast. */
 #include <mpi.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void peer_may_go(void)
 static void wait_for_turn(void)
 {
     char x;
-    if (read(own_turn, &x, 1) != 1) stop("cannot read from the own pipe");
+    if (read(own_turn, &x, 1) != 1) stop("cannot read from this rank's pipe");
 }
 
 static int open_turn(const char *turns, int of)
@@ -112,7 +112,7 @@ static void receive(int counted)
     }
 }
 
-/* With an answer a window, as programs have it: while the sender waits for it, uncounted, its credits are returned. */
+/* The peer answers each window, as in most programs. While the sender waits for the answer, which is not counted, its credits return. */
 static void isend(int counted)
 {
     if (rank == 1) {
@@ -125,7 +125,7 @@ static void isend(int counted)
     }
 }
 
-/* A send in synchronous mode, whose receive starts before its wait: both calls are counted. */
+/* A send in synchronous mode. Its receive starts before the send's wait. Both calls are counted. */
 static void issend(int counted)
 {
     MPI_Request request;
@@ -141,7 +141,7 @@ static void issend(int counted)
     }
 }
 
-/* Its receive. */
+/* The receive of a send in synchronous mode. */
 static void receive_synchronous(int counted)
 {
     MPI_Request request;
@@ -157,7 +157,7 @@ static void receive_synchronous(int counted)
     }
 }
 
-/* The word returns the sender's credits, so that a whole window fits into the ring before its receiver looks. */
+/* The answer returns the sender's credits, so that a whole window fits into the ring before the receiver polls. */
 static void irecv(int counted)
 {
     char word = 0;
@@ -181,7 +181,7 @@ static inline __attribute__((always_inline)) void post(MPI_Request *request)
     MPI_Irecv(data, bytes, MPI_BYTE, source, 7, MPI_COMM_WORLD, request);
 }
 
-/* The message is taken in by a call that looks for another one, and received after that. */
+/* A call that looks for another message handles this message, which thereby becomes an early one. Then the receive is counted. */
 static inline __attribute__((always_inline)) void receive_early(void)
 {
     int flag;
@@ -238,7 +238,7 @@ static void end_behind(int is_early)
     if (rank == 1 && !is_early) MPI_Waitall(depth, behind, MPI_STATUSES_IGNORE);
 }
 
-/* Calls on the window of rank 0, which waits in a barrier meanwhile. */
+/* Calls on the window of rank 0, while rank 0 waits in a barrier. */
 static MPI_Win window;
 static MPI_Datatype strided;
 static long words[BYTES_MAX / sizeof(long)];
@@ -337,7 +337,8 @@ static const struct {
     { "fetch_and_op", fetch_and_op }, { "compare_and_swap", compare_and_swap }, { "accumulate", accumulate }, { "get_accumulate", get_accumulate },
 };
 
-/* A collective of `bytes` bytes. Rank 0 has entered it before rank 1 begins; if rank 0 waits inside, rank 1 gives it the time. */
+/* A collective of `bytes` bytes. Rank 0 enters it before rank 1 does; if rank 0 waits in the collective, rank 1 first gives it time to do
+ * so. */
 #define COLLECTIVE(name, ...) \
     COUNTED static void counted_##name(void) { __VA_ARGS__; } \
     static void name(int counted) \

@@ -1,5 +1,5 @@
-/* Kernels with the communication of the NAS Parallel Benchmarks, and small problems: each unit of time is one repetition with its check.
- * Any number of tasks that divides SIDE. The arrays are allocated once. */
+/* Kernels with the communication of the NAS Parallel Benchmarks on small problems. The measured operation is one repetition with its check.
+ * The number of tasks must divide SIDE. The arrays are allocated once. */
 
 enum { SIDE = 64, KEYS = 1 << 15, BUCKETS_MAX = 64, ROWS = 1 << 13, WAVES = 32, EP_PAIRS = 1 << 13 };
 
@@ -127,7 +127,7 @@ static double kernel_mg(int tasks, int times)
         for (int side = SIDE; side >= SIDE / 4 && side % size == 0; side /= 2) {
             int plane = side * side, planes = side / size;
             double *from = field_a, *to = field_b, norm = 0;
-            /* The planes below and above the slab are the neighbours'. */
+            /* The planes below and above the slab belong to the neighbours. */
             for (int i = plane; i < (planes + 1) * plane; i++) from[i] = 1;
             MPI_Sendrecv(from + planes * plane, plane, MPI_DOUBLE, up, 1,
                          from, plane, MPI_DOUBLE, down, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -193,7 +193,7 @@ static double kernel_lu(int tasks, int times)
     return since(start);
 }
 
-/* The number of tasks stands where other rows have their bytes. */
+/* The row has the number of tasks in the column of bytes. */
 static void kernels(void)
 {
     if (!kernels_open()) MPI_Abort(MPI_COMM_WORLD, 2);

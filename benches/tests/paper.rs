@@ -35,7 +35,7 @@ fn a_page_has_the_numbers_the_commands_and_the_sentences_of_its_figures() {
     let (page_name, json_name) = (page.to_str().unwrap(), json.to_str().unwrap());
     let only = FIGURES.join(",");
     let said = paper(&["--quick", "--rounds", "1", "--only", &only, "--out", page_name, "--json", json_name]);
-    assert!(said.lines().any(|line| Path::new(line) == page), "it does not say where the page is:\n{said}");
+    assert!(said.lines().any(|line| Path::new(line) == page), "the output does not name the page:\n{said}");
 
     let html = std::fs::read_to_string(&page).unwrap();
     let figures: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();

@@ -1,8 +1,8 @@
-//! Breadth-first search of the Graph500 benchmark, on a graph that lies over all tasks.
+//! Breadth-first search of the Graph500 benchmark, on a graph that is distributed over all tasks.
 //!
-//! What it teaches: irregular traffic. A task that reaches another task's vertex sends the vertex's name. The owner's handler checks
-//! whether the vertex is new, and only that handler writes there: no lock, no atomic operation over the network. Names are collected, and
-//! one message carries many. A level ends with a fence of all tasks, after which every handler has run, and a sum.
+//! What it teaches: irregular traffic. A task that reaches another task's vertex sends the vertex's name to its owner. The owner's handler
+//! checks whether the vertex is new, and only that handler changes the vertex, so no lock and no remote atomic operation is needed. Names
+//! are collected, and one message carries many. A level ends with a fence of all tasks, after which every handler has run, and a sum.
 //!
 //! ```text
 //! cargo amrun -n 4 --example bfs
@@ -12,10 +12,10 @@
 //! You should see the size of the graph, the times and rates of the searches with the harmonic mean in TEPS (traversed edges
 //! a second), and as the last line `verified`: each search was checked by the five rules of the benchmark.
 //!
-//! After the specification of Graph500: Kronecker graph (A, B, C = 0.57, 0.19, 0.19), edge factor 16, 64 random roots that have
-//! edges, each search validated. The rules: (1) the tree has no cycle and one root; (2) levels along its edges differ by one;
-//! (3) levels along edges of the graph differ by at most one, or neither end was reached; (4) the tree spans the root's component;
-//! (5) a vertex and its parent are joined by an edge of the graph.
+//! Follows the specification of Graph500: Kronecker graph (A, B, C = 0.57, 0.19, 0.19), edge factor 16, 64 random roots that have edges,
+//! each search validated. The rules: (1) the tree has no cycle and one root; (2) levels along its edges differ by one; (3) levels along
+//! edges of the graph differ by at most one, or neither end was reached; (4) the tree spans the root's component; (5) a vertex and its
+//! parent are joined by an edge of the graph.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers of tasks and vertices, which have 32 bits")]
 
@@ -35,7 +35,7 @@ use am_examples::{Failure, arguments, kernel, random};
 use am_via::{ShmFabric, Task};
 use clap::Parser;
 
-/// Breadth-first search of the Graph500 benchmark, on a graph that lies over all tasks.
+/// Breadth-first search of the Graph500 benchmark, on a graph that is distributed over all tasks.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
@@ -136,10 +136,11 @@ fn report(searches: &mut [Search]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What handlers have stored for the program. They run in its thread, inside its calls, so the locks are never waited for.
+/// Values that handlers have stored for the program. The handlers run in the program's thread, inside its calls, so no lock is ever
+/// contended.
 #[derive(Default)]
 struct Inbox {
-    /// Ends of edges: index of the own vertex, name of the other.
+    /// Ends of edges: the index of this task's vertex, and the name of the other vertex.
     edges: Mutex<Vec<u64>>,
     /// Indices of vertices reached in this level.
     reached: Mutex<Vec<u32>>,
@@ -185,7 +186,7 @@ impl Handlers {
     }
 }
 
-/// Stores the parent that has reached the vertex at index `place`, if the vertex is new. Ignores an invalid index.
+/// Stores the parent from which the vertex at index `place` was reached, if the vertex is new. Ignores an invalid index.
 #[inline(always)]
 fn reach(reached: &Segment<u64>, place: u32, parent: u32, level: u32) -> bool {
     match reached.get(u64::from(place)) {
@@ -198,7 +199,7 @@ fn reach(reached: &Segment<u64>, place: u32, parent: u32, level: u32) -> bool {
 struct Part {
     graph: Kronecker,
     handlers: Handlers,
-    /// Level and parent of each vertex, for others to read when the search is over.
+    /// Level and parent of each vertex, which other tasks read after the search.
     reached: Arc<Segment<u64>>,
     inbox: Arc<Inbox>,
     /// Start of each vertex's neighbours.
@@ -252,7 +253,7 @@ impl Part {
         &self.neighbours[self.starts[place as usize]..self.starts[place as usize + 1]]
     }
 
-    /// Different random vertices with edges, the same in every task.
+    /// Distinct random vertices that have edges, the same in every task.
     fn roots(&self, context: &mut Context<ShmFabric>, arguments: &Arguments) -> Result<Vec<u32>, Failure> {
         let seed = random::stream(arguments.seed, u64::from(u32::MAX));
         let candidate =
@@ -280,7 +281,7 @@ impl Part {
                 break;
             }
         }
-        let none = "no vertex that was looked at has an edge: ask for another --seed or more --edge-factor";
+        let none = "none of the tested vertices has an edge: use another --seed or a larger --edge-factor";
         let found = if roots.is_empty() { Err(Failure::Input(none.to_owned())) } else { Ok(roots) };
         agree(context, PROGRAM, found)
     }
@@ -306,7 +307,7 @@ impl Part {
         let mut level = 1;
         loop {
             self.inbox.level.store(level, Ordering::Relaxed);
-            // No task sends for this level before every task knows its number.
+            // No task sends for this level before every task knows the number of the level.
             context.gfence()?;
             let mut next = Vec::new();
             for place in frontier {

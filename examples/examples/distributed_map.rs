@@ -1,7 +1,7 @@
-//! A map that lies over all tasks, by typed active messages.
+//! A map that is distributed over all tasks, by typed active messages.
 //!
-//! What it teaches: functions that run at another task (`Context::function_on`), state that they change (`Local`), and calls as
-//! futures: many under way at once, each with its result.
+//! What it teaches: functions that run at another task (`Context::function_on`), state that they change (`Local`), and calls as futures, of
+//! which many are in flight at once, each with its result.
 //!
 //! ```text
 //! cargo amrun -n 4 --example distributed_map

@@ -1,9 +1,9 @@
 //! RandomAccess of the HPC Challenge: every task changes random words of a table that fills the memory of all tasks.
 //!
-//! What it teaches: the smallest remote update there is, at the highest rate. Each is an exclusive or of a pseudo-random number into the
-//! word that its low bits name: as an atomic operation in the target's memory, as a message of its own, or as a share of an aggregated
-//! message. The rules allow a task to look at most 1024 updates ahead, so the aggregated form holds back at most that many, for all targets
-//! together.
+//! What it teaches: the smallest possible remote update, at the highest rate. An update combines a pseudo-random number by exclusive or
+//! with the word that the number's low bits select: as an atomic operation in the target's memory, as a message of its own, or as a part of
+//! an aggregated message. The rules allow a task to look at most 1024 updates ahead, so the aggregated form holds back at most that many,
+//! for all targets together.
 //!
 //! ```text
 //! cargo amrun -n 4 --example gups
@@ -14,12 +14,13 @@
 //! has drawn the whole sequence again, has undone the updates of its own words, and has found no word wrong. The rules would allow one
 //! wrong word in a hundred. Updates that are atomic, or that the owner executes, leave no wrong word.
 //!
-//! After the HPC Challenge benchmark: the table has a power of two of 64-bit words, word i begins as i, there are four updates
-//! a word, and the sequence is the one of the polynomial x^63 + x^2 + x + 1 over GF(2), in which each task begins at its own position.
+//! Follows the HPC Challenge benchmark: the number of 64-bit words of the table is a power of two, word i begins as i, there are four
+//! updates for each word, and the sequence is that of the polynomial x^63 + x^2 + x + 1 over GF(2), in which each task begins at a position
+//! of its own.
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "numbers of tasks and places in memory that this machine has"
+    reason = "numbers of tasks and offsets in memory that this machine has"
 )]
 
 use std::process::ExitCode;
@@ -38,7 +39,7 @@ use am_examples::{Failure, arguments, kernel};
 use am_via::{ShmFabric, Task};
 use clap::{Parser, ValueEnum};
 
-/// RandomAccess of the HPC Challenge: random updates of a table that lies over all tasks.
+/// RandomAccess of the HPC Challenge: random updates of a table that is distributed over all tasks.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {

@@ -1,6 +1,6 @@
-//! A line of points, relaxed red and black by turns (Gauss-Seidel), with one point of each neighbour as halo.
+//! Red-black relaxation (Gauss-Seidel) of a line of points, with one point of each neighbour as halo.
 //!
-//! What it teaches: a halo exchange by MPI in one call a step. Single numbers, elements of a vector, are sent and received as they are.
+//! What it teaches: a halo exchange by one MPI call in each step. Single elements of a vector are sent and received directly.
 //!
 //! ```text
 //! cargo amrun -n 4 --example halo

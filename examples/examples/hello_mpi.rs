@@ -1,4 +1,4 @@
-//! The first program with MPI: a token goes once round all ranks, and each adds its rank.
+//! The first program with MPI: a number is passed from rank to rank, and each rank adds its own rank to it.
 //!
 //! What it teaches: the beginning and the end of an MPI program, the world, send and receive.
 //!
@@ -6,7 +6,7 @@
 //! cargo amrun -n 3 --example hello_mpi
 //! ```
 //!
-//! You should see one line for each rank, and one with the sum of all ranks. The ranks pass the token on in order; their lines may reach
+//! You should see one line for each rank, and one with the sum of all ranks. The ranks pass the number on in order; their lines may reach
 //! the terminal in another order.
 
 use std::process::ExitCode;

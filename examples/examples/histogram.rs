@@ -1,23 +1,23 @@
-//! The histogram of bale: every task adds 1 to random elements of a table that lies over all tasks, in four ways.
+//! The histogram of bale: every task adds 1 to random elements of a table that is distributed over all tasks, in four ways.
 //!
-//! What it teaches: what one small remote update costs as an atomic operation on the target's memory, as a message of its own, as
-//! a share of an aggregated message, and by MPI's usual way, which is to collect updates and exchange them in rounds. The
-//! typed segment (`am_core::pgas`) gives element i of the whole table as a global pointer.
+//! What it teaches: the cost of one small remote update as an atomic operation on the target's memory, as a message of its own, as a part
+//! of an aggregated message, and in the usual way of MPI programs, which collect updates and exchange them in rounds. The typed segment
+//! (`am_core::pgas`) gives element i of the whole table as a global pointer.
 //!
 //! ```text
 //! cargo amrun -n 4 --example histogram
 //! cargo amrun -n 4 --example histogram -- --by aggregated --updates 10000000
 //! ```
 //!
-//! You should see a line for each way with millions of updates a second, of all tasks together, and MB/s of indices a task
-//! (8 bytes an update, bale's unit), and as the last line `verified`: each task has drawn all tasks' indices again and has
-//! found exactly as many of its own in its part of the table.
+//! You should see a line for each way with millions of updates a second, of all tasks together, and MB/s of indices a task (8 bytes an
+//! update, bale's unit), and as the last line `verified`: each task has drawn all tasks' indices again, and its part of the table agrees
+//! with them.
 //!
 //! After `jdevinney/bale`, application `histo`.
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "numbers of tasks and places in memory that this machine has"
+    reason = "numbers of tasks and offsets in memory that this machine has"
 )]
 
 use std::process::ExitCode;
@@ -37,7 +37,7 @@ use am_via::{ShmFabric, Task};
 use clap::{Parser, ValueEnum};
 use mpi_over_am::{Environment, Settings};
 
-/// The histogram of bale: random increments of a table that lies over all tasks, in four ways.
+/// The histogram of bale: random increments of a table that is distributed over all tasks, in four ways.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
@@ -71,7 +71,7 @@ enum By {
 
 const PROGRAM: &str = "histogram";
 const SEED: u64 = 0x6261_6c65;
-/// Updates between two looks at the progress bar.
+/// Number of updates between two updates of the progress bar.
 const SHOWN_EVERY: u64 = 4096;
 
 fn main() -> ExitCode {

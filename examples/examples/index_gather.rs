@@ -1,8 +1,8 @@
-//! The index gather of bale: every task reads random elements of a table that lies over all tasks, in four ways.
+//! The index gather of bale: every task reads random elements of a table that is distributed over all tasks, in four ways.
 //!
-//! What it teaches: what one small remote read costs by `get`, by a message that is answered, by aggregated messages, and by MPI's rounds.
-//! A handler may answer its message's source with up to 32 bytes (`Completion::Reply`) and may not send otherwise: so in the aggregated way
-//! the handler queues the requests, and the task answers them between requests of its own.
+//! What it teaches: the cost of one small remote read by `get`, by a message that is answered, by aggregated messages, and by rounds of
+//! MPI. A handler may answer the origin of its message with up to 32 bytes (`Completion::Reply`), and may send nothing else. So in the
+//! aggregated way the handler queues the requests, and the task answers them between requests of its own.
 //!
 //! ```text
 //! cargo amrun -n 4 --example index_gather
@@ -16,7 +16,7 @@
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "numbers of tasks and places in memory that this machine has"
+    reason = "numbers of tasks and offsets in memory that this machine has"
 )]
 
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ use am_via::{ShmFabric, Task};
 use clap::{Parser, ValueEnum};
 use mpi_over_am::{Environment, Settings};
 
-/// The index gather of bale: random reads of a table that lies over all tasks, in four ways.
+/// The index gather of bale: random reads of a table that is distributed over all tasks, in four ways.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
@@ -70,7 +70,7 @@ enum By {
 
 const PROGRAM: &str = "index_gather";
 const SEED: u64 = 0x6967_6967;
-/// Reads between two looks at the progress bar.
+/// Number of reads between two updates of the progress bar.
 const SHOWN_EVERY: u64 = 4096;
 
 fn main() -> ExitCode {
@@ -249,7 +249,7 @@ impl Way<'_> {
         (TaskId((index % self.tasks) as u32), index / self.tasks)
     }
 
-    /// The numbers of all reads; moves the progress bar now and then.
+    /// The numbers of all reads; updates the progress bar from time to time.
     fn numbers(&self) -> impl Iterator<Item = u64> + use<> {
         let requests = self.arguments.requests;
         let mut progress = Progress::count(requests, self.shown);
@@ -294,7 +294,7 @@ impl Way<'_> {
             }
         }
         questions.flush(context)?;
-        // Other tasks ask until they have all their values, too: the run is over when no task waits.
+        // Other tasks send requests until they have all their values: the run is over when no task waits.
         let mut told = false;
         loop {
             self.answer(context, &mut answers)?;

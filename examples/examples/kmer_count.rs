@@ -1,17 +1,17 @@
-//! Counts the words of k letters in the reads of a genome, in a hash table that lies over all tasks.
+//! Counts the words of k letters in the reads of a genome, in a hash table that is distributed over all tasks.
 //!
-//! What it teaches: a distributed hash table in two manners. One-sided, a task finds the slot itself: it reads words of the owner's memory,
-//! claims a free one by compare-and-swap, and adds to its count; each step is a remote operation. With active messages it sends the word,
-//! and the owner's handler does all of it in its own memory: a table of any kind, which may grow, without a lock or an atomic operation. It
-//! also shows what is gained if one message carries many words.
+//! What it teaches: a distributed hash table in two ways. One-sided, a task finds the slot itself: it reads slots in the owner's memory,
+//! claims a free slot by compare-and-swap, and adds to the count of the slot; each step is a remote operation. With active messages the
+//! task sends the word, and the owner's handler does these steps in its own memory: the table may be of any kind and may grow, and needs no
+//! lock and no atomic operation. The example also shows what is gained if one message carries many words.
 //!
 //! ```text
 //! cargo amrun -n 4 --example kmer_count
 //! cargo amrun -n 4 --example kmer_count -- --by aggregated --bases 4000000 -k 21
 //! ```
 //!
-//! You should see a line for each way with millions of k-mers a second, of all tasks together, how many different ones there
-//! are and how often they come, and as the last line `verified`: each task has drawn all reads again and counted its own words alone.
+//! You should see a line for each way with millions of k-mers a second, of all tasks together, how many distinct k-mers there are and how
+//! often they occur, and as the last line `verified`: each task has drawn all reads again and counted the words that it owns alone.
 //!
 //! A word and its reverse complement, which is the same position read from the other strand, count as one.
 
@@ -32,7 +32,7 @@ use am_examples::{Failure, arguments, kernel, random};
 use am_via::{ShmFabric, Task};
 use clap::{Parser, ValueEnum};
 
-/// Counts the words of k letters in the reads of a genome, in a hash table that lies over all tasks.
+/// Counts the words of k letters in the reads of a genome, in a hash table that is distributed over all tasks.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
@@ -69,9 +69,9 @@ const PROGRAM: &str = "kmer_count";
 const READ_BASES: u64 = 100;
 /// Maximum number of words in a message.
 const BATCH: usize = 1024;
-/// Reads between two looks at the progress bar.
+/// Number of reads between two updates of the progress bar.
 const SHOWN_EVERY: u64 = 64;
-/// How many of the counts are shown.
+/// Number of counts that are shown.
 const SHOWN: usize = 5;
 
 fn main() -> ExitCode {
@@ -149,7 +149,7 @@ fn register(
     context: &mut Context<ShmFabric>,
     table: &Arc<Mutex<KmerTable>>,
 ) -> Result<[HandlerId; 2], Failure> {
-    // Handlers run in the program's thread, inside its calls, so the lock is never waited for.
+    // Handlers run in the program's thread, inside its calls, so the lock is never contended.
     let into = Arc::clone(table);
     let one = context.register_handler(move |message| {
         let [kmer] = aggregate::words(message.uhdr);
@@ -201,7 +201,7 @@ fn count(context: &mut Context<ShmFabric>, reads: Reads, k: u32, way: &mut Way<'
     Ok(())
 }
 
-/// A table whose owner takes no part: words and counts in exposed memory, which any task changes.
+/// A table that other tasks change without help of its owner: words and counts in exposed memory.
 struct RemoteTable {
     /// A word plus 1, or 0 for a free slot.
     words: Segment<u64>,
@@ -220,7 +220,7 @@ impl RemoteTable {
         for _ in 0..slots {
             let word = self.words.at(target, at)?;
             let found = match word.read(context)? {
-                // Another task may be faster: then the slot is taken, perhaps by the same word.
+                // Another task may have claimed the slot first, perhaps for the same word.
                 0 => word.compare_exchange(context, 0, key)?.map_or_else(|other| other, |_| key),
                 other => other,
             };
@@ -230,7 +230,7 @@ impl RemoteTable {
             }
             at = if at + 1 == slots { 0 } else { at + 1 };
         }
-        Err(Failure::Wrong(format!("the part of {target} has {slots} slots and none is left")))
+        Err(Failure::Wrong(format!("all {slots} slots of {target}'s part of the table are in use")))
     }
 
     /// The words of this task's part.
@@ -269,7 +269,7 @@ fn check(
     by: &str,
 ) -> Result<(), Failure> {
     let wrong = found.iter().filter(|(kmer, count)| expected.count(*kmer) != *count).count();
-    // Each word was found once and is in the table, so equal numbers mean that none is missing.
+    // Each word of this task's part was found among the expected words, so if the numbers are equal no word is missing.
     let missing = found.len().abs_diff(expected.len());
     kernel::no_errors(
         context,
@@ -284,7 +284,7 @@ fn report(context: &mut Context<ShmFabric>, reads: Reads, k: u32, own: &KmerTabl
     for times in 1..=SHOWN as u64 {
         counts.push(kernel::sum(context, own.iter().filter(|(_, count)| *count == times).count() as u64)?);
     }
-    // Of several, the first in the alphabet: the same for any number of tasks.
+    // Of several most frequent words the first in the alphabet, so that the output is the same for any number of tasks.
     let most = own.iter().max_by_key(|(kmer, count)| (*count, !kmer)).unwrap_or((u64::MAX, 0));
     let (most_words, most_counts) = (kernel::gather(context, most.0)?, kernel::gather(context, most.1)?);
     let most = most_words.into_iter().zip(most_counts).max_by_key(|(kmer, count)| (*count, !kmer));

@@ -1,8 +1,8 @@
-//! NAS BT: the flow of a synthetic gas through a cube, solved along one direction after the other, all five numbers of a point
-//! together.
+//! NAS BT: the flow of a synthetic gas through a cube. Each step solves along one direction after the other, for all five numbers of a
+//! point together.
 //!
-//! What it teaches: lines that are cut. Tasks form a grid, so that along two of three directions a line crosses several tasks: each task
-//! sends the rest of its equations to the next one, and the solution comes back. Planes of lines follow each other, so that all tasks have
+//! What it teaches: lines that cross several tasks. Tasks form a grid, so that lines along two of the three directions are cut: each task
+//! sends the rest of its equations to the next task, and the solution comes back. Planes of lines follow each other, so that all tasks have
 //! work. In class A a message has up to 15 kilobytes forward, and a sixth of that back.
 //!
 //! ```text
@@ -13,8 +13,8 @@
 //! You should see ten numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
 //! digits.
 //!
-//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; those that would
-//! have less than two points along a side have none.
+//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have less
+//! than two points along a side have no part of the cube.
 
 #![expect(clippy::cast_precision_loss, reason = "sizes of a problem that fits into memory")]
 

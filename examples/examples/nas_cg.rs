@@ -1,7 +1,7 @@
 //! NAS CG: the smallest eigenvalue of a large sparse matrix, by the conjugate gradient method.
 //!
-//! What it teaches: an iterative solver. Each task has some rows of the matrix; a product needs all tasks' parts of the vector
-//! (`allgatherv`), and each step two sums over all tasks (`allreduce`) of one number, which is where latency counts.
+//! What it teaches: an iterative solver. Each task has some rows of the matrix. A product needs all tasks' parts of the vector
+//! (`allgatherv`), and each step needs two sums of one number over all tasks (`allreduce`), whose time is latency.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_cg
@@ -10,7 +10,7 @@
 //!
 //! You should see time, Mop/s, and `VERIFICATION SUCCESSFUL`: the estimate of the eigenvalue is the official one to 10 digits.
 //!
-//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 2.4. The matrix lies by rows here, not in two
+//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 2.4. The matrix is distributed by rows here, not in two
 //! dimensions, so that any number of tasks will do.
 
 #![expect(clippy::cast_precision_loss, reason = "orders and counts of a problem that fits into memory")]
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
     let problem = problem(class);
     let mut solver = Solver::new(world, problem);
-    // Once to warm up, not measured.
+    // One run to warm up, which is not measured.
     solver.iteration(&vec![1.0; solver.matrix.rows()])?;
     let (estimate, seconds) = timed(world, || {
         let mut x = vec![1.0; solver.matrix.rows()];
@@ -152,7 +152,11 @@ fn sparse_vector(
     let range = order.next_power_of_two() as f64;
     while vector.len() < nonzeros {
         let value = generator.next();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is below the range")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the index is below the range"
+        )]
         let place = (range * generator.next()) as usize;
         if place < order && vector.iter().all(|&(other, _)| other != place) {
             vector.push((place, value));
@@ -191,7 +195,7 @@ impl<'a> Solver<'a> {
         Ok(sum[0])
     }
 
-    /// The product of the matrix and a vector that lies over all tasks.
+    /// The product of the matrix and a vector that is distributed over all tasks.
     fn multiply(&mut self, part: &[f64], product: &mut [f64]) -> Result<(), Failure> {
         let placement = Placement { counts: &self.counts, displacements: &self.displacements };
         self.world.allgatherv(part, (&mut self.whole, placement))?;
@@ -199,7 +203,7 @@ impl<'a> Solver<'a> {
         Ok(())
     }
 
-    /// Makes `z` the solution of A z = x, by a fixed number of steps. Returns the estimate of the eigenvalue.
+    /// Solves A z = x for `z`, by a fixed number of steps. Returns the estimate of the eigenvalue.
     fn iteration(&mut self, x: &[f64]) -> Result<f64, Failure> {
         let mut z = vec![0.0; x.len()];
         let (mut r, mut p, mut q) = (x.to_vec(), x.to_vec(), vec![0.0; x.len()]);

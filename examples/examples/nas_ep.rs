@@ -1,7 +1,7 @@
 //! NAS EP: pairs of Gaussian deviates from uniform random numbers, and how many of them lie in each square ring.
 //!
-//! What it teaches: the shape of a program that hardly communicates. Each task draws its part of one long sequence of random numbers (it
-//! can jump to its beginning), and the sums are one reduction at the end.
+//! What it teaches: the structure of a program that hardly communicates. Each task draws its part of one long sequence of random numbers,
+//! to whose beginning it can jump, and one reduction adds up the sums at the end.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_ep
@@ -87,7 +87,7 @@ fn add_batch(mut generator: Generator, sums: &mut [f64; 2], rings: &mut [u64; 10
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "it is between 0 and 10"
+                reason = "the value is between 0 and 10"
             )]
             let ring = x.abs().max(y.abs()) as usize;
             rings[ring] += 1;

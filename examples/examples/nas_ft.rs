@@ -1,7 +1,8 @@
 //! NAS FT: a heat equation in three dimensions, solved by Fourier transforms.
 //!
 //! What it teaches: an exchange of all data between all tasks. A task has some planes of the block and transforms along x and y alone;
-//! before the transform along z the whole block is exchanged (`alltoallv`), once in each iteration. That costs bandwidth.
+//! before the transform along z the tasks exchange the whole block (`alltoallv`), once in each iteration. The time of this exchange depends
+//! on bandwidth.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_ft
@@ -105,7 +106,7 @@ fn main() -> ExitCode {
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
     let problem = problem(class);
     let mut solver = Solver::new(world, problem);
-    // Once to warm up, not measured: it touches all memory.
+    // One run to warm up, which is not measured: it touches all memory.
     solver.begin()?;
     let (checksums, seconds) = timed(world, || {
         solver.begin()?;
@@ -129,7 +130,7 @@ struct Solver<'a> {
     world: &'a Communicator,
     problem: Problem,
     turn: Turn<'a>,
-    /// The waves of the own curtains, and the factor by which a step reduces each.
+    /// The waves of this task's curtains, and the factor by which a step reduces each wave.
     waves: Vec<Complex>,
     /// The factor of a wave is the product of three numbers, one for each dimension.
     decay: [Vec<f64>; 3],

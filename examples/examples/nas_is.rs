@@ -1,7 +1,7 @@
 //! NAS IS: ranks of integer keys, ten times over.
 //!
-//! What it teaches: a sort by buckets as MPI programs do it: a reduction says how long the buckets are, tasks share them out
-//! evenly, and one exchange of uneven parts (`alltoallv`) brings each key to the task that has its bucket.
+//! What it teaches: a bucket sort as MPI programs do it. A reduction gives the lengths of the buckets, the tasks divide the buckets evenly,
+//! and one exchange of uneven parts (`alltoallv`) brings each key to the task that has the key's bucket.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_is
@@ -90,7 +90,7 @@ fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
         first_of(world.rank() + 1, world.size(), problem.keys),
     );
     let mut keys = drawn_keys(&problem, first, end);
-    // Once to warm up, not measured.
+    // One run to warm up, which is not measured.
     let _ = rank_keys(world, &problem, &mut keys, first, 1)?;
     let ((wrong, sorted), seconds) = timed(world, || {
         let (mut wrong, mut sorted) = (0, Vec::new());
@@ -118,7 +118,7 @@ fn drawn_keys(problem: &Problem, first: usize, end: usize) -> Vec<u32> {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "it is below the largest key"
+            reason = "the value is below the largest key"
         )]
         let key = (quarter * sum) as u32;
         key
@@ -161,7 +161,7 @@ fn rank_keys(
     world.allreduce_in_place(&mut lens, op::Sum)?;
     let owners = shared_out(&lens[..BUCKETS], world.size(), problem.keys);
 
-    // Sorts the keys by buckets, and so by owners.
+    // Sorts the keys by buckets, and thereby by owners.
     let mut ends = vec![0; BUCKETS];
     let mut end = 0;
     for (start, len) in ends.iter_mut().zip(&own_lens) {
@@ -186,20 +186,20 @@ fn rank_keys(
     let to = Placement { counts: &recv, displacements: &recv_at };
     world.alltoallv((&by_bucket, from), (&mut mine, to))?;
 
-    // Ranks: keys before this task's range, and before each key in it.
+    // Ranks: the number of keys before this task's range, plus the number of keys before each key in the range.
     let rank = world.rank() as usize;
     let range = owners[rank] << shift..owners[rank + 1] << shift;
     let mut counts = vec![0u64; range.len()];
     for &key in &mine {
         let Some(count) = (key as usize).checked_sub(range.start).and_then(|key| counts.get_mut(key)) else {
-            return Err(Failure::Wrong(format!("key {key} came to the wrong task")));
+            return Err(Failure::Wrong(format!("key {key} was sent to the wrong task")));
         };
         *count += 1;
     }
     let before: u64 = lens[..owners[rank]].iter().sum();
     let wrong = (0..TESTED).filter(|&tested| {
         let key = place(lens[BUCKETS + tested]);
-        // The rank of a key is that of the last one below it.
+        // The rank of a key is the number of keys below it.
         range.contains(&key) && {
             let below = before + counts[..key - range.start].iter().sum::<u64>();
             Ok(expected_rank(problem, tested, iteration)) != i64::try_from(below)

@@ -1,8 +1,8 @@
 //! NAS LU: the flow of a synthetic gas through a cube, by successive over-relaxation.
 //!
-//! What it teaches: a wavefront. A task can begin with a plane of its part of the cube when its neighbours have sent it the edges of
-//! theirs; so there are very many messages of about a kilobyte, and a late one delays all that follow. Tasks form a grid (a Cartesian
-//! topology), in which some have no neighbour on a side.
+//! What it teaches: a wavefront. A task can begin with a plane of its part of the cube when its neighbours have sent the edges of their
+//! planes. So there are very many messages of about a kilobyte, and a late message delays all that follow. Tasks form a grid (a Cartesian
+//! topology), in which some tasks have no neighbour on a side.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_lu
@@ -12,8 +12,8 @@
 //! You should see eleven numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
 //! digits.
 //!
-//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; those that would
-//! have less than two points along a side have none. Mop/s are counted as the benchmark says, as if derivatives were matrices.
+//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have less
+//! than two points along a side have no part of the cube. Mop/s are counted by the benchmark's rule, as if derivatives were matrices.
 
 #![expect(clippy::cast_precision_loss, reason = "sizes of a problem that fits into memory")]
 

@@ -1,8 +1,8 @@
 //! NAS MG: Poisson's equation on a periodic cube, by a multigrid method.
 //!
-//! What it teaches: a halo exchange at all scales. A task has some planes of each cube and trades the outermost ones with its
-//! neighbours: megabytes for the largest cube, a hundred bytes for the smallest, where latency is all there is. Small cubes
-//! have fewer planes than there are tasks; then some tasks have none, and neighbours are further away.
+//! What it teaches: a halo exchange at all scales. A task has some planes of each cube and exchanges the outermost planes with its
+//! neighbours: megabytes for the largest cube, a hundred bytes for the smallest, whose exchange costs only latency. Small cubes have fewer
+//! planes than there are tasks; then some tasks have no plane, and neighbours are further away.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_mg
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
     let (size, expected) = problem(class);
     let mut grid = Multigrid::new(world, OPERATORS, charges(world, size)?)?;
-    // Once to warm up, not measured.
+    // One run to warm up, which is not measured.
     grid.cycle()?;
     let points = (size * size * size) as f64;
     let (norm, seconds) = timed(world, || {

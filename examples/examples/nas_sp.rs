@@ -1,7 +1,8 @@
-//! NAS SP: the flow of a synthetic gas through a cube, solved along one direction after the other, each kind of wave by itself.
+//! NAS SP: the flow of a synthetic gas through a cube. Each step solves along one direction after the other, for each kind of wave by
+//! itself.
 //!
-//! What it teaches: as `nas_bt` does, lines that are cut. Each equation reaches over two points, so messages have the same size for a third
-//! of the work at each point, and matter more.
+//! What it teaches: like `nas_bt`, lines that cross several tasks. An equation connects a point with two points on each side, so messages
+//! have the same size as in `nas_bt`, with a third of the work at each point, and matter more.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_sp
@@ -11,8 +12,8 @@
 //! You should see ten numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
 //! digits.
 //!
-//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; those that would
-//! have less than two points along a side have none.
+//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have less
+//! than two points along a side have no part of the cube.
 
 #![expect(clippy::cast_precision_loss, reason = "sizes of a problem that fits into memory")]
 

@@ -1,8 +1,8 @@
 //! The pipeline of the Parallel Research Kernels (Synch_p2p): a wave of dependences runs through a grid, one word at a time.
 //!
 //! What it teaches: the cost of a wait for one word of a neighbour. By put, the neighbour stores the word into this task's memory and a
-//! counter reports it: no receive, no matching, nothing to answer. By MPI, each word is a message. A row is ready when the word to its left
-//! is, so the time of a row is the latency, as soon as the rows are short.
+//! counter reports it: no receive, no matching, no answer. By MPI, each word is a message. A row can be computed when the word to its left
+//! has arrived, so if rows are short, the time of a row is the latency.
 //!
 //! ```text
 //! cargo amrun -n 4 --example p2p
@@ -11,15 +11,14 @@
 //!
 //! You should see a line for each way with its speed in MFlops/s, and as the last line `verified`.
 //!
-//! After `ParRes/Kernels`, `MPI1/Synch_p2p` (Van der Wijngaart and Mattson, "The Parallel Research Kernels", HPEC 2014): the
-//! grid is cut into strips of columns; A(i, j) = A(i-1, j) + A(i, j-1) - A(i-1, j-1); the first row and the first column count
-//! up. After each iteration the last corner is carried to the first one, negated, so that an iteration cannot begin before the
-//! one before it has ended. The last corner is (iterations + 1) * (columns + rows - 2), exactly. The first iteration warms up
-//! and is not timed.
+//! Follows `ParRes/Kernels`, `MPI1/Synch_p2p` (Van der Wijngaart and Mattson, "The Parallel Research Kernels", HPEC 2014): the grid is cut
+//! into strips of columns; A(i, j) = A(i-1, j) + A(i, j-1) - A(i-1, j-1); the first row and the first column count up. After each iteration
+//! the last corner is copied to the first corner, negated, so that an iteration cannot begin before the previous one has ended. The last
+//! corner is (iterations + 1) * (columns + rows - 2), exactly. The first iteration warms up and is not timed.
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "numbers of tasks and places in memory that this machine has"
+    reason = "numbers of tasks and offsets in memory that this machine has"
 )]
 
 use std::process::ExitCode;
@@ -141,7 +140,7 @@ impl Strip {
     }
 }
 
-/// The last corner, in the task that has it, and the seconds of all timed iterations.
+/// The last corner, in the task that computes it, and the seconds of all timed iterations.
 struct Outcome {
     corner: Option<f64>,
     seconds: f64,
@@ -177,13 +176,13 @@ fn report(
 
 /// How words get from strip to strip.
 trait Pipe {
-    /// Waits for the word left of this strip in `row`.
+    /// Waits for the word to the left of this strip in `row`.
     fn receive(&mut self, row: usize) -> Result<f64, Failure>;
 
-    /// Hands the last word of `row` to the strip on the right.
+    /// Sends the last word of `row` to the strip on the right.
     fn send(&mut self, row: usize, word: f64) -> Result<(), Failure>;
 
-    /// Carries the last corner to the first task, where it comes back.
+    /// Sends the last corner to the first task, and returns it there.
     fn carry(&mut self, corner: f64) -> Result<Option<f64>, Failure>;
 
     fn barrier(&mut self) -> Result<(), Failure>;
@@ -213,7 +212,7 @@ fn iterate(
             pipe.barrier()?;
             started = Instant::now();
         }
-        // Of the row above: the word left of this strip.
+        // In the row above: the word to the left of this strip.
         let mut above_left = start as f64 - 1.0;
         for row in 1..rows {
             let (above, words) = grid[(row - 1) * columns..(row + 1) * columns].split_at_mut(columns);
@@ -225,7 +224,7 @@ fn iterate(
                 (word, std::mem::replace(&mut above_left, word), 0)
             };
             for (word, &above) in words[from..].iter_mut().zip(&above[from..]) {
-                // In this order only one addition waits for the word on the left.
+                // In this order of evaluation only one addition waits for the word on the left.
                 left += above - diagonal;
                 *word = left;
                 diagonal = above;

@@ -1,22 +1,22 @@
-//! Half round trips between two tasks, from 0 bytes to 4 MiB, by every available method, beside the machine's own limit.
+//! Half round trips between two tasks, from 0 bytes to 4 MiB, by every available method, compared with the machine's own limit.
 //!
-//! What it teaches: what each layer costs, and what the choice of a completion costs (the three of the MPI-LAPI paper:
-//! completion in context, by counter, on the handler thread).
+//! What it teaches: the cost of each layer, and of each kind of completion (the three kinds of the MPI-LAPI paper: in context, by counter,
+//! on the handler thread).
 //!
 //! ```text
 //! cargo amrun -n 2 --bind core --example ping_pong
 //! cargo amrun -n 2 --bind core --example ping_pong -- --json rows.json
 //! ```
 //!
-//! You should see a row for each size: nanoseconds for one way, the median over all batches (p50), and below it what 99 of 100 batches stay
-//! below (p99). The best batch is not shown: on a virtual machine whose host moves its processors, two of them may share a cache for some
-//! milliseconds, and a batch measured then is not typical. Every message is checked when it arrives.
+//! You should see a row for each size: nanoseconds for one way, the median over all batches (p50), and below it the time that 99 of 100
+//! batches do not exceed (p99). The best batch is not shown: on a virtual machine whose host moves its processors, two of them may share a
+//! cache for some milliseconds, and a batch measured then is not typical. Every message is checked when it arrives.
 //!
-//! `limit` is a bare ring of lines (up to 40 bytes with the payload in the line; above, and one copy by the receiver from the sender's
-//! mapped buffer). Each message has changed in each cache line, as a program's messages have. `--same-data` sends unchanged bytes: both
-//! caches then keep them, and up to about 32 KiB the limit costs next to nothing. The target of a put looks at the last byte alone: the
-//! others stay with the writer until they are read. Every batch runs all methods in turn, so that all see the same state of the machine.
-//! Tasks beyond the first two only take part in setting up.
+//! `limit` is a bare ring of lines. The payload of up to 40 bytes is in the line; the receiver copies a longer payload once, from the
+//! sender's mapped buffer. Each message differs from the one before in every cache line, as a program's messages do. `--same-data` sends
+//! unchanged bytes: both caches then keep them, and up to about 32 KiB the limit costs next to nothing. The target of a put looks only at
+//! the last byte: the other bytes stay in the writer's cache until they are read. Every batch runs all methods in turn, so that all see the
+//! same state of the machine. Tasks beyond the first two only take part in setting up.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ use mpi_over_am::{Communicator, Environment, Settings};
 /// Prefix of this program's messages.
 const PROGRAM: &str = "ping_pong";
 
-/// Half round trips between two tasks, by every available method, beside the machine's own limit.
+/// Half round trips between two tasks, by every available method, compared with the machine's own limit.
 #[derive(Parser)]
 struct Arguments {
     /// Also write the rows to this file, as a JSON array.
@@ -48,7 +48,7 @@ struct Arguments {
     /// Only sizes up to this many bytes.
     #[arg(long, default_value_t = BYTES_MAX)]
     max_bytes: usize,
-    /// Batches for each size and way.
+    /// Batches for each size and method.
     #[arg(long, default_value_t = 100)]
     batches: usize,
     /// Send the same bytes again and again. Both caches then keep them, unlike the data of a program that computes something.
@@ -65,7 +65,7 @@ const LINE_BYTES: usize = 40;
 /// Distance of the bytes that change from message to message: one in each cache line.
 const NEW_EVERY_BYTES: usize = 64;
 
-/// A way to send, and the name of its column.
+/// A method of sending, and the name of its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Limit,
@@ -129,11 +129,12 @@ fn main() -> ExitCode {
 
 fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     if task.job().num_tasks() < 2 {
-        let how = "it takes two: start it with `cargo amrun -n 2 --bind core --example ping_pong`";
+        let how =
+            "ping_pong needs two tasks: start it with `cargo amrun -n 2 --bind core --example ping_pong`";
         return Err(Failure::Input(how.to_owned()));
     }
     let mut context = task.context()?;
-    // Opened before the measurement, which would be lost if this failed.
+    // Opens the file before the measurement, whose results would be lost if this failed later.
     let json = agree(&mut context, PROGRAM, open_json(task, arguments))?;
     let settings = Settings::try_from(task.job().variables())?;
     let environment = Environment::with_fabric(task.fabric(1)?, &settings)?;
@@ -185,7 +186,7 @@ fn register(context: &mut Context<ShmFabric>, own: &Exposed, arrived: Counter) -
     })
 }
 
-/// The file for the rows, where one is asked for; only the first task writes it.
+/// The file for the rows, if the user named one; only the first task writes it.
 fn open_json(task: &Task, arguments: &Arguments) -> Result<Option<File>, Failure> {
     let Some(path) = arguments.json.as_ref().filter(|_| task.number() == 0) else { return Ok(None) };
     let refused = |error| {
@@ -226,7 +227,7 @@ fn play(mut player: Player, arguments: &Arguments, json: Option<File>, pinned: b
     Ok(())
 }
 
-/// Writes a byte at every multiple of this distance, and the last one.
+/// Writes a byte at every multiple of this distance, and the last byte.
 #[inline(always)]
 fn renew(message: &mut [u8], every_bytes: usize, value: u8) {
     message.iter_mut().step_by(every_bytes).for_each(|byte| *byte = value);
@@ -335,7 +336,7 @@ impl Player {
         if is_right {
             Ok(())
         } else {
-            Err(Failure::Wrong(format!("{way:?}, {bytes} bytes: not the message of round {round}")))
+            Err(Failure::Wrong(format!("{way:?}, {bytes} bytes: the message is not that of round {round}")))
         }
     }
 }

@@ -1,15 +1,15 @@
-//! A million mixed messages, each of them checked, and the memory that they took.
+//! A million mixed messages, each of them checked, and the memory of the tasks.
 //!
-//! What it teaches: all ways to send and to receive at once; and that a job which runs for long needs no more memory than one that
-//! runs for a moment: messages that come before their receive, requests and buffers are given back.
+//! What it teaches: all methods of sending and receiving at once; and that a job which runs for a long time needs no more memory than a
+//! short one, because the memory of early messages, requests and buffers is reused.
 //!
 //! ```text
 //! cargo amrun -n 8 --example soak
 //! cargo amrun -n 8 --example soak -- --messages 10000000 --seed 2
 //! ```
 //!
-//! You should see how many messages went by which method, the memory of the tasks after a tenth of the messages and at the end, and
-//! `verified`: every word was right, and no task has grown by more than 16 MiB in between.
+//! You should see how many messages each method has sent and received, the memory of the tasks after a tenth of the messages and at the
+//! end, and `verified`: every word was right, and no task has grown by more than 16 MiB in between.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use clap::Parser;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{Communicator, Environment, Settings, Source, Tag, View, ViewMut, op};
 
-/// A million mixed messages, each of them checked, and the memory that it took.
+/// A million mixed messages, each of them checked, and the memory of the tasks.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
@@ -39,9 +39,9 @@ const PROGRAM: &str = "soak";
 const ROUND: u32 = 64;
 /// By how much the memory of a task may grow once it is warm.
 const GROWTH_BYTES_MAX: u64 = 16 << 20;
-/// Memory for what is sent in buffered mode: more than all messages of a round.
+/// Memory for messages in buffered mode: more than all messages of a round.
 const BUFFER_BYTES: usize = 1 << 20;
-/// A scattered message has every third word of its memory.
+/// A scattered message consists of every third word of its memory.
 const SPREAD: usize = 3;
 const EXTENT_BYTES: i64 = 24;
 
@@ -153,7 +153,7 @@ impl Counts {
         self.received[planned.received as usize] += 1;
     }
 
-    /// Of all tasks. Collective.
+    /// The sums over all tasks. Collective.
     fn of_all(&self, world: &Communicator) -> Result<Self, Failure> {
         let mut sums = [0; 12];
         sums[..3].copy_from_slice(&[self.messages, self.bytes, self.wrong]);
@@ -176,7 +176,7 @@ struct Memory {
 impl Memory {
     fn of_this_task() -> Result<Self, Failure> {
         let status = std::fs::read_to_string("/proc/self/status").map_err(|error| {
-            Failure::Input(format!("/proc/self/status says how much memory there is: {error}"))
+            Failure::Input(format!("cannot read the memory of this task from /proc/self/status: {error}"))
         })?;
         let kib = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -204,7 +204,7 @@ impl<'a> Soak<'a> {
         Ok(Self { world, mixture, every_third, spread, flat, counts: Counts::default() })
     }
 
-    /// All tasks post receives; then all send, and receive what has no receive yet.
+    /// All tasks post receives; then all send, and receive the messages for which no receive was posted.
     fn round(&mut self, round: u64) -> Result<(), Failure> {
         let Self { world, every_third, spread, flat, counts, .. } = self;
         let own = world.rank();

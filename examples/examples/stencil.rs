@@ -1,9 +1,9 @@
 //! The star stencil of the Parallel Research Kernels, its halo exchanged by puts with target counters and by MPI.
 //!
-//! What it teaches: the same halo exchange in both models. By put, a task writes its edge straight into its neighbour's halo buffer, and
-//! the neighbour waits for a counter and for nothing else: no receive, no request. Two buffers for each side, used in turn, are the only
-//! flow control: a task that has received this iteration's halo from a neighbour knows that the neighbour has read the halo before the
-//! last. By MPI, receives are posted, edges are sent, and all are waited for.
+//! What it teaches: the same halo exchange in both models. By put, a task writes its edge directly into its neighbour's halo buffer, and
+//! the neighbour waits only for a counter: there is no receive and no request. Two buffers for each side, used in turn, are the only flow
+//! control: a task that has received this iteration's halo from a neighbour knows that the neighbour has read the halo before the last. By
+//! MPI, the program posts receives, sends edges, and waits for all of them.
 //!
 //! ```text
 //! cargo amrun -n 4 --example stencil
@@ -12,11 +12,10 @@
 //!
 //! You should see a line for each way with its speed, and as the last line `verified`.
 //!
-//! After `ParRes/Kernels`, `MPI1/Stencil` (Van der Wijngaart and Mattson, "The Parallel Research Kernels", HPEC 2014): radius
-//! 2, double precision, a square grid cut into tiles. The input at (i, j) is COEFX * i + COEFY * j, and grows by 1 in each
-//! iteration, so that old halos would be noticed. The operator is a discrete divergence with the weights 1 / (2 * k * radius)
-//! at distance k, so that each iteration adds COEFX + COEFY to every inner point: their mean is known exactly. The first
-//! iteration warms up and is not timed.
+//! Follows `ParRes/Kernels`, `MPI1/Stencil` (Van der Wijngaart and Mattson, "The Parallel Research Kernels", HPEC 2014): radius 2, double
+//! precision, a square grid cut into tiles. The input at (i, j) is COEFX * i + COEFY * j, and grows by 1 in each iteration, so that old
+//! halos would be noticed. The operator is a discrete divergence with the weights 1 / (2 * k * radius) at distance k, so that each
+//! iteration adds COEFX + COEFY to every inner point: their mean is known exactly. The first iteration warms up and is not timed.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -113,12 +112,12 @@ struct Outcome {
     seconds: f64,
 }
 
-/// A task whose norm is wrong leaves with an error; all have the same norm.
+/// Fails in all tasks if the norm, which is the same in all tasks, is wrong.
 fn report(is_first: bool, by: &str, arguments: &Arguments, outcome: Outcome) -> Result<(), Failure> {
     let expected = f64::from(arguments.iterations + 1) * (COEFX + COEFY);
     if (outcome.norm - expected).abs() > EPSILON {
         let norm = outcome.norm;
-        // One task reports it.
+        // Only the first task prints the error.
         return Err(match is_first {
             true => Failure::Wrong(format!("by {by}, the norm is {norm}, not {expected}")),
             false => Failure::Elsewhere,
@@ -184,7 +183,7 @@ struct Tile {
 }
 
 impl Tile {
-    /// Cuts the grid as near to squares as the number of tasks allows, which keeps the halo short.
+    /// Cuts the grid into tiles that are as square as the number of tasks allows, which keeps the halo short.
     fn of(task: usize, tasks: usize, size: usize) -> Result<Self, Failure> {
         let across = (1..=tasks).take_while(|n| n * n <= tasks).filter(|n| tasks.is_multiple_of(*n)).last();
         let across = across.unwrap_or(1);
@@ -208,7 +207,7 @@ impl Tile {
         Ok(Self { size, tiles: [across, down], start: [x, y], len: [width, height], neighbours })
     }
 
-    /// Points of the halo on one side.
+    /// Number of points of the halo on one side.
     fn halo_points(&self, side: Side) -> usize {
         RADIUS
             * match side {
@@ -297,7 +296,7 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Adds the operator's result at every inner point of the whole grid.
+    /// Adds the operator's result to the output at every point of the tile that is an inner point of the whole grid.
     fn apply(&mut self) {
         let (stride, [width, height]) = (self.stride(), self.tile.len);
         let (columns, rows) = (self.inner(0), self.inner(1));
@@ -410,7 +409,7 @@ impl<'a> PutHalo<'a> {
         Ok(Self { context, ways, round: 0, bytes: Vec::new(), points: Vec::new() })
     }
 
-    /// Ends the exposure, when no task writes any more.
+    /// Ends the exposure after all tasks have written.
     fn close(self) -> Result<(), Failure> {
         self.context.gfence()?;
         for way in self.ways {

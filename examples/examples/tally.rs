@@ -1,7 +1,7 @@
-//! A histogram over all tasks in its shortest form: random increments of a table that lies over all tasks.
+//! A histogram over all tasks in its shortest form: random increments of a table that is distributed over all tasks.
 //!
-//! What it teaches: a typed segment (`am_core::pgas`) gives element i of the whole table as a global pointer, and an atomic addition
-//! there is one call. `histogram` does the same in four ways, and measures them.
+//! What it teaches: a typed segment (`am_core::pgas`) gives element i of the whole table as a global pointer, and an atomic addition to
+//! that element is one call. `histogram` does the same in four ways, and measures them.
 //!
 //! ```text
 //! cargo amrun -n 4 --example tally

@@ -1,9 +1,9 @@
-//! The transpose of the Parallel Research Kernels: each task sends a block to every other one, by puts and by MPI.
+//! The transpose of the Parallel Research Kernels: each task sends a block to every other task, by puts and by MPI.
 //!
 //! What it teaches: large transfers in all directions at once. By put, a task stores each block into a buffer that the target keeps for
-//! this source, and a counter for this source reports it. Two buffers for each source, used in turn, are the only flow control: a task that
-//! has received this iteration's block from another one knows that that task has read the block before the last. By MPI, each pair
-//! exchanges its blocks by `sendrecv`.
+//! this origin, and bumps the target's counter for this origin. Two buffers for each origin, used in turn, are the only flow control: a
+//! task that has received this iteration's block from another task knows that this other task has read the block before the last. By MPI,
+//! each pair exchanges its blocks by `sendrecv`.
 //!
 //! ```text
 //! cargo amrun -n 4 --example transpose
@@ -13,13 +13,13 @@
 //! You should see a line for each way with its speed in MB/s, and as the last line `verified`: every element of the result is
 //! compared with the one that belongs there, without tolerance.
 //!
-//! After `ParRes/Kernels`, `MPI1/Transpose` (Van der Wijngaart and Mattson, "The Parallel Research Kernels", HPEC 2014):
-//! matrices of double precision, cut into blocks of columns; in each iteration B += A^T and A += 1, so that an old block would
-//! be noticed. Counted are 16 bytes an element. The first iteration warms up and is not timed.
+//! Follows `ParRes/Kernels`, `MPI1/Transpose` (Van der Wijngaart and Mattson, "The Parallel Research Kernels", HPEC 2014): matrices of
+//! double precision, cut into blocks of columns; in each iteration B += A^T and A += 1, so that an old block would be noticed. The rate
+//! counts 16 bytes for each element. The first iteration warms up and is not timed.
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "numbers of tasks and places in memory that this machine has"
+    reason = "numbers of tasks and offsets in memory that this machine has"
 )]
 
 use std::process::ExitCode;
@@ -138,13 +138,13 @@ impl Blocks {
         self.columns[self.own]
     }
 
-    /// Elements of the largest block; the first task has most columns.
+    /// Number of elements of the largest block. No task has more columns than the first.
     fn block_max(&self) -> usize {
         self.columns[0].1 * self.columns[0].1
     }
 }
 
-/// Elements that are wrong, and the seconds of all timed iterations, of the slowest task.
+/// Number of wrong elements, and the seconds of all timed iterations of the slowest task.
 struct Outcome {
     wrong: u64,
     seconds: f64,
@@ -210,7 +210,7 @@ fn iterate(
     Ok(Outcome { wrong: wrong as u64, seconds: seconds.unwrap_or(0) as f64 / 1e9 })
 }
 
-/// The rows `start..start + rows` of all own columns, each row as a column.
+/// The rows `start..start + rows` of all columns of this task, each row as a column.
 fn cut_transposed(a: &[f64], order: usize, (start, rows): (usize, usize), block: &mut Vec<f64>) {
     let columns = a.len() / order;
     block.resize(rows * columns, 0.0);
@@ -240,7 +240,7 @@ enum Way {
     Mpi(Communicator, Vec<f64>),
 }
 
-/// Buffers for two blocks from each source, and a counter for each source.
+/// Buffers for two blocks from each origin, and a counter for each origin.
 struct PutBlocks {
     places: Segment<f64>,
     arrived: Vec<Counter>,
@@ -256,7 +256,7 @@ impl PutBlocks {
 }
 
 impl Way {
-    /// Sends `block` to a task and returns the block received from another one, which may overwrite `block`.
+    /// Sends `block` to a task and returns the block received from another task, which may overwrite `block`.
     fn exchange<'a>(
         &'a mut self,
         context: &mut Context<ShmFabric>,

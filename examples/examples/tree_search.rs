@@ -1,7 +1,7 @@
-//! An unbalanced tree is searched by all tasks; a task without work steals from others, by typed active messages.
+//! All tasks search an unbalanced tree; a task without work steals from other tasks, by typed active messages.
 //!
-//! What it teaches: a call whose result is work (`Context::call`), state that a thief's call changes (`Local`), and an end that
-//! is found without a fence: a word that counts the nodes that are not searched yet.
+//! What it teaches: a call whose result is work (`Context::call`), state that a thief's call changes (`Local`), and the detection of the
+//! end without a fence: a word counts the nodes that are not searched yet.
 //!
 //! ```text
 //! cargo amrun -n 4 --example tree_search
@@ -10,7 +10,7 @@
 //! You should see how many nodes each task has searched and how often it stole, millions of nodes a second, and as the last line
 //! `verified`: the first task has searched the whole tree alone, and has counted as many nodes.
 //!
-//! After the Unbalanced Tree Search benchmark (UTS) with a binomial tree, with a shorter hash.
+//! Follows the Unbalanced Tree Search benchmark (UTS) with a binomial tree, but with a shorter hash.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers of tasks")]
 
@@ -37,9 +37,9 @@ struct Arguments {
 const PROGRAM: &str = "tree_search";
 /// Children of a node that has any.
 const CHILDREN: u64 = 8;
-/// Number of nodes in a million that have children: with a little more the tree would have no end.
+/// Number of nodes in a million that have children. With slightly more, the tree would be infinite.
 const PARENTS: u64 = 124_800;
-/// Number of nodes searched between two looks for calls of other tasks.
+/// Number of nodes searched between two polls for calls of other tasks.
 const BATCH: usize = 64;
 
 fn main() -> ExitCode {
@@ -69,7 +69,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
         let half = work.len() / 2;
         work.drain(..half).collect::<Vec<u64>>()
     })?;
-    // Nodes that are known and not searched: in the first task's memory.
+    // The number of nodes that are known and not yet searched, in the first task's memory.
     let open = Segment::<u64>::new(&mut context, 1)?.at(TaskId(0), 0)?;
     if me == TaskId(0) {
         open.fetch_add(&mut context, arguments.roots)?;

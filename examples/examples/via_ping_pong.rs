@@ -1,7 +1,7 @@
-//! A program written to VIA itself, without the layers above: two tasks, a VI each, explicit descriptors.
+//! A program written to VIA itself, without the layers above: two tasks with one VI each, and explicit descriptors.
 //!
-//! What it teaches: how a NIC is opened, memory registered, a connection made and descriptors posted; and what each of VIA's
-//! operations costs on this provider.
+//! What it teaches: how to open a NIC, register memory, connect VIs and post descriptors; and the cost of each of VIA's operations on this
+//! provider.
 //!
 //! ```text
 //! cargo amrun -n 2 --bind core --example via_ping_pong
@@ -45,11 +45,11 @@ struct Arguments {
 
 const BYTES_MAX: u32 = 4 << 20;
 const SIZES: [u32; 10] = [1, 8, 64, 512, 2048, 8192, 65_536, 262_144, 1 << 20, 4 << 20];
-/// Receives that are always posted: more than a window of sends and its answer.
+/// Number of receives that are always posted: more than a window of sends and the answer to it.
 const RECEIVES: usize = 40;
 /// Descriptors posted at a time when bandwidth is measured.
 const WINDOW: usize = 16;
-/// Far longer than any step takes, unless the other task has died.
+/// Limit for a wait, which is reached only if the other task has died.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 /// An operation of VIA, and the name of its columns.
@@ -80,13 +80,13 @@ struct Player {
     vi: ViHandle,
     tag: PTag,
     peer: NodeAddress,
-    /// The source of this task's messages, and the target of the peer's.
+    /// The source of this task's messages, and the target of the peer's messages.
     source: Region,
     target: Region,
     /// The peer's target.
     theirs: MemHandle,
     begins: bool,
-    /// Marks each message, in its last byte.
+    /// The value of the last byte of each message.
     mark: u8,
 }
 
@@ -104,7 +104,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     let task = Task::join()?;
     if task.job().num_tasks() < 2 {
         return Err(
-            "it takes two: start it with `cargo amrun -n 2 --bind core --example via_ping_pong`".into()
+            "via_ping_pong needs two tasks: start it with `cargo amrun -n 2 --bind core --example via_ping_pong`".into()
         );
     }
     if task.number() > 1 {
@@ -242,7 +242,7 @@ impl Player {
         self.sent()
     }
 
-    /// Marks the last byte of what is sent next.
+    /// Marks the last byte of the next message.
     fn write_mark(&mut self, bytes: u32) -> Result<(), Error> {
         self.mark = self.mark.wrapping_add(1);
         Ok(self
@@ -261,7 +261,7 @@ impl Player {
     /// Waits for a message of the other task, and checks that its mark is `mark`.
     fn arrived(&mut self, operation: Operation, bytes: u32, mark: u8) -> Result<(), Error> {
         if operation == Operation::Write {
-            // This write completes without a notice; only the memory shows it.
+            // The target of this write gets no completion; only its memory changes.
             let start = Instant::now();
             while Self::last_byte(&self.target, bytes)? != mark {
                 self.nic.progress();

@@ -1,9 +1,9 @@
 //! Counts the words of text files in a hash table that is distributed over all tasks.
 //!
 //! What it teaches: an active message whose header handler returns the destination of its data. The handler of a word's owner finds the
-//! word's slot, or allots a new one, and returns the sender's cell in it; the layer below copies the count directly into that cell. It also
-//! shows how a counting task makes progress for the others (`probe`), how all tasks learn that all is done (`gfence`), and how one task
-//! reads the tables of the others (`get`).
+//! word's slot, or allocates a new one, and returns the sender's cell in the slot; the layer below copies the count directly into that
+//! cell. It also shows how a counting task makes progress for the others (`probe`), how all tasks learn that all is done (`gfence`), and
+//! how one task reads the tables of the others (`get`).
 //!
 //! ```text
 //! cargo amrun -n 4 --example word_count                  # the text of this repository
@@ -11,11 +11,11 @@
 //! cargo amrun -n 4 --example word_count -- a.txt b.txt
 //! ```
 //!
-//! You should see the 20 most frequent words, how many words there were and how many a second; with `--verify` the last line
-//! is `verified`, after one process has counted everything again for comparison. On a terminal there is a progress bar if it
-//! lasts longer than a second.
+//! You should see the 20 most frequent words, the number of words and the words per second; with `--verify` the last line is `verified`,
+//! after one process has counted everything again for comparison. On a terminal there is a progress bar if the program runs longer than a
+//! second.
 //!
-//! A word is a run of alphanumeric characters, in lower case; of a run longer than 63 bytes its beginning counts.
+//! A word is a run of alphanumeric characters, in lower case. Of a run longer than 63 bytes only the beginning is used.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -56,14 +56,14 @@ const SHOWN: usize = 20;
 /// Approximate length of a get, in bytes.
 const GET_BYTES: usize = 1 << 20;
 
-/// What each task reports to the first one at the end.
+/// The report of each task to the first task at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Share {
     /// Words counted by this task.
     words: u64,
-    /// Messages sent by it.
+    /// Messages that this task has sent.
     messages: u64,
-    /// Different words that it owns.
+    /// Different words that this task owns.
     slots: u64,
     /// Time from the task's start until all counts were in place.
     nanoseconds: u64,
@@ -146,7 +146,7 @@ fn count_share(
         let text = input.read(chunk)?;
         for line in text.split_inclusive('\n') {
             text::for_each_word(line, |word| counts.add(word));
-            // Others send while this task counts: handles what has arrived.
+            // Other tasks send while this task counts: handles their messages.
             while context.probe()? {}
         }
         unsent_bytes += chunk.len();
@@ -165,7 +165,7 @@ fn count_share(
 struct Counts {
     /// All words.
     words: u64,
-    /// How often it has seen each word so far.
+    /// How often this task has seen each word so far.
     totals: HashMap<String, Total>,
     /// The words whose owners do not know the current totals.
     unsent: Vec<String>,
@@ -300,7 +300,7 @@ fn verify(entries: &[Entry], input: &Input) -> Result<(), Failure> {
     }
     match expected.into_iter().next() {
         Some((word, count)) => {
-            Err(Failure::Wrong(format!("{word:?} was not found, and is there {count} times")))
+            Err(Failure::Wrong(format!("{word:?} is {count} times in the texts, but was not counted")))
         }
         None => {
             println!("verified");
@@ -316,7 +316,7 @@ struct Input {
 }
 
 impl Input {
-    /// The files that were asked for, or those of this repository. Each one must be readable.
+    /// The files that the user named, or those of this repository. Each file must be readable.
     fn find(asked: &[PathBuf]) -> Result<Self, Failure> {
         let files = if asked.is_empty() { own_text()? } else { asked.to_vec() };
         let size = |path: &PathBuf| {
@@ -374,7 +374,7 @@ fn own_text() -> Result<Vec<PathBuf>, Failure> {
         let what = format!("there is no .rs, .md or .toml file in {}: name text files", root.display());
         return Err(Failure::Input(what));
     }
-    // Every task cuts the same list.
+    // All tasks divide the same list.
     files.sort();
     Ok(files)
 }

@@ -9,8 +9,8 @@ use am_core::{AmOptions, Context};
 /// Bytes of a packet reserved for its head and the user header.
 const HEAD_BYTES: usize = 128;
 
-/// A buffer of words for each task, sent as one message when it is full. Its messages fit into one packet, so that the
-/// handler has all words at once ([`words`]).
+/// A buffer of words for each task, sent as one message when it is full. A message fits into one packet, so that the handler gets all its
+/// words at once ([`words`]).
 #[derive(Debug)]
 pub struct Aggregator {
     handler: HandlerId,
@@ -36,7 +36,7 @@ impl Aggregator {
     /// Adds an item for `target`, and first sends the collected items if it does not fit.
     ///
     /// # Errors
-    /// Those of [`Context::amsend`].
+    /// An error of [`Context::amsend`].
     #[inline]
     pub fn push<const WORDS: usize, F: Fabric, H: HandlerSet>(
         &mut self,
@@ -57,7 +57,7 @@ impl Aggregator {
     /// Sends the items collected for `target`.
     ///
     /// # Errors
-    /// Those of [`Context::amsend`].
+    /// An error of [`Context::amsend`].
     pub fn send<F: Fabric, H: HandlerSet>(
         &mut self,
         context: &mut Context<F, H>,
@@ -76,9 +76,9 @@ impl Aggregator {
     /// Sends all items. After the next `gfence` they have been handled.
     ///
     /// # Errors
-    /// Those of [`Context::amsend`].
+    /// An error of [`Context::amsend`].
     pub fn flush<F: Fabric, H: HandlerSet>(&mut self, context: &mut Context<F, H>) -> Result<()> {
-        // Each task begins with the next one, so that not all send to the first task at once.
+        // Each task begins with the task after it, so that not all send to the first task at once.
         let (own, tasks) = (context.task().0, context.num_tasks());
         (1..=tasks).try_for_each(|distance| self.send(context, TaskId((own + distance) % tasks)))
     }
@@ -106,7 +106,7 @@ pub fn items<const WORDS: usize>(
     }
 }
 
-/// Two words of a user header, or zeroes where it is too short for them.
+/// The two words of a user header; zero for a word that the header is too short for.
 #[inline(always)]
 #[must_use]
 pub fn words<const WORDS: usize>(uhdr: &[u8]) -> [u64; WORDS] {

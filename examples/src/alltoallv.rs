@@ -7,7 +7,7 @@ use crate::Failure;
 /// Collective: sends `send[task]` to each task; `receive[task]` becomes the list from each task.
 ///
 /// # Errors
-/// Those of MPI.
+/// An error of MPI.
 pub fn alltoallv<T: Equivalence + Clone + Default>(
     world: &Communicator,
     send: &[Vec<T>],

@@ -36,7 +36,7 @@ pub struct Problem {
     pub expected: &'static [f64],
 }
 
-/// How a step of time is done.
+/// The method that does a step of time.
 pub trait Method {
     /// The names of results beyond the norms.
     const FURTHER: &[&str] = &[];
@@ -44,13 +44,13 @@ pub trait Method {
     /// One step of time: the states advance, and their rates of change are found. Collective.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     fn step(&mut self, flow: &mut Flow<'_>) -> Result<(), Failure>;
 
     /// The results beyond the norms. Collective.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     fn further_results(&self, _flow: &Flow<'_>) -> Result<Vec<f64>, Failure> {
         Ok(Vec::new())
     }
@@ -59,7 +59,7 @@ pub trait Method {
 /// Runs `problem` by `method`, on as many tasks as the cube can use. `operations` is the benchmark's count for a step. Collective.
 ///
 /// # Errors
-/// Those of MPI.
+/// An error of MPI.
 pub fn run<M: Method>(
     world: &Communicator,
     problem: &Problem,

@@ -11,7 +11,8 @@ pub struct Blocks {
     derivatives: Vec<(Matrix, Matrix)>,
 }
 
-/// The five numbers of a point: each is the last entry, less the others times the five numbers of the point behind.
+/// A row for each of the five numbers of a point: the number is the last entry minus the products of the other entries and the five numbers
+/// of the next point.
 type Row = [[f64; 6]; 5];
 
 impl Elimination for Blocks {
@@ -32,7 +33,7 @@ impl Elimination for Blocks {
                 own[i] += 1.0;
                 own[5] = goal[i];
             }
-            // Eliminates the previous point by its row.
+            // Eliminates the previous point with that point's row.
             for (own, factors) in own.iter_mut().zip(&weighted(&around[0], of_flux, of_diffusion)) {
                 for (factor, row) in factors.iter().zip(before) {
                     own.iter_mut().zip(row).for_each(|(own, entry)| *own += factor * entry);
@@ -64,7 +65,7 @@ fn weighted((flux, diffusion): &(Matrix, Matrix), of_flux: f64, of_diffusion: f6
     sum
 }
 
-/// Eliminates the own block from `row`, which holds the block of the next point and the right-hand side.
+/// Eliminates the point's own block from `row`, which holds the block of the next point and the right-hand side.
 #[inline(always)]
 fn solve(own: &mut Row, row: &mut Row) {
     for pivot in 0..5 {

@@ -32,7 +32,7 @@ pub struct Piece<'a> {
     pub time_step: f64,
     /// The step times the weights of the differences of neighbours, and of second differences.
     pub weights: [f64; 2],
-    /// The states of the points, and of one more on each side.
+    /// The states of the points, and of one more point on each side.
     pub states: &'a [State],
     /// The right-hand side at each point, for this direction's part of the equations.
     pub goals: &'a [State],
@@ -45,7 +45,7 @@ pub trait Elimination {
     /// The rest of a point's equation after elimination: gives its unknown from the unknowns after it. Zero if the unknown is zero.
     type Row: Equivalence + Copy + Send + Zeroable + 'static;
 
-    /// Makes the rows of a piece's points. Before these, `rows` has those of as many points as the reach.
+    /// Makes the rows of a piece's points. Before them, `rows` holds the rows of as many earlier points as an equation reaches.
     fn eliminate(&mut self, piece: &Piece<'_>, rows: &mut [Self::Row]);
 
     /// The unknown of a point, from its row and the unknowns after it.

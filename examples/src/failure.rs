@@ -1,5 +1,5 @@
-//! The end of an example without a result: one line with the error and the party at fault, and an exit code. All tasks learn of it, so that
-//! none waits for a task that has left.
+//! Failures of examples: one line with the error and the party at fault, and an exit code. All tasks learn of a failure, so that none waits
+//! for a task that has left.
 
 use std::error::Error;
 use std::fmt;
@@ -24,7 +24,7 @@ pub enum Failure {
         /// The error.
         error: Box<dyn Error>,
     },
-    /// Another task has failed and has printed why. Exit code 2, without a message.
+    /// Another task has failed and has printed the reason. Exit code 2, without a message.
     Elsewhere,
 }
 
@@ -111,8 +111,8 @@ pub fn agree<T, F: Fabric, H: HandlerSet>(
     if let (true, Err(failure)) = (context.task().index() == first, &own) {
         let _ = failure.report(program);
     }
-    // A task that leaves with an error ends the job, so it must not leave before the report. A task that sees that end here knows the
-    // reason already.
+    // A task that leaves with an error ends the job, so it must not leave before the report. A task whose fence fails because the job ends
+    // has already got the reason.
     let _ = context.gfence();
     Err(Failure::Elsewhere)
 }

@@ -1,8 +1,8 @@
 //! Discrete Fourier transforms of many sequences at a time, whose lengths are powers of two.
 //!
-//! Stockham's method: each pass goes from one array to another and leaves the result in order, so that nothing has to be permuted. Elements
-//! of the same index in different sequences lie side by side; the inner loops run over these, and so need no strides. After C. Van Loan,
-//! "Computational Frameworks for the Fast Fourier Transform", 1992, section 1.7.
+//! Stockham's method: each pass copies from one array to another and leaves the result in order, so that nothing has to be permuted.
+//! Elements of the same index in different sequences are adjacent; the inner loops run over these elements, and need no strides. After C.
+//! Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992, section 1.7.
 
 use std::f64::consts::TAU;
 use std::ops::{Add, Mul, Sub};
@@ -23,7 +23,7 @@ impl Complex {
         Self { re: radians.cos(), im: radians.sin() }
     }
 
-    /// This number, stretched.
+    /// This number, multiplied by a real factor.
     #[inline(always)]
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
@@ -55,7 +55,7 @@ impl Mul for Complex {
     }
 }
 
-/// The pair that a message carries.
+/// The form of a complex number in a message.
 impl From<Complex> for [f64; 2] {
     #[inline(always)]
     fn from(Complex { re, im }: Complex) -> Self {
@@ -70,12 +70,12 @@ impl From<[f64; 2]> for Complex {
     }
 }
 
-/// Which transform.
+/// The direction of a transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// With powers of exp(-2 pi i / n).
+    /// Uses powers of exp(-2 pi i / n).
     Forward,
-    /// With powers of exp(2 pi i / n), and no division by n.
+    /// Uses powers of exp(2 pi i / n), and does not divide by n.
     Backward,
 }
 
@@ -92,7 +92,7 @@ impl Plan {
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "lengths of sequences that fit into memory")]
     pub fn new(len: usize, direction: Direction) -> Self {
-        assert!(len.is_power_of_two(), "a transform of {len} elements, which is no power of two");
+        assert!(len.is_power_of_two(), "a transform of {len} elements, which is not a power of two");
         let step = match direction {
             Direction::Forward => -TAU / len as f64,
             Direction::Backward => TAU / len as f64,
@@ -100,8 +100,8 @@ impl Plan {
         Self { roots: (0..len).map(|power| Complex::at_angle(step * power as f64)).collect(), direction }
     }
 
-    /// Transforms `data`: element e of sequence s lies at `e * count + s`, if there are `count` sequences. `scratch` is as long,
-    /// and what is in it is lost.
+    /// Transforms `data` in place. Element e of sequence s is at index `e * count + s`, if there are `count` sequences. `scratch` has the
+    /// same length; its contents are overwritten.
     pub fn transform(&self, data: &mut [Complex], scratch: &mut [Complex]) {
         let len = self.roots.len();
         let count = data.len() / len;
@@ -127,7 +127,7 @@ impl Plan {
         }
     }
 
-    /// The last pass if the length is no power of four: the roots are 1 and -1.
+    /// The last pass if the length is not a power of four: the roots are 1 and -1.
     fn pass_of_two(&self, side: usize, from: &[Complex], to: &mut [Complex]) {
         let (a, b) = from.split_at(side);
         let (sums, differences) = to.split_at_mut(side);

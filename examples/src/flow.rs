@@ -1,4 +1,4 @@
-//! The synthetic gas in one task's tile of the cube: its states, how fast they change, and how far they are from the steady one.
+//! The synthetic gas in one task's tile of the cube: its states, their rates of change, and their distance from the steady state.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ impl<'a> Flow<'a> {
         flow
     }
 
-    /// Begins as the benchmarks say: with the steady state on the faces of the cube, and a blend of these inside.
+    /// Initial states by the benchmarks' rule: the steady state on the faces of the cube, and a blend of the faces' states inside.
     pub fn begin(&mut self) {
         let size = self.tile.size();
         self.states = self.tile.field(|place| {
@@ -69,10 +69,10 @@ impl<'a> Flow<'a> {
         &mut self.changes
     }
 
-    /// Receives the changes in plane `z` that lie beside the own ones on a side, from both neighbours there. `line` is a buffer.
+    /// Receives the changes in plane `z` next to this task's tile on a side, from both neighbours there. `line` is a buffer.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn receive_edges(&mut self, z: usize, side: Side, line: &mut Vec<State>) -> Result<(), Failure> {
         self.tile.receive_edges(&mut self.changes, z, side, line)
     }
@@ -83,7 +83,7 @@ impl<'a> Flow<'a> {
         &self.states[self.tile.at(place)]
     }
 
-    /// The factors of the differences of neighbours, and of second differences.
+    /// The factors of first differences of neighbours, and of second differences.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "points of a problem that fits into memory")]
@@ -92,7 +92,7 @@ impl<'a> Flow<'a> {
         [0.5 * steps, steps * steps]
     }
 
-    /// Makes the rates of change inside the cube into changes in `time`.
+    /// Replaces the rates of change inside the cube by the changes in `time`.
     pub fn scale_changes(&mut self, time: f64) {
         for row in rows(&self.tile) {
             self.changes[row].as_flattened_mut().iter_mut().for_each(|number| *number *= time);
@@ -102,7 +102,7 @@ impl<'a> Flow<'a> {
     /// Collective: adds `weight` times the changes to the states, and finds the new rates of change.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn advance(&mut self, weight: f64) -> Result<(), Failure> {
         for row in rows(&self.tile) {
             let states = self.states[row.clone()].as_flattened_mut();
@@ -117,7 +117,7 @@ impl<'a> Flow<'a> {
     /// The norms of the remaining rates of change. Collective.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn norms_of_changes(&self) -> Result<State, Failure> {
         self.norms(|place| self.changes[self.tile.at(place)])
     }
@@ -125,7 +125,7 @@ impl<'a> Flow<'a> {
     /// The norms of the differences from the steady state. Collective.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn norms_of_errors(&self) -> Result<State, Failure> {
         self.norms(|place| {
             let (steady, state) = (gas::steady(in_unit_cube(place, self.tile.size())), self.state(place));

@@ -1,9 +1,9 @@
 //! The equations of the NAS application benchmarks: a synthetic gas that flows through a cube.
 //!
 //! The rate of change of a state is minus the sum of the differences of its fluxes along the three directions, plus second differences of
-//! what diffuses, plus a source that makes a known polynomial the steady state. After D. Bailey et al., "The NAS Parallel Benchmarks",
-//! RNR-94-007, section 3.2. Where possible, derivatives are not formed as matrices but applied to a change of state, which takes a fraction
-//! of the work.
+//! its diffusing quantities, plus a source that makes a known polynomial the steady state. Follows D. Bailey et al., "The NAS Parallel
+//! Benchmarks", RNR-94-007, section 3.2. Where possible, derivatives are not formed as matrices but applied to a change of state, which
+//! takes a fraction of the work.
 
 /// Density, three components of momentum, energy.
 pub type State = [f64; 5];
@@ -46,7 +46,7 @@ pub fn steady([x, y, z]: [f64; 3]) -> State {
     })
 }
 
-/// The state inside the cube with which the benchmark begins, made of those on the faces. The products are the report's.
+/// The initial state inside the cube, computed from the states on the faces. The products are those of the report.
 #[must_use]
 pub fn blended([x, y, z]: [f64; 3]) -> State {
     let between = |low: State, high: State, at: f64| -> State {
@@ -80,7 +80,7 @@ impl Motion {
         Self { volume, velocity, half_square, pressure: K2 * (state[4] - state[0] * half_square) }
     }
 
-    /// The change of the pressure by a small change of the state.
+    /// The change of the pressure caused by a small change of the state.
     #[inline(always)]
     fn pressure_by(&self, by: &State) -> f64 {
         K2 * (by[4] - dot(self.velocity, [by[1], by[2], by[3]]) + self.half_square * by[0])
@@ -110,7 +110,7 @@ pub fn pressure(state: &State) -> f64 {
     Motion::of(state).pressure
 }
 
-/// The flux along a direction, and what diffuses along it.
+/// The flux along a direction, and the quantities that diffuse along it.
 #[inline(always)]
 #[must_use]
 pub fn flux_and_diffusion(state: &State, direction: usize) -> (State, State) {
@@ -128,7 +128,7 @@ pub fn flux_and_diffusion(state: &State, direction: usize) -> (State, State) {
     (flux, diffusion)
 }
 
-/// The change by a small change of a state of `of_flux` times its flux plus `of_diffusion` times what diffuses.
+/// The change of `of_flux` times the flux plus `of_diffusion` times the diffusing quantities, caused by a small change of a state.
 #[inline(always)]
 #[must_use]
 pub fn change(state: &State, by: &State, direction: usize, of_flux: f64, of_diffusion: f64) -> State {
@@ -136,7 +136,7 @@ pub fn change(state: &State, by: &State, direction: usize, of_flux: f64, of_diff
     let Motion { volume, velocity, pressure, .. } = motion;
     let speed = velocity[direction];
     let pressure_by = motion.pressure_by(by);
-    // The changes of the momentum that are not those of the density.
+    // The part of the momentum's changes that the change of the density does not explain.
     let pushed: [f64; 3] = std::array::from_fn(|component| by[1 + component] - velocity[component] * by[0]);
     let velocity_by = pushed.map(|pushed| pushed * volume);
     let across = pushed[direction];
@@ -158,7 +158,7 @@ pub fn change(state: &State, by: &State, direction: usize, of_flux: f64, of_diff
     sum
 }
 
-/// The derivatives of the flux along a direction, and of what diffuses along it.
+/// The derivatives of the flux along a direction, and of the quantities that diffuse along it.
 #[inline(always)]
 #[must_use]
 pub fn derivatives(state: &State, direction: usize) -> (Matrix, Matrix) {
@@ -191,8 +191,9 @@ pub fn derivatives(state: &State, direction: usize) -> (Matrix, Matrix) {
     (flux, diffusion)
 }
 
-/// A small change of a state as waves along a direction: entropy and the velocities across, which travel with the gas; in the element of
-/// the velocity along the direction the forward sound wave, and last the backward one. The flux does not mix these waves.
+/// A small change of a state as waves along a direction, which the flux does not mix. Entropy and the velocities across the direction
+/// travel with the gas. The element of the velocity along the direction holds the forward sound wave, and the last element the backward
+/// sound wave.
 #[inline(always)]
 #[must_use]
 pub fn waves(state: &State, by: &State, direction: usize) -> State {
@@ -237,7 +238,7 @@ pub fn wave_speeds(state: &State, direction: usize) -> State {
     speeds
 }
 
-/// The highest rate of diffusion along a direction, that of heat.
+/// The highest rate of diffusion along a direction, which is that of heat.
 #[inline(always)]
 #[must_use]
 pub fn strongest_diffusion(state: &State, direction: usize) -> f64 {

@@ -13,9 +13,9 @@ use crate::kronecker::{Components, Kronecker};
 use crate::progress::Progress;
 use crate::{Failure, kernel};
 
-/// The result for a vertex that was not reached; for others it is level and parent ([`pack`]).
+/// The result for a vertex that was not reached. The result for any other vertex is its level and parent ([`pack`]).
 pub const UNREACHED: u64 = u64::MAX;
-/// Edges between two looks at the progress bar.
+/// Number of edges between two updates of the progress bar.
 const SHOWN_EVERY: u64 = 4096;
 
 /// A vertex's task and its index there.
@@ -157,7 +157,7 @@ impl Validator {
             context,
             4,
             wrong,
-            "vertices that are reached but not in the root's component, or in it but not reached",
+            "vertices that were reached but are not in the root's component, or are in it but were not reached",
         )?;
 
         let mut joined = vec![0_u64; self.joined.count() as usize];

@@ -12,7 +12,7 @@ use crate::failure::agree;
 /// Collective: runs `body` between two fences of all tasks. Returns its result, and the seconds of the slowest task.
 ///
 /// # Errors
-/// Those of `body`; a failed fence.
+/// The error of `body`, or a failed fence.
 pub fn timed<T, F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     body: impl FnOnce(&mut Context<F, H>) -> Result<T, Failure>,
@@ -54,10 +54,10 @@ pub fn no_errors<F: Fabric, H: HandlerSet>(
 ) -> Result<(), Failure> {
     match (sum(context, own_errors)?, context.task().0) {
         (0, _) => Ok(()),
-        // One task reports it.
+        // Only the first task prints the error.
         (errors, 0) => Err(Failure::Wrong(format!("{errors} {what}"))),
         _ => {
-            // The first task leaves, which ends the job. A task that left earlier would be taken for the cause.
+            // The first task leaves, which ends the job. If another task left earlier, the launcher would name it as the cause.
             let _ = context.gfence();
             Err(Failure::Elsewhere)
         }

@@ -2,10 +2,10 @@
 
 use crate::random;
 
-/// The longest word: two bits a letter, and one word of all ones stays free for tables.
+/// Number of letters of the longest word. A letter takes two bits, and the value of all ones is reserved for free slots of tables.
 pub const K_MAX: u32 = 31;
 
-/// A genome of random letters, and reads that begin at random places of either strand. Any task can draw any read.
+/// A genome of random letters, and reads that begin at random positions of either strand. Any task can draw any read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reads {
     /// Letters of the genome.
@@ -105,7 +105,7 @@ impl KmerTable {
         self.slots[self.place(kmer)].1
     }
 
-    /// The different words with their counts, in no order.
+    /// The different words with their counts, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.slots.iter().copied().filter(|slot| slot.0 != FREE)
     }

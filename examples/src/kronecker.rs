@@ -2,7 +2,7 @@
 
 use crate::random;
 
-/// The chances of the four quarters of the adjacency matrix, as shares of 2^32: 0.57, 0.19, 0.19, and the rest.
+/// The probabilities of the four quarters of the adjacency matrix, as shares of 2^32: 0.57, 0.19, 0.19, and the rest.
 const QUARTERS: [u64; 3] = [2_448_131_359, 816_043_786, 816_043_786];
 
 /// A graph of 2^`scale` vertices and `edge_factor` edges for each of them.
@@ -49,7 +49,7 @@ impl Kronecker {
         (self.scrambled(from), self.scrambled(to))
     }
 
-    /// The vertex's name: a permutation, so that names tell nothing of degrees.
+    /// The vertex's name, by a permutation, so that names do not reveal degrees.
     fn scrambled(self, vertex: u64) -> u32 {
         let mask = self.vertices() - 1;
         let half = self.scale / 2 + 1;
@@ -71,7 +71,7 @@ pub struct Components {
 }
 
 impl Components {
-    /// Of the whole graph, drawn in this process alone.
+    /// The components of the whole graph, drawn in this process alone.
     #[must_use]
     pub fn of(graph: Kronecker) -> Self {
         let mut components = Self { parents: (0..1 << graph.scale).collect() };

@@ -1,4 +1,4 @@
-//! What the example programs share: how they read arguments and end, statistics, a progress bar, text.
+//! The common code of the example programs: arguments, failures, statistics, a progress bar, text, and parts of the kernels.
 
 #![forbid(unsafe_code)]
 

@@ -20,11 +20,11 @@ pub enum Sent {
 /// How a message is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// By a receive that was posted before it was sent, for its sender.
+    /// By a receive that was posted before the message was sent, and names the sender.
     Posted,
     /// The same, for any sender.
     PostedForAnySource,
-    /// After a probe, perhaps long after it came.
+    /// After a probe, perhaps long after the message arrived.
     Probed,
     /// The same, to words that do not lie side by side.
     ProbedScattered,

@@ -1,4 +1,4 @@
-//! A multigrid cycle for a periodic problem on cubes that lie over the tasks by planes.
+//! A multigrid cycle for a periodic problem on cubes whose planes are distributed over the tasks.
 //!
 //! All operators except the interpolation weigh the 27 points around a point by their distance: the point itself, those with a common face,
 //! a common edge, a common corner. Each cube has half as many points along a side as the one before it.
@@ -19,7 +19,7 @@ const RESTRICTION: Weights = [0.5, 0.25, 0.125, 0.0625];
 pub struct Operators {
     /// The operator of the equation.
     pub operator: Weights,
-    /// Roughly its inverse, for short waves.
+    /// An approximate inverse of the operator, for short waves.
     pub smoother: Weights,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Multigrid<'a> {
     /// Prepares the solution for a right-hand side; the first guess is zero. Collective.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn new(world: &'a Communicator, operators: Operators, goal: Cube) -> Result<Self, Failure> {
         let shares = Share::halved(goal.share().size(), world.rank(), world.size());
         let cubes = || shares.iter().map(Cube::new).collect();
@@ -52,7 +52,7 @@ impl<'a> Multigrid<'a> {
     /// Starts again from a solution of zero. Collective.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn reset(&mut self) -> Result<(), Failure> {
         self.solutions[0].values_mut().fill(0.0);
         self.find_residual()
@@ -67,7 +67,7 @@ impl<'a> Multigrid<'a> {
     /// One cycle: down to the smallest cube with the residual, and back with corrections. Collective.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn cycle(&mut self) -> Result<(), Failure> {
         let smallest = self.residuals.len() - 1;
         for level in 0..smallest {
@@ -130,7 +130,8 @@ impl<'a> Multigrid<'a> {
     }
 }
 
-/// Applies an operator to each row that is not a copy, and passes the result on. The ends of the result are not meaningful.
+/// Applies an operator to each row that is not a copy, and passes the result to a closure. The first and the last element of the result are
+/// not meaningful.
 fn each_row(cube: &Cube, weights: Weights, mut hand_on: impl FnMut(usize, usize, &[f64])) {
     let mut applied = Stencil::new(cube, weights);
     for plane in cube.planes() {

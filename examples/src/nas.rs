@@ -1,4 +1,4 @@
-//! What the NAS kernels share: sizes, the generator of random numbers, the three variants of the paper, the report.
+//! The common code of the NAS kernels: sizes, the generator of random numbers, the three variants of the paper, the report.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// How a receive learns that its message is there: the three variants of the seed paper's section 5.
+/// How a receive learns that its message has arrived: the three variants of the MPI-LAPI paper, section 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Variant {
     /// By a completion handler on its thread.
@@ -50,7 +50,7 @@ pub struct Choice {
     pub variant: Option<Variant>,
 }
 
-/// What a kernel has found.
+/// The result of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Whether the result is the official one.
@@ -110,13 +110,13 @@ fn run(
     }
     drop(world);
     environment.finalize()?;
-    if is_verified { Ok(()) } else { Err(Failure::Wrong("it is not the official value".to_owned())) }
+    if is_verified { Ok(()) } else { Err(Failure::Wrong("the result is not the official value".to_owned())) }
 }
 
 /// Runs the measured part; returns the seconds of the slowest task.
 ///
 /// # Errors
-/// Those of the part, or of the exchange of the times.
+/// The error of the measured part, or of the exchange of the times.
 pub fn timed<R>(
     world: &Communicator,
     part: impl FnOnce() -> Result<R, Failure>,
@@ -160,7 +160,7 @@ impl Generator {
 
     /// The next number, between 0 and 1.
     #[inline(always)]
-    #[expect(clippy::should_implement_trait, reason = "it never ends, and is no list")]
+    #[expect(clippy::should_implement_trait, reason = "the sequence never ends, so it is not an iterator")]
     #[expect(clippy::cast_precision_loss, reason = "46 bits fit into a double")]
     pub fn next(&mut self) -> f64 {
         const SCALE: f64 = 1.0 / (1u64 << 46) as f64;

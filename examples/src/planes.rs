@@ -1,7 +1,7 @@
 //! A periodic cube of numbers whose planes are distributed over the tasks, with a layer of copies around each task's part.
 //!
-//! Tasks may have unequal numbers of planes. A task without planes may still need the two planes around its empty range. Indices include
-//! the copies: own planes, and rows and elements of a plane, begin at 1.
+//! Tasks may have unequal numbers of planes. A task without planes may still need the two planes around its empty range. Indices count the
+//! copies: the planes of the task, and the rows and elements of a plane, begin at 1.
 
 use std::ops::Range;
 
@@ -10,16 +10,16 @@ use mpi_over_am::Communicator;
 use crate::Failure;
 use crate::nas::first_of;
 
-/// How the planes of a cube lie over the tasks, as one of them sees it.
+/// The distribution of the planes of a cube over the tasks, from the view of one task.
 #[derive(Clone, Debug)]
 pub struct Share {
     /// Planes, rows of a plane, elements of a row.
     size: usize,
     /// The own planes.
     own: Range<usize>,
-    /// The tasks with the plane before them and the plane after them; `None` if they are not needed here.
+    /// The tasks that have the plane before this task's planes and the plane after them; `None` if this task does not need these planes.
     sources: Option<[u32; 2]>,
-    /// Own planes that other tasks need: the plane's index in [`Cube`], the task, and the side there.
+    /// Planes of this task that other tasks need: the plane's index in [`Cube`], the other task, and the side of that task's planes.
     wanted: Vec<(usize, u32, usize)>,
 }
 
@@ -33,7 +33,7 @@ impl Share {
         let mut shares = Vec::new();
         let mut size = size;
         while size >= 2 {
-            // A task with planes of the larger cube needs those of the smaller one around them.
+            // A task with planes of the larger cube needs the planes of the smaller cube around them.
             for (is_active, bounds) in is_active.iter_mut().zip(bounds.windows(2)) {
                 *is_active |= bounds[0] < bounds[1];
             }
@@ -132,7 +132,7 @@ impl Cube {
         &mut self.values[(plane * width + row) * width..][..width]
     }
 
-    /// The sum of the squares of the own elements.
+    /// The sum of the squares of this task's elements.
     #[must_use]
     pub fn sum_of_squares(&self) -> f64 {
         let rows = self.planes().flat_map(|plane| self.inside().map(move |row| (plane, row)));
@@ -142,10 +142,10 @@ impl Cube {
         .sum()
     }
 
-    /// Collective: makes the copies equal to what they are copies of.
+    /// Collective: updates the copies from the planes, rows and elements that they copy.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn refresh(&mut self, world: &Communicator) -> Result<(), Failure> {
         for plane in self.planes() {
             self.close_rows(plane);

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const REDRAWS_A_SECOND: u8 = 10;
 
-/// The environment variable by which a launcher tells that its standard error is a terminal, though the task's is not.
+/// The environment variable by which a launcher tells its tasks that its standard error is a terminal.
 const TERMINAL_VARIABLE: &str = "AM_TERMINAL";
 
 /// Shows how much of something is done, in bytes or items. Only shown on a terminal, and only if it takes a while.
@@ -26,7 +26,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins at 0 of `total` bytes. Only one task of a job should have `shown` set.
+    /// A bar at 0 of `total` bytes. Only one task of a job should have `shown` set.
     #[must_use]
     pub fn new(total: u64, shown: bool) -> Self {
         Self::with_template(total, shown, "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}")

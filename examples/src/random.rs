@@ -1,4 +1,4 @@
-//! Random numbers that any task can compute for any other: number `n` of a seed, without the previous ones.
+//! Random numbers that any task can compute for any other task: number `n` of a seed, without the numbers before it.
 
 /// Number `number` of the sequence that `seed` begins (SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number
 /// generators", 2014).
@@ -8,7 +8,7 @@ pub fn at(seed: u64, number: u64) -> u64 {
     mix(seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
 
-/// The seed of stream `stream` of `seed`: far from its neighbours.
+/// The seed of stream `stream` of `seed`, far from the seeds of other streams.
 #[must_use]
 pub fn stream(seed: u64, stream: u64) -> u64 {
     mix(seed ^ mix(stream.wrapping_add(0x6a09_e667_f3bc_c909)))

@@ -1,8 +1,8 @@
 //! Successive over-relaxation, forward and backward, for the synthetic gas on tiles of a cube.
 //!
 //! A step solves the linear equations of the change of state approximately: a sweep from one corner of the cube, in which a point needs its
-//! three neighbours at smaller indices, and a sweep back. So work passes over the grid of tasks as a wave; it is cut into planes, so that
-//! all tasks have work before the first one is done.
+//! three neighbours at smaller indices, and a sweep back. So work passes over the grid of tasks as a wave. The work is cut into planes, so
+//! that all tasks have work before the first task has finished.
 
 use crate::Failure;
 use crate::application::Method;
@@ -32,7 +32,7 @@ impl Relaxation {
         flow.differences().map(|factor| RELAXATION * self.time_step * factor)
     }
 
-    /// Needs the changes of a point's neighbours at smaller indices; then computes its own.
+    /// Computes the change of a point from the changes of the point's neighbours at smaller indices.
     fn sweep_forward(&self, flow: &mut Flow<'_>, z: usize) {
         let (strides, weights) = (flow.tile().strides(), self.weights(flow));
         for y in flow.tile().inside(1) {
@@ -47,7 +47,7 @@ impl Relaxation {
         }
     }
 
-    /// Needs the final changes of a point's neighbours at larger indices; then computes its own.
+    /// Computes the final change of a point from the final changes of the point's neighbours at larger indices.
     fn sweep_backward(&self, flow: &mut Flow<'_>, z: usize) {
         let (strides, [of_flux, of_diffusion]) = (flow.tile().strides(), self.weights(flow));
         for y in flow.tile().inside(1).rev() {

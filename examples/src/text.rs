@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Bytes of the longest word. A longer run counts as the word of its first bytes (whole characters of them).
+/// Bytes of the longest word. A longer run counts as the word of its first whole characters that fit.
 pub const WORD_BYTES_MAX: usize = 63;
 
 /// Calls `take` with each word of `text`: a run of alphanumeric characters (as Unicode has them), in lower case, at most
@@ -24,27 +24,27 @@ pub fn for_each_word(text: &str, mut take: impl FnMut(&str)) {
     }
 }
 
-/// A piece of a file: the words that begin in `start..end`, both moved on to the next blank.
+/// A piece of a file: the words, separated by blanks, that begin in `start..end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// Which file of the list.
     pub file: usize,
-    /// Its first byte, before it is moved on.
+    /// Offset of the first byte. The text of the piece begins after a blank at or after the byte before it, unless it is 0.
     pub start: u64,
-    /// The byte behind its last, before it is moved on.
+    /// Offset after the last byte. The text of the piece ends with a blank at or after the last byte.
     pub end: u64,
     /// Bytes of the whole file.
     pub file_bytes: u64,
 }
 
 impl Chunk {
-    /// Bytes of the piece, about: its ends move on to a blank.
+    /// Approximate length of the text in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether the piece is without bytes.
+    /// Whether the piece is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
@@ -56,7 +56,7 @@ impl Chunk {
     /// independently.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn read(&self, file: &mut (impl Read + Seek)) -> io::Result<String> {
         let first = self.start.saturating_sub(1);
         file.seek(SeekFrom::Start(first))?;

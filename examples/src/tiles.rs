@@ -1,7 +1,7 @@
-//! A cube of points whose columns along z lie over a grid of tasks, with two layers of copies around what a task has.
+//! A cube of points whose columns along z are distributed over a grid of tasks, with two layers of copies around each task's tile.
 //!
-//! The grid is an MPI Cartesian topology without ends that meet: at the faces of the cube there is no neighbour, and a message to or
-//! from `None` is none. Tasks that would have too few points are not in the grid.
+//! The grid is an MPI Cartesian topology that is not periodic: at the faces of the cube there is no neighbour, and a send to `None` or a
+//! receive from `None` does nothing. Tasks that would have too few points are not in the grid.
 
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ use mpi_over_am::{Communicator, Equivalence};
 use crate::Failure;
 use crate::nas::first_of;
 
-/// Layers of copies around the own points, and the fewest points along a side of a tile.
+/// Number of layers of copies around a tile, and minimum number of points along a side of a tile.
 const LAYERS: usize = 2;
 /// Tags of the edges across x and y.
 const EDGE_TAGS: [i32; 2] = [2, 3];
 
-/// For the lines along each direction: the direction that numbers their planes, and the one that numbers the lines of a plane.
+/// For the lines along each direction: the direction that numbers their planes, and the direction that numbers the lines of a plane.
 const ACROSS: [[usize; 2]; 3] = [[2, 1], [2, 0], [1, 0]];
 
 /// The side of a neighbour.
@@ -39,8 +39,8 @@ impl Side {
     }
 }
 
-/// The tasks along x and y that `tasks` allow for a cube of `size` points along a side: as many as possible, in a grid that is
-/// as square as possible.
+/// Number of tasks along x and y for a cube of `size` points along a side: as many of `tasks` as possible, in a grid that is as square as
+/// possible.
 #[must_use]
 pub fn grid_of(tasks: u32, size: usize) -> [u32; 2] {
     let divided = |tasks: u32| {
@@ -66,10 +66,10 @@ pub struct Tile<'a> {
 }
 
 impl<'a> Tile<'a> {
-    /// The part of this task of a cube of `size` points along a side. `grid` has a Cartesian topology: tasks along y, along x.
+    /// This task's part of a cube of `size` points along a side. `grid` has a Cartesian topology: tasks along y, along x.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn new(grid: &'a Communicator, size: usize) -> Result<Self, Failure> {
         let topology = grid.cartesian()?;
         let at = topology.coordinates(grid.rank())?;
@@ -169,10 +169,10 @@ impl<'a> Tile<'a> {
         field
     }
 
-    /// Collective: brings the copies up to date. Points that differ from the own ones in both x and y are not needed, and not sent.
+    /// Collective: updates the copies. Points beyond the tile in both x and y are not needed, and not sent.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn refresh<T: Equivalence + Copy + Zeroable>(&self, field: &mut [T]) -> Result<(), Failure> {
         let (mut send, mut receive) = (Vec::new(), Vec::new());
         for direction in 0..2 {
@@ -201,10 +201,10 @@ impl<'a> Tile<'a> {
         Ok(())
     }
 
-    /// Receives the copies in plane `z` that lie beside the own points on a side, from both neighbours there.
+    /// Receives the copies in plane `z` next to this task's points on a side, from both neighbours there.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn receive_edges<T: Equivalence + Copy + Zeroable>(
         &self,
         field: &mut [T],
@@ -223,10 +223,10 @@ impl<'a> Tile<'a> {
         Ok(())
     }
 
-    /// Sends the own points in plane `z` that lie on a side, to both neighbours there.
+    /// Sends this task's points in plane `z` on a side to both neighbours there.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn send_edges<T: Equivalence + Copy>(
         &self,
         field: &[T],

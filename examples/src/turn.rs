@@ -1,8 +1,8 @@
 //! Redistributes a block of numbers over the tasks from planes to curtains: the exchange in the middle of a three-dimensional transform.
 //!
-//! Element (x, y, z) belongs to the task that has its z while the block lies by planes, and to the one that has its y while it
-//! lies by curtains. Rows along x stay whole, so what is copied is always contiguous. Tasks may have unequal shares, or none:
-//! any number of tasks will do.
+//! Element (x, y, z) belongs to the task that has its z while the block is distributed by planes, and to the task that has its y while the
+//! block is distributed by curtains. Rows along x stay whole, so copies are always contiguous. Tasks may have unequal shares, or none: any
+//! number of tasks will do.
 
 use std::ops::Range;
 
@@ -43,13 +43,13 @@ impl<'a> Turn<'a> {
         Self { world, width, planes, curtains, on_planes, on_curtains }
     }
 
-    /// The own planes, by z.
+    /// This task's planes, by z.
     #[must_use]
     pub fn own_planes(&self) -> Range<usize> {
         own(self.world, &self.planes)
     }
 
-    /// The own curtains, by y.
+    /// This task's curtains, by y.
     #[must_use]
     pub fn own_curtains(&self) -> Range<usize> {
         own(self.world, &self.curtains)
@@ -102,7 +102,7 @@ impl<'a> Turn<'a> {
     /// Collective: redistributes the block from planes to curtains.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn to_curtains(&mut self) -> Result<(), Failure> {
         let (here, there) = self.placements();
         self.world
@@ -113,7 +113,7 @@ impl<'a> Turn<'a> {
     /// Collective: redistributes the block from curtains to planes.
     ///
     /// # Errors
-    /// What MPI reports.
+    /// An error of MPI.
     pub fn to_planes(&mut self) -> Result<(), Failure> {
         let (here, there) = self.placements();
         self.world

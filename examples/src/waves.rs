@@ -9,7 +9,7 @@ use crate::gas::{self, DAMPING, State};
 #[derive(Debug)]
 pub struct Waves;
 
-/// A wave of a point is the last entry, less the others times those of the two points behind.
+/// A row for a wave of a point: the wave is the last entry minus the products of the other entries and the waves of the next two points.
 type Row = [State; 3];
 
 impl Elimination for Waves {
@@ -35,7 +35,7 @@ impl Elimination for Waves {
                 let mut own = 1.0 + damping[2] + 2.0 * here.1;
                 let mut next = damping[3] + behind.0[wave] - behind.1;
                 let mut goal = goal[wave];
-                // Eliminates the two previous points by their rows.
+                // Eliminates the two previous points with those points' rows.
                 near -= far * farther[0][wave];
                 own -= far * farther[1][wave];
                 goal -= far * farther[2][wave];

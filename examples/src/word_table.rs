@@ -1,8 +1,8 @@
 //! One task's part of a distributed table of words: exposed memory in which counts arrive without an intermediate copy.
 //!
-//! A slot holds a word and, for each task, how often that task has seen it so far. A task that has seen more sends its new total, which
-//! replaces its old one: so the layer below can store a message directly, without an addition. Slots are allotted one after the other, so
-//! that the used part can be read by one get; which slot belongs to a word is kept in an index that only the owner sees.
+//! A slot holds a word and, for each task, how often that task has seen the word so far. A task that has seen more sends its new total,
+//! which replaces its old one: so the layer below can store a message directly, without an addition. Slots are allocated one after the
+//! other, so that one get can read the used part. An index that only the owner sees maps each word to its slot.
 //!
 //! ```text
 //! slot: | length 1 | word 63 | count of task 0, 8 bytes | count of task 1 | ...
@@ -35,7 +35,7 @@ pub struct Layout {
 pub struct Entry {
     /// The word.
     pub word: String,
-    /// Its count by all tasks together.
+    /// The word's count over all tasks.
     pub count: u64,
 }
 
@@ -122,12 +122,12 @@ impl WordTable {
     /// Slots in use: the different words so far.
     #[must_use]
     pub fn used(&self) -> u64 {
-        // Relaxed: handlers change it, and they run in the calling thread.
+        // Relaxed: only handlers change the value, and they run in the calling thread.
         self.used.load(Ordering::Relaxed)
     }
 }
 
-/// Finds the slot of a word, or allots the next one, for the header handler.
+/// Finds the slot of a word, or allocates the next one, for the header handler.
 #[derive(Debug)]
 pub struct Claims {
     table: Arc<WordTable>,
@@ -138,7 +138,7 @@ pub struct Claims {
 const INDEX_LEN_FIRST: usize = 1024;
 
 impl Claims {
-    /// For a table that is still empty.
+    /// The index of an empty table.
     #[must_use]
     pub fn new(table: Arc<WordTable>) -> Self {
         Self { table, index: vec![0; INDEX_LEN_FIRST] }

@@ -1,5 +1,5 @@
-//! How a receive learns that its message has arrived: the three variants of the seed paper's section 5, so that the gain of completion in
-//! context can be measured.
+//! How a receive learns that its message has arrived: the three variants of the MPI-LAPI paper's section 5, so that the gain of completion
+//! in context can be measured.
 //!
 //! * *In context* (5.3): am-core marks the request when the last byte is stored.
 //! * *Thread* (5.1): a completion handler on am-core's handler thread tells the context's owner, which marks the request. Each message

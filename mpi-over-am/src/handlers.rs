@@ -1,4 +1,4 @@
-//! MPI's header handlers: matching happens here, in the order in which messages arrive (seed paper, figures 3 and 4).
+//! MPI's header handlers: matching happens here, in the order in which messages arrive (MPI-LAPI paper, figures 3 and 4).
 //!
 //! They are known at compile time and are code of this library, so am-core calls them directly and sets no mark. A handler never waits and
 //! never sends; it reports to the sender by the completion's answer.

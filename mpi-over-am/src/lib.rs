@@ -1,4 +1,5 @@
-//! MPI semantics over am-core's active messages, after the seed paper "MPI-LAPI".
+//! MPI semantics over am-core's active messages, after the MPI-LAPI paper (Banikazemi, Govindaraju, Blackmore, Panda: "MPI-LAPI: An
+//! Efficient Implementation of MPI for IBM RS/6000 SP Systems").
 //!
 //! A program joins its job with [`Environment::init`] and communicates through [`Communicator`]s:
 //!

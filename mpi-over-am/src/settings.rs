@@ -6,7 +6,7 @@ use std::fmt;
 use am_via_settings::{ForeignName, Value, choose, table};
 pub use am_via_settings::{Setting, SettingError, SettingText, Table, Wanted};
 
-/// How the receiver learns that an eager message is complete: the three variants of the seed paper's section 5.
+/// How the receiver learns that an eager message is complete: the three variants of the MPI-LAPI paper's section 5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompletionVariant {
     /// A completion handler on the handler thread (section 5.1).
@@ -25,7 +25,7 @@ pub struct Settings {
     /// All tasks of a job need the same, since blocking collectives divide long data by it. `AM_EAGER_LIMIT_BYTES`.
     pub eager_limit_bytes: usize,
     /// Synchronous-mode messages up to the eager limit are sent with their data, and the receiver acknowledges the match; otherwise they
-    /// are announced, as in the seed paper. Only with [`CompletionVariant::InContext`]. `AM_EAGER_SYNCHRONOUS`.
+    /// are announced, as in the MPI-LAPI paper. Only with [`CompletionVariant::InContext`]. `AM_EAGER_SYNCHRONOUS`.
     pub eager_synchronous: bool,
     /// Maximum memory for messages that arrive before their receive, of all senders together, in bytes. `AM_EARLY_ARRIVAL_BYTES_MAX`.
     pub early_arrival_bytes_max: u64,

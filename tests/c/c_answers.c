@@ -1,4 +1,4 @@
-/* Results of calls that this library once got wrong, block by block; other libraries return the same. */
+/* Results of calls that this library once got wrong; other libraries return the same results. */
 #include "check.h"
 #include <stdint.h>
 
@@ -23,13 +23,13 @@ static void keys(void) {
     CHECK(MPI_Comm_free_keyval(&again) == MPI_SUCCESS && again == MPI_KEYVAL_INVALID);
     CHECK(MPI_Comm_delete_attr(MPI_COMM_WORLD, copy) == MPI_SUCCESS && deleted == 101);
     CHECK(MPI_Comm_delete_attr(MPI_COMM_SELF, copy) == MPI_SUCCESS && deleted == 111);
-    /* Now it is gone. */
+    /* Now the key no longer exists. */
     FAILS(MPI_Comm_set_attr(MPI_COMM_WORLD, copy, NULL), MPI_ERR_KEYVAL);
     FAILS(MPI_Comm_get_attr(MPI_COMM_WORLD, copy, &value, &flag), MPI_ERR_KEYVAL);
     FAILS(MPI_Comm_free_keyval(&copy), MPI_ERR_KEYVAL);
 }
 
-/* The error handler of an object to be made gets the errors of its creation. */
+/* Errors of the creation of an object are raised on the error handler that the object is to get. */
 static int heard_comm, heard_session;
 static void hear_comm(MPI_Comm *comm, int *code, ...) { (void)comm, heard_comm = class_of(*code); }
 static void hear_session(MPI_Session *session, int *code, ...) { (void)session, heard_session = class_of(*code); }
@@ -42,7 +42,7 @@ static void makings(void) {
     MPI_Info info;
     MPI_Comm_create_errhandler(hear_comm, &for_comm);
     MPI_Session_create_errhandler(hear_session, &for_session);
-    /* Any other handler would end the job. */
+    /* Any other error handler would end the job. */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     MPI_Comm_group(MPI_COMM_WORLD, &world);
@@ -60,7 +60,7 @@ static void makings(void) {
     HEARD(MPI_Session_init(info, for_session, &session), heard_session, MPI_ERR_INFO_VALUE);
     MPI_Info_set(info, "thread_level", "MPI_THREAD_SERIALIZED");
     CHECK(MPI_Session_init(info, for_session, &session) == MPI_SUCCESS);
-    /* Names of sets differ in more than case. */
+    /* The case of letters in names of process sets is not significant. */
     MPI_Group set;
     int many = 0;
     CHECK(MPI_Group_from_session_pset(session, "mpi://world", &set) == MPI_SUCCESS);
@@ -79,7 +79,7 @@ static void makings(void) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }
 
-/* A send that is cancelled ends, received or not. */
+/* A cancelled send completes, whether it was received or not. */
 static void cancelled_sends(void) {
     enum { LONG = 300000 };
     static char bytes[LONG], got[LONG];
@@ -97,7 +97,7 @@ static void cancelled_sends(void) {
             MPI_Cancel(&request);
             MPI_Wait(&request, &status);
             MPI_Test_cancelled(&status, &was_cancelled);
-            /* Eager data have left; nothing else has been sent. */
+            /* An eager message has been sent completely, and no other message was sent. */
             CHECK(was_cancelled == (turn != 0));
             memset(bytes, 'x', LONG);
             int told[2] = {was_cancelled, length};
@@ -110,7 +110,7 @@ static void cancelled_sends(void) {
             MPI_Recv(told, 2, MPI_INT, 0, 50, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             MPI_Recv(got, 8, MPI_CHAR, 0, 100, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }
-        /* A persistent one can be started again. */
+        /* A persistent send can be started again. */
         MPI_Ssend_init(bytes, 8, MPI_CHAR, wanted, 200, MPI_COMM_WORLD, &request);
         MPI_Start(&request);
         MPI_Cancel(&request);
@@ -172,7 +172,7 @@ static void buffers(void) {
     MPI_Request request;
     FAILS(MPI_Reduce_local(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
     FAILS(MPI_Reduce_local(&value, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
-    /* Without elements the type does not matter. */
+    /* If there are no elements, the datatype is not used. */
     CHECK(MPI_Isend(NULL, 0, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_SELF, &request) == MPI_SUCCESS);
     CHECK(MPI_Recv(NULL, 0, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_SELF, &status) == MPI_SUCCESS);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -183,7 +183,7 @@ static void buffers(void) {
     FAILS(MPI_Send(&value, 1, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_SELF), MPI_ERR_TYPE);
 }
 
-/* More elements than any memory has. */
+/* Counts that exceed any memory. */
 static void counts(void) {
     const MPI_Count many = (MPI_Count)1 << 60;
     static long bytes[4];
@@ -258,7 +258,7 @@ static void buffer_of_a_session(void) {
     }
     CHECK(MPI_Session_detach_buffer(session, &given, &bytes) == MPI_SUCCESS && given == lent && bytes == sizeof lent);
     MPI_Comm_free(&made[0]), MPI_Comm_free(&made[1]);
-    /* A communicator that has nothing to do with it, perhaps with the same number. */
+    /* Another communicator, which may have got the same number. */
     CHECK(MPI_Session_attach_buffer(session, lent, sizeof lent) == MPI_SUCCESS);
     MPI_Comm_dup(MPI_COMM_SELF, &comm);
     FAILS(MPI_Bsend(out, 1000, MPI_CHAR, 0, 0, comm), MPI_ERR_BUFFER);
@@ -268,7 +268,7 @@ static void buffer_of_a_session(void) {
     MPI_Session_finalize(&session);
 }
 
-/* Grids whose sides differ as little as they can. */
+/* Grids whose sides differ as little as possible. */
 static void grid(int tasks, int a, int b, int c) {
     int sides[3] = {0, 0, 0};
     MPI_Dims_create(tasks, 3, sides);
@@ -336,7 +336,7 @@ static void synchronous(void)
 
 int main(int argc, char **argv) {
     int provided;
-    /* The calls take other paths if several threads may call. */
+    /* The calls take different paths if several threads may call. */
     if (getenv("WITH_THREADS")) {
         MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -1,5 +1,5 @@
-/* Each error class that this library's calls can raise is raised here, or in another program of this folder; error_classes.rs looks
- * that none is missing, and says of the others why no call raises them. Call by call: bad_input.c. */
+/* Raises each error class that this library's calls can raise and that no other program of this folder raises. error_classes.rs checks that
+   none is missing, and has the reasons why no call raises the other classes. bad_input.c tests the classes of each call. */
 #include "check.h"
 #include <stdint.h>
 
@@ -15,7 +15,7 @@ static void of_requests(void) {
     MPI_Send(big, 4, MPI_INT, 0, 2, MPI_COMM_SELF);
     FAILS(MPI_Waitall(2, requests, statuses), MPI_ERR_IN_STATUS);
     CHECK(class_of(statuses[0].MPI_ERROR) == MPI_ERR_TRUNCATE);
-    /* Others may leave the second request pending; this library waits for all. */
+    /* Other libraries may leave the second request pending; this library waits for all requests. */
     if (OWN)
         CHECK(statuses[1].MPI_ERROR == MPI_SUCCESS && requests[1] == MPI_REQUEST_NULL);
     if (requests[1] != MPI_REQUEST_NULL) MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
@@ -39,7 +39,7 @@ static void of_values(void) {
     MPI_Type_free(&type);
     MPI_Aint position = 0;
     FAILS(MPI_Pack_external("native", room, 4, MPI_BYTE, room + 64, 64, &position), MPI_ERR_UNSUPPORTED_DATAREP);
-    /* A long has 4 bytes there. */
+    /* A long has 4 bytes in external32. */
     long large = 1L << 40;
     position = 0;
     FAILS(MPI_Pack_external("external32", &large, 1, MPI_LONG, room, 64, &position), MPI_ERR_CONVERSION);
@@ -75,7 +75,7 @@ static void of_arguments(void) {
     FAILS(MPI_Cartdim_get(MPI_COMM_SELF, &out), MPI_ERR_TOPOLOGY);
     FAILS(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
     FAILS(MPI_Session_get_num_psets(MPI_SESSION_NULL, MPI_INFO_NULL, &out), MPI_ERR_SESSION);
-    /* A ready message that comes before its receive: both sides get an error, the sender in one of its next calls. */
+    /* A message in ready mode that arrives before its receive: both sides get an error, the sender in one of its next calls. */
     MPI_Rsend(&value, 1, MPI_INT, 0, 7, MPI_COMM_SELF);
     for (int call = 0; call < 3; call++) MPI_Iprobe(0, 8, MPI_COMM_SELF, &out, MPI_STATUS_IGNORE);
     FAILS(MPI_Recv(&value, 1, MPI_INT, 0, 7, MPI_COMM_SELF, MPI_STATUS_IGNORE), MPI_ERR_OTHER);

@@ -21,7 +21,7 @@ static int class_of(int code) {
     return class;
 }
 
-/* The sum of all ranks of the world: whether a communicator carries messages. */
+/* Checks that a communicator works, by the sum of all ranks of the world. */
 static int sum_of(MPI_Comm comm, int value) {
     int sum = 0;
     MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, comm);
@@ -57,7 +57,7 @@ static void duplicates(void) {
     CHECK(dup == MPI_COMM_NULL && fourth == MPI_COMM_NULL);
     MPI_Info_free(&info);
 
-    /* An unused one, and many one after the other. */
+    /* Frees a communicator that was never used; then makes and frees many, one after the other. */
     MPI_Comm_idup(MPI_COMM_WORLD, &dup, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Comm_free(&dup);
@@ -82,7 +82,7 @@ static void splits(void) {
         CHECK(sum_of(part, 1) == size - 1);
         MPI_Comm_free(&part);
     }
-    /* All tasks run on one host. h_hosts.c has several. */
+    /* All tasks run on one host. h_hosts.c tests several hosts. */
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &part);
     CHECK(sum_of(part, 1) == size);
     MPI_Comm_split_type(part, MPI_UNDEFINED, 0, MPI_INFO_NULL, &none);
@@ -213,7 +213,7 @@ static void two_sides(void) {
     CHECK(result == MPI_CONGRUENT);
     CHECK(sum_of(dup, 1) == remote_size);
     MPI_Comm_free(&dup);
-    /* Of the first of each side; of one side only. */
+    /* Communicators of the first tasks of each side, and of one side only. */
     int zero = 0;
     MPI_Group_incl(own, 1, &zero, &part);
     MPI_Comm_create(inter, part, &created);

@@ -1,4 +1,4 @@
-/* Error handlers of communicators, windows, sessions and files; sessions; functions that this library does not have. */
+/* Error handlers of communicators, windows, sessions and files; sessions; functions that this library does not offer. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static void communicators(void) {
     CHECK(calls == 1 && last_comm == comm && class_of(last_code) == MPI_ERR_COMM);
     MPI_Error_string(last_code, text, &value);
     CHECK(strstr(text, "MPI_Comm_remote_size") && value == (int)strlen(text));
-    /* Duplicates have it too, and keep it when the first one is gone. */
+    /* Duplicates have the same handler, and keep it after the first communicator was freed. */
     MPI_Comm_dup(comm, &dup);
     MPI_Comm_free(&comm);
     calls = 0;
@@ -128,14 +128,14 @@ static void communicators(void) {
     CHECK(calls == 1 && last_comm == dup);
     MPI_Comm_call_errhandler(dup, MPI_ERR_TAG);
     CHECK(calls == 2 && last_code == MPI_ERR_TAG);
-    /* The handle from an inquiry is one more to free. */
+    /* A handle that an inquiry returns must also be freed. */
     MPI_Comm_get_errhandler(dup, &got);
     CHECK(MPI_Comm_set_errhandler(MPI_COMM_SELF, got) == MPI_SUCCESS);
     MPI_Errhandler_free(&got);
     CHECK(class_of(MPI_Group_size(MPI_GROUP_NULL, &value)) == MPI_ERR_GROUP);
     CHECK(calls == 3 && last_comm == MPI_COMM_SELF);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    /* A missing function is reported through the right handler. */
+    /* A function that is not offered calls the error handler of its object. */
     CHECK(class_of(MPI_Comm_spawn("nobody", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, dup, &comm, MPI_ERRCODES_IGNORE)) ==
           MPI_ERR_UNSUPPORTED_OPERATION);
     CHECK(calls == 4 && last_comm == dup);
@@ -174,7 +174,7 @@ static void windows(void) {
     CHECK(flag && value == memory);
     CHECK(class_of(MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL)) == MPI_ERR_KEYVAL);
     MPI_Win_free_keyval(&key);
-    /* An epoch that is open keeps the window. */
+    /* A window with an open epoch cannot be freed. */
     MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win);
     CHECK(class_of(MPI_Win_free(&win)) == MPI_ERR_RMA_SYNC && win_deletes == 0 && calls == 2);
     MPI_Win_unlock(rank, win);

@@ -1,10 +1,10 @@
-/* Tasks of different thread levels in one job (MPI 5.0 section 11.6.2): what one with several threads carries out in another way is the
-   same call for the others. */
+/* Tasks of different thread levels in one job (MPI 5.0 section 11.6.2): tasks with several threads carry out some calls in a different way,
+   which other tasks must not notice. */
 #include "check.h"
 
 enum { LONG = 100000 };
 
-/* Calls that wait, and one between them that does not. */
+/* Blocking calls, with a non-blocking call between them. */
 static void waiting(MPI_Comm comm) {
     int *all = malloc((size_t)size * sizeof *all), sum, word;
     double *values = malloc(LONG * sizeof *values), *sums = malloc(LONG * sizeof *sums);
@@ -34,7 +34,7 @@ static void waiting(MPI_Comm comm) {
     free(all);
 }
 
-/* Two groups: each side has its own part. */
+/* An intercommunicator: each side has its own part. */
 static void between(void) {
     MPI_Comm side, both;
     int ours = (size + 1 - rank % 2) / 2, theirs = size - ours, sum;
@@ -46,8 +46,9 @@ static void between(void) {
     CHECK(MPI_Comm_free(&side) == MPI_SUCCESS);
 }
 
-/* One task starts a reduction and then enters the barrier, the others the other way round. MPI 5.0 section 6.12 asks for one order;
-   programs do it all the same, and other libraries run them: a call that waits and one that does not are never taken for each other. */
+/* One task starts a reduction and then enters the barrier; the other tasks call them in the reverse order. MPI 5.0 section 6.12 requires
+   the same order in all tasks, but some programs do this, and other libraries run them: a blocking and a non-blocking collective are never
+   matched with each other. */
 static void crossed(MPI_Comm comm) {
     for (int root = 0; root < size; root++) {
         int own = rank == root ? 0xb : 0xd, both = 0, flag;
@@ -65,7 +66,7 @@ static void crossed(MPI_Comm comm) {
 }
 
 int main(int argc, char **argv) {
-    /* A rank that is known before MPI is started. */
+    /* The rank, which is known before MPI is started. */
     const char *task = getenv("AM_TASK");
     int level = task && atoi(task) % 2 ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, provided;
     MPI_Comm comm;
@@ -80,7 +81,8 @@ int main(int argc, char **argv) {
         between();
     crossed(comm);
     CHECK(MPI_Comm_free(&comm) == MPI_SUCCESS);
-    /* What the library arranges in the course of the first few calls lies before the crossing, between, and behind it. */
+    /* The library makes some arrangements in the first few calls of a communicator. They occur before, during and after the crossed calls.
+       */
     for (int calls = 0; calls < 6; calls++) {
         CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
         for (int i = 0; i < calls; i++)

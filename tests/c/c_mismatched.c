@@ -1,12 +1,12 @@
-/* Collectives whose arguments do not fit together, in several tasks. With AM_CHECK_COLLECTIVES=on all tasks have an error that says which
- * collective each of them is in, and are in step afterwards. Without it (off), a task sees lengths that differ in what comes to it; nothing
- * here makes a task wait for what never comes: a task that has the error has taken all that was sent to it. */
+/* Collectives whose arguments do not match between tasks. With AM_CHECK_COLLECTIVES=on all tasks get an error that says which collective
+   each of them is in, and are in step afterwards. With off, a task detects only received data of a wrong length. No case here makes a task
+   wait for ever: a task that gets the error has received all messages that were sent to it. */
 #include "check.h"
 
 static MPI_Comm comm;
 static int in[64], out[64];
 
-/* A new communicator, and this number of matching collectives first. */
+/* Makes a new communicator, and first calls this number of matching collectives. */
 static void with_calls(int calls) {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     for (int call = 0; call < calls; call++)
@@ -18,7 +18,7 @@ static void done(void) {
     MPI_Comm_free(&comm);
 }
 
-/* Different counts: a task that receives more than fits returns MPI_ERR_TRUNCATE, one that receives less MPI_ERR_COUNT. */
+/* Different counts: a task that receives more data than fit returns MPI_ERR_TRUNCATE, and a task that receives less MPI_ERR_COUNT. */
 static void counts(int calls) {
     int more = rank == 0 ? 8 : 4, less = rank == 0 ? 4 : 8;
     MPI_Request request;
@@ -40,7 +40,7 @@ static void counts(int calls) {
     CHECK(told == (rank ? MPI_ERR_TRUNCATE : MPI_SUCCESS));
     done();
     if (size == 2) {
-        /* Each of the two gets the other's part. */
+        /* Each of the two tasks gets the other's part. */
         with_calls(calls);
         told = class_of(MPI_Allreduce(out, in, more, MPI_INT, MPI_SUM, comm));
         CHECK(told == (rank ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT));
@@ -51,7 +51,7 @@ static void counts(int calls) {
     }
 }
 
-/* Every task has the error, with this class and these words in its text, and then they are in step. */
+/* Every task gets the error, with this class and these words in its text, and afterwards the tasks are in step. */
 static void told(int code, int class, const char *words) {
     char text[MPI_MAX_ERROR_STRING];
     int length, sum = 0, one = 1;
@@ -90,7 +90,7 @@ static void checked(void) {
     MPI_Start(&request);
     told(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_COUNT, "of 20 bytes");
     MPI_Request_free(&request);
-    /* What may differ: how the same elements are described, and bytes beside any type. */
+    /* Permitted differences: another description of the same elements, and MPI_BYTE with any other type. */
     MPI_Type_contiguous(2, MPI_INT, &pair);
     MPI_Type_commit(&pair);
     CHECK(MPI_Bcast(in, odd ? 2 : 4, odd ? pair : MPI_INT, 0, world) == MPI_SUCCESS);
@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
         if (size > 1)
             checked();
     } else if (size == 2 || size == 3) {
-        /* With more tasks, one with the error forwards nothing, and others wait for it. */
+        /* With more tasks, a task that gets the error forwards no data, and other tasks would wait for these data. */
         counts(0), counts(6);
     }
     return end();

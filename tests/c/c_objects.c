@@ -74,7 +74,7 @@ static void attributes(void) {
     CHECK(flag && value == (void *)6);
     MPI_Comm_get_attr(dup, private, &value, &flag);
     CHECK(!flag);
-    /* A new value takes the place of the old one; a copy function may say no. */
+    /* A new value replaces the old one; a copy function may refuse the copy. */
     MPI_Comm_set_attr(dup, key, (void *)77);
     CHECK(deletes == 1);
     MPI_Comm third;
@@ -101,7 +101,7 @@ static void attributes(void) {
     int freed = key;
     MPI_Comm_free_keyval(&freed);
     CHECK(freed == MPI_KEYVAL_INVALID);
-    /* An attribute has the key: it lives. */
+    /* An attribute still uses the key, so the key exists. */
     CHECK(MPI_Comm_set_attr(comm, key, NULL) == MPI_SUCCESS && deletes == 1);
     MPI_Barrier(comm);
     MPI_Comm_free(&comm);
@@ -265,7 +265,7 @@ static void grids(void) {
     MPI_Cart_create(MPI_COMM_WORLD, 3, dims, periods, 1, &none);
     CHECK((none != MPI_COMM_NULL) == (rank == 0));
     if (none != MPI_COMM_NULL) MPI_Comm_free(&none);
-    /* An empty grid is smaller than the group: no task is in it. */
+    /* A grid with a side of length 0, and a graph without nodes, have no task. */
     dims[1] = 0, none = grid;
     MPI_Cart_create(MPI_COMM_WORLD, 3, dims, periods, 1, &none);
     CHECK(none == MPI_COMM_NULL);
@@ -329,7 +329,7 @@ static void graphs(void) {
     MPI_Dist_graph_neighbors_count(adjacent, &in, &out, &weighted);
     CHECK(in == 0 && out == 0 && weighted);
     MPI_Comm_free(&adjacent);
-    /* The first task names all edges of the ring. */
+    /* The first task specifies all edges of the ring. */
     int froms[64], degrees[64], tos[64];
     for (int i = 0; i < size; i++) froms[i] = i, degrees[i] = 1, tos[i] = (i + 1) % size;
     MPI_Dist_graph_create(MPI_COMM_WORLD, rank == 0 ? size : 0, froms, degrees, tos, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &any);

@@ -13,7 +13,7 @@ static double now(void) {
     return time.tv_sec + 1e-9 * time.tv_nsec;
 }
 
-/* Computes until the word is set: whether it has been. The limit only ends a test that would hang. */
+/* Computes until the word is set. Returns false at a time limit, which only ends a test that would hang. */
 static int computes_until(const volatile int *word, int value) {
     double begun = now();
     while (*word != value)
@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == 0) {
             memset(sent, round, BYTES);
-            /* It returns when the receiver has all. */
+            /* The send returns when the receiver has the whole message. */
             MPI_Ssend(sent, BYTES, MPI_BYTE, 1, round, MPI_COMM_WORLD);
             *(volatile int *)word_of_1 = round;
         } else if (rank == 1) {

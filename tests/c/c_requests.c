@@ -1,4 +1,4 @@
-/* Requests of this library: operations that end in the call that starts them, invalid handles, many requests, and waits for any. */
+/* Requests of this library: operations that complete in the call that starts them, invalid handles, many requests, and waits for any. */
 #include "check.h"
 #include <stdint.h>
 #include <time.h>
@@ -10,7 +10,8 @@ static int is_empty(const MPI_Status *status) {
     return status->MPI_SOURCE == MPI_ANY_SOURCE && status->MPI_TAG == MPI_ANY_TAG && count == 0 && cancelled == 0;
 }
 
-/* Sends that end in their call have one handle, which every call takes as that of an ended send, however often it is given. */
+/* All sends that complete in their call have the same handle, which every call accepts as that of a completed send, however often it is
+   passed. */
 static void ended_sends(void) {
     enum { SENDS = 12 };
     int values[SENDS], got = -1, flag = 0, index = -1, count = -1, indices[SENDS];
@@ -54,12 +55,12 @@ static void ended_sends(void) {
     requests[2] = requests[0];
     CHECK(MPI_Waitall(3, requests, statuses) == MPI_SUCCESS && is_empty(&statuses[1]));
     CHECK(statuses[0].MPI_SOURCE == MPI_PROC_NULL && statuses[2].MPI_SOURCE == MPI_PROC_NULL);
-    /* The call itself reports errors. */
+    /* The starting call itself reports errors. */
     FAILS(MPI_Isend(&got, 1, MPI_INT, size, 1, MPI_COMM_WORLD, &requests[0]), MPI_ERR_RANK);
     FAILS(MPI_Isend(&got, 1, MPI_INT, 0, -7, MPI_COMM_WORLD, &requests[0]), MPI_ERR_TAG);
 }
 
-/* Short operations in a communicator whose error handler is called for failures. */
+/* Short operations on a communicator whose error handler counts failures. */
 static int heard;
 static void hear(MPI_Comm *comm, int *code, ...) { heard = *comm == MPI_COMM_WORLD ? 0 : class_of(*code); }
 
@@ -89,7 +90,7 @@ static void failures(void) {
     MPI_Comm_free(&own);
 }
 
-/* The number of a request that has ended is no request's, until its slot has been used many times. */
+/* The handle of a completed request stays invalid until its slot has been reused many times. */
 static void old_handles(void) {
     int value = 0;
     MPI_Request request, old;
@@ -101,13 +102,13 @@ static void old_handles(void) {
         FAILS(MPI_Wait(&old, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
         FAILS(MPI_Waitall(1, &old, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
     }
-    old = (MPI_Request)(intptr_t)0x40000000; /* what a blocking receive has */
+    old = (MPI_Request)(intptr_t)0x40000000; /* the handle of a blocking receive */
     FAILS(MPI_Wait(&old, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
     old = (MPI_Request)(intptr_t)-1;
     FAILS(MPI_Wait(&old, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
 }
 
-/* More requests than a million. */
+/* More than a million requests. */
 static void many(void) {
     enum { MANY = (1 << 20) + 1000 };
     static int value;
@@ -123,7 +124,7 @@ static void many(void) {
     free(requests);
 }
 
-/* Waits for any of many, of which one ends at a time, in another order than theirs. */
+/* Waits for any of many requests, which complete one at a time and not in their order. */
 static void waits_for_any(void) {
     enum { RECEIVES = 200 };
     int values[RECEIVES], index = -1, out, count, indices[RECEIVES];
@@ -145,7 +146,7 @@ static void waits_for_any(void) {
     }
     MPI_Waitany(RECEIVES, requests, &index, &status);
     CHECK(index == MPI_UNDEFINED);
-    /* Beside one that has parts. */
+    /* Waits for any of two requests, of which one has two parts. */
     int left = (rank + size - 1) % size, right = (rank + 1) % size;
     MPI_Irecv(&values[0], 1, MPI_INT, rank, 6, MPI_COMM_WORLD, &exchange[0]);
     MPI_Isendrecv(&rank, 1, MPI_INT, right, 7, &values[1], 1, MPI_INT, left, 7, MPI_COMM_WORLD, &exchange[1]);
@@ -155,8 +156,8 @@ static void waits_for_any(void) {
     MPI_Wait(&exchange[0], &status);
 }
 
-/* A task that only starts short sends and waits for them still takes part in operations of other tasks. Its sends are so slow that it never
- * has to wait for its receiver. */
+/* A task that only starts short sends and waits for them still makes progress for other tasks. It sends so slowly that it never has to wait
+   for its receiver. */
 static void progress(void) {
     enum { MESSAGES = 3000, LONG = 1 << 18 };
     static char data[LONG];

@@ -1,5 +1,5 @@
-/* Sessions before MPI_Init, beside it, over MPI_Finalize, and after it (MPI 5.0 section 11.3); the tool interface after all. With LATE there
- * is none when MPI_Finalize is called: MPI has ended then, and starts again. */
+/* Sessions before MPI_Init, between MPI_Init and MPI_Finalize, during MPI_Finalize, and afterwards (MPI 5.0 section 11.3); at the end the
+ * tool interface. With LATE no session is open when MPI_Finalize is called: MPI ends then, and starts again. */
 #include "check.h"
 
 static MPI_Session begun(void) {
@@ -8,7 +8,7 @@ static MPI_Session begun(void) {
     return session;
 }
 
-/* All tasks meet in a communicator of a session. */
+/* All tasks use a communicator of a session. */
 static void used(MPI_Session session, const char *tag) {
     MPI_Group group;
     MPI_Comm comm;
@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
     second = begun(), ended(first), used(second, "later still"), ended(second);
     for (int times = 0; times < 30; times++)
         ended(begun());
-    /* One task alone, for which no other waits. */
+    /* One task alone, for which no other task waits. */
     if (rank == 0)
         ended(begun());
     CHECK(MPI_T_init_thread(MPI_THREAD_SINGLE, &level) == MPI_SUCCESS && MPI_T_pvar_get_num(&number) == MPI_SUCCESS && number > 0);

@@ -1,4 +1,4 @@
-/* After MPI_Finalize one task has a session, the others have none, and end: no task waits for another. */
+/* After MPI_Finalize one task has a session, and the other tasks have none and end: no task waits for another. */
 #include "check.h"
 
 int main(int argc, char **argv) {

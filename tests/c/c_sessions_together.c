@@ -1,4 +1,4 @@
-/* The first calls of MPI come from several threads at once: MPI starts once, and all have a session. */
+/* Several threads make the first calls of MPI at the same time: MPI starts once, and all threads get a session. */
 #include "check.h"
 #include <pthread.h>
 

@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i <= r; i++) CHECK(found[i] == 100 * r + i && found + i == all + r * (r + 1) / 2 + i);
     }
     MPI_Win_fence(0, win);
-    /* A store into the part of another, a put, and an update. */
+    /* A store into the part of another task, a put, and an update. */
     MPI_Win_shared_query(win, previous, &bytes, &unit, &found);
     found[0] = -rank;
     MPI_Win_fence(0, win);
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     CHECK(all[0] == 1000 + 1 % size + 100 * size);
     CHECK(MPI_Win_free(&win) == MPI_SUCCESS);
 
-    /* Parts on pages of their own; some empty; the first that is not empty. */
+    /* Parts that begin at separate pages, some of them empty; the query for the first part that is not empty. */
     MPI_Info info;
     MPI_Info_create(&info);
     MPI_Info_set(info, "alloc_shared_noncontig", "true");
@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
     CHECK(class_of(MPI_Win_shared_query(win, size, &bytes, &unit, &found)) == MPI_ERR_RANK);
     MPI_Win_free(&win);
 
-    /* Large, and mostly untouched. */
+    /* A large window, of which most pages are untouched. */
     char *large;
     MPI_Win_allocate_shared((MPI_Aint)1 << 30, 1, MPI_INFO_NULL, node, &large, &win);
     MPI_Win_fence(0, win);

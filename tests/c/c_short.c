@@ -1,5 +1,5 @@
-/* Short collectives: all roots, lengths around where the shortest way ends, and tasks that cannot take that way beside others that do:
- * those that have a type of their own, or a collective under way that has to go on meanwhile. */
+/* Short collectives: all roots, and lengths around the limit of the short path. Some tasks cannot take the short path while others do,
+   because they use a derived datatype, or have another collective in flight that has to make progress. */
 #include "check.h"
 
 enum { LONGS_MAX = 600, TASKS_MAX = 8 };
@@ -19,7 +19,7 @@ static int holds(const long *at, int count, int of, int round) {
     return 1;
 }
 
-/* The same elements, described in another way by each third task. */
+/* The same elements in three descriptions, one for each third of the tasks. */
 static MPI_Datatype type_of(int round) {
     return (rank + round) % 3 == 0 ? MPI_BYTE : (rank + round) % 3 == 1 ? MPI_LONG : own_type;
 }
@@ -61,7 +61,7 @@ static void reduces(int root, int count, int round) {
     CHECK(holds(data, count, rank, round));
 }
 
-/* Those whose result all tasks get. Each task decides by itself whether it passes MPI_IN_PLACE, where the call allows that. */
+/* Collectives whose result all tasks get. Each task decides by itself whether it passes MPI_IN_PLACE, if the call allows that. */
 static void alls(int count, int round) {
     static long out[TASKS_MAX * LONGS_MAX], in[TASKS_MAX * LONGS_MAX];
     MPI_Datatype type = type_of(round);
@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
                 alls(lengths[at], round);
                 if (is_pending) MPI_Wait(&pending, MPI_STATUS_IGNORE);
             }
-    /* What no reduction is defined for stays an error of the call. */
+    /* Invalid arguments are errors of the call on the short path, too. */
     long data = 1, result = 0;
     FAILS(MPI_Reduce(&data, &result, 1, MPI_LONG, MPI_REPLACE, 0, MPI_COMM_WORLD), MPI_ERR_OP);
     FAILS(MPI_Bcast(&data, 1, MPI_LONG, size, MPI_COMM_WORLD), MPI_ERR_ROOT);

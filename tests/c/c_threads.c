@@ -1,5 +1,5 @@
-/* Threads that make communicators at the same time, each on one of its own, and in another order in each task; a thread that waits
-   while another one works, and while none does; and variables of tools, read in callbacks. */
+/* Threads that make communicators at the same time, each from a communicator of its own, and in a different order in each task; a thread
+   that waits while another thread works, and while none does; and variables of the tool interface, read in callbacks. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@ static int next;
         }                                                                                         \
     } while (0)
 
-/* Threads begin in this order: upwards in tasks with an even rank, downwards in the others. Each goes on to wait for all tasks
-   while the next one begins. */
+/* Threads begin in ascending order in tasks with an even rank, and in descending order in the others. Each thread then waits for all tasks
+   while the next thread begins. */
 static void begin(int number) {
     int place = rank % 2 ? THREADS - 1 - number : number;
     pthread_mutex_lock(&turn);
@@ -81,7 +81,7 @@ static double processor_seconds(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Sends to its own task now and then. */
+/* Sends to its own task from time to time. */
 static void *feed(void *argument) {
     (void)argument;
     for (int i = 0; i < 20; i++) {
@@ -91,7 +91,7 @@ static void *feed(void *argument) {
     return NULL;
 }
 
-/* A waiting thread sleeps, and lets another one of its task in that sends what it waits for. */
+/* A waiting thread sleeps, and lets another thread of its task send the message for which it waits. */
 static void rests(void) {
     pthread_t thread;
     int got = -1;
@@ -112,7 +112,7 @@ static void rests(void) {
     CHECK(processor_seconds() - before < 0.3);
 }
 
-/* A variable of the tool interface, which threads read at the same time, in callbacks and outside. */
+/* Threads read a variable of the tool interface at the same time, in callbacks and outside. */
 static MPI_T_pvar_session session;
 static MPI_T_pvar_handle handle;
 static volatile int heard, is_over;
@@ -139,7 +139,7 @@ static void *read_on(void *argument) {
     return NULL;
 }
 
-/* Callbacks have the lock of MPI when they ask for that of the tools. */
+/* Callbacks hold the lock of MPI when they take the lock of the tool interface. */
 static void tools(void) {
     MPI_Comm comm, dup;
     MPI_Errhandler handler;

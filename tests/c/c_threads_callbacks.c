@@ -1,5 +1,6 @@
 /* MPI_THREAD_MULTIPLE: no lock is held while a function of the program runs. Each callback here waits until a second thread of its task
-   has made calls of MPI, and makes one itself. A callback that kept the library to itself would never return; a watchdog names it. */
+   has made calls of MPI, and makes one itself. If the library kept its lock during a callback, the callback would never return; a
+   watchdog names it. */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>
@@ -33,14 +34,14 @@ static void *answer(void *unused) {
     return unused;
 }
 
-/* What each callback does. */
+/* The action of each callback. */
 static void ask(void) {
     int number = ++asked;
     while (answered < number) continue;
     talk(2);
 }
 
-/* Whether the call has come to a callback. */
+/* Whether the call has run a callback. */
 static int has_asked(void) {
     static int before;
     int now = asked, has = now > before;
@@ -48,7 +49,7 @@ static int has_asked(void) {
     return has;
 }
 
-/* Of three tasks one leaves the combining to the others. */
+/* Of three tasks one combines nothing. */
 static int has_combined(void) { return has_asked() == (size > 1) || size == 3; }
 
 static void sum(void *in, void *inout, int *len, MPI_Datatype *type) {

@@ -1,5 +1,5 @@
-/* MPI_Finalize in one thread while another thread of the task has a session: it waits for the other tasks, and one of them comes only
-   when that other thread has sent it a message. */
+/* MPI_Finalize in one thread while another thread of the task has a session: MPI_Finalize waits for the other tasks, and one of them calls
+   it only after the other thread has sent a message to it. */
 #include "check.h"
 #include <pthread.h>
 #include <time.h>
@@ -14,7 +14,7 @@ static void nap(void) {
     nanosleep(&time, NULL);
 }
 
-/* By then the first thread is in MPI_Finalize. */
+/* After this time the first thread is in MPI_Finalize. */
 static void *talk(void *nothing) {
     int number, got = -1;
     nap();

@@ -1,6 +1,6 @@
-/* Four threads of each task at once: messages, collectives, and windows, each thread on a communicator of its own, and messages from
-   any thread to any on one that all share. What each does is drawn by a seed, which is printed; "c_threads_mixed SEED" draws the same
-   again. */
+/* Four threads of each task at once: messages, collectives, and windows, each thread on a communicator of its own, and messages from any
+   thread to any thread on a shared communicator. The actions are drawn from a seed, which is printed; "c_threads_mixed SEED" repeats them.
+   */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ static void took_too_long(int number) {
     _exit(4);
 }
 
-/* All tasks draw the same for one thread and round. */
+/* All tasks draw the same numbers for one thread and round. */
 static unsigned draw(unsigned *state) {
     *state ^= *state << 13, *state ^= *state >> 17, *state ^= *state << 5;
     return *state;
@@ -45,7 +45,7 @@ static void check(const struct own *own, int from, int thread, int round, int co
     for (int i = 0; i < count; i++) CHECK(own->in[i] == value(from, thread, round, i));
 }
 
-/* To the right and from the left, each time in another way. */
+/* Sends to the right and receives from the left, each time by a different method. */
 static void messages(struct own *own, int round, unsigned how, int count) {
     int right = (rank + 1) % size, left = (rank + size - 1) % size, at;
     MPI_Request requests[2];
@@ -73,7 +73,7 @@ static void messages(struct own *own, int round, unsigned how, int count) {
     check(own, left, own->thread, round, count);
 }
 
-/* From each thread to the next one of the next task, on the communicator of all threads. */
+/* Each thread sends to the next thread of the next task, on the communicator of all threads. */
 static void among_threads(struct own *own, int round, int count) {
     int right = (rank + 1) % size, left = (rank + size - 1) % size;
     int to = (own->thread + 1) % THREADS, from = (own->thread + THREADS - 1) % THREADS;
@@ -119,7 +119,7 @@ static void collectives(struct own *own, int round, unsigned how, int count) {
     }
 }
 
-/* The thread's own window: what is put to the right is there after the fence. */
+/* The thread's own window: data that were put to the right are there after the fence. */
 static void fences(struct own *own, int round) {
     int right = (rank + 1) % size, left = (rank + size - 1) % size, got[WORDS];
     int *mine;
@@ -138,7 +138,7 @@ static void fences(struct own *own, int round) {
     MPI_Win_free(&win);
 }
 
-/* A counter at one task, under its lock; and updates without. */
+/* A counter at one task, under the lock of its window; and updates without a lock. */
 static void locks(struct own *own, int round) {
     long long one = 1, seen, next;
     int target = round % size;

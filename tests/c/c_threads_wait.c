@@ -1,8 +1,8 @@
 /* MPI_THREAD_MULTIPLE: a thread that waits inside MPI blocks no other thread of its task, in whichever call it waits.
 
-   One thread of a task, the waiter, is in a call that cannot end before the others come to theirs. They come only when a second
-   thread of the waiter's task has called MPI and told them so: by a message, and outside of MPI, so that they make no progress
-   meanwhile. A call that keeps the library to itself while it waits would never end; a watchdog names it. */
+   One thread of a task, the waiter, is in a call that cannot end before the other tasks make their call. They do so only after a second
+   thread of the waiter's task has called MPI and told them: by a message, and outside of MPI, so that they make no progress before
+   that. If a call kept the lock of the library while it waits, it would never end; a watchdog names it. */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 enum { MANY = 50000, TASKS_MAX = 8, LONG_BYTES = 1 << 20, SECONDS_MAX = 60 };
 
-/* When a part of a test runs: in all tasks, in those that are not the waiter, again in all tasks, and when all is over. */
+/* The phases of a test: before it in all tasks, in the tasks that are not the waiter, after it in all tasks, and at the end. */
 enum phase { BEFORE, FIRST, CALL, AFTER };
 
 static MPI_Comm comm, side;
@@ -47,7 +47,7 @@ static void took_too_long(int number) {
     _exit(4);
 }
 
-/* Outside of MPI: a file says that the others may go on. */
+/* Outside of MPI, a file tells the others that they may go on. */
 static void signal_name(int number, char *name, size_t bytes) { snprintf(name, bytes, "%s/%d", folder, number); }
 
 static void tell(int number) {
@@ -64,7 +64,7 @@ static void wait_until_told(int number) {
     while (access(name, F_OK) != 0) nap(1);
 }
 
-/* ---- calls that all tasks make alike ---- */
+/* ---- calls that are the same in all tasks ---- */
 
 #define ALL(name, ...)                                                                             \
     static void name(enum phase phase) {                                                           \
@@ -164,7 +164,7 @@ static void comm_disconnect(enum phase phase) {
     if (phase == CALL) OK(MPI_Comm_disconnect(&made));
 }
 
-/* The waiter alone on one side, the others on the other. */
+/* The waiter is alone on one side, and the others are on the other side. */
 static MPI_Comm local, inter;
 
 static void begin_inter(void) { OK(MPI_Comm_split(comm, IS_WAITER, rank, &local)); }
@@ -261,7 +261,7 @@ PAIR(partitioned_recv, OK(MPI_Precv_init(in, 2, n, MPI_INT, peer, 7, comm, MPI_I
      OK(MPI_Psend_init(out, 1, 2 * n, MPI_INT, waiter, 7, comm, MPI_INFO_NULL, &request));
      OK(MPI_Start(&request)); OK(MPI_Pready(0, request)); WAIT; MPI_Request_free(&request))
 
-/* A long message has been announced; its bytes need not be here. */
+/* A long message has been announced; its bytes may not have arrived. */
 static void mrecv_announced(enum phase phase) {
     if (phase == FIRST && IS_PEER) OK(MPI_Isend(out, MANY, MPI_INT, waiter, 7, comm, &request));
     if (phase == CALL && IS_WAITER) {
@@ -271,7 +271,7 @@ static void mrecv_announced(enum phase phase) {
     if (phase == CALL && IS_PEER) WAIT;
 }
 
-/* More short messages than are handled before the receiver's next call. */
+/* More short messages than can be sent before the receiver's next call. */
 static void flood(enum phase phase) {
     if (phase != CALL) return;
     for (int i = 0; i < 20000 && IS_WAITER; i++) OK(MPI_Send(&i, 1, MPI_INT, peer, 7, comm));
@@ -387,7 +387,7 @@ static void groups(enum phase phase) {
     if (phase == AFTER) MPI_Group_free(&mine), MPI_Group_free(&theirs);
 }
 
-/* The waiter is the origin: it starts before its peer posts. */
+/* The waiter is the origin: it starts its epoch before the peer posts. */
 static void win_start(enum phase phase) {
     window(phase), groups(phase);
     if (phase == CALL && IS_WAITER) {
@@ -421,7 +421,7 @@ static void win_wait(enum phase phase) {
     }
 }
 
-/* The peer has the lock that the waiter wants, on a window of the peer's or of the waiter's. */
+/* The peer has the lock that the waiter wants, of the peer's or the waiter's part of the window. */
 static void contended(enum phase phase, int held, int wanted, int target) {
     window(phase);
     if (phase == FIRST && IS_PEER) OK(MPI_Win_lock(held, target, 0, win));
@@ -437,7 +437,7 @@ static void win_lock_own(enum phase phase) { contended(phase, MPI_LOCK_EXCLUSIVE
 static void win_lock_all(enum phase phase) { contended(phase, MPI_LOCK_EXCLUSIVE, 0, peer); }
 static void win_lock_all_own(enum phase phase) { contended(phase, MPI_LOCK_EXCLUSIVE, 0, waiter); }
 
-/* Accesses while the target is outside of MPI: where they need its library they wait for it. */
+/* Accesses while the target is outside of MPI: they wait if they need progress of the target. */
 static long double element;
 
 #define ACCESS(name, ...)                                                                          \
@@ -472,7 +472,7 @@ ACCESS(fetch_and_op, OK(MPI_Fetch_and_op(out, in, MPI_INT, peer, 0, MPI_SUM, win
 ACCESS(compare_and_swap, OK(MPI_Compare_and_swap(out, &compared, &found, MPI_INT, peer, 0, win)))
 ACCESS(accumulate_no_word, OK(MPI_Accumulate(&element, 1, MPI_LONG_DOUBLE, peer, 0, 1, MPI_LONG_DOUBLE, MPI_SUM, win)))
 
-/* Memory that the peer has attached to a dynamic window: its list of pieces has to be read. */
+/* Memory that the peer has attached to a dynamic window: the waiter has to read the peer's list of pieces. */
 static void get_dynamic(enum phase phase) {
     static MPI_Aint where;
     if (phase == BEFORE) {
@@ -495,7 +495,7 @@ static void get_dynamic(enum phase phase) {
 struct test {
     const char *name;
     void (*run)(enum phase phase);
-    /* The last rank waits: the first one has nothing to wait for. */
+    /* The last rank is the waiter, because rank 0 does not have to wait. */
     int waits_last;
 };
 
@@ -574,7 +574,7 @@ static void run(const struct test *test) {
     if (IS_WAITER) remove(name);
 }
 
-/* Without arguments all; else those that are named. */
+/* Runs all tests, or those that the arguments name. */
 static int is_wanted(const char *name, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], name) == 0) return 1;

@@ -1,4 +1,4 @@
-/* The common part of the programs here. */
+/* The common part of the test programs. */
 #ifndef CHECK_H
 #define CHECK_H
 #include <mpi.h>
@@ -17,7 +17,7 @@ static int rank, size;
         }                                                                                         \
     } while (0)
 
-/* The class of what a call returns; needs MPI_ERRORS_RETURN. */
+/* The error class that a call returns; needs MPI_ERRORS_RETURN. */
 static inline int class_of(int code) {
     int class = -1;
     MPI_Error_class(code, &class);
@@ -26,7 +26,7 @@ static inline int class_of(int code) {
 
 #define FAILS(call, class) CHECK(class_of(call) == (class))
 
-/* The checks of error classes are about this library: others return other classes for some errors. */
+/* The checks of error classes apply to this library only: other libraries return other classes for some errors. */
 #ifdef MPI_ABI_VERSION
 #define OWN 1
 #else

@@ -33,7 +33,7 @@ static void forget(void) {
 #define PERSISTENT(check, n, name, ...) (void)0
 #endif
 
-/* Carries out an operation in each form; `check` checks its result in `in`. */
+/* Carries out an operation in each form; `check` checks the result in `in`. */
 #define EACH_WAY(check, n, name, iname, ...)                                                     \
     do {                                                                                         \
         MPI_Request request;                                                                     \
@@ -51,7 +51,7 @@ static int some(int of, int n) {
     return n * (of + 1) / size;
 }
 
-/* The blocks of the ranks, in `in` or in `out`: all of `n` items, one behind the other. */
+/* Layout of the ranks' blocks in `in` or `out`: blocks of `n` items, one after the other. */
 static void evenly(int n) {
     for (int i = 0; i < size; i++) {
         counts[i] = n;
@@ -59,7 +59,7 @@ static void evenly(int n) {
     }
 }
 
-/* Blocks that grow, the last one first. */
+/* Layout of blocks of growing length, the last block first. */
 static void unevenly(int n) {
     for (int i = 0; i < size; i++) {
         counts[i] = some(i, n);
@@ -130,7 +130,7 @@ static void to_all(int n) {
     evenly(n);
     for_all();
     EACH_WAY(at_each, n, Alltoall, alltoall, out, n, MPI_INT, in, n, MPI_INT, comm);
-    /* What a rank has for another is as long as what that one has for it. */
+    /* A block from one rank to another is as long as the block in the other direction. */
     for (int i = 0; i < size; i++)
         counts[i] = n * (rank + i + 1) / (2 * size);
     for_all();
@@ -164,7 +164,7 @@ static void summed_before(int n) {
         CHECK(in[i] == rank * i + rank * (rank - 1) / 2);
 }
 
-/* The first item of this rank's share is `start`, of all items in one piece. */
+/* This rank's share begins at item `start` of the contiguous items. */
 static int start;
 
 static void summed_share(int n) {
@@ -252,7 +252,7 @@ static void broadcasts(int n) {
         }
 }
 
-/* On a ring: the neighbours are the rank before and the rank behind, in this order. */
+/* On a ring: the neighbours are the previous rank and the next rank, in this order. */
 static int neighbours[2];
 
 static void from_neighbours(int n) {
@@ -261,7 +261,7 @@ static void from_neighbours(int n) {
             CHECK(in[at * n + i] == item(neighbours[at], 0, i));
 }
 
-/* What the rank before had for its neighbour behind, and the other way round. */
+/* The block of the previous rank for its next rank, and the block of the next rank for its previous rank. */
 static void by_neighbours(int n) {
     for (int at = 0; at < 2; at++)
         for (int i = 0; i < n; i++)

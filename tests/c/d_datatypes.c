@@ -1,7 +1,7 @@
 /* Datatypes: creation, bounds, contents, names, attributes, errors. */
 #include "check.h"
 
-/* The displacements of the ints that a type has, by packing an array of the numbers 0, 1, 2... */
+/* Finds the displacements of a type's ints, by packing an array of the numbers 0, 1, 2... */
 static int picks(MPI_Datatype type, const int *expected, int count) {
     int memory[64], packed[64], bytes, position = 0;
     for (int i = 0; i < 64; i++)
@@ -154,7 +154,7 @@ static void large_ones(void) {
     MPI_Type_get_envelope_c(type, &found[0], &found[1], &found[2], &found[3], &combiner);
     CHECK(combiner == MPI_COMBINER_SUBARRAY && found[0] == 2 && found[1] == 0 && found[2] == 3 && found[3] == 1);
     MPI_Type_free(&type);
-    /* More than an int can hold. */
+    /* A value that an int cannot hold. */
     MPI_Type_contiguous_c(3000000000, MPI_INT, &type);
     MPI_Count bytes;
     int small;
@@ -261,13 +261,13 @@ static void attributes(void) {
     int kept = key;
     MPI_Type_free_keyval(&key);
     CHECK(key == MPI_KEYVAL_INVALID);
-    /* An attribute has the key: it lives. */
+    /* An attribute still uses the key, so the key exists. */
     CHECK(MPI_Type_set_attr(type, kept, NULL) == MPI_SUCCESS && deletes == 2);
     MPI_Type_free(&type);
     CHECK(deletes == 3);
     if (OWN)
         FAILS(MPI_Type_set_attr(MPI_INT, kept, NULL), MPI_ERR_KEYVAL);
-    /* Predefined ones have attributes too. */
+    /* Predefined types have attributes, too. */
     MPI_Type_set_attr(MPI_INT, private, (void *)1);
     MPI_Type_get_attr(MPI_INT, private, &value, &flag);
     CHECK(flag && value == (void *)1);
@@ -367,7 +367,7 @@ static void errors(void) {
     FAILS(MPI_Win_create_errhandler(NULL, &handler), MPI_ERR_ARG);
 }
 
-/* A type of one's own in messages and in a reduction. */
+/* A derived type in messages and in a reduction. */
 static MPI_Datatype complex_type;
 
 static void multiply(void *in, void *inout, int *len, MPI_Datatype *type) {

@@ -110,7 +110,7 @@ static void probes(int n) {
         says(&status, way, n);
         arrived(n, way);
         MPI_Wait(&sent, MPI_STATUS_IGNORE);
-        /* The next one is not probed for before all tasks have this one. */
+        /* No task probes for the next message before all tasks have this one. */
         MPI_Barrier(MPI_COMM_WORLD);
     }
     MPI_Mprobe(MPI_PROC_NULL, 0, MPI_COMM_WORLD, &message, &status);
@@ -157,7 +157,7 @@ static void partitioned(void) {
     MPI_Request both[2];
     MPI_Status status;
     int flag, list[2] = {6, 0};
-    /* The two sides need not agree on the parts. */
+    /* The two sides may have different numbers of parts. */
     MPI_Psend_init(out, PARTS, EACH, MPI_INT, right, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &both[0]);
     MPI_Precv_init(in, PARTS / 2, 2 * EACH, MPI_INT, left, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &both[1]);
     for (int time = 0; time < 3; time++) {

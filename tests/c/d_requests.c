@@ -1,4 +1,4 @@
-/* Requests of other kinds: exchanges, generalized ones; looking at requests without ending them; packing; statuses. */
+/* Requests of other kinds: exchanges, generalized requests; MPI_Request_get_status; packing; statuses. */
 #include "check.h"
 
 static int right, left;
@@ -28,7 +28,7 @@ static void exchanges(void) {
     while (!flag)
         MPI_Test(&requests[0], &flag, &status);
     CHECK(got == -1 && (!OWN || status.MPI_SOURCE == MPI_PROC_NULL));
-    /* One that is not waited for goes on. */
+    /* A request that is freed goes on. */
     MPI_Isendrecv_replace(&value, 1, MPI_INT, right, 6, left, 6, MPI_COMM_WORLD, &requests[0]);
     MPI_Request_free(&requests[0]);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -87,7 +87,7 @@ static void generalized(void) {
     if (OWN)
         FAILS(MPI_Grequest_complete(kept), MPI_ERR_REQUEST);
 
-    /* Together with a message. */
+    /* A wait for the request and a message. */
     memset(&seen, 0, sizeof seen);
     MPI_Grequest_start(query, freed, cancelled, &seen, &both[0]);
     MPI_Irecv(&got, 1, MPI_INT, left, 0, MPI_COMM_WORLD, &both[1]);
@@ -103,7 +103,7 @@ static void generalized(void) {
     MPI_Test_cancelled(&statuses[0], &flag);
     CHECK(flag && seen.freed == 1 && statuses[0].MPI_TAG == 42 && statuses[1].MPI_SOURCE == left);
 
-    /* Freed before it is over: the last function runs when it is. */
+    /* A request that is freed before it completes: its free function runs when it has completed. */
     memset(&seen, 0, sizeof seen);
     MPI_Grequest_start(query, freed, cancelled, &seen, &request);
     kept = request;
@@ -127,7 +127,7 @@ static void generalized(void) {
     }
 }
 
-/* A wait for nothing gives the empty status, whatever the field for the error held before. */
+/* A wait for MPI_REQUEST_NULL returns the empty status, whatever the field MPI_ERROR held before. */
 static void nothing(void) {
     MPI_Request none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     MPI_Status empty[2];
@@ -162,7 +162,7 @@ static void looking(void) {
     int flag = 0, value = rank, got[2] = {-1, -1};
     MPI_Request_get_status(MPI_REQUEST_NULL, &flag, &status);
     CHECK(flag && status.MPI_SOURCE == MPI_ANY_SOURCE && status.MPI_TAG == MPI_ANY_TAG);
-    /* Withdrawn: the status says so before the wait does. */
+    /* The request was cancelled: MPI_Request_get_status reports that before the wait. */
     MPI_Irecv(&got[0], 1, MPI_INT, left, 99, MPI_COMM_WORLD, &requests[0]);
     MPI_Cancel(&requests[0]);
     for (flag = 0; !flag;)
@@ -228,7 +228,7 @@ static void packing(void) {
     MPI_Unpack(arrived, count, &position, &got, 1, MPI_INT, MPI_COMM_WORLD);
     MPI_Unpack(arrived, count, &position, &back, 1, MPI_DOUBLE, MPI_COMM_WORLD);
     CHECK(got == 7 && back == 0.5 && position == count);
-    /* Packed here, received with its datatype. */
+    /* Data that were packed are received with their datatype. */
     position = 0;
     MPI_Pack(two, 2, MPI_INT, buffer, sizeof buffer, &position, MPI_COMM_WORLD);
     MPI_Sendrecv(buffer, position, MPI_PACKED, right, 0, two, 2, MPI_INT, left, 0, MPI_COMM_WORLD, &status);

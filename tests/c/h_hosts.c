@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
     CHECK(MPI_Win_shared_query(win, near - 1, &bytes, &unit, &found) == MPI_SUCCESS);
     CHECK(bytes == sizeof(int) && *found == (rank < 2 ? 8 : 9));
     MPI_Win_fence(0, win), MPI_Win_free(&win), MPI_Comm_free(&node);
-    /* All tasks have the error, and go on. */
+    /* All tasks get the error, and go on. */
     FAILS(MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &own, &win), MPI_ERR_RMA_SHARED);
     return end();
 }

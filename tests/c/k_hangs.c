@@ -1,4 +1,4 @@
-/* Programs that do not go on, by the name in the first argument. Each is ended from outside. */
+/* Programs that hang; the first argument names one of them. Each is ended from outside. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void cycle(void) {
     if (rank < 2) receive_from(1 - rank, 7);
 }
 
-/* The same on a communicator whose ranks differ from those of the world. */
+/* The same on a communicator whose ranks differ from the ranks of MPI_COMM_WORLD. */
 static void reversed(void) {
     MPI_Comm turned;
     int word;
@@ -33,7 +33,7 @@ static void sends(void) {
     free(bytes);
 }
 
-/* One task does not come to the barrier. */
+/* One task does not reach the barrier. */
 static void barrier(void) {
     if (rank == 1) {
         volatile unsigned long steps = 0;
@@ -47,7 +47,7 @@ static void ended(void) {
     if (rank == 0) receive_from(1, 9);
 }
 
-/* A message has arrived, but another one is received. */
+/* A message has arrived, but the task waits for another message. */
 static void wrong_tag(void) {
     int word = 4;
     if (rank == 1) MPI_Send(&word, 1, MPI_INT, 0, 11, MPI_COMM_WORLD);
@@ -65,7 +65,7 @@ static void slow(void) {
     }
 }
 
-/* One task has a window's lock and waits for a message of the one that wants the lock. */
+/* One task has a window's lock and waits for a message of the task that waits for the lock. */
 static void lock(void) {
     MPI_Win window;
     int *memory;

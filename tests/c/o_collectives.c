@@ -31,7 +31,7 @@ static void say(const char *name, const char *way) {
         MPI_Request_free(&request), SAY("%s freed %d", #name, request == MPI_REQUEST_NULL);      \
     } while (0)
 
-/* Every function for all of the communicator, from this root. */
+/* Every collective function, with this root. */
 static void with_all(MPI_Comm comm, int root, int own) {
     EACH_WAY(Bcast, bcast, own == root ? out : in, 30, MPI_INT, root, comm);
     EACH_WAY(Gather, gather, out, 5, MPI_INT, in, 5, MPI_INT, root, comm);
@@ -51,7 +51,7 @@ static void with_all(MPI_Comm comm, int root, int own) {
     EACH_WAY(Exscan, exscan, out, in, 9, MPI_INT, MPI_BXOR, comm);
 }
 
-/* And the neighbourhood collectives. */
+/* The neighbourhood collectives. */
 static void with_neighbors(MPI_Comm comm) {
     EACH_WAY(Neighbor_allgather, neighbor_allgather, out, 6, MPI_INT, in, 6, MPI_INT, comm);
     EACH_WAY(Neighbor_allgatherv, neighbor_allgatherv, out, 3, MPI_INT, in, others, far, MPI_INT, comm);
@@ -81,7 +81,7 @@ int main(int argc, char **argv) {
     for (int time = 0; time < 2; time++)
         MPI_Start(&request), MPI_Wait(&request, &status), SAY("barrier kept %d", request != MPI_REQUEST_NULL);
     MPI_Request_free(&request);
-    /* Every task sends its neighbours what it expects of them. */
+    /* Every task sends to its neighbours the same lengths that it receives from them. */
     for (int at = 0; at < TASKS_MAX; at++)
         others[at] = 3;
     MPI_Dims_create(size, 2, dims);

@@ -1,3 +1,3 @@
-/* The same with the functions for large counts. */
+/* The program o_collectives.c with the functions for large counts. */
 #define LARGE
 #include "o_collectives.c"

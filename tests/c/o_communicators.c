@@ -95,7 +95,7 @@ static void errors(void) {
     MPI_Error_string(code, text, &length), MPI_Error_class(code, &known), SAY("%s, %d, of its class %d", text, length, known == class);
     SAY("string removed %d", MPI_Remove_error_string(code)), SAY("code removed %d", MPI_Remove_error_code(code));
     SAY("class removed %d", MPI_Remove_error_class(class));
-    /* What the standard's classes are when something is wrong. */
+    /* The standard's error classes for wrong arguments. */
     MPI_Comm comm = MPI_COMM_NULL;
     MPI_Datatype type = MPI_DATATYPE_NULL;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -127,7 +127,7 @@ static void graphs(void) {
     MPI_Dist_graph_create(world, 1, &rank, (int[]){2}, (int[]){(rank + 1) % size, (rank + 2) % size}, (int[]){5, 6}, MPI_INFO_NULL, 0, &graph);
     MPI_Dist_graph_neighbors_count(graph, &count, &links, &weighted);
     MPI_Dist_graph_neighbors(graph, count, sources, weights, links, targets, others);
-    /* The standard leaves the order open. */
+    /* The standard does not define the order. */
     for (own = nodes = 0; own < count; own++)
         nodes += sources[own] * 100 + weights[own];
     for (own = 0; own < links; own++)
@@ -154,7 +154,7 @@ static void sessions(void) {
     MPI_Errhandler_free(&found), MPI_Errhandler_free(&handler);
     SAY("as an integer %d", MPI_Session_fromint(MPI_Session_toint(session)) == session);
     MPI_Session_get_num_psets(session, MPI_INFO_NULL, &count), SAY("sets enough %d", count >= 2);
-    /* The length that comes back is not compared: the other library leaves it as it was. */
+    /* The returned length is not compared: the other library leaves it unchanged. */
     for (int at = 0; at < 2; at++)
         length = sizeof name, MPI_Session_get_nth_pset(session, MPI_INFO_NULL, at, &length, name), SAY("set %s", name);
     MPI_Session_get_pset_info(session, "mpi://WORLD", &info);

@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
         length = 32, MPI_Info_get_string(info, keys[at], &length, text, &flag), SAY("%s: %d %s", keys[at], flag, flag ? text : "");
     }
     MPI_Info_free(&info);
-    /* Whether they are set from the first depends on whether the library was built with Fortran. */
+    /* Whether the values for Fortran are set at the beginning depends on how the library was built. */
     SAY("of Fortran %d", MPI_Abi_get_fortran_info(&info)), SAY("booleans %d", MPI_Abi_get_fortran_booleans(4, logical[0], logical[1], &flag));
     fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -5,7 +5,7 @@
 #define SAY(...) (printf("%d/%d ", rank, size), printf(__VA_ARGS__), printf("\n"))
 #define COUNT 12
 
-/* A sum over bytes, to compare buffers by. */
+/* A checksum of bytes, to compare buffers. */
 static unsigned long digest(const void *bytes, size_t length) {
     unsigned long sum = 5381;
     for (size_t at = 0; at < length; at++)
@@ -43,7 +43,7 @@ static void statuses(void) {
 struct of { const char *name; MPI_Datatype type; int bytes, kind; };
 enum { INTEGER = 1, REAL = 2, BITS = 4 };
 
-/* Small numbers, exact in every type and order of adding. */
+/* Small numbers, whose sums are exact in every type and order. */
 static void fill(void *place, const struct of *of, int seed) {
     for (int at = 0; at < COUNT; at++) {
         int number = (seed * 7 + at * 3) % 4 + 1;
@@ -58,7 +58,7 @@ static void fill(void *place, const struct of *of, int seed) {
 
 static int add_then_double(int number) { return number * 2 + 1; }
 
-/* Not commutative: the order of ranks is seen. */
+/* An operation that does not commute, so that the result depends on the order of the ranks. */
 static void chain(void *in, void *inout, int *length, MPI_Datatype *type) {
     (void)type;
     for (int at = 0; at < *length; at++) {

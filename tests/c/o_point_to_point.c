@@ -1,4 +1,4 @@
-/* Prints the results of every way to send, receive, probe and wait. */
+/* Prints the results of every call that sends, receives, probes or waits. */
 #include "say.h"
 
 enum { ROOM = 64, BUFFER = 4000 + 8 * MPI_BSEND_OVERHEAD };
@@ -18,7 +18,7 @@ static void say(const char *what, const MPI_Status *status) {
         count == MPI_UNDEFINED ? -99 : (int)count, elements == MPI_UNDEFINED ? -99 : (int)elements, digest(in, sizeof in));
 }
 
-/* One message in each mode, blocking and not, received in one way each. */
+/* One message in each mode, blocking and non-blocking, each received by a different call. */
 static void modes(void) {
     MPI_Request requests[2];
     MPI_Status statuses[2];
@@ -49,7 +49,7 @@ static void modes(void) {
     READY("Irsend", (F(MPI_Irsend)(out, 12, MPI_INT, right, 6, world, requests + 1), MPI_Wait(requests + 1, MPI_STATUS_IGNORE)));
     forget(), F(MPI_Sendrecv)(out, 5, MPI_INT, right, 1, in, ROOM, MPI_INT, left, 1, world, statuses), say("Sendrecv", statuses);
     forget(), F(MPI_Sendrecv_replace)(in, 5, MPI_INT, right, 2, left, 2, world, statuses), say("Sendrecv_replace", statuses);
-    /* The other library leaves the values of an earlier call in the status of these two. */
+    /* Here the other library leaves the values of an earlier call in the status. */
     forget(), F(MPI_Isendrecv)(out, 6, MPI_INT, right, 1, in, ROOM, MPI_INT, left, 1, world, requests), MPI_Wait(requests, MPI_STATUS_IGNORE);
     SAY("Isendrecv %lx", digest(in, sizeof in));
     forget(), F(MPI_Isendrecv_replace)(in, 7, MPI_INT, right, 2, left, 2, world, requests), MPI_Wait(requests, MPI_STATUS_IGNORE);
@@ -68,7 +68,7 @@ static void modes(void) {
     MPI_Improbe(left, 99, world, &flag, &message, statuses), SAY("no such message %d", flag);
 }
 
-/* Persistent ones, started twice. */
+/* Persistent operations, started twice. */
 static void kept(void) {
     MPI_Request requests[5];
     MPI_Status statuses[5];
@@ -101,7 +101,7 @@ static void kept(void) {
     MPI_Request_free(requests), MPI_Request_free(requests + 1);
 }
 
-/* Every way to wait for some of several. */
+/* Every call that waits for, or tests, several requests. */
 static void completions(void) {
     MPI_Request requests[4];
     MPI_Status statuses[4], status;

@@ -1,6 +1,6 @@
-/* Prints the results of the tool interface. Which variables, categories and events there are differs: what is compared is that all that
- * the library says of them fits together, and what it answers where there is nothing. (Not by an index past the end, which the other
- * library does not look at.) */
+/* Prints the results of the tool interface. Libraries differ in their variables, categories and events. So the program checks that a
+   library's answers about them are consistent, and prints the answers for missing ones (but not for an index past the end, which the other
+   library does not check). */
 #include "say.h"
 
 enum { ROOM = 4000 };
@@ -29,7 +29,7 @@ static void control(void) {
             continue;
         FITS(!MPI_T_cvar_handle_alloc(at, NULL, &handle, &count)), FITS(count > 0);
         FITS(!MPI_T_cvar_read(handle, value));
-        /* What one of its own program may write now is written as it was. */
+        /* A variable that the program may write now is written with its own value. */
         if (scope == MPI_T_SCOPE_LOCAL && type == MPI_INT)
             index = MPI_T_cvar_write(handle, value), FITS(!index || index == MPI_T_ERR_CVAR_SET_NOT_NOW || index == MPI_T_ERR_CVAR_SET_NEVER);
         FITS(!MPI_T_cvar_handle_free(&handle)), FITS(handle == MPI_T_CVAR_HANDLE_NULL);

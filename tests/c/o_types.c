@@ -49,7 +49,7 @@ static void say_type(const char *what, MPI_Datatype type) {
     say_contents(what, type);
 }
 
-/* Looks at a type, sends it to itself, and frees it. */
+/* Prints a type, sends data of the type to this task itself, and frees the type. */
 static void made(const char *what, MPI_Datatype type) {
     char out[2000], in[2000];
     say_type(what, type), MPI_Type_commit(&type);

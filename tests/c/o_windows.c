@@ -1,5 +1,5 @@
-/* Prints the results of one-sided operations, in each kind of window and by each way to synchronize. For tasks of one host: one kind of
-   window is shared memory. */
+/* Prints the results of one-sided operations, in each kind of window and with each kind of synchronization. For tasks of one host, because
+   one kind of window is shared memory. */
 #include "say.h"
 
 enum { ROOM = 24 };
@@ -22,7 +22,7 @@ static void say(const char *what, const int *memory) {
     SAY("%s: %lx, got %lx", what, digest(memory, sizeof(int) * ROOM), digest(got, sizeof got));
 }
 
-/* Every operation, under a lock of all. */
+/* Every operation, under MPI_Win_lock_all. */
 static void operations(MPI_Win win, int *memory) {
     int numbers[4] = {rank, rank + 1, 7, 9}, before = -1, zero = 0;
     MPI_Request request;
@@ -43,7 +43,7 @@ static void operations(MPI_Win win, int *memory) {
     got[4] = before, say("under a lock of all", memory);
 }
 
-/* And each way to synchronize. */
+/* Each kind of synchronization. */
 static void epochs(MPI_Win win, int *memory) {
     MPI_Group all, to, from;
     int value = rank + 50, flag = 0;

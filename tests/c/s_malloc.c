@@ -1,6 +1,6 @@
-/* The program's memory with and without `mpiexec --shared-malloc`: which blocks are job memory, that all of them are right before
- * MPI_Init, between, after MPI_Finalize and in forked copies, and that messages between them arrive. The argument says what to
- * expect: shared, plain, or little (shared, but the job memory does not suffice). */
+/* The program's memory with and without `mpiexec --shared-malloc`: which blocks are in job memory, that the contents of all blocks are
+   right before MPI_Init, after it, after MPI_Finalize and in forked copies, and that messages between blocks arrive. The argument is the
+   expected case: shared, plain, or little (shared, but the job memory does not suffice). */
 #define _GNU_SOURCE
 #include "check.h"
 #include <errno.h>
@@ -14,7 +14,7 @@ enum { LARGE = 1 << 20, SLOTS = 24, STEPS = 4000, THREADS = 3 };
 
 static int shared, little;
 
-/* Whether an address lies in job memory. */
+/* Whether an address is in job memory. */
 static int is_job(const void *at) {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[4096];
@@ -28,7 +28,7 @@ static int is_job(const void *at) {
     return found;
 }
 
-/* A large block from now on is job memory if that was asked for and there is some. */
+/* From now on a large block is in job memory, if that is enabled and job memory is left. */
 static void check_place(const void *at) {
     CHECK(at != NULL);
     if (!little)
@@ -93,7 +93,7 @@ static void functions(void) {
     CHECK(errno == 77 || errno == 0);
 }
 
-/* Random calls of one thread, each block full of a byte of its own. */
+/* Random calls of one thread; each block is filled with a byte value of its own. */
 static void *random_calls(void *argument) {
     unsigned seed = 12345u + (unsigned)(uintptr_t)argument;
     unsigned char *blocks[SLOTS] = {0};
@@ -137,7 +137,7 @@ static void threads(void) {
         pthread_join(all[i], NULL);
 }
 
-/* Blocks go round the ring; a copy is forked while they do, and writes to what it has. */
+/* Blocks are sent around the ring. Meanwhile the task forks a copy, which writes to its own memory. */
 static void ring(int forks) {
     unsigned char *out = malloc(LARGE), *in = malloc(LARGE), *aside = malloc(LARGE);
     int left = (rank + size - 1) % size, right = (rank + 1) % size, status = 0;

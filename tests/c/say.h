@@ -5,7 +5,7 @@
 
 #define SAY(...) (printf("%d/%d ", rank, size), printf(__VA_ARGS__), printf("\n"))
 
-/* A function in the form for large counts, where the program is built for those, else in the other; and their types. */
+/* A function in the form for large counts if the program is built for them, otherwise in the other form; and the types of counts. */
 #ifdef LARGE
 #define F(name) name##_c
 typedef MPI_Count number;
@@ -18,7 +18,7 @@ typedef int displacement;
 typedef MPI_Aint address;
 #endif
 
-/* One number for some bytes, to compare them by. */
+/* A checksum of bytes, to compare them. */
 static inline unsigned long digest(const void *bytes, size_t length) {
     unsigned long sum = 5381;
     for (size_t at = 0; at < length; at++)

@@ -1,5 +1,5 @@
-/* Intercepts the library's calls and checks Fortran's arguments as they arrive in C (fortran/t_arguments.f90): what the library
- * cannot do yet, and what only addresses say. Everything that is wrong is said; nothing is passed on. */
+/* Intercepts the library's calls and checks Fortran's arguments as they arrive in C (fortran/t_arguments.f90): for functions that the
+   library does not offer, and for arguments whose address matters. It prints all errors, and does not forward the calls. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The events of the tool interface: what they are called and say, that the callbacks hear of early messages, matches, long messages and
- * collectives, when and in which order, and of what was dropped. The messages are those of two tasks. */
+/* The events of the tool interface: their names and descriptions; the callbacks for early messages, matches, long messages and collectives,
+   their time and order; and the report of dropped events. The messages are those of two tasks. */
 #include "check.h"
 
 enum { LONG = 1 << 20, MANY = 3000, NUMBERS_MAX = 8 };
@@ -10,7 +10,7 @@ static const char *const names[KINDS] = {"message_early", "message_matched", "re
 static const char *const numbers[KINDS] = {"source tag context bytes ", "source tag context bytes was_early ",
     "destination tag context bytes ", "source tag bytes ", "context ranks ", "context ranks "};
 
-/* The events that a callback has got. */
+/* The events that a callback has received. */
 struct heard {
     int kind, count, frees, calls_inside;
     MPI_T_event_registration registration;
@@ -38,7 +38,7 @@ static void callback(MPI_T_event_instance event, MPI_T_event_registration regist
     CHECK(!MPI_T_source_get_timestamp(source, &number) && number >= time);
     last_time = to->time = time;
     gone = event;
-    if (to->calls_inside) { /* any call may be made here; what it causes comes later */
+    if (to->calls_inside) { /* any call may be made here; its events are delivered later */
         int flag, before = to->count;
         to->calls_inside = 0;
         MPI_Iprobe(MPI_ANY_SOURCE, 4711, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
@@ -52,7 +52,7 @@ static void after_free(MPI_T_event_registration registration, MPI_T_cb_safety sa
     CHECK(registration == to->registration && safety == MPI_T_CB_REQUIRE_NONE && to->frees++ == 0);
 }
 
-/* Frees its own registration: that is told when it has returned. */
+/* Frees its own registration; the free callback runs after this function has returned. */
 static void once(MPI_T_event_instance event, MPI_T_event_registration registration, MPI_T_cb_safety safety, void *data) {
     struct heard *to = data;
     (void)event, (void)safety;
@@ -95,7 +95,7 @@ static void descriptions(void) {
             strcat(strcat(all, name), " ");
         }
         CHECK(!strcmp(all, numbers[i]));
-        /* Fewer than there are: as many as asked for. */
+        /* The call stores only as many types as the caller asks for, and returns the number of all. */
         types[1] = MPI_DATATYPE_NULL, count = 1;
         CHECK(!MPI_T_event_get_info(i, NULL, NULL, NULL, types, NULL, &count, NULL, NULL, NULL, NULL, NULL));
         CHECK(count == items && types[1] == MPI_DATATYPE_NULL);
@@ -110,7 +110,7 @@ static void descriptions(void) {
     CHECK(!MPI_T_source_get_timestamp(0, &time) && !MPI_T_source_get_timestamp(0, &later) && later >= time);
     CHECK(MPI_T_source_get_timestamp(1, &time) == MPI_T_ERR_INVALID_INDEX);
     CHECK(MPI_T_event_get_index("nothing", &index) == MPI_T_ERR_INVALID_NAME);
-    /* They are in a category. */
+    /* The events are in a category. */
     CHECK(!MPI_T_category_get_index("events", &index) && !MPI_T_category_get_num_events(index, &number) && number == KINDS);
     int list[KINDS];
     CHECK(!MPI_T_category_get_events(index, KINDS, list) && list[0] == 0 && list[KINDS - 1] == KINDS - 1);
@@ -139,7 +139,7 @@ static void registrations(void) {
     CHECK(MPI_T_event_handle_set_info(one, MPI_INFO_NULL) == MPI_T_ERR_INVALID_HANDLE);
 }
 
-/* Rank 0 sends; rank 1 receives when the message is there, or before it. */
+/* Rank 0 sends; rank 1 receives after or before the message has arrived. */
 static void message(int bytes, int tag, int is_early) {
     if (rank == 0) {
         if (!is_early)
@@ -191,7 +191,7 @@ static void messages(void) {
     CHECK(MPI_T_event_get_source(gone, &source) == MPI_T_ERR_INVALID_HANDLE);
 }
 
-/* More events in one call than are kept: the rest is counted. */
+/* More events in one call than the library stores: the others are counted as dropped. */
 static void too_many(void) {
     reset();
     if (rank == 0) {
@@ -213,7 +213,7 @@ int main(int argc, char **argv) {
     CHECK(MPI_T_event_get_num(&number) == MPI_T_ERR_NOT_INITIALIZED);
     CHECK(!MPI_T_init_thread(MPI_THREAD_SINGLE, &level));
     descriptions(), registrations();
-    /* Registered before MPI runs. */
+    /* A registration before MPI_Init. */
     for (int i = 0; i < KINDS; i++) {
         heard[i].kind = i;
         CHECK(!MPI_T_event_handle_alloc(i, NULL, MPI_INFO_NULL, &heard[i].registration));
@@ -229,13 +229,13 @@ int main(int argc, char **argv) {
     reset(), heard[ENTERED].calls_inside = 1;
     MPI_Barrier(MPI_COMM_SELF);
     CHECK(heard[ENTERED].count == 2 && heard[LEFT].count == 2);
-    /* A second one for the same events, which frees itself. */
+    /* A second registration for the same events, which frees itself. */
     CHECK(!MPI_T_event_handle_alloc(ENTERED, NULL, MPI_INFO_NULL, &first.registration));
     CHECK(!MPI_T_event_register_callback(first.registration, MPI_T_CB_REQUIRE_MPI_RESTRICTED, MPI_INFO_NULL, &first, once));
     reset();
     MPI_Barrier(MPI_COMM_SELF), MPI_Barrier(MPI_COMM_SELF);
     CHECK(first.count == 1 && first.frees == 1 && heard[ENTERED].count == 2);
-    /* Without its callback no event is delivered. */
+    /* Without a callback no event is delivered. */
     for (int i = 0; i < KINDS; i++) {
         MPI_T_event_registration registration = heard[i].registration;
         CHECK(!MPI_T_event_register_callback(registration, MPI_T_CB_REQUIRE_NONE, MPI_INFO_NULL, NULL, NULL));

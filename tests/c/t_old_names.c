@@ -1,10 +1,11 @@
-/* Beyond the standard's binary interface: Fortran's numbers of handles, and ten names of MPI-1 that old programs call. */
+/* Functions beyond the standard's binary interface: conversions of handles for Fortran, and ten functions of MPI-1 that old programs call.
+   */
 #include "check.h"
 
 static int heard;
 static void hear(MPI_Comm *comm, int *code, ...) { (void)comm, heard = class_of(*code); }
 
-/* There and back, as a number that fits Fortran's integers. */
+/* Converts a handle to a number that fits into Fortran's integers, and back. */
 #define BACK(kind, handle)                                                                        \
     do {                                                                                          \
         MPI_Fint number = MPI_##kind##_c2f(handle);                                               \
@@ -92,7 +93,7 @@ static void names(void) {
     MPI_Errhandler_free(&handler), MPI_Errhandler_free(&found), MPI_Comm_free(&comm);
 }
 
-/* They are functions whose address a program can take and which a tool can intercept. */
+/* The names are functions, whose address a program can take and which a tool can intercept. */
 static void functions(void) {
     int (*extent_of)(MPI_Datatype, MPI_Aint *) = MPI_Type_extent, (*make)(MPI_Handler_function *, MPI_Errhandler *) = PMPI_Errhandler_create;
     int (*set)(MPI_Comm, MPI_Errhandler) = MPI_Errhandler_set, lengths[1] = {1};

@@ -1,4 +1,4 @@
-/* Three sends and three receives with each neighbor in a ring, and some calls that no tool counts. */
+/* Three sends to the next task of a ring and three receives from the previous one, and some calls that the tool does not count. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* A tool that intercepts the library: counts sends and receives, and prints their numbers. It is loaded before the library. */
+/* A tool that intercepts the library: it counts sends and receives, and prints the numbers. It is loaded before the library. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
-/* What the tests of statistics and traces count: 13 eager messages of 8 bytes and 1 of a megabyte from rank 0 to rank 1, of which 3 come
-   before their receives; 10 messages of 8 bytes back, of which rank 0 has to wait for the first. With an argument rank 1 dies at the end, in
-   a receive. */
+/* The messages that the tests of statistics and traces count: 13 eager messages of 8 bytes and 1 of a megabyte from rank 0 to rank 1, of
+   which 3 arrive before their receives; 10 messages of 8 bytes back, of which rank 0 has to wait for the first. With an argument rank 1
+   dies at the end, in a receive. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdlib.h>

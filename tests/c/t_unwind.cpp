@@ -1,5 +1,5 @@
-// A function of the program throws inside the library: nothing unwinds through it, the process ends and says why. The argument says
-// which function.
+// A function of the program throws an exception inside the library: the exception does not unwind through the library; the process ends and
+// prints the reason. The argument names the function.
 #include <mpi.h>
 #include <cstdio>
 #include <cstring>

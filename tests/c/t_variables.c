@@ -1,10 +1,10 @@
-/* The variables of the tool interface: rank 0 prints all control variables, before and after MPI_Init, for a test that knows what they
- * should be; the rest is checked here. Two tasks. */
+/* The variables of the tool interface: rank 0 prints all control variables, before and after MPI_Init, and the test compares them with the
+   expected values; all else is checked here. Two tasks. */
 #include "check.h"
 
 static char name[128], text[1024];
 
-/* Prints a variable's value, by its name if it is a word. */
+/* Prints a variable's value; an enumeration value by its name. */
 static void print(const char *when, int index) {
     int name_len = sizeof name, len = sizeof text, verbosity, bind, scope, count, choice;
     MPI_Datatype type;

@@ -4,7 +4,7 @@
 
 static MPI_Win win;
 
-/* Each assertion where the standard allows it, and nowhere else. */
+/* Each assertion is accepted in the calls for which the standard allows it, and refused in all others. */
 static void assertions(void) {
     int *memory, right = (rank + 1) % size, left = (rank + size - 1) % size;
     MPI_Group world, to, from;
@@ -42,7 +42,7 @@ static void *base_of(MPI_Win of) {
     return base;
 }
 
-/* The base of a window without memory is the program's own address, or none. */
+/* The base of a window without memory is the address that the program passed, or NULL. */
 static void bases(void) {
     char *own = malloc(16), *given = own;
     MPI_Win_create(own, 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
@@ -71,7 +71,7 @@ static void shared_bases(void) {
     MPI_Win_free(&win);
 }
 
-/* An access may reach over attached pieces that touch each other. */
+/* An access may extend over several attached pieces that are adjacent. */
 static void pieces(void) {
     enum { EACH = 1000 };
     int *memory = malloc(3 * EACH * sizeof(int)), out[2 * EACH], got[2 * EACH];
@@ -80,7 +80,7 @@ static void pieces(void) {
         memory[at] = -1;
     MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
-    /* The middle last, so that neither order nor adjacency of the pieces matters. */
+    /* Attaches the middle piece last, so that the pieces are neither in order nor adjacent at first. */
     MPI_Win_attach(win, memory, EACH * sizeof(int));
     MPI_Win_attach(win, memory + 2 * EACH, EACH * sizeof(int));
     MPI_Win_attach(win, memory + EACH, EACH * sizeof(int));
@@ -110,14 +110,14 @@ static void pieces(void) {
     CHECK(MPI_Get(got, 1500, MPI_INT, right, theirs, 1, every, win) == MPI_SUCCESS);
     CHECK(MPI_Win_flush(right, win) == MPI_SUCCESS);
     CHECK(got[0] == -1 && got[250] == ((10000 * rank) * 2 ^ (10000 * rank)));
-    /* Beyond the last piece is nothing. */
+    /* There is no memory beyond the last piece. */
     FAILS(MPI_Put(out, 2 * EACH, MPI_INT, right, far + EACH * (MPI_Aint)sizeof(int), 2 * EACH, MPI_INT, win), MPI_ERR_RMA_RANGE);
     MPI_Win_unlock(right, win);
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK(memory[0] == -1 && memory[EACH / 2 - 1] == -1 && memory[5 * EACH / 2] == -1);
     for (int at = 0; at < 2 * EACH; at++)
         CHECK(memory[EACH / 2 + at] == ((10000 * left + at) * 2 ^ (10000 * left + at)));
-    /* With the middle gone the pieces touch no longer. */
+    /* Without the middle piece the others are not adjacent. */
     MPI_Win_detach(win, memory + EACH);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);
@@ -130,7 +130,7 @@ static void pieces(void) {
     free(memory);
 }
 
-/* Elements that lie partly in one piece and partly in the next. */
+/* Elements that are partly in one piece and partly in the next. */
 static void straddling(void) {
     long memory[4] = {1, 2, 3, 4}, add[4] = {10, 20, 30, 40}, was[4], now[4];
     int right = (rank + 1) % size, left = (rank + size - 1) % size;

@@ -1,6 +1,6 @@
-/* Windows need nothing of their target, whether all tasks map its memory or the kernel copies it: rank 0 computes, without a call of
-   MPI, until all others have said by an update of its window that they have done every operation on it. For tasks of one host: operations
-   on a task of another host need calls of its target. */
+/* Operations on a window need no call of the target, whether all tasks map its memory or the kernel copies it: rank 0 computes, without a
+   call of MPI, until all others have reported, by an update of its window, that they have done every operation on it. For tasks of one
+   host: operations on a task of another host need calls of the target. */
 #include <complex.h>
 #include <stdint.h>
 #include <time.h>
@@ -9,12 +9,12 @@
 
 #define BYTES 1024
 #define ROUNDS 50
-/* Where each kind of element lies: each 16 bytes apart, behind the count of those who have done all. */
+/* Offsets in the window: the number of tasks that have done all operations, and then the elements of each kind, 16 bytes apart. */
 enum { COUNT = 0, LOCKED = 8, PUT = 16, KINDS = 64, MISPLACED = 513, PAIRS = 640, SMALL = 768, ALIGNED = 800 };
 
 static char *memory;
 static MPI_Win win;
-/* What displacements count from: 0, or in a dynamic window the address of the memory at rank 0. */
+/* The base of displacements: 0, or in a dynamic window the address of the memory at rank 0. */
 static MPI_Aint origin;
 
 static double now(void) {
@@ -23,7 +23,7 @@ static double now(void) {
     return time.tv_sec + 1e-9 * time.tv_nsec;
 }
 
-/* Computes until `others` have counted themselves: whether they have. The limit only ends a test that would hang. */
+/* Computes until `others` tasks have counted themselves. Returns 0 at a time limit, which only ends a test that would hang. */
 static int computes_until(int others) {
     double begun = now();
     while (*(volatile int *)(memory + COUNT) != others)
@@ -31,7 +31,7 @@ static int computes_until(int others) {
     return 1;
 }
 
-/* Adds 1 in every way that the kind knows: three in each round. */
+/* Adds 1 by every call for this kind of element: three calls in each round. */
 #define ADD(type, datatype, at)                                                                   \
     do {                                                                                          \
         type one = 1, old[2] = {-1, 0};                                                           \
@@ -45,7 +45,7 @@ static int computes_until(int others) {
         CHECK(creal(old[0]) > creal(old[1]) || sizeof(type) == 1);                                \
     } while (0)
 
-/* Adds 1 by replacing what was read. */
+/* Adds 1 by MPI_Compare_and_swap. */
 #define SWAP(type, datatype, at)                                                                  \
     do {                                                                                          \
         for (int i = 0; i < ROUNDS; i++) {                                                        \
@@ -74,7 +74,7 @@ static int computes_until(int others) {
     DO(int16_t, MPI_INT16_T, SMALL) DO(int16_t, MPI_INT16_T, SMALL + 2) DO(int8_t, MPI_INT8_T, SMALL + 4) \
     DO(int8_t, MPI_INT8_T, SMALL + 5)
 
-/* An element that is no multiple of its size from where words can be reached, and one that is, in one datatype. */
+/* A datatype of two elements: one whose address is not a multiple of its size, and one whose address is. */
 static MPI_Datatype mixed(void) {
     int lengths[2] = {1, 1};
     MPI_Aint at[2] = {0, ALIGNED - MISPLACED};
@@ -93,7 +93,8 @@ static void update(void) {
     SWAP(int32_t, MPI_INT32_T, KINDS + 32);
     SWAP(uint64_t, MPI_UINT64_T, KINDS + 48);
     SWAP(int64_t, MPI_INT64_T, MISPLACED);
-    /* The second word of each lies where words are reached one by one: the same rule, whatever the datatype. */
+    /* The second word of this datatype is aligned, and other calls update it as a single word: both kinds of calls must be atomic to each
+       other. */
     MPI_Datatype type = mixed();
     int64_t ones[2] = {1, 1}, old[2];
     for (int i = 0; i < ROUNDS; i++) {
@@ -140,7 +141,7 @@ static void check(int tasks) {
     MUST_BE(int, PAIRS + 36, size - 1);
 }
 
-/* All that a task may do to a window of another. */
+/* All operations of a task on a window of another task. */
 static void use(void) {
     int value = 100 + rank, found = 0, one = 1;
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
@@ -150,7 +151,7 @@ static void use(void) {
     MPI_Win_flush(0, win);
     CHECK(found == value);
     MPI_Win_unlock(0, win);
-    /* An exclusive lock keeps others out. */
+    /* An exclusive lock excludes all other tasks. */
     for (int i = 0; i < ROUNDS; i++) {
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
         MPI_Get(&found, 1, MPI_INT, 0, origin + LOCKED, 1, MPI_INT, win);
@@ -182,7 +183,7 @@ static void test(const char *flavor) {
         check(size - 1);
         MUST_BE(int, LOCKED, ROUNDS * (size - 1));
     }
-    /* All at once, the target too: it goes the same way to its own memory. */
+    /* All tasks update at the same time, including the target, which accesses its own memory by the same calls. */
     memset(memory, 0, BYTES);
     MPI_Barrier(MPI_COMM_WORLD);
     use();
@@ -206,7 +207,7 @@ int main(int argc, char **argv) {
     memory = block;
     MPI_Win_create(memory, BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     test("MPI_Win_create");
-    /* What counts is where an element lies, and not how far it is from where the window begins. */
+    /* The alignment of an element depends on its address, and not on its offset in the window. */
     memory = block + 4;
     MPI_Win_create(memory, BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     test("MPI_Win_create, at half a word");
@@ -227,7 +228,7 @@ int main(int argc, char **argv) {
     memory = own + 4;
     MPI_Win_create(memory, BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     test("MPI_Win_create, on private memory at half a word");
-    /* In a dynamic window: memory of both kinds. */
+    /* Memory of both kinds in a dynamic window. */
     MPI_Alloc_mem(BYTES, MPI_INFO_NULL, &block);
     for (int i = 0; i < 2; i++) {
         memory = i ? own : block;

@@ -1,4 +1,4 @@
-/* The tool interface before MPI, error codes of the program, buffers, and the null file's error handler. */
+/* The tool interface before MPI_Init, error codes of the program, buffers, and the error handler of MPI_FILE_NULL. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -68,7 +68,7 @@ program f_communicators
   call MPI_Comm_free_keyval(key, ierr)
   call need(key == MPI_KEYVAL_INVALID, 7)
 
-  ! Names: blanks at the end do not count.
+  ! Names: blanks at the end are ignored.
   call MPI_Comm_set_name(comm, 'my own   ', ierr)
   call MPI_Comm_get_name(comm, name, length, ierr)
   call need(name == 'my own' .and. length == 6, 8)
@@ -132,7 +132,7 @@ program f_communicators
   call MPI_Alltoallw(given, counts, bytes, types, taken, counts, bytes, types, comm, ierr)
   call need(all(taken(1:tasks) == [(10 * (i - 1) + rank, i = 1, tasks)]), 19)
 
-  ! Blanks around keys and values do not count; lengths do not count a final zero.
+  ! Blanks around keys and values are ignored; lengths do not include a final zero.
   call MPI_Info_create(info, ierr)
   call MPI_Info_set(info, ' colour ', ' blue green ', ierr)
   call MPI_Info_get_valuelen(info, 'colour', length, flag, ierr)
@@ -153,7 +153,7 @@ program f_communicators
   call MPI_Info_free(info, ierr)
   call need(info == MPI_INFO_NULL, 25)
 
-  ! The program's errors are returned where it wants that.
+  ! Errors are returned if the program chooses that.
   call MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN, ierr)
   call MPI_Comm_get_errhandler(comm, wanted, ierr)
   call need(wanted == MPI_ERRORS_RETURN, 26)

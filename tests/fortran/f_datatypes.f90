@@ -40,7 +40,7 @@ program f_datatypes
   call MPI_Get_elements(status, struct, count, ierr)
   call need(count == 5, 4)
 
-  ! A row of a matrix is as far apart as a column is long.
+  ! The elements of a row of a matrix are as far apart as a column is long.
   matrix = reshape([(100 * rank + i, i = 1, 20)], [4, 5])
   other = 0
   call MPI_Type_vector(5, 1, 4, MPI_INTEGER, row, ierr)
@@ -55,7 +55,7 @@ program f_datatypes
   call MPI_Type_get_name(row, name, size, ierr)
   call need(name == 'a row' .and. size == 5, 8)
 
-  ! A part of an array, in Fortran's order, from 0 on.
+  ! A part of an array, in Fortran's order, with indices from 0.
   call MPI_Type_create_subarray(2, [4, 5], [2, 2], [1, 3], MPI_ORDER_FORTRAN, MPI_INTEGER, part, ierr)
   call MPI_Type_commit(part, ierr)
   other = 0
@@ -68,7 +68,7 @@ program f_datatypes
     end do
   end do
 
-  ! From the bottom of memory.
+  ! Displacements from MPI_BOTTOM.
   call MPI_Get_address(matrix, places(1), ierr)
   call MPI_Type_create_hindexed(1, [20], places, MPI_INTEGER, kind, ierr)
   call MPI_Type_commit(kind, ierr)
@@ -94,7 +94,7 @@ program f_datatypes
   call MPI_Pack_external('external32', 258, 1, MPI_INTEGER, bytes, lower, external, ierr)
   call need(external == 4 .and. iachar(bytes(3:3)) == 1 .and. iachar(bytes(4:4)) == 2, 14)
 
-  ! Types by what they hold.
+  ! Types by their range and precision.
   call MPI_Type_create_f90_integer(12, kind, ierr)
   wide = 10_8**11 * (rank + 1)
   call MPI_Bcast(wide, 1, kind, tasks - 1, MPI_COMM_WORLD, ierr)

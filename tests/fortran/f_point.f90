@@ -24,7 +24,7 @@ program f_point
   call MPI_Get_count(status, MPI_DOUBLE_PRECISION, count, ierr)
   call need(count == 10, 4)
 
-  ! A scalar, a character and an array go through the same routine.
+  ! The same routine takes a scalar, a character and an array.
   text = 'from ' // char(iachar('a') + rank)
   call MPI_Isend(text, len(text), MPI_CHARACTER, next, 8, MPI_COMM_WORLD, requests(1), ierr)
   text = ' '
@@ -33,7 +33,7 @@ program f_point
   call MPI_Wait(requests(1), MPI_STATUS_IGNORE, ierr)
   call need(requests(1) == MPI_REQUEST_NULL, 5)
 
-  ! Requests in any order: their places count from 1.
+  ! Requests that complete in any order: their indices count from 1.
   do i = 1, 4
     call MPI_Irecv(incoming(i), 1, MPI_INTEGER, before, 10 + i, MPI_COMM_WORLD, requests(i), ierr)
   end do

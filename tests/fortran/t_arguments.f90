@@ -1,4 +1,4 @@
-! Calls whose arguments a library in C looks at (c/t_arguments.c).
+! Calls whose arguments c/t_arguments.c checks.
 module functions
   use mpi
   implicit none

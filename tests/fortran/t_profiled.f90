@@ -1,4 +1,4 @@
-! As t_profiled.c, in Fortran: a tool in front of the C functions sees its calls too.
+! The program t_profiled.c in Fortran: a tool that intercepts the C functions sees these calls, too.
 program t_profiled
   use mpi
   implicit none

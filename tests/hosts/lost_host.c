@@ -1,4 +1,5 @@
-/* The host of the last task vanishes: its link goes down while the others wait for it. Each of them is told within seconds. */
+/* The host of the last task vanishes: its link goes down while the other tasks wait for this task. Each of them gets an error within
+   seconds. */
 #include <mpi.h>
 #include <stdio.h>
 #include <unistd.h>

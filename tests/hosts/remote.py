@@ -1,6 +1,6 @@
-"""A launch agent whose connection goes by the network of the hosts, as that of ssh does: it ends with the link.
+"""A launch agent that connects through the network of the hosts, like ssh: the connection ends with the link.
 
-remote.py serve ADDRESS          on a host: starts what it is asked for
+remote.py serve ADDRESS          on a host: runs the commands that it receives
 remote.py call HOST COMMAND...   runs COMMAND on a host of $HOSTS, with this process's standard input and output
 """
 

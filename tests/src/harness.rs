@@ -1,4 +1,4 @@
-//! The multi-process harness: a test starts a job whose tasks are its own test binary, told to run this one test.
+//! The multi-process harness: a test starts a job whose tasks are its own test binary, with arguments that run only this test.
 //!
 //! ```no_run
 //! use am_tests::harness::job;
@@ -6,17 +6,17 @@
 //! // In a `#[test] fn two_tasks_talk()`:
 //! job("two_tasks_talk").tasks(2).env("AM_MEMORY", "staged").run(|| {
 //!     let mpi = mpi_over_am::Environment::init().expect("a job");
-//!     mpi.world().barrier().expect("everybody comes");
+//!     mpi.world().barrier().expect("all tasks reach the barrier");
 //!     mpi.finalize().expect("all tasks finalize");
 //! });
 //! ```
 //!
 //! The test function runs in the test and in each task. At [`Job::run`], the test starts the job and judges it, and the task runs the body
-//! and ends. So a test depends on no file that another command built. Code before the job must do the same in the test and in its tasks: no
-//! random choice, nothing that only the test has.
+//! and ends. So a test depends on no file that another command built. Code before the job must do the same in the test and in its tasks, so
+//! it must not depend on random choices or on anything that only the test has.
 //!
-//! A job has a time limit. Each task's output goes into files; if the job does not end as it should they are printed and kept. After
-//! each job the harness looks for processes that it has left behind.
+//! A job has a time limit. Each task's output is written to files; if the job does not end as expected, the harness prints and keeps them.
+//! After each job the harness looks for processes that the job has left behind.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ use am_core::testing::{is_long, pairs};
 use am_via::job::Failure;
 use am_via_launch::{Ended, Launch, Record, Recorded, Report};
 
-/// Tells a process that it is a task, and the number of its job in the test.
+/// Environment variable of a task: the number of its job in the test.
 const JOB_NUMBER: &str = "TEST_JOB_NUMBER";
 /// A variable with a unique value in the environment of every process of a job, to find them.
 const MARK: &str = "TEST_JOB_MARK";
@@ -44,9 +44,9 @@ const BODY_ENDED: &str = "(the task's body has ended)";
 const TIME_LIMIT: Duration = Duration::from_secs(180);
 /// Additional time for the launcher, after which the harness gives up.
 const TIME_TO_CLEAN_UP: Duration = Duration::from_secs(60);
-/// How long tasks may go on after one has failed. Longer than the launcher's default, because tests check what the others print.
+/// How long tasks may go on after one has failed. Longer than the launcher's default, because tests check what the other tasks print.
 const GRACE: Duration = Duration::from_secs(60);
-/// Maximum number of bytes of a task's output that are printed when its job fails; the files keep all of it.
+/// Maximum number of bytes of a task's output that are printed when its job fails; the files have the whole output.
 const SHOWN_BYTES_MAX: usize = 6000;
 
 /// A job for the test function `test`, with one task. `test` is the function's name without its module, which must be unique among the
@@ -79,26 +79,26 @@ pub struct Job {
 /// How a job ended.
 #[derive(Debug)]
 pub struct Outcome {
-    /// One entry a task.
+    /// One entry for each task.
     pub tasks: Vec<TaskOutcome>,
-    /// The first failure, as the launcher saw it; `None` without one, and without a launcher.
+    /// The first failure that the launcher saw; `None` without a failure, and without a launcher.
     pub failure: Option<Failure>,
     /// The launcher's line about the job; empty if all went well.
     pub line: String,
     /// Whether every task ended with code 0 after its body had returned.
     pub is_success: bool,
-    /// What each task has recorded of itself; empty unless the job was asked to ([`Job::record`]).
+    /// The recorded events of each task; empty without [`Job::record`].
     pub recorded: Vec<Recorded>,
 }
 
 /// How a task ended.
 #[derive(Debug)]
 pub struct TaskOutcome {
-    /// How its process ended, if that is known.
+    /// How the process ended, if that is known.
     pub ended: Option<Ended>,
-    /// What it wrote to its standard output.
+    /// The task's standard output.
     pub stdout: String,
-    /// What it wrote to its standard error.
+    /// The task's standard error.
     pub stderr: String,
 }
 
@@ -110,20 +110,20 @@ impl Job {
         self
     }
 
-    /// Sets an environment variable for the tasks, which may be a setting.
+    /// Sets an environment variable for the tasks, for example a setting.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Makes the tasks reach each other by this provider of libfabric.
+    /// Connects the tasks by this provider of libfabric.
     #[must_use]
     pub fn over(self, provider: &str) -> Self {
         self.env("AM_DEVICE", "ofi").env("FI_PROVIDER", provider)
     }
 
-    /// Ends the job, as failed, when it lasts longer than this.
+    /// Ends the job as failed if it lasts longer than this.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
@@ -137,7 +137,7 @@ impl Job {
         self
     }
 
-    /// Has the tasks record what they do.
+    /// Lets the tasks record events.
     #[must_use]
     pub fn record(mut self, wanted: Record) -> Self {
         self.record = wanted;
@@ -267,7 +267,7 @@ impl Outcome {
 }
 
 impl TaskOutcome {
-    /// Whether it ended with code 0 after its body had returned.
+    /// Whether the task ended with code 0 after its body had returned.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.ended == Some(Ended::Exited(0)) && self.stdout.lines().any(|line| line == BODY_ENDED)
@@ -303,8 +303,11 @@ fn path_of(name: &str) -> String {
     path.to_owned()
 }
 
-/// Runs the body and ends the process: the rest of the test function is for the test alone.
-#[expect(clippy::exit, reason = "a task ends where its body does, or it would go on as the test")]
+/// Runs the body and ends the process, since only the test runs the rest of the test function.
+#[expect(
+    clippy::exit,
+    reason = "a task has to end with its body; otherwise it would run the rest of the test"
+)]
 fn be_a_task(body: impl FnOnce()) {
     body();
     println!("\n{BODY_ENDED}");
@@ -372,14 +375,14 @@ fn end_of(text: &str) -> &str {
     text[start..].trim_end()
 }
 
-/// The ways to memory, as `AM_MEMORY` names them.
+/// The values of `AM_MEMORY`: the methods of access to a peer's memory.
 pub const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 
-/// Providers of libfabric over which a job runs: that of jobs of several hosts, and two that are unlike it.
+/// Providers of libfabric over which tests run: the default one for jobs of several hosts, and two that work differently.
 pub const PROVIDERS: [&str; 3] = ["tcp;ofi_rxm", "net", "shm"];
 
-/// Jobs that together have each number of tasks and each way to memory. If [`is_long`], all combinations, and three tasks, if they
-/// are among the numbers, over each of [`PROVIDERS`]. A task alone reaches only its own memory, so a job of one has one way.
+/// Jobs that together have each number of tasks and each method of memory access. If [`is_long`], all combinations; and if three is among
+/// the numbers, three tasks over each of [`PROVIDERS`]. A single task accesses only its own memory, so a job of one has one method.
 #[must_use]
 pub fn jobs(test: &'static str, tasks: &[u32]) -> Vec<Job> {
     let (alone, together): (Vec<u32>, Vec<u32>) = tasks.iter().partition(|&&tasks| tasks == 1);

@@ -19,10 +19,10 @@ const COMPILER_OPTIONS: &str = "TESTS_COMPILER_OPTIONS";
 /// The command under which each task runs, with its options: `valgrind -q --error-exitcode=99`.
 const UNDER: &str = "TESTS_UNDER";
 
-/// The numbers of tasks with which each program runs, instead of 1, 2 and 3.
+/// The numbers of tasks with which each program runs; by default 1, 2 and 3.
 const TASKS: &str = "TESTS_TASKS";
 
-/// Additional options for the compilers, set by a user or by `.ci/run`.
+/// The additional options for the compilers, which a user or `.ci/run` has set.
 #[must_use]
 pub fn compiler_options() -> Vec<String> {
     words_of(COMPILER_OPTIONS)
@@ -36,7 +36,7 @@ fn words_of(variable: &str) -> Vec<String> {
 /// The folder of this build's programs: `target/release` or `target/debug`.
 ///
 /// # Panics
-/// If the running test does not lie where cargo puts tests.
+/// If the running test is not in the folder in which cargo builds tests.
 #[must_use]
 pub fn folder() -> PathBuf {
     let own = env::current_exe().expect("a test has a path");
@@ -46,7 +46,7 @@ pub fn folder() -> PathBuf {
 /// Runs a command. Returns whether it succeeded, and its output.
 ///
 /// # Panics
-/// It cannot be run, or takes too long; it is killed then.
+/// If the command cannot be run, or is killed because it takes too long.
 #[must_use]
 pub fn run(command: &mut Command) -> (bool, String) {
     let mut child = command
@@ -90,8 +90,8 @@ pub fn build() {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // Cargo chooses features by the packages and targets of a command. With these it chooses those of `cargo test --workspace`, which
-        // has compiled nearly everything.
+        // Cargo chooses features by the packages and targets of a command. With these arguments it chooses the features of `cargo test
+        // --workspace`, which has compiled nearly everything.
         command
             .args(["build", "--workspace", "--lib", "--test=workspace"])
             .args(PROGRAMS.map(|name| format!("--bin={name}")))
@@ -104,7 +104,7 @@ pub fn build() {
     });
 }
 
-/// `amrun` for a job of these hosts. Each host is an agent on this machine, which a plain command starts in the place of ssh. If the system
+/// `amrun` for a job on these hosts. Each host is an agent on this machine, which a plain command starts instead of ssh. If the system
 /// allows it, the clock of host `late` is a million seconds ahead.
 ///
 /// # Panics
@@ -122,7 +122,8 @@ exec \"$@\"
     std::fs::set_permissions(&agent, Permissions::from_mode(0o755)).expect("the file is ours");
     let mut command = Command::new(folder().join("amrun"));
     command.args(["-n", &tasks.to_string(), "--hosts", hosts, "--launch-agent"]).arg(&agent);
-    // The hosts share the processors of this machine, which their tasks cannot know: a task that spins would keep others from running.
+    // The hosts share the processors of this machine, but their tasks do not know that: a task that spins would keep other tasks from
+    // running.
     command.env("AM_SPIN_MICROSECONDS_MAX", "0");
     command
 }
@@ -160,7 +161,7 @@ impl Drop for Scratch {
 /// Compiles a program by a wrapper, runs it with 1, 2 and 3 tasks (or as `TESTS_TASKS` says), and checks that it prints "all good".
 ///
 /// # Panics
-/// It does not.
+/// If a compilation or a run fails.
 pub fn compile_and_run(wrapper: &str, options: &[&str], source: &str) {
     compile_and_run_under(wrapper, options, source, &[&[]]);
 }
@@ -168,7 +169,7 @@ pub fn compile_and_run(wrapper: &str, options: &[&str], source: &str) {
 /// [`compile_and_run`] under each of these settings, given as variables with values.
 ///
 /// # Panics
-/// Those of [`compile_and_run`].
+/// If a compilation or a run fails.
 pub fn compile_and_run_under(wrapper: &str, options: &[&str], source: &str, all: &[&[(&str, &str)]]) {
     build();
     let scratch = Scratch::new(&source.replace(['/', '.'], "-"));

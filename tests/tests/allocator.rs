@@ -1,4 +1,5 @@
-//! The allocator that takes a program's large blocks from job memory, in a test program of its own, since a program has only one allocator.
+//! The allocator that takes a program's large blocks from job memory. These tests have a binary of their own, since a program has only one
+//! allocator.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,7 +31,7 @@ impl Mapping {
         self.name.contains("am-heap")
     }
 
-    /// Whether core dumps exclude it.
+    /// Whether core dumps exclude the mapping.
     fn is_left_out(&self) -> bool {
         self.flags.split_whitespace().any(|flag| flag == "dd")
     }
@@ -73,7 +74,10 @@ fn large_blocks_are_job_memory_from_joining_on() {
         grown.shrink_to_fit();
         assert!(!of(&grown).is_job_memory());
         assert!((0u8..100).eq(grown.iter().copied()));
-        assert!(vec![0u8; LARGE].iter().all(|&byte| byte == 0), "zeroed, also where something was before");
+        assert!(
+            vec![0u8; LARGE].iter().all(|&byte| byte == 0),
+            "the block is zeroed, also where it was used before"
+        );
         // Both ends of the transfer are plain vectors, as in a program.
         let mine = vec![5u8 + task.number().to_le_bytes()[0]; LARGE];
         assert!(of(&mine).is_job_memory());
@@ -107,7 +111,7 @@ fn what_job_memory_has_no_room_for_is_the_systems() {
         let again = vec![1u8; 2 * LARGE];
         assert!(of(&again).is_job_memory());
         drop(task);
-        // Job memory stays mapped after its task has left, as long as a block may lie there.
+        // Job memory stays mapped after its task has left the job, since blocks may be in it.
         assert!(again.iter().all(|&byte| byte == 1));
     });
 }
@@ -130,7 +134,7 @@ fn a_core_dump_shows_the_programs_blocks_and_no_hole() {
 /// Length of the repeated pattern that a dump is searched for.
 const LINE: usize = 64;
 
-/// A line that does not occur by chance.
+/// A line whose contents do not occur by chance.
 fn line_of(seed: u64) -> [u8; LINE] {
     let mut random = Random::new(seed);
     let mut line = [0; LINE];
@@ -167,8 +171,8 @@ fn abort_with_marked_memory() {
     }
 }
 
-/// The core dump contains blocks of the program, and nothing of the rest of job memory, which is terabytes of holes. The job ends as with
-/// any task that dies.
+/// The core dump contains blocks of the program, and nothing of the rest of job memory, which has terabytes of holes. The job ends as after
+/// any death of a task.
 #[test]
 fn an_aborted_task_leaves_a_core_dump_of_its_blocks_and_a_job_that_ends() {
     let folder = std::env::temp_dir().join(format!("am-core-dump-{}", std::process::id()));
@@ -188,7 +192,7 @@ fn an_aborted_task_leaves_a_core_dump_of_its_blocks_and_a_job_that_ends() {
             assert!(dump.is_empty(), "{dump:?}");
             let is_file_here = !pattern.starts_with(['|', '/']) && limit_of_dumps() > 0;
             assert!(!is_file_here, "no dump in {}, though the pattern is {pattern}", folder.display());
-            println!("not looked into: dumps go elsewhere, or nowhere ({})", pattern.trim());
+            println!("not checked: the system stores dumps elsewhere, or not at all ({})", pattern.trim());
             return std::fs::remove_dir_all(&folder).expect("it is empty");
         };
         let len = std::fs::metadata(dump).expect("the file can be read").len();
@@ -205,7 +209,7 @@ fn an_aborted_task_leaves_a_core_dump_of_its_blocks_and_a_job_that_ends() {
         let [kept, freed, other] = counts;
         assert!(kept >= LARGE / LINE, "the program's block is not whole: {counts:?}");
         // Copies on the stack of a function count as well.
-        assert!(freed < 16 && other < 16, "what is not the program's: {counts:?}");
+        assert!(freed < 16 && other < 16, "the dump contains memory that is not the program's: {counts:?}");
         std::fs::remove_dir_all(&folder).expect("the folder can be removed");
     });
 }
@@ -246,7 +250,7 @@ fn a_copy_has_its_blocks_alone() {
                 std::thread::yield_now();
             }
             let ended = run_in_copy(|| {
-                assert!(block.iter().all(|&byte| byte == round - 1), "as it was at the fork");
+                assert!(block.iter().all(|&byte| byte == round - 1), "the contents are those at the fork");
                 // The parent's other threads do not write here.
                 let first: Vec<u64> = changing.iter().map(|word| word.load(Ordering::Relaxed)).collect();
                 for _ in 0..50 {
@@ -261,7 +265,7 @@ fn a_copy_has_its_blocks_alone() {
                 0
             });
             assert_eq!(ended.expect("fork"), Ended::Exited(0));
-            assert!(block.iter().all(|&byte| byte == round - 1), "the copy wrote to its own");
+            assert!(block.iter().all(|&byte| byte == round - 1), "the copy wrote only to its own memory");
             block.fill(round);
             context.gfence().expect("the task goes on");
         }

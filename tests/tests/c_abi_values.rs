@@ -1,5 +1,5 @@
-//! The binary interface itself: the table `c/abi_values.txt` says the value of each constant, size and offset, and the names of the
-//! functions. The header and the library are compared with it, and, in a test that is ignored by default, another library.
+//! The binary interface: the table `c/abi_values.txt` has the value of each constant, size and offset, and the names of the functions. The
+//! tests compare the header and the library with the table; a test that is ignored by default compares another library.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -150,12 +150,11 @@ fn literals(line: &str) -> impl Iterator<Item = (&str, i64)> {
     })
 }
 
-/// Numbers of the library itself that happen to occur in the header too: a page, the table of predefined datatypes, the first handle of a
-/// tool.
+/// Numbers of the library that also occur in the header by chance: a page, the table of predefined datatypes, the first handle of a tool.
 const OWN: [(&str, i64); 3] = [("shared_windows.rs", 4096), ("state.rs", 512), ("mpi_t.rs", 4096)];
 
-/// The library uses the header's constants by name, as its build script generates them: a number written twice may differ, as
-/// `MPI_MODE_NOSTORE` once did, and a program that uses only one of the two does not detect it.
+/// The library must use the header's constants by the names that its build script generates. A number that is written in both may differ,
+/// as that of `MPI_MODE_NOSTORE` once did, and no program that uses only the header's constant detects it.
 #[test]
 fn library_repeats_no_number_of_the_header() {
     let numbers: BTreeSet<i64> =

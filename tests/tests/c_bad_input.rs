@@ -1,6 +1,6 @@
 //! Bad input to the C interface, function by function: the header gives the parameters, the rules (`bad_input/rules`) their bad values and
-//! the standard's error classes for them. Each call has one bad argument among good ones. It must call the error handler of its object
-//! once, and name itself, the rank and the value.
+//! the standard's error classes for them. Each call has one bad argument among good ones. The call must call the error handler of its
+//! object once, with a text that names the call, the rank and the value.
 
 #[path = "bad_input/rules.rs"]
 mod rules;
@@ -20,7 +20,7 @@ fn functions() -> Vec<Function> {
     let (text, _) = text.split_once("/* prototypes end */").expect("they end");
     let statements = text.split(';').map(str::trim).filter(|statement| !statement.is_empty());
     let functions: Vec<_> = statements.map(Function::parse).collect();
-    assert!(functions.len() >= 664, "{} functions only", functions.len());
+    assert!(functions.len() >= 664, "only {} functions", functions.len());
     functions
 }
 
@@ -127,7 +127,11 @@ fn each_bad_argument_is_found_and_named() {
         if good {
             break;
         }
-        let at = said.lines().rev().find_map(|line| line.strip_prefix("at ")).expect("it says where it is");
+        let at = said
+            .lines()
+            .rev()
+            .find_map(|line| line.strip_prefix("at "))
+            .expect("the program prints its position");
         let (at, call) = at.split_once(' ').expect("a number and a call");
         let last = said.lines().rev().find(|line| !line.starts_with("at ")).unwrap_or_default();
         writeln!(wrong, "wrong: {call} ended the program: {last}").expect("writing to a string succeeds");

@@ -1,5 +1,5 @@
-//! The programs `c/o_*` are compared on this library and another one by `real-programs differential`. Here: together they call every
-//! function of the standard, except those for which `c/not_compared.txt` gives a reason.
+//! `real-programs differential` compares the programs `c/o_*` on this library and another one. This test checks that together they call
+//! every function of the standard, except those for which `c/not_compared.txt` gives a reason.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn every_function_is_compared_or_has_its_reason() {
     let missing: Vec<_> = all.iter().filter(|name| !compared.contains(**name) && !reason(name)).collect();
     assert!(missing.is_empty(), "functions that are not compared, without a reason: {missing:?}");
     let both: Vec<_> = compared.iter().filter(|name| reason(name)).collect();
-    assert!(both.is_empty(), "functions that are compared, but have a reason why not: {both:?}");
+    assert!(both.is_empty(), "functions that are compared, although a reason against it is given: {both:?}");
     // The program that a reason names must call the function: nothing else tests it.
     for (pattern, reason) in &reasons {
         let (_, caller) =

@@ -1,5 +1,5 @@
 //! Tools that intercept calls (MPI 5.0 chapter 15): a shared object, loaded before the library, that defines some of the functions, counts
-//! their calls, and forwards them under their other names. And the library's promise that nothing unwinds across it.
+//! their calls, and forwards them under their other names. A last test checks that no exception unwinds through the library.
 
 use std::process::Command;
 
@@ -53,7 +53,7 @@ fn a_tool_sees_the_calls_of_fortran() {
     counts("mpifort", "fortran/t_profiled.f90");
 }
 
-/// Fortran's arguments arrive converted in C: the tool checks them instead of the library.
+/// The arguments of Fortran calls are converted before they reach C functions: the tool replaces the library and checks them.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 #[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]

@@ -1,5 +1,4 @@
-//! C programs on the C interface, by what they are about. Each is built with the wrapper `mpicc` of this build and run with 1, 2
-//! and 3 tasks.
+//! C programs that test the C interface, by subject. Each is built with the wrapper `mpicc` of this build and run with 1, 2 and 3 tasks.
 
 use std::process::Command;
 
@@ -10,7 +9,7 @@ fn test(name: &str) {
     programs::compile_and_run("mpicc", &["-O1", "-Wall", "-Wextra", "-Werror"], &format!("c/{name}.c"));
 }
 
-/// The last line is about the task that failed first, even if another task's process ends earlier.
+/// The launcher's last line names the task that failed first, even if another task's process ends earlier.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn the_last_line_names_the_task_that_failed_first() {
@@ -50,7 +49,7 @@ fn the_kernels_of_the_comparison_have_the_right_results() {
     }
 }
 
-/// Each program by its name, a test of its own.
+/// Defines one test for each program.
 macro_rules! programs {
     ($($name:ident)*) => { $(
         #[test]
@@ -99,7 +98,7 @@ programs! {
     w_tools
 }
 
-/// The results are the same for one thread and for several, although the calls take other paths.
+/// The results are the same for one thread and for several threads, although the calls take different paths.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_answers() {
@@ -108,7 +107,7 @@ fn c_answers() {
     programs::compile_and_run_under("mpicc", &options, "c/c_answers.c", &settings);
 }
 
-/// With each way to memory.
+/// The program with each method of memory access.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn w_one_sided() {
@@ -126,7 +125,7 @@ fn t_events() {
     programs::compile_and_run_under("mpicc", &options, "c/t_events.c", &settings);
 }
 
-/// The progress thread receives a message while the program computes; then all calls of a program with it.
+/// The progress thread receives a message while the program computes. After that, a program uses all calls beside this thread.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_progress_thread() {
@@ -137,8 +136,8 @@ fn c_progress_thread() {
     }
 }
 
-/// Each call that can wait, in a thread that depends on another thread's send: with direct ways to memory, and without, where transfers
-/// wait for the target as well.
+/// Each call that can wait, in a thread that depends on another thread's send: with direct access to memory, and without, so that transfers
+/// also wait for the target.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_threads_wait() {
@@ -147,7 +146,7 @@ fn c_threads_wait() {
     programs::compile_and_run_under("mpicc", &options, "c/c_threads_wait.c", &settings);
 }
 
-/// A thread in `MPI_Finalize` lets another one with a session go on.
+/// A thread in `MPI_Finalize` does not block another thread that has a session.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_threads_finalize() {
@@ -164,7 +163,7 @@ fn c_threads_mixed() {
     programs::compile_and_run_under("mpicc", &options, "c/c_threads_mixed.c", &settings);
 }
 
-/// The errors of tasks that call collectives which do not match: found by the exchange in advance, or from the data received.
+/// The errors of tasks that call collectives which do not match. They are detected by the exchange in advance, or from the received data.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_mismatched() {
@@ -174,7 +173,7 @@ fn c_mismatched() {
     programs::compile_and_run_under("mpicc", &options, "c/c_mismatched.c", &settings);
 }
 
-/// Short rooted collectives, which take their shortest path only if tasks do not compare their calls in advance.
+/// Short rooted collectives, which take the shortest path only if tasks do not compare their calls in advance.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_short() {
@@ -183,11 +182,11 @@ fn c_short() {
     programs::compile_and_run_under("mpicc", &options, "c/c_short.c", &settings);
 }
 
-/// The text by which a table shows a value of one of its settings.
+/// The text with which a table shows a value of one of its settings.
 fn value_in<T: Table>(name: &str, value: &str) -> Option<String> {
     let setting = T::SETTINGS.iter().find(|setting| setting.name == name)?;
     let mut settings = T::default();
-    setting.store(&mut settings, value).expect("a value that it can have");
+    setting.store(&mut settings, value).expect("a valid value of the setting");
     Some(setting.value(&settings))
 }
 

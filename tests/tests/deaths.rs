@@ -1,4 +1,5 @@
-//! Seeded rounds of deaths: 50 with a new seed in each run. `DEATH_ROUNDS` and `DEATH_SEED` set others; a failure prints its seed.
+//! Seeded rounds of deaths: 50 rounds, with a new seed in each run. `DEATH_ROUNDS` and `DEATH_SEED` set other values; a failure prints its
+//! seed.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -12,7 +13,7 @@ fn a_death_ends_the_job_leaves_nothing_and_is_told_with_its_cause() {
         SystemTime::UNIX_EPOCH.elapsed().expect("the clock is set").as_millis().try_into().expect("not yet")
     });
     let rounds = number("DEATH_ROUNDS").unwrap_or(50);
-    assert!(rounds > 0, "no round would show nothing");
+    assert!(rounds > 0, "DEATH_ROUNDS=0 would test nothing");
     println!("seed {seed}, {rounds} rounds");
     programs::build();
     let program = Path::new(env!("CARGO_BIN_EXE_death-rounds"));

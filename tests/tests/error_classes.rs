@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const NEVER: &[(&str, &str)] = &[
     (
         "INTERN",
-        "an error inside the library, or bytes that only a task with stray writes can send: no argument leads there",
+        "an error inside the library, or bytes that only a task with stray writes can send: no argument causes it",
     ),
     ("UNKNOWN", "every error of the library has a class of its own; an unknown code is refused, not renamed"),
     (
@@ -17,17 +17,17 @@ const NEVER: &[(&str, &str)] = &[
     ),
     (
         "RMA_CONFLICT",
-        "accesses to a window that conflict have an undefined result in the standard; to see them would cost each put a \
+        "the standard leaves the result of conflicting accesses to a window undefined; to detect them would cost each put a \
                       look at all others, and several accumulates to one place are no conflict",
     ),
     (
         "VALUE_TOO_LARGE",
-        "a size or count that an int cannot hold is told as MPI_UNDEFINED, and the contents of a type with large counts \
+        "a size or count that an int cannot hold is returned as MPI_UNDEFINED, and the contents of a type with large counts \
                          are MPI_ERR_TYPE for the calls without them: nothing is left that would not fit",
     ),
     (
         "PROC_ABORTED",
-        "it stands for failures that a program survives in the standard's own terms; here the death of a task is \
+        "the class stands for failures that a program survives by the standard's rules; here the death of a task is \
                       MPI_ERR_OTHER with the rank, the cause and the last words in the text",
     ),
     ("SPAWN", "no processes are started by a running program: MPI_ERR_UNSUPPORTED_OPERATION"),
@@ -48,7 +48,7 @@ const NEVER: &[(&str, &str)] = &[
     ("IO", "there are no files"),
 ];
 
-/// The one class of these that the library nevertheless names.
+/// The only class of the list above that the library names nevertheless.
 const OWN_MISTAKES: &str = "INTERN";
 
 /// Programs with generated calls, each of which accepts several classes.
@@ -66,7 +66,7 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The classes of the header, without the bound of them all.
+/// The classes of the header, without `MPI_ERR_LASTCODE`.
 fn classes() -> BTreeSet<String> {
     let header = fs::read_to_string(root().join("mpi-over-am/abi/include/mpi.h")).expect("the header");
     let found: BTreeSet<_> =
@@ -75,7 +75,7 @@ fn classes() -> BTreeSet<String> {
     found
 }
 
-/// The classes that programs find to be those of a call.
+/// The classes that programs check as the class of a call's error.
 fn raised() -> BTreeSet<String> {
     let folder = root().join("tests/c");
     let mut found = BTreeSet::new();
@@ -126,7 +126,7 @@ fn each_class_is_raised_or_has_a_reason() {
     }
     for class in &classes {
         let (is_raised, has_reason) = (raised.contains(class), reasons.contains_key(class.as_str()));
-        assert!(is_raised || has_reason, "MPI_ERR_{class} is raised by no test, and nothing says why");
+        assert!(is_raised || has_reason, "no test raises MPI_ERR_{class}, and no reason is given");
         assert!(!(is_raised && has_reason), "MPI_ERR_{class} is raised by a test: its reason is wrong");
     }
 }

@@ -1,4 +1,4 @@
-//! Programs that do not go on: the launcher reports what each task does and which task waits for which. Each program is ended from outside.
+//! Programs that hang: the launcher reports what each task does, and which task waits for which. Each program is ended from outside.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ fn amrun(tasks: u32, options: &[&str], shape: &str) -> Command {
     command
 }
 
-/// Numbers of tasks and shapes of the jobs that their time limit ends.
+/// The jobs that end by their time limit: number of tasks, and the kind of hang.
 const HANGING: [(u32, &str); 7] = [
     (2, "cycle"),
     (2, "reversed"),
@@ -42,7 +42,7 @@ const HANGING: [(u32, &str); 7] = [
     (2, "ended"),
 ];
 
-/// Receives whether one job succeeded, and the output of its launcher.
+/// For each job, receives whether it succeeded, and the output of its launcher.
 type Told = Mutex<Receiver<(bool, String)>>;
 
 /// The launcher's report on a job that its time limit ends. All these jobs run at once, since they only wait.
@@ -90,7 +90,7 @@ fn two_tasks_that_receive_from_each_other_are_named_with_their_lines() {
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn ranks_of_another_communicator_are_told_as_tasks() {
-    // Rank r of it is task 1 - r: task 0 is its rank 1.
+    // Rank r of the communicator is task 1 - r, so task 0 is rank 1.
     let said = said_before_the_limit(2, "reversed");
     must_say(&said, &["tag 3", "a deadlock"]);
 }
@@ -157,7 +157,7 @@ fn read_until(child: &mut Child, words: &str) -> String {
     let mut lines = BufReader::new(child.stderr.take().expect("the output is piped"));
     while !said.contains(words) {
         let read = lines.read_line(&mut said).expect("what a launcher says is text");
-        assert!(read > 0, "\"{words}\" was never said:\n{said}");
+        assert!(read > 0, "the launcher never printed \"{words}\":\n{said}");
     }
     said
 }
@@ -231,7 +231,7 @@ fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
     end(job);
 }
 
-/// What `amrun report` says of a process.
+/// The output of `amrun report` for a process.
 fn report(of: u32) -> String {
     let answer = Command::new(programs::folder().join("amrun")).args(["report", &of.to_string()]).output();
     let answer = answer.expect("amrun can be started");

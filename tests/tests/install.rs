@@ -14,7 +14,7 @@ fn said(command: &mut Command) -> String {
     said
 }
 
-/// Runs a program by the installed launcher, without a hint where the library is.
+/// Runs a program by the installed launcher, without environment variables that name the library's folder.
 fn runs(prefix: &Path, program: &Path) {
     let mut start = Command::new(prefix.join("bin/mpiexec"));
     let text = said(start.args(["-n", "2"]).arg(program).arg("3").env_remove("LD_LIBRARY_PATH"));
@@ -104,7 +104,7 @@ fn cmake_finds_it() {
     let path = env::join_paths(
         [prefix.join("bin")].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())),
     )
-    .expect("a folder of ours has no colon");
+    .expect("the test's folder has no colon in its name");
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/cmake")).arg("-B").arg(&folder);
     configure.args(["-G", "Unix Makefiles"]).arg(format!("-DWITH_FORTRAN={}", u8::from(cfg!(has_gfortran))));
@@ -121,7 +121,7 @@ fn installed(name: &str) -> Scratch {
     programs::build();
     let scratch = Scratch::new(name);
     let mut install = Command::new(programs::folder().join("mpi-install"));
-    // mpi-install builds first if cargo runs it, which it sees by this variable. Here everything is built.
+    // If cargo runs mpi-install, which it detects by this variable, it builds everything first. Here everything has been built.
     let _ = said(install.arg("--prefix").arg(scratch.path()).env_remove("CARGO"));
     scratch
 }

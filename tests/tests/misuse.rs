@@ -1,8 +1,9 @@
-//! What must not compile: each program in `misuse/CRATE` breaks one promise that a type of that crate keeps, in safe code.
+//! Programs that must not compile: each program in `misuse/CRATE` tries to break, in safe code, one promise that a type of that crate
+//! makes.
 //!
-//! Any compiler must refuse each of them. The compiler's message is in `NAME.txt` beside each program, so that a refusal for another reason
-//! is noticed; a text that ends with `...` is the first one of several. They differ between compilers, and are compared only with the one
-//! that `.ci/run` names. To record them again: `MISUSE=record cargo test -p am-tests --test misuse`.
+//! Every compiler must refuse each program. The expected message of the compiler is in `NAME.txt` beside the program, so that a refusal for
+//! another reason is noticed. A text that ends with `...` is the first of several messages. Messages differ between compilers, and are
+//! compared only with the compiler that `.ci/run` names. To record them again: `MISUSE=record cargo test -p am-tests --test misuse`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ use std::{env, fs};
 
 use serde_json::Value;
 
-/// The programs are compiled against the crates as users have them, except am-core, whose loopback they run over.
+/// The programs are compiled against the crates with their default features, except am-core, whose loopback they need.
 const DEPENDENCIES: &str = r#"
 am-core-engine = { path = "ROOT/am-core/engine" }
 am-core = { path = "ROOT/am-core", features = ["testing"] }
@@ -22,7 +23,7 @@ bytemuck = "1"
 mpi-over-am = { path = "ROOT/mpi-over-am" }
 "#;
 
-/// The end of a text that has only the first error.
+/// The end of a text that has only the first of several errors.
 const AND_SO_ON: &str = "...\n";
 
 /// The line of `.ci/run` that names the compiler of the texts.
@@ -51,7 +52,7 @@ fn misuse_does_not_compile() {
         if is_recording {
             fs::write(&text, said).expect("a text can be written");
         } else if recorded != said {
-            write!(differing, "\n--- {} is not what the compiler says:\n{said}", text.display())
+            write!(differing, "\n--- {} differs from the compiler's message:\n{said}", text.display())
                 .expect("writing to a string succeeds");
         }
     }
@@ -79,7 +80,7 @@ fn cases(root: &Path) -> BTreeMap<String, PathBuf> {
     programs.map(|path| (name(&path), path)).collect()
 }
 
-/// What the compiler says of each program that it refuses.
+/// The compiler's message for each program that it refuses.
 fn check_all(root: &Path, cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String, String> {
     let project = Path::new(env!("CARGO_TARGET_TMPDIR")).join("misuse");
     fs::create_dir_all(&project).expect("the target folder can be written to");
@@ -91,7 +92,7 @@ fn check_all(root: &Path, cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String,
             .expect("writing to a string succeeds");
     }
     fs::write(project.join("Cargo.toml"), manifest).expect("the manifest can be written");
-    // The versions with which the workspace was built, which are available without a network.
+    // The versions of the workspace's build, which are available without a network.
     fs::copy(root.join("Cargo.lock"), project.join("Cargo.lock")).expect("the workspace has a lock file");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -115,7 +116,7 @@ fn check_all(root: &Path, cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String,
     errors
 }
 
-/// An error without paths and advice: the message, and the lines that it is about.
+/// An error without paths and advice: the message, and the source lines that it names.
 fn text_of(message: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut text = format!("error[{}]: {}\n", word(&message["code"]["code"]), word(&message["message"]));
@@ -129,7 +130,7 @@ fn text_of(message: &Value) -> String {
     text
 }
 
-/// The first error, and that there are more.
+/// The first error, and a mark if there are more.
 fn first_of(said: &str) -> String {
     let end = said[1..].find("error[").map_or(said.len(), |at| at + 1);
     format!("{}{AND_SO_ON}", &said[..end])
@@ -145,9 +146,10 @@ fn is_compiler_of_texts(root: &Path) -> bool {
     let version = String::from_utf8_lossy(&version.stdout);
     let is_same = version.starts_with(named);
     if !is_same {
-        let line =
-            format!("misuse: all were refused; texts not compared: they are of {named}*, this is {version}");
-        // Not by a macro, whose output is captured.
+        let line = format!(
+            "misuse: all programs were refused; the texts were not compared: they are of {named}*, and this compiler is {version}"
+        );
+        // Written directly, since the output of `eprintln!` is captured.
         std::io::stderr().write_all(line.as_bytes()).expect("standard error is there");
     }
     is_same

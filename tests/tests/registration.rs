@@ -18,7 +18,7 @@ const TASKS: u32 = 6;
 const BLOCK_BYTES: usize = 4 << 20;
 const LIMIT_BYTES: u64 = 20 << 20;
 
-/// The way into private memory decides which task must register what.
+/// The setting `memory` decides which task must register which buffer.
 const MEMORIES: [&str; 2] = ["auto", "staged"];
 
 fn limited(test: &'static str, memory: &str) -> Job {
@@ -29,12 +29,12 @@ fn limited(test: &'static str, memory: &str) -> Job {
         .time_limit(Duration::from_secs(300))
 }
 
-/// What task `from` sends to task `to` in round `round`.
+/// The data that task `from` sends to task `to` in round `round`.
 fn block(from: u32, to: u32, round: u32) -> Vec<u8> {
     pattern(u64::from((round * TASKS + from) * TASKS + to), BLOCK_BYTES)
 }
 
-/// All sends of a task are lent at once: as much memory as may be registered, while nothing has been received.
+/// All sends of a task are in flight at once, and need all memory that may be registered, before anything has been received.
 #[test]
 fn an_exchange_beyond_the_limit_finishes() {
     for memory in MEMORIES {
@@ -76,7 +76,7 @@ fn of(context: &Context<ShmFabric>) -> am_via::fabric::RegistrationStatistics {
     context.fabric().registration_statistics().expect("there is a limit")
 }
 
-/// The same by active messages, where the fate of registrations can be observed.
+/// The same exchange by active messages, with which the test can observe registrations.
 #[test]
 fn registrations_are_kept_for_the_next_use_and_never_more_than_the_limit() {
     let test = "registrations_are_kept_for_the_next_use_and_never_more_than_the_limit";

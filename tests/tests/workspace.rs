@@ -1,5 +1,5 @@
-//! Rules of this workspace that the compiler does not check: circles of imports, the length of files and comments, manifests, and that only
-//! one file of mpi-over-am chooses the fabric. Each rule fails if it finds nothing to check.
+//! Rules of this workspace that the compiler does not check: no circular imports, limits on the length of files and the width of comments,
+//! complete manifests, and only one file of mpi-over-am that chooses the fabric. Each test fails if it finds nothing to check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -108,14 +108,14 @@ fn modules_import_each_other_in_no_circle() {
             assert!(circle.is_empty(), "{member}: {module} is in a circle with {circle:?}");
         }
     }
-    assert!(edges > 50, "{edges} imports only: the sources were not understood");
+    assert!(edges > 50, "only {edges} imports: the sources were not parsed");
 }
 
 #[test]
 fn files_are_short() {
     for path in sources(root()) {
         let lines = read(&path).lines().count();
-        assert!(lines <= 800, "{} has {lines} lines: it holds more than one thing", path.display());
+        assert!(lines <= 800, "{} has {lines} lines: split it by subject", path.display());
     }
 }
 
@@ -133,7 +133,7 @@ fn comments_are_at_most_140_columns_wide() {
             }
         }
     }
-    assert!(comments > 1000, "{comments} comments only: the sources were not understood");
+    assert!(comments > 1000, "only {comments} comments: the sources were not parsed");
     assert!(wide.is_empty(), "wrap these comments: {wide:#?}");
 }
 
@@ -188,7 +188,7 @@ fn packages_have_what_a_registry_shows() {
             assert_eq!(read(format!("{member}/{licence}")), read(licence), "{member}");
         }
     }
-    assert!(published > 10, "{published} packages only: the manifests were not understood");
+    assert!(published > 10, "only {published} packages: the manifests were not parsed");
 }
 
 #[test]
@@ -202,21 +202,17 @@ fn one_file_of_mpi_over_am_chooses_the_fabric() {
 const CALLS_THAT_WAIT: [&str; 9] =
     ["wait_until", "wait_until_ended", "rest", "amsend", "put", "get", "rmw", "fence_data", "gfence"];
 
-/// Calls by which mpi-over-am waits without giving its turn up, and why each delays other threads no longer than a peer's progress takes.
-/// An entry needs a reason; entries without such a call are removed.
+/// Calls in which mpi-over-am waits without giving up its turn, each with the reason why it delays other threads no longer than a peer's
+/// progress takes. An entry without such a call must be removed.
 const WAITS_IN_A_TURN: [(&str, &str, &str); 9] = [
-    ("communicator/agree.rs", "rmw", "of a policy that takes no turns"),
-    ("environment.rs", "fence_data", "all have come, or no other thread is in the environment"),
+    ("communicator/agree.rs", "rmw", "runs only under a policy without turns"),
+    ("environment.rs", "fence_data", "all tasks have arrived, or no other thread is in the environment"),
     ("environment.rs", "gfence", "all have come"),
-    ("progress/mod.rs", "wait_until", "of a policy that takes no turns"),
-    (
-        "progress/mod.rs",
-        "wait_until_ended",
-        "bytes in motion: the end of a transfer needs the peer's library only",
-    ),
+    ("progress/mod.rs", "wait_until", "runs only under a policy without turns"),
+    ("progress/mod.rs", "wait_until_ended", "a transfer in flight: its end needs only progress of the peer"),
     ("progress_thread.rs", "rest", "no other thread wants its turn"),
-    ("protocol/mod.rs", "amsend", "of a policy that takes no turns"),
-    ("state.rs", "amsend", "credits for a note: the peer's library gives them back"),
+    ("protocol/mod.rs", "amsend", "runs only under a policy without turns"),
+    ("state.rs", "amsend", "waits for credits for a note: the progress of the peer returns them"),
     ("turn.rs", "wait_until", "the one wait of all calls: it ends when another thread wants its turn"),
 ];
 

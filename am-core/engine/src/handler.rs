@@ -1,4 +1,4 @@
-//! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; seed paper, sections 3 and 5.3).
+//! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; MPI-LAPI paper, sections 3 and 5.3).
 //!
 //! A header handler runs at the target when the first packet of a message has arrived. It returns the destination of the data, and the
 //! completion to run when they have arrived. It cannot communicate: a communicating call in a handler is rejected, because the engine is
@@ -214,7 +214,7 @@ pub trait Sink: fmt::Debug + Send {
     fn take(&mut self, offset: u64, bytes: Arrived<'_>);
 }
 
-/// What to do when the data have been stored, chosen for each message (seed paper, section 5.3). All variants but the last run in the
+/// What to do when the data have been stored, chosen for each message (MPI-LAPI paper, section 5.3). All variants but the last run in the
 /// polling context.
 pub enum Completion {
     /// Nothing.

@@ -18,7 +18,7 @@ fn arguments_and_results_of_any_length_arrive() {
         let double = double.expect("a function");
         context.gfence().expect("all tasks reach the fence");
         let other = TaskId(1 - context.task().0);
-        // Results that fit into a reply, that need a message of their own, and that need more than one packet.
+        // Results that fit into a reply, results that need a message of their own, and results that need more than one packet.
         for len in [0, 1, 2, 3, 5, 100, 1_000, 100_000] {
             let words: Vec<u64> = (0..len).map(|at| at * 300).collect();
             let doubled = context.call(other, double, words.clone()).expect("the other lives");
@@ -74,11 +74,11 @@ fn a_function_that_panics_is_an_error_of_its_caller() {
 fn arguments_of_another_type_are_an_error_of_the_caller() {
     let (_, endpoints) = network(Config::new(2));
     threads::run(endpoints, |context| {
-        // An error of the program: the functions have the same number and different types.
+        // An error of the program: the functions have the same number but different types.
         if context.task().0 == 0 {
             let length = context.function(|text: String| text.len()).expect("a function");
             context.gfence().expect("all tasks reach the fence");
-            let refused = context.call(TaskId(1), length, "x".to_owned()).expect_err("it takes two");
+            let refused = context.call(TaskId(1), length, "x".to_owned()).expect_err("the types differ");
             assert!(matches!(refused, Error::Refused { why: Refusal::Malformed, .. }), "{refused}");
         } else {
             context.function(|(one, two): (String, String)| one.len() + two.len()).expect("a function");
@@ -115,7 +115,7 @@ fn a_call_ends_with_the_death_of_its_target() {
     let ended = loop {
         match nodes[0].call_result(call) {
             Ok(Err(again)) => call = again,
-            Ok(Ok(result)) => panic!("{result} came from a task that never looked"),
+            Ok(Ok(result)) => panic!("{result} came from a task that did not poll"),
             Err(error) => break error,
         }
         nodes[0].probe().expect("the program goes on");
@@ -134,6 +134,6 @@ fn a_call_ends_with_the_purge_of_its_target_also_after_it_was_resumed() {
     let call = nodes[0].begin_call(TaskId(1), answer, ()).expect("the target is alive");
     nodes[0].purge_totask(TaskId(1)).expect("the target is alive");
     nodes[0].resume_totask(TaskId(1)).expect("it was purged");
-    let ended = nodes[0].call_result(call).expect_err("its message was given up");
+    let ended = nodes[0].call_result(call).expect_err("the message of the call was purged");
     assert!(matches!(ended, Error::Purged { task: TaskId(1), by: TaskId(0) }), "{ended}");
 }

@@ -1,4 +1,4 @@
-//! The death of a task, over the loopback network in one thread: operations under way end with an error that names the task.
+//! The death of a task, over the loopback network in one thread: operations in flight end with an error that names the task.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -130,7 +130,8 @@ fn operations_under_way_end_and_hand_their_memory_back() {
         let region = nodes[1].expose(buffer, Access::READ_WRITE).unwrap();
         let node = &mut nodes[0];
         node.set_go_on(true);
-        // Announced; then queued, since there is one credit and nothing is polled; then a put, a get and an rmw.
+        // The first message is announced. The next is queued, since there is one credit and nothing is polled. Then follow a put, a get and
+        // an rmw.
         let mut handles = Vec::new();
         for len in [100_000, 10, 20] {
             let options = AmOptions::default();
@@ -156,7 +157,7 @@ fn operations_under_way_end_and_hand_their_memory_back() {
                 failed += 1;
             }
         }
-        assert!(failed >= 3, "the three messages could not end otherwise ({reach:?})");
+        assert!(failed >= 3, "the three messages can end only with the failure ({reach:?})");
         settle(&mut nodes[..1]);
         match nodes[0].rmw_result(rmw) {
             Ok(value) => assert_eq!((value.unwrap(), reach), (0x0808_0808_0808_0808, Reach::Direct)),
@@ -231,7 +232,7 @@ fn what_waits_for_its_place_goes_with_its_sender_unless_it_is_here() {
     drop(handle);
 }
 
-/// Unwinding out of a scope: messages not accepted yet are withdrawn, and the peers see that the task has failed.
+/// A panic unwinds out of a scope: messages that are not accepted yet are withdrawn, and the peers see that the task has failed.
 #[test]
 fn a_scope_that_unwinds_withdraws_and_fails_the_task() {
     let (network, mut nodes, _watchdog) = job(Config::new(2));

@@ -1,5 +1,5 @@
-//! LAPI's errors, one by one: each that can occur is caused, and must name the party at fault and the values; for the others this file says
-//! why they cannot occur.
+//! LAPI's errors, one by one. The tests cause each error that can occur, and check that it names the party at fault and the values. For
+//! each other error this file gives the reason why it cannot occur.
 //!
 //! A name stands for its code `LAPI_ERR_*`, and `*` for a family of codes. Errors of a single task are caused by one task of two; the
 //! conformance suite checks the same errors on every fabric, and between processes.
@@ -21,7 +21,7 @@ use am_core::{Accumulation, AmOptions, Context, GetOptions, Put, PutOptions, Que
 
 type Node = Context<Loopback>;
 
-/// Two tasks, of which the second has exposed 64 bytes.
+/// Two tasks; the second has exposed 64 bytes.
 struct Job {
     network: Network,
     origin: Node,
@@ -53,7 +53,7 @@ fn next_error(of: &mut Node, other: &mut Node) -> Error {
 /// Causes an error.
 type Make = fn(Job) -> Error;
 
-/// Name, party at fault, texts of the message, and the function that causes it.
+/// An error: name, party at fault, texts of the message, and the function that causes it.
 const ARISE: [(&str, Fault, &[&str], Make); 24] = [
     ("HNDL_INVALID", Fault::Peer, &["task 1", "closed"], |job| {
         let Job { mut origin, target, handler, .. } = job;
@@ -167,21 +167,21 @@ const ARISE: [(&str, Fault, &[&str], Make); 24] = [
     ("GRP_*", Fault::Caller, &["task 9", "0 to 1"], |job| job.origin.group(&[TaskId(9)]).unwrap_err()),
 ];
 
-/// Names, and why they cannot occur.
+/// Errors that cannot occur, each with the reason.
 const CANNOT_ARISE: [(&str, &str); 15] = [
     ("UHDR_NULL", "a slice is never null"),
-    ("HDR_LEN", "a user header may have any length up to the greatest"),
+    ("HDR_LEN", "a user header may have any length up to the maximum"),
     ("CNTR_VAL", "a value has no sign"),
     ("IN_VAL_NULL", "the operation holds its operands"),
-    ("VEC_NUM_DIFF", "both sides may be cut as they like, if they have the same length"),
-    ("VEC_TYPE_DIFF", "a list and a stride may meet"),
+    ("VEC_NUM_DIFF", "both sides may be divided in any way, if they have the same length"),
+    ("VEC_TYPE_DIFF", "one side may be a list and the other a stride"),
     ("DGSP_*", "there are sinks, gatherers and layouts instead of datatype programs"),
     ("XFER_CMD", "each transfer has a call of its own"),
     ("UTIL_CMD", "each utility has a call of its own"),
     ("INFO_NONZERO", "there is no structure to fill in"),
     ("LW_DATA_LEN", "a message is as long as its data"),
-    ("INVALID_SEND_REPLY_TGT", "a reply names no target: it goes to the source"),
-    ("ADAPTERS_DOWN", "a fabric without its adapter fails as a task does"),
+    ("INVALID_SEND_REPLY_TGT", "a reply names no target: it is sent to the origin"),
+    ("ADAPTERS_DOWN", "a fabric that loses its adapter reports the failure of a task"),
     ("RECV_INCOMP", "a message that will never be whole is delivered with its error as its outcome"),
     ("UNKNOWN", "every error has its name"),
 ];

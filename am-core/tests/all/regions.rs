@@ -15,7 +15,7 @@ fn a_region_is_taken_back_by_the_context_that_exposed_it_and_by_no_other() {
         context.expose(memory, Access::READ_WRITE).expect("a region")
     };
     let (of_one, of_other) = (expose(&mut one), expose(&mut other));
-    assert_eq!(of_one.address(0), of_other.address(0), "the numbers do not tell them apart");
+    assert_eq!(of_one.address(0), of_other.address(0), "both regions have the same address");
     let refused = other.unexpose(of_one).expect_err("it is a region of the other context");
     assert_eq!(refused.fault(), Fault::Caller, "{refused}");
     assert!(matches!(refused, Error::ForeignRegion { .. }), "{refused}");

@@ -1,4 +1,4 @@
-//! The suite over a hostile network, with tasks that take turns: equal seeds give equal runs, other seeds different ones.
+//! The suite over a hostile network, with tasks that run in turn: equal seeds give equal runs, and different seeds give different runs.
 
 use am_core::testing::loopback::{Config, network};
 use am_core::testing::turns::{record_checks, same_seed_same_run};

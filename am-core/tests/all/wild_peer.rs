@@ -1,4 +1,4 @@
-//! Packets are claims: a peer that sends arbitrary packets causes errors, and nothing else.
+//! Packets are claims: a peer that sends arbitrary packets can only cause errors.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -77,7 +77,7 @@ fn any_packet_is_an_error_at_worst() {
         ];
         let mut errors = 0;
         for round in 0..3000 {
-            // This task has operations under way, too, which wild answers may name.
+            // This task has operations in flight, too, which wild answers may name.
             if round % 50 == 0 {
                 let options = AmOptions { announce: true, ..AmOptions::default() };
                 let udata = JobBuffer::from(vec![1; 5000]);
@@ -94,12 +94,12 @@ fn any_packet_is_an_error_at_worst() {
             let posted = if inline.push(&bytes) {
                 wild.post_inline(target, class, label, &inline)
             } else {
-                // A head in the entry, or none, where the engine looks for one in the body.
+                // The head is in the entry, or there is no head, and the engine looks for it in the body.
                 let (head, mut body) = bytes.split_at(random.below(INLINE_BYTES_MAX + 1));
                 assert!(inline.push(head), "not longer than an entry");
                 wild.post_packet(target, class, label, &inline, &mut body)
             };
-            // A packet without a credit is not sent: others follow.
+            // A packet that finds no credit is not sent; other packets follow.
             let _ = posted.expect("the target is alive");
             for _ in 0..3 {
                 if let Err(error) = context.probe() {
@@ -109,12 +109,13 @@ fn any_packet_is_an_error_at_worst() {
             }
             drain(&mut wild);
         }
-        assert!(errors > 100, "seed {seed}: hardly a packet was wrong");
+        assert!(errors > 100, "seed {seed}: only {errors} packets were wrong");
         assert!(private.iter().all(|&byte| byte == 0), "memory that was never exposed");
     }
 }
 
-/// A peer sends any number of requests and takes no answer: the answers that wait for it stay bounded, and an error names the peer.
+/// A peer sends an unlimited number of requests and receives no answers: the number of waiting answers stays bounded, and an error names
+/// the peer.
 #[test]
 fn questions_without_end_take_no_memory() {
     const QUESTIONS: u32 = if cfg!(debug_assertions) { 300_000 } else { 10_000_000 };
@@ -159,7 +160,7 @@ fn questions_without_end_take_no_memory() {
                 );
             }
         }
-        // The peer takes the refusals, which have credits of their own, but never returns the credits of the pieces.
+        // The peer receives the refusals, which have credits of their own, but never returns the credits of the pieces.
         while let Some(Event::Arrival(arrival)) = wild.poll(&mut inline) {
             if arrival.class == Class::Answer {
                 wild.release(arrival);
@@ -225,7 +226,7 @@ fn counter_of(uhdr: &[u8]) -> am_core::counter::CounterName {
     am_core::counter::CounterName::from_wire(number).unwrap()
 }
 
-/// The head of a message is in the entry and has the length that it states, or, if that is too long, before the data.
+/// The head of a message must be in the entry, with the stated length, or, if it is too long for that, before the data.
 #[test]
 fn a_message_whose_head_is_not_as_long_as_it_says_is_refused() {
     let _watchdog = Watchdog::new("heads".to_owned(), std::time::Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! The conformance suite as a program: what it lists, and that the provider passes all of it.
+//! The conformance suite as a program: its lists are complete, and the provider passes all checks.
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -58,7 +58,7 @@ fn there_are_many_checks_each_with_a_name_of_its_own_and_a_clause() {
     assert!(am_via_conform::list().iter().all(|check| !check.clause.is_empty() && text.contains(check.name)));
 }
 
-/// In a process of its own, whose VIs send in any state.
+/// Runs the suite in a process of its own, whose VIs send in any state.
 #[test]
 fn a_missing_check_of_the_state_is_noticed() {
     const BROKEN: &str = "PROVIDER_IS_BROKEN";

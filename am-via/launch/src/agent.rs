@@ -78,7 +78,7 @@ fn start(part: Part, uplink: &Uplink) -> Result<Running, LaunchError> {
         about += &bindings(&running);
     }
     if !about.is_empty() {
-        // If the launcher is gone, the watch notices it later.
+        // An error means that the launcher is gone, which the agent's watch detects soon.
         let _ = uplink.sinks().stderr.write_all(about.as_bytes());
     }
     Ok(running)

@@ -12,7 +12,7 @@ use am_via_job::{Carrier, Cause, Job, JobError, TaskState};
 use am_via_launch::{Ended, Launch};
 use launch_support::*;
 
-/// What this binary does when it runs as a task.
+/// The actions of this binary when it runs as a task.
 #[test]
 fn task() {
     let Some(role) = role() else { return };
@@ -43,7 +43,7 @@ fn task() {
                     if pid == std::os::unix::process::parent_id() { "my parent" } else { "?" }
                 );
             }
-            other => panic!("attached to a task that another process is: {other:?}"),
+            other => panic!("attached as a task that is another process: {other:?}"),
         },
         "attach and abort" => {
             let job = Job::attach().unwrap();
@@ -76,7 +76,7 @@ fn reach_everything() {
     println!("\nreached {} of {}", job.task(), job.num_tasks());
 }
 
-/// Runs the role in 3 tasks behind a wrapper: all must reach everything.
+/// Runs the role in 3 tasks behind a wrapper: all tasks must be able to open all files of the job.
 fn reached_behind(program: &str, args: &[&str]) {
     let dir = TempDir::new();
     let all = args.iter().map(Into::into).chain([own_binary()]).chain(role_args());
@@ -143,7 +143,7 @@ fn a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives() {
         .run()
         .unwrap();
     let said = report.stdout(1).unwrap();
-    // Linux before 6.15 does not tell how a process ended that another process has reaped.
+    // Before Linux 6.15 the launcher cannot learn how a process ended that another process has reaped.
     let causes = ["was killed by signal 6 (SIGABRT)", "ended behind its wrapper program"];
     let is_told = |cause: &&str| said.contains(&format!("saw: task 0 {cause}: I cannot go on"));
     assert!(causes.iter().any(is_told), "{said}");

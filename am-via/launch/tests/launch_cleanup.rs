@@ -23,7 +23,8 @@ fn task() {
 
 /// A task that starts another process and waits for it.
 const WITH_CHILD: &str = "sleep 1000 & echo ready; wait";
-/// A task that starts a process which hides: it has another session, no parent and no environment. Its command line contains `$1`.
+/// A task that starts a process which is hard to find: it has another session, no parent and no environment. Its command line contains
+/// `$1`.
 const WITH_HIDDEN: &str = "setsid env -i sh -c 'sleep 1000; true' \"$1\" & sleep 1000 & echo ready; wait";
 
 /// Starts `amrun`, waits until each of the 2 tasks says that it is ready.
@@ -151,7 +152,7 @@ fn a_second_signal_kills_who_ignores_the_first() {
     let script = "trap '' INT; sleep 1000 & echo ready; wait";
     let (mut child, _lines) = start(&mark, script);
     kill("INT", child.id());
-    // Two signals in quick succession count as one signal that arrived twice.
+    // Two signals in quick succession count as one, so the test waits between them.
     std::thread::sleep(Duration::from_millis(400));
     kill("INT", child.id());
     assert_eq!(child.wait().unwrap().code(), Some(128 + 2));

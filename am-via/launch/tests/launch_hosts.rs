@@ -1,5 +1,5 @@
-//! Jobs of several hosts: their output, their ends, and that no process is left. Each host is an agent on this machine, which a plain
-//! command starts instead of ssh. The programs send no messages.
+//! Jobs of several hosts: output, failures, and cleaning up. Each host is an agent on this machine, which a plain command starts instead of
+//! ssh. The programs send no messages.
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -66,7 +66,7 @@ fn bindings_are_told_for_each_host_and_errors_can_go_with_the_output() {
     }
 }
 
-/// The folder is relative to the directory of the launcher, as without hosts, and not to that of the tasks.
+/// The folder is relative to the directory of the launcher, as it is without hosts, and not to the directory of the tasks.
 #[test]
 fn each_host_writes_the_output_of_its_tasks_to_files_and_says_what_it_runs() {
     let _watchdog = Watchdog::new("each_host_writes_the_output_of_its_tasks_to_files_and_says_what_it_runs");
@@ -189,7 +189,7 @@ impl Drop for Server {
     }
 }
 
-/// The recipe of the launcher's README, with a server of the test's own, whose keys and port nothing else uses.
+/// Follows the recipe of the launcher's README, with a server that has its own keys and port.
 #[test]
 #[ignore = "needs sshd: .ci/run long installs it"]
 fn real_ssh_starts_the_agents() {

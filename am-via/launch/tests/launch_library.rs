@@ -14,7 +14,7 @@ use am_via_shm::layout::DOORBELL_OFFSET;
 use am_via_shm::{Doorbell, Mapping, Shared, SleepBarrier};
 use launch_support::*;
 
-/// What this binary does when it runs as a task.
+/// The actions of this binary when it runs as a task.
 #[test]
 fn task() {
     let Some(role) = role() else { return };
@@ -180,7 +180,7 @@ fn a_task_that_leaves_early_is_told_to_the_others() {
     let report = role_job("task 0 leaves early").tasks(2).capture(&dir.0).run().unwrap();
     let said = report.stdout(1).unwrap();
     assert!(said.contains("saw: task 0 exited (code 0) before"), "{said}");
-    assert!(report.is_success(), "the others did without it: {report:?}");
+    assert!(report.is_success(), "the other tasks did not need it: {report:?}");
     assert_eq!(report.exit_code(), 0);
 }
 

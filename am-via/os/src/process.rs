@@ -162,7 +162,7 @@ pub struct BeforeExec {
     pub cpu: Option<usize>,
     /// Whether it is killed when the thread that starts it ends.
     pub dies_with_starter: bool,
-    /// Signals that its starter has blocked for itself and the program must get.
+    /// Signals that the starter blocks for itself. They are unblocked in the child, since the program must get them.
     pub unblock: Vec<i32>,
 }
 

@@ -399,7 +399,7 @@ mod tests {
         let to = PrivateBytes::new(bytes.len()).expect("memory");
         let no_kernel = |at: u64, _: CheckedRange<'_>| -> Result<Copied, u64> { Err(at) };
         let done = read(&word, &heap, (0, to.range()), no_kernel, || pipe.stage(memory.range()));
-        assert_eq!(done, Ok(Copied::Done), "the kernel was asked for nothing");
+        assert_eq!(done, Ok(Copied::Done), "the kernel has copied nothing");
         let mut seen = vec![0; bytes.len()];
         to.range().copy_to_slice(&mut seen);
         assert!(seen == bytes);

@@ -1,6 +1,6 @@
 //! A ring of 64-byte lines from one writer to one reader: a short message touches nothing else.
 //!
-//! A line carries a whole completion entry: 40 bytes of payload, a length, an operation word, one spare word, and last the word that makes
+//! A line carries a whole completion entry: 40 bytes of payload, a length, an operation word, one extra word, and last the word that makes
 //! it valid: sequence number and immediate data. The reader spins on that word of the next line; the writer reads nothing. The sequence
 //! number starts at 1 in a zeroed ring, so a fresh line is never valid. A line of the previous lap has a number that is lower by the ring's
 //! length, so it is not valid either.

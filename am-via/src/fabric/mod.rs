@@ -370,7 +370,7 @@ fn write(
 }
 
 /// The entry of a packet with this number of bytes in it, and its label in place of the immediate word. The device sets the length of an
-/// entry with an area to the bytes in the area, so the spare word has the number of bytes in the entry.
+/// entry with an area to the bytes in the area, so the extra word has the number of bytes in the entry.
 #[inline(always)]
 fn packet(operation: Operation, label: u16, in_entry: usize) -> Entry {
     let length = in_entry as u32;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use am_via_vipl::testing::break_state_check;
 
-/// Marks the process in which the check is missing.
+/// Environment variable that marks the process in which the check is missing.
 const BROKEN: &str = "PROVIDER_IS_BROKEN";
 
 #[test]

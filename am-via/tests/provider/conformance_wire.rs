@@ -6,7 +6,7 @@ use am_via::device::NodeAddress;
 use am_via::device::wire::{Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
 use am_via::fabric::{CreditPlan, ViaFabric};
 
-/// Every fault except death, so frequent that each check meets some.
+/// Every fault except death, at a rate at which each check meets some.
 fn faults(seed: u64) -> WireFaults {
     WireFaults {
         seed,
@@ -83,7 +83,7 @@ fn small_slots(num_tasks: u32) {
     run(options, CreditPlan { credits: 4, answers: 2 });
 }
 
-/// A limit that is enough for the memory that the suite exposes, but not for its long messages.
+/// A limit of registered memory that suffices for the memory that the suite exposes, but not for its long messages.
 #[test]
 fn two_tasks_with_little_registered_memory() {
     run_over(WireOptions::new(2), PLENTY, |fabric| fabric.with_registered_bytes_max(6 << 20));

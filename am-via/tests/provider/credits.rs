@@ -1,4 +1,5 @@
-//! A sender without credits takes credit returns that are next in its ring, and leaves all other entries to a poll.
+//! A sender that is out of credits takes credit returns from its own ring if they are the next entries, and leaves all other entries to a
+//! poll.
 
 use std::thread;
 use std::time::Duration;
@@ -24,7 +25,7 @@ fn flood(fabric: &mut ShmFabric, to: PeerIndex) -> u32 {
 /// Takes all arrivals; returns the number of packets.
 fn drain(fabric: &mut ShmFabric) -> u32 {
     let mut taken = 0;
-    // The notice of a connection is no event.
+    // The notice of a connection is not an event.
     for _ in 0..1000 {
         taken += u32::from(matches!(fabric.poll(&mut InlineBytes::new()), Some(Event::Arrival(_))));
     }
@@ -46,7 +47,7 @@ fn connected(task: &Task, contexts: [u32; 2]) -> ([ShmFabric; 2], [PeerIndex; 2]
     ([a, b], [to_b, to_a])
 }
 
-/// Sleeps for ever if the return of credits does not wake it: the watchdog then reports it.
+/// If the return of credits does not wake the sender, it sleeps for ever, and the watchdog reports that.
 #[test]
 fn a_sender_asleep_without_credits_is_woken() {
     let _alone = alone();
@@ -84,13 +85,13 @@ fn credits_that_lie_next_are_taken_without_a_poll() {
         assert_eq!(drain(&mut b), if round == 0 { all } else { credits });
         assert_eq!(flood(&mut a, to_b), credits, "round {round}: the credits are back");
     }
-    // Half of the credits come back before the packet of the other side, and half after it.
+    // Half of the credits return before the packet of the other side, and half after it.
     for _ in 0..credits / 2 {
         assert!(matches!(b.poll(&mut InlineBytes::new()), Some(Event::Arrival(_))));
     }
     assert_eq!(b.post_inline(to_a, Class::OneWay, 0, &InlineBytes::new()).unwrap(), Outcome::Done);
     assert_eq!(drain(&mut b), credits - credits / 2);
-    assert_eq!(flood(&mut a, to_b), credits / 2, "the other half is behind the packet");
+    assert_eq!(flood(&mut a, to_b), credits / 2, "the other half returns after the packet");
     assert_eq!(drain(&mut a), 1);
     assert_eq!(flood(&mut a, to_b), credits - credits / 2);
 }

@@ -1,5 +1,5 @@
-//! A peer that writes arbitrary bytes into the shared structures of its connection, while its victim works: the victim sees errors, and all
-//! other messages arrive.
+//! A peer writes arbitrary bytes into the shared structures of its connection, while its victim exchanges messages with others: the victim
+//! sees errors, and all other messages arrive.
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -101,7 +101,7 @@ fn the_victim_goes_on_and_the_honest_peer_notices_nothing() {
     });
     let mut bytes = [0; 4096];
     read_only.read(0, &mut bytes).unwrap();
-    assert!(bytes.iter().all(|&byte| byte == 0x5A), "memory that peers may only read");
+    assert!(bytes.iter().all(|&byte| byte == 0x5A), "memory that peers may only read is unchanged");
     assert!(taken > 0, "no packet of the attacker was taken without a poll");
     println!("{errors} errors, {taken} packets of the attacker taken without a poll");
 }

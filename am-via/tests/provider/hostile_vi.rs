@@ -1,4 +1,4 @@
-//! A peer that writes garbage into the rings and areas that it shares with a program written to VIA: only its own connections may get
+//! A peer writes garbage into the rings and areas that it shares with a program written to VIA: only the peer's own connections may get
 //! errors.
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
@@ -18,7 +18,8 @@ use am_via::vipl::{
 
 use crate::hostile_support::{ATTACKER, Attack, alone};
 
-/// Connections of the attacker that must break before it may write anything, and rounds of honest traffic after that.
+/// Number of the attacker's connections that must break by false entries before it also writes arbitrary bytes, and number of rounds of
+/// honest traffic after that.
 const BROKEN: u32 = 20;
 const ROUNDS: u32 = 10_000;
 
@@ -67,7 +68,7 @@ fn the_honest_connection_of_the_victim_notices_nothing() {
         let (mut round, mut wild_rounds) = (0_u32, 0);
         while wild_rounds < ROUNDS {
             round += 1;
-            // First false entries, until some had an effect; then anything, after which all connections may be gone.
+            // First false entries, until some have had an effect; then arbitrary bytes, which may end all connections.
             if broken >= BROKEN {
                 wild_rounds += 1;
                 wild.store(true, Ordering::Relaxed);
@@ -84,7 +85,7 @@ fn the_honest_connection_of_the_victim_notices_nothing() {
                 }
             }
             let receive = Descriptor::receive().with_segment(segment(bait_handle, 64));
-            // A full queue is fine, too.
+            // A full queue is no error here.
             let _ = victim.post_recv(attacked, receive);
             let _ = victim.post_send(attacked, Descriptor::send().with_segment(segment(bait_handle, 8)));
             while victim.recv_done(attacked).unwrap().is_some()
@@ -121,7 +122,7 @@ fn the_honest_connection_of_the_victim_notices_nothing() {
     });
     let mut bytes = [0; 64];
     secret.read(0, &mut bytes).unwrap();
-    assert_eq!(bytes, [0; 64], "memory that was not opened to peers");
+    assert_eq!(bytes, [0; 64], "memory that peers may not access is unchanged");
     assert!(victim.query_mem(secret_handle).is_ok());
     println!("{broken} connections were broken");
 }

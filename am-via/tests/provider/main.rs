@@ -1,4 +1,4 @@
-//! The tests of the whole provider between threads, in one binary: each binary of its own would compile it all again.
+//! The tests of the whole provider between threads, in one binary: separate binaries would each compile the provider again.
 
 mod broken;
 mod conformance_wire;

@@ -16,7 +16,7 @@ fn a_nic_is_opened_by_name_or_by_a_context_and_once() {
     let refusal = task.fabric(4).unwrap_err();
     assert!(refusal.to_string().contains("\"shm4\" of this task was already opened"), "{refusal}");
     drop(opened);
-    assert!(task.open_nic("shm4").is_err(), "its peers know it as closed");
+    assert!(task.open_nic("shm4").is_err(), "to its peers the context is closed");
 
     let _used = task.fabric(3).unwrap();
     let refusal = task.open_nic("shm3").unwrap_err();
@@ -50,7 +50,7 @@ fn a_context_is_open_once_at_a_time_in_its_process() {
     let joined = Task::join().unwrap();
     assert!(joined.open_nic("shm8").is_err() && joined.fabric(8).is_err(), "it is open");
     drop(named);
-    assert!(joined.open_nic("shm8").is_err(), "its peers know it as closed");
+    assert!(joined.open_nic("shm8").is_err(), "to its peers the context is closed");
 }
 
 fn again_after(task: &Task, number: u32) -> am_via::ShmFabric {

@@ -6,9 +6,9 @@
 //! cargo amrun -n 2 --bind core target/release/counter_latency --json rows.json
 //! ```
 //!
-//! A row for each operation and counter: the median over all batches, and the best batch. An origin or completion counter is waited for by
-//! the task that started the operation, so its time is from the call to the end of the wait. A target counter is seen by the other task, so
-//! its time is half a round trip. Expected: origin counters cost little more than the call; a target counter costs one way; a completion
+//! Prints a row for each operation and counter: the median over all batches, and the best batch. The task that started an operation waits
+//! for its origin or completion counter, so the time is from the call to the end of the wait. The other task waits for a target counter, so
+//! the time is half a round trip. Expected: origin counters cost little more than the call; a target counter costs one way; a completion
 //! counter costs one way if the sender stores the bytes itself, and a round trip if the target has to report that its handler has run.
 
 use std::path::PathBuf;
@@ -83,7 +83,8 @@ fn main() -> ExitCode {
 fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     let mut context = task.context()?;
     if context.num_tasks() < 2 {
-        let what = "it takes two tasks: cargo amrun -n 2 --bind core target/release/counter_latency";
+        let what =
+            "counter_latency needs two tasks: cargo amrun -n 2 --bind core target/release/counter_latency";
         return Err(Failure::Input(what.to_owned()));
     }
     let counters = [context.counter()?, context.counter()?];
@@ -148,7 +149,7 @@ impl Player<'_> {
         }
         if !pinned {
             println!(
-                "not pinned: without --bind core, or with fewer cores than tasks, the scheduler is measured too"
+                "the tasks are not bound to cores: without --bind core, or with fewer cores than tasks, the times include the scheduler's"
             );
         }
         match &arguments.json {
@@ -206,7 +207,9 @@ impl Player<'_> {
                 let begun = self.context.rmw_nonblocking(self.there, Width::Bits64, add, Some(self.own))?;
                 self.context.wait_counter(self.own, 1)?;
                 if self.context.rmw_result(begun)?.is_err() {
-                    return Err(Failure::Wrong("the counter of an rmw came before its result".to_owned()));
+                    return Err(Failure::Wrong(
+                        "the counter of an rmw changed before the result of the rmw was there".to_owned(),
+                    ));
                 }
             }
             _ => {

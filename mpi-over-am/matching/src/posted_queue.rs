@@ -14,7 +14,7 @@ pub struct PostedHandle {
 #[derive(Clone, Debug)]
 struct Slot<R> {
     entry: PostedEntry,
-    /// The number of its last receive.
+    /// The number of the last receive that used the slot.
     number: u64,
     /// `None` in a free slot.
     request: Option<R>,

@@ -1,4 +1,4 @@
-//! Buffered mode: the message is copied into the attached buffer and sent from there (seed paper, figure 8).
+//! Buffered mode: the message is copied into the attached buffer and sent from there (MPI-LAPI paper, figure 8).
 
 use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;

@@ -174,7 +174,7 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Lends the elements to `receive`, whose operation has ended when it returns or unwinds.
+    /// Lends the elements to `receive`. When `receive` returns or unwinds, its operation has ended.
     #[inline(always)]
     pub(crate) fn lend<R>(self, receive: impl FnOnce(Receiving) -> R) -> R {
         receive(self.0)

@@ -1,4 +1,4 @@
-//! The eager protocol: the message carries its data, and is kept at the receiver until its receive is posted (seed paper, figure 3).
+//! The eager protocol: the message carries its data, and is kept at the receiver until its receive is posted (MPI-LAPI paper, figure 3).
 
 use am_core::AmOptions;
 use am_core::buffer::RawBytes;

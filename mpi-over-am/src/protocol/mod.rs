@@ -1,4 +1,4 @@
-//! Maps communication modes to protocols (seed paper, table 2 and figures 5 to 9).
+//! Maps communication modes to protocols (MPI-LAPI paper, table 2 and figures 5 to 9).
 //!
 //! | mode | up to the eager limit | beyond |
 //! | --- | --- | --- |

@@ -1,4 +1,4 @@
-//! Starts receives: each takes a matching early arrival, or is posted (seed paper, figure 9).
+//! Starts receives: each takes a matching early arrival, or is posted (MPI-LAPI paper, figure 9).
 //!
 //! A message that is in the NIC's queue when its receive is posted is copied once: progress is made after the posting, so that the header
 //! handler finds the receive.

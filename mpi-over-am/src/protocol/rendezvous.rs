@@ -1,5 +1,5 @@
-//! The rendezvous protocol: the message is announced, and its data are transferred when the receive is posted (seed paper, figures 4, 6 and
-//! 7).
+//! The rendezvous protocol: the message is announced, and its data are transferred when the receive is posted (MPI-LAPI paper, figures 4, 6
+//! and 7).
 //!
 //! The paper uses two active messages; this library uses one announced message of am-core. The request to send is the announcement. The
 //! acknowledgement is the destination that its header handler (or, later, the receive) returns. The receiver fetches the data; if it

@@ -17,7 +17,7 @@ pub(super) const NO_CONTEXT: u32 = u32::MAX;
 
 /// Rare properties of a request, as bits.
 pub(super) mod unusual {
-    /// No call will wait for it: the record is freed when the operation ends.
+    /// No call will wait for the request: the record is freed when the operation ends.
     pub(in super::super) const DETACHED: u8 = 1;
     /// A layout scatters the message.
     pub(in super::super) const LAYOUT: u8 = 2;
@@ -25,7 +25,7 @@ pub(super) mod unusual {
     pub(in super::super) const WATCHED: u8 = 4;
     /// Properties that matter when the operation ends.
     pub(in super::super) const AT_END: u8 = DETACHED | LAYOUT | WATCHED;
-    /// It has failed, or has memory, a recipe or parts.
+    /// The request has rare data: it has failed, or has memory, a recipe or parts.
     pub(in super::super) const COLD: u8 = 8;
     /// The program carries it out.
     pub(in super::super) const GENERALIZED: u8 = 16;

@@ -1,4 +1,4 @@
-//! The tests of MPI semantics over the simulated network, in one binary: each binary of its own would compile the whole stack again.
+//! The tests of MPI semantics over the simulated network, in one binary: separate binaries would each compile the whole stack again.
 
 #![allow(clippy::duplicate_mod, reason = "the same tests run over both lock policies")]
 

@@ -36,7 +36,7 @@ fn planned(seed: u64, from: u32, number: u64) -> Planned {
     Planned { dest, len: len / 8 * 8, mode: random.below(8) }
 }
 
-/// The words of a message: all equal, so that a scattered one can be checked as well.
+/// The words of a message. They are all equal, so that a scattered message can be checked in the same way.
 fn word(from: u32, number: u64) -> u64 {
     u64::from(from) << 48 | number
 }
@@ -86,7 +86,7 @@ fn run_task(environment: &Environment, world: &Communicator, seed: u64, rounds: 
                 }
             }
             while !left.is_empty() {
-                // One of the messages that are not yet received, by its envelope, or the next to arrive.
+                // Receives one of the remaining messages by its envelope, or the next one to arrive.
                 let status = if random.one_in(3) {
                     world.probe(Source::Any, Tag::Any)?
                 } else {
@@ -138,7 +138,7 @@ fn run(seed: u64, config: Config, messages: u64) {
             println!(
                 "memory: {before} bytes at the start, {warm} warm, {grown} more at the end; {secs:.1} s"
             );
-            // The messages alone are many times this.
+            // The messages together have many times as many bytes.
             assert!(grown < 16 << 20, "memory grew by {grown} bytes over {messages} messages");
         }
     });
@@ -166,7 +166,7 @@ fn mixed_messages_among_eight_tasks_take_no_more_memory_with_time() {
     if std::env::var_os(ALONE).is_some() {
         return run(9, Config::new(TASKS), if is_long() { 1_000_000 } else { 200_000 });
     }
-    // In a process of its own, whose memory is measured: the other tests of this one allocate and free meanwhile.
+    // Runs in a process of its own, whose memory is measured: other tests in this process allocate and free at the same time.
     let run = Command::new(std::env::current_exe().expect("it runs"))
         .args([
             "--exact",

@@ -1,4 +1,4 @@
-//! Several threads in one environment, beside tasks with one thread; and the progress thread.
+//! Several threads in one environment, in jobs that also have tasks with one thread; and the progress thread.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
@@ -13,7 +13,7 @@ pub(crate) type Environment<L = OneThread> = mpi_over_am::Environment<Loopback, 
 pub(crate) type Communicator<L = OneThread> = mpi_over_am::Communicator<Loopback, L>;
 pub(crate) type Window<L = OneThread> = mpi_over_am::window::Window<Loopback, L>;
 
-/// Runs a job whose tasks up to `shared` have an environment for many threads, and the others one for a single thread.
+/// Runs a job in which the tasks up to `shared` have an environment for many threads, and the others an environment for one thread.
 pub(crate) fn job(
     config: Config,
     shared: u32,
@@ -201,7 +201,7 @@ fn a_thread_makes_progress_while_the_program_computes() {
                     assert!(environment.has_progress_thread());
                     let receiving = world.irecv_owned(vec![0u64; 100_000], 1, 1).unwrap();
                     world.barrier().unwrap();
-                    // No call until the sender reports, other than by MPI, that all of it has been taken.
+                    // Makes no call until the sender reports, by other means than MPI, that the whole message has been received.
                     while !is_through.load(Ordering::Acquire) {
                         std::thread::yield_now();
                     }
@@ -225,7 +225,7 @@ fn threads_split_communicators_while_others_wait() {
         let own: Vec<_> = (0..THREADS).map(|_| environment.world().dup().unwrap()).collect();
         let alone = environment.alone();
         std::thread::scope(|threads| {
-            // A thread whose message arrives when all the others are through.
+            // A thread whose message arrives after all other threads have finished.
             let waiting = alone.clone();
             threads.spawn(move || waiting.recv(&mut [0u8], 0, 9).unwrap());
             let splitting: Vec<_> = own

@@ -1,4 +1,4 @@
-//! Communicators of several threads: their creation, their state, and collectives of neighbours.
+//! Communicators of several threads: creation, state, and neighbourhood collectives.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
@@ -6,7 +6,7 @@ use mpi_over_am::{ErrorClass, ErrorHandler, Info, LockPolicy, op};
 
 use crate::threads::{Communicator, THREADS, configs, job, of_threads};
 
-/// Other ways to make a communicator.
+/// Makes communicators by all other calls.
 fn creations<L: LockPolicy>(world: &Communicator<L>) {
     let rank = world.rank();
     for _ in 0..3 {
@@ -17,7 +17,7 @@ fn creations<L: LockPolicy>(world: &Communicator<L>) {
         let mut sum = [rank];
         half.allreduce_in_place(&mut sum, op::Sum).unwrap();
         assert_eq!(sum, [2 * (rank % 2) + 2]);
-        // Only the members.
+        // Only the members call.
         let three = world.group().incl(&[3, 1, 0]).unwrap();
         if rank != 2 {
             let three = world.create_group(&three, 5).unwrap().unwrap();
@@ -91,7 +91,7 @@ fn sides<L: LockPolicy>(world: &Communicator<L>) {
     assert_eq!(all, [1, 3, 0, 2]);
     let copy = inter.dup().unwrap();
     copy.barrier().unwrap();
-    // The first of each side, and the second.
+    // The first task of each side, and the second.
     let pair = copy.split(Some(peer.cast_signed()), 0).unwrap().unwrap();
     assert_eq!((pair.size(), pair.remote_size().unwrap()), (1, 1));
     let mut got = [9u32];

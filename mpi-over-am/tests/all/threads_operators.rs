@@ -1,5 +1,5 @@
-//! No lock is held while an operator of the program runs, in any call of a collective: the operator may make calls, and may wait for
-//! another thread of its task that makes one. `tests/c/c_threads_callbacks.c` tests the same for all callbacks in C.
+//! No lock is held while an operator of the program runs, in any call of a collective: the operator may make calls, and may wait for a call
+//! of another thread of its task. `tests/c/c_threads_callbacks.c` tests the same for all callbacks in C.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
@@ -12,7 +12,7 @@ use mpi_over_am::{Info, Threads, collective, op};
 
 use crate::threads::{Communicator, configs, job};
 
-/// Operators that wait for an answer, and the answers.
+/// Counts the operators that wait for an answer, and the answers.
 #[derive(Default)]
 struct Questions {
     asked: AtomicU32,
@@ -28,7 +28,7 @@ impl Questions {
         }
     }
 
-    /// Makes calls for the operators that ask, until `last` of them have asked.
+    /// Makes a call for each operator that waits, until `last` operators have waited.
     fn answer(&self, alone: &Communicator<Threads>, last: u32) {
         for number in 0..last {
             while self.asked.load(Ordering::Acquire) <= number {
@@ -49,7 +49,7 @@ fn talk(alone: &Communicator<Threads>, tag: i32) {
     assert_eq!(got, [7; 5]);
 }
 
-/// Runs `call` with an operator, a sum, that asks another thread and makes a call itself.
+/// Runs `call` with an operator that adds, waits for a call of another thread, and makes a call itself.
 fn with_asking_sum(
     runs: u32,
     call: impl Fn(&Communicator<Threads>, Arc<dyn Fn(&u64, &u64) -> u64 + Send + Sync>) + Sync,
@@ -113,7 +113,7 @@ fn a_test_runs_operators_too_and_one_of_the_library_runs_beside_them() {
     });
 }
 
-/// An operator that unwinds out of one thread's wait leaves its collective to the next call.
+/// If an operator unwinds out of one thread's wait, the next call completes the collective.
 #[test]
 fn an_operator_that_unwinds_runs_again() {
     for config in configs(2) {
@@ -135,7 +135,7 @@ fn an_operator_that_unwinds_runs_again() {
     }
 }
 
-/// The same for callbacks of attributes: each makes a call, and waits for a thread that makes one.
+/// The same for callbacks of attributes: each makes a call, and waits for a call of another thread.
 #[test]
 fn a_callback_of_an_attribute_waits_for_a_thread_that_makes_a_call() {
     let task = |environment: &crate::threads::Environment<Threads>| {

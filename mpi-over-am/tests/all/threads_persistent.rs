@@ -20,7 +20,7 @@ fn rounds(world: &Communicator<Threads>, thread: u32) {
     {
         let mut receive = world.recv_init(vec![0u8; len], left, tag).unwrap();
         let mut send = world.send_init(mode, vec![0u8; len], right, tag).unwrap();
-        // Not started: complete at once, with an empty status.
+        // A request that was not started is complete at once, with an empty status.
         assert_eq!(receive.wait().unwrap().len(), 0);
         for round in 0..5 {
             send.buffer().unwrap().copy_from_slice(&pattern(round + u64::from(rank), len));
@@ -52,7 +52,7 @@ fn rounds(world: &Communicator<Threads>, thread: u32) {
     world.sendrecv(&[0u8], left, tag + 100, &mut [0u8], right, tag + 100).unwrap();
     send.start().unwrap();
     Persistent::wait_all([&mut receive, &mut send]).unwrap();
-    // Dropped while it is under way: it goes on, and takes its message.
+    // A request that is dropped while it is active goes on, and receives its message.
     let mut send = world.send_init(Mode::Synchronous, vec![rank; 5000], right, tag).unwrap();
     send.start().unwrap();
     drop(send);
@@ -96,7 +96,7 @@ fn an_operation_goes_from_thread_to_thread() {
                     threads.spawn(move || Persistent::start_all(half).unwrap());
                 }
             });
-            // Started here, and waited for in another thread.
+            // This thread starts the request, and another thread waits for it.
             std::thread::scope(|threads| {
                 threads.spawn(|| Persistent::wait_all(&mut receives).unwrap());
                 threads.spawn(|| Persistent::wait_all(&mut sends).unwrap());
@@ -124,7 +124,7 @@ fn persistent_collectives<L: LockPolicy>(world: &Communicator<L>) {
         turned.buffer().unwrap().copy_from_slice(&(0..size).map(|to| rank * 10 + to).collect::<Vec<_>>());
         summed.buffer().unwrap().fill(rank + round);
         scanned.buffer().unwrap().fill(1);
-        // In another order in each round.
+        // The order differs in each round.
         barrier.start().unwrap();
         if round % 2 == 0 {
             told.start().unwrap();
@@ -180,7 +180,7 @@ fn persistent_collectives_of_threads_meet_those_of_tasks_of_one() {
 
 const ROUNDS: u64 = 4;
 
-/// Threads fill the parts of one message, in an order that depends on the seed, and check those of another one as they arrive.
+/// Threads fill the parts of one message, in an order that depends on the seed, and check the parts of another message as they arrive.
 fn parts(world: &Communicator<Threads>, seed: u64, (parts, of_receiver, len): (usize, usize, usize)) {
     let (rank, size) = (world.rank(), world.size());
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
@@ -233,7 +233,7 @@ fn parts(world: &Communicator<Threads>, seed: u64, (parts, of_receiver, len): (u
                         let error = receive.start().unwrap_err();
                         assert!(
                             matches!(error, Error::NotStartable { .. }),
-                            "somebody looks at a part: {error}"
+                            "a thread still reads a part: {error}"
                         );
                         drop(part);
                     }
@@ -244,7 +244,7 @@ fn parts(world: &Communicator<Threads>, seed: u64, (parts, of_receiver, len): (u
     assert_eq!(receive.buffer().unwrap()[..], pattern(ROUNDS - 1 + u64::from(left), len));
     assert!(matches!(receive.arrived(of_receiver), Err(Error::Partition { .. })));
     assert!(matches!(send.part(parts), Err(Error::Partition { .. })));
-    // No round is under way.
+    // No round is active.
     assert_eq!(send.ready(0).unwrap_err().class(), ErrorClass::Argument);
 }
 
@@ -288,7 +288,7 @@ fn a_partitioned_send_of_threads_meets_a_receive_of_a_task_of_one() {
                                 part.ready().unwrap();
                             });
                         }
-                        // Another thread waits meanwhile.
+                        // Another thread waits at the same time.
                         send.wait().unwrap();
                     });
                 }
@@ -301,7 +301,7 @@ fn a_partitioned_send_of_threads_meets_a_receive_of_a_task_of_one() {
                     world.precv_init(vec![0u8; 4], 2, PROC_NULL, 3).unwrap().arrived(1).unwrap().is_some()
                 );
                 assert_eq!(world.psend_init(vec![0u32; 5], 2, 1, 3).unwrap_err().class(), ErrorClass::Count);
-                // Both are dropped while a round is under way.
+                // Both are dropped while a round is active.
                 let receive = world.precv_init(vec![0u32; 4], 2, 1, 9).unwrap();
                 receive.start().unwrap();
                 // Part 1 is never marked.

@@ -1,4 +1,4 @@
-//! Scopes of several threads: borrowed buffers, whichever thread starts and whichever waits.
+//! Scopes of several threads: buffers stay borrowed, whichever thread starts an operation and whichever thread waits for it.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
@@ -36,7 +36,7 @@ fn traffic(world: &Communicator<Threads>, seed: u64) {
                             let mode = if random.below(2) == 0 { Mode::Standard } else { Mode::Synchronous };
                             open.push(s.isend_in_mode(mode, out, right, tag(part)).unwrap());
                         }
-                        // Some are waited for here, others at the end of the scope.
+                        // Waits for some requests here, and for the others at the end of the scope.
                         while open.len() > 3 {
                             match random.below(3) {
                                 0 => drop(s.wait_any(&mut open).unwrap().unwrap()),
@@ -123,7 +123,7 @@ fn collectives<L: LockPolicy>(world: &Communicator<L>) {
                 collective::neighbor_alltoallw((&mine, &parts[..1]), (&mut apart, &parts[..1]), &ring)
                     .start(s)?,
             ];
-            // In the opposite order; the last ones at the end of the scope.
+            // Waits in the opposite order, and for the last requests at the end of the scope.
             for request in open.into_iter().rev().skip(4) {
                 s.wait(request)?;
             }

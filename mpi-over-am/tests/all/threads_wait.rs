@@ -16,13 +16,13 @@ use crate::threads::{Communicator, Environment, Window, job};
 const TOKEN: i32 = 77;
 const LONG: usize = 100_000;
 
-/// A task of two.
+/// One of two tasks.
 struct Task<'a> {
     environment: &'a Environment<Threads>,
     world: Communicator<Threads>,
     /// Number of times that task 0 has let task 1 go on.
     told: &'a AtomicU32,
-    /// Until then task 1 is outside MPI, and makes no progress.
+    /// Task 1 waits for this outside MPI, and makes no progress.
     outside: bool,
 }
 
@@ -31,7 +31,7 @@ impl Task<'_> {
         self.world.rank() == 0
     }
 
-    /// Task 0 is in the call when its second thread lets task 1 make its call.
+    /// The second thread of task 0 lets task 1 make its call while the first thread is in the tested call.
     fn meet(&self, call: impl Fn() + Sync) {
         let before = self.told.load(Ordering::Acquire);
         self.world.barrier().unwrap();
@@ -60,13 +60,13 @@ impl Task<'_> {
         self.world.barrier().unwrap();
     }
 
-    /// A window on memory of the task, which must be reached by the available way.
+    /// A window on the task's private memory, which peers reach by the method that is available.
     fn window(&self) -> Window<Threads> {
         self.world.create_window(vec![0u8; LONG], 1, &Info::new()).unwrap()
     }
 }
 
-/// Runs a test in jobs of two tasks, with each way to memory.
+/// Runs a test in jobs of two tasks, with each method of memory access.
 fn everywhere(outside: impl Fn(Reach) -> bool, test: impl Fn(&Task<'_>) + Sync) {
     for reach in [Reach::Direct, Reach::Posted, Reach::Staged] {
         for config in [Config::new(2), Config::hostile(2, 41)] {
@@ -112,7 +112,7 @@ fn epochs_of_a_window() {
                 window.put(&[1u8; LONG], 1 - window.rank(), 0).unwrap();
                 window.fence(Assertion::NO_SUCCEED).unwrap();
             });
-            // Each of the two is origin once, and target once.
+            // Each of the two tasks is origin once, and target once.
             for origin in 0..2 {
                 task.meet(|| {
                     if task.world.rank() == origin {

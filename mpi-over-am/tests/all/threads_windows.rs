@@ -1,4 +1,4 @@
-//! Windows of several threads, with each way to memory.
+//! Windows of several threads, with each method of memory access.
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
@@ -13,7 +13,7 @@ use mpi_over_am::{Error, ErrorClass, Info, LockPolicy, Threads};
 
 use crate::threads::{Communicator, Environment, THREADS, Window, job};
 
-/// Jobs whose tasks up to `shared` have several threads, with each way to memory.
+/// Jobs whose tasks up to `shared` have several threads, with each method of memory access.
 fn everywhere(
     tasks: u32,
     shared: u32,
@@ -71,7 +71,7 @@ fn between_fences_all_threads_put_and_get() {
             for round in 0..3 {
                 let mine: Vec<u64> = (0..STRIPE).map(|at| word(rank, thread, round, at)).collect();
                 let at = i64::try_from(thread * STRIPE).unwrap();
-                // In pieces of any length.
+                // Transfers pieces of any length.
                 let mut done = 0;
                 while done < STRIPE {
                     let len = (1 + random.below(300)).min(STRIPE - done);
@@ -95,7 +95,7 @@ fn between_fences_all_threads_put_and_get() {
             }
         });
         let memory = window.free().unwrap().unwrap();
-        // Behind the data is the window's lock word.
+        // The window's lock word is stored after the data.
         assert!(memory.len() >= STRIPE * threads * 8, "{}", memory.len());
     });
 }
@@ -113,7 +113,7 @@ fn updates_of_all_threads_come_one_after_the_other() {
                 let ticket = window.fetch_and_op(1u64, 0, 0, PredefinedOp::Sum).unwrap();
                 tickets.lock().unwrap().push(ticket);
                 window.accumulate(&[1u64, 2], 1, 0, PredefinedOp::Sum).unwrap();
-                // A loop that repeats until no other thread came between.
+                // Repeats until no other thread has changed the word in between.
                 let mut seen = 0u64;
                 loop {
                     let found = window.compare_and_swap(seen, seen + 1, 2, 3).unwrap();
@@ -122,7 +122,7 @@ fn updates_of_all_threads_come_one_after_the_other() {
                     }
                     seen = found;
                 }
-                // Bytes do not support atomic operations: under the window's own lock.
+                // These updates of bytes use the window's own lock.
                 window.accumulate(&[1u8], 0, 1, PredefinedOp::Sum).unwrap();
             }
             let before = window.get_accumulate(&[thread as u64; 2], 1, 2, PredefinedOp::Max).unwrap();
@@ -162,7 +162,7 @@ fn whoever_waits_for_a_lock_holds_no_other_thread_up() {
         if world.rank() == 0 {
             window.lock(Lock::Exclusive, 1, Assertion::NONE).unwrap();
             world.send(&[1u8], 1, 1).unwrap();
-            // The other task's thread waits for the lock; another one of it sends what this one waits for.
+            // A thread of the other task waits for the lock; another thread of that task sends the message that this thread waits for.
             world.recv(&mut [0u8], 1, 2).unwrap();
             window.put(&[7u64], 1, 0).unwrap();
             window.unlock(1).unwrap();
@@ -171,7 +171,7 @@ fn whoever_waits_for_a_lock_holds_no_other_thread_up() {
             world.recv(&mut [0u8], 0, 1).unwrap();
             std::thread::scope(|threads| {
                 threads.spawn(|| {
-                    // Refused while the other thread checks whether this one waits.
+                    // The call is refused while the other thread checks whether this thread waits.
                     while let Err(error) = window.lock(Lock::Shared, 1, Assertion::NONE) {
                         assert_eq!(error.class(), ErrorClass::RmaSync, "{error}");
                         std::thread::yield_now();
@@ -183,7 +183,7 @@ fn whoever_waits_for_a_lock_holds_no_other_thread_up() {
                     window.unlock(1).unwrap();
                 });
                 threads.spawn(|| {
-                    // Until the first one waits; after that no other thread may lock the rank or use it.
+                    // Repeats until the first thread waits; after that no other thread may lock the rank or use it.
                     while window.lock(Lock::Shared, 1, Assertion::NO_CHECK).is_ok() {
                         window.unlock(1).unwrap();
                         std::thread::yield_now();
@@ -212,7 +212,7 @@ fn threads_of_all_tasks_lock_in_turns() {
                 window.lock(Lock::Exclusive, 0, Assertion::NONE).unwrap();
                 let mut words = [0u64; 300];
                 window.get(&mut words, 0, 0).unwrap();
-                assert!(words.iter().all(|&word| word == words[0]), "no other update came between");
+                assert!(words.iter().all(|&word| word == words[0]), "no other update has interfered");
                 window.put(&words.map(|word| word + 1), 0, 0).unwrap();
                 window.flush(0).unwrap();
                 window.unlock(0).unwrap();
@@ -258,7 +258,7 @@ fn a_flush_waits_for_what_was_put_before_while_others_go_on() {
                     .collect();
                 window.flush(other).unwrap();
                 for (part, sent) in (0..4).zip(sent) {
-                    // Flushed data have arrived, whichever thread reads them.
+                    // Flushed data have arrived for every thread.
                     let got = window.rget_owned(vec![0u64; 200], other, 3000 + part * 200).unwrap();
                     let (got, _) = got.wait().unwrap();
                     assert_eq!(got, vec![round + part.cast_unsigned(); 200]);
@@ -267,7 +267,7 @@ fn a_flush_waits_for_what_was_put_before_while_others_go_on() {
             }
             is_through.store(true, Ordering::Release);
         });
-        // Dropped, they go on by themselves.
+        // Dropped requests complete by themselves.
         drop(window.rput_owned(vec![1u64; 900], other, 0).unwrap());
         drop(window.rget_owned(vec![1u64; 900], other, 0).unwrap());
         window.unlock_all().unwrap();
@@ -315,7 +315,7 @@ fn posts_and_starts_of_different_threads_at_once() {
     });
 }
 
-/// What both kinds of windows can do.
+/// The operations of both kinds of windows.
 fn epochs<L: LockPolicy>(world: &Communicator<L>) {
     let (rank, size) = (world.rank(), world.size());
     let right = (rank + 1) % size;
@@ -339,7 +339,7 @@ fn epochs<L: LockPolicy>(world: &Communicator<L>) {
     window.sync().unwrap();
     window.unlock_all().unwrap();
     assert_eq!(window.free().unwrap().unwrap().len(), 800);
-    // Attached and detached memory; a message tells its address.
+    // Attaches and detaches memory; a message contains the address.
     let dynamic = world.create_dynamic_window(&Info::new()).unwrap();
     let at = dynamic.attach(vec![3u8; 64]).unwrap();
     let mut places = vec![0u64; size as usize];
@@ -359,7 +359,7 @@ fn epochs<L: LockPolicy>(world: &Communicator<L>) {
     array.barrier().unwrap();
     assert_eq!(array.load(0, 0).unwrap(), 2 * size);
     array.free().unwrap();
-    // An invalid call is refused before any other task is told.
+    // An invalid call is refused before it sends anything to another task.
     assert_eq!(class(world.create_window(vec![1], 0, &Info::new()).map(drop)), ErrorClass::Displacement);
 }
 

@@ -1,4 +1,4 @@
-//! Pieces under way in a scope live until its end.
+//! Pieces that are in flight in a scope live until the end of the scope.
 use am_core::handler::Answer;
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, network};

@@ -1,4 +1,4 @@
-//! A completion in context gets nothing that can communicate, either.
+//! A completion in context gets no value that can communicate.
 use am_core::handler::{Answer, Completion};
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, network};

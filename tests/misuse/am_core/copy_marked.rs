@@ -1,4 +1,4 @@
-//! A program cannot declare its process a copy: borrows would end before their operations.
+//! A program cannot declare its process a copy: borrows would end before the operations that use them.
 #![forbid(unsafe_code)]
 
 fn main() {

@@ -1,4 +1,4 @@
-//! A header handler gets nothing that can communicate, and cannot capture the context.
+//! A header handler gets no value that can communicate, and cannot capture the context.
 use am_core::handler::Answer;
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, network};

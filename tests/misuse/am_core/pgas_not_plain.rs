@@ -1,4 +1,4 @@
-//! Elements are plain old data: a peer may write bytes that are no valid bool, or no valid reference.
+//! Elements are plain old data: a peer may write bytes that are not a valid bool, or not a valid reference.
 use am_core::Context;
 use am_core::pgas::Segment;
 use am_core::testing::loopback::{Config, network};

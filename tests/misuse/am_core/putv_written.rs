@@ -1,4 +1,4 @@
-//! Pieces under way in a scope cannot be written.
+//! Pieces that are in flight in a scope cannot be written.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::vector::{Layout, Pieces};

@@ -1,4 +1,4 @@
-//! An answer in context goes to the source of its message: it has no field for another task.
+//! An answer in context is sent to the origin of its message: it has no field for another task.
 use am_core::handler::{Answer, Completion, Reply};
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, network};

@@ -1,4 +1,4 @@
-//! While a scope is open, its context can be used through the scope alone.
+//! While a scope is open, its context can be used only through the scope.
 use am_core::testing::loopback::{Config, network};
 use am_core::Context;
 

@@ -1,4 +1,4 @@
-//! Memory under way in a scope lives until the scope's end.
+//! Memory that an operation of a scope uses lives until the scope's end.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::{Context, GetOptions, Get};

@@ -1,4 +1,4 @@
-//! Memory under way in a scope cannot be written.
+//! Memory that an operation of a scope uses cannot be written.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::{Context, PutOptions, Put};

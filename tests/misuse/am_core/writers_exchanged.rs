@@ -1,4 +1,4 @@
-//! A body cannot swap the buffer of one packet for that of another: it would be written after its packet was sent.
+//! A body cannot swap the buffers of two packets: one of them would be written after its packet was sent.
 #![forbid(unsafe_code)]
 use am_core::buffer::{InlineBytes, PacketWriter};
 use am_core::fabric::{Class, Post};

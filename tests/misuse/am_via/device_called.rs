@@ -1,4 +1,4 @@
-//! A program opens a device and passes it on: it cannot call the device itself, whose functions take memory without a lifetime.
+//! A program can open a device and pass it on, but cannot call the device itself, whose functions take memory without a lifetime.
 #![forbid(unsafe_code)]
 
 fn wrong(device: &mut am_via::device::wire::Wire) {

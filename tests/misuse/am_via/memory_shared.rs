@@ -1,4 +1,4 @@
-//! Only one thread can copy to memory that can be registered.
+//! Only one thread can copy to memory that a program may register.
 #![forbid(unsafe_code)]
 
 fn shared<T: Sync>() {}

@@ -1,4 +1,5 @@
-//! A communicator of an environment for one thread cannot go to another thread; the message names the environment for several.
+//! A communicator of an environment for one thread cannot go to another thread; the compiler's message names the environment for several
+//! threads.
 #![forbid(unsafe_code)]
 
 use mpi_over_am::Environment;

@@ -1,4 +1,4 @@
-//! The elements of memory under way cannot be replaced by others.
+//! A program cannot take other views of memory that an operation uses.
 #![forbid(unsafe_code)]
 
 fn wrong(data: &mpi_over_am::SendData, room: &mpi_over_am::RecvData) {

@@ -41,7 +41,7 @@ impl Options {
         let mut options = Self { rounds: 50, first: 0, seed, amrun: None };
         while let Some(name) = words.next() {
             let value = words.next().ok_or_else(|| format!("{name} needs a value"))?;
-            let number = || value.parse().map_err(|_| format!("{name} {value}: no number"));
+            let number = || value.parse().map_err(|_| format!("{name} {value}: not a number"));
             match name.as_str() {
                 "--rounds" => options.rounds = number()?,
                 "--first" => options.first = number()?,
@@ -54,6 +54,6 @@ impl Options {
                 }
             }
         }
-        if options.rounds == 0 { Err("--rounds 0 would show nothing".to_owned()) } else { Ok(options) }
+        if options.rounds == 0 { Err("--rounds 0 would test nothing".to_owned()) } else { Ok(options) }
     }
 }

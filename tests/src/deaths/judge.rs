@@ -4,12 +4,12 @@ use super::plan::{Phase, Plan, Victim, Way, Wrapper};
 use super::task::SURVIVOR;
 use super::{SURVIVOR_CODE, VICTIM_CODE};
 
-/// How the job has ended.
+/// The end of the job.
 #[derive(Debug)]
 pub(super) struct JobEnd {
-    /// The exit code of `amrun`, as a shell would give it.
+    /// The exit code of `amrun`, by the convention of shells.
     pub(super) code: i32,
-    /// All that was written to the standard error.
+    /// The complete standard error of the job.
     pub(super) lines: String,
 }
 
@@ -64,8 +64,8 @@ fn judge_death_of(task: u32, way: Way, plan: &Plan, ended: &JobEnd, reports: &[&
     expect(ended.code != i32::from(SURVIVOR_CODE), || "the exit code is a survivor's".to_owned())
 }
 
-/// The accepted reports of the death. If a process ended behind a wrapper before it joined the job, its end cannot be seen; then the
-/// wrapper's exit code counts.
+/// The accepted reports of the death. If a process behind a wrapper ends before it joins the job, the launcher sees only the wrapper's exit
+/// code.
 fn expected(plan: &Plan, way: Way) -> Vec<Expected> {
     let of = |cause, code| Expected { cause, code };
     let own = match way {
@@ -79,7 +79,7 @@ fn expected(plan: &Plan, way: Way) -> Vec<Expected> {
     let never_joined = of("ended with code 0 without joining the job", 1);
     match (plan.phase, plan.wrapper) {
         (Phase::Init, _) if way == Way::ExitZero => vec![never_joined],
-        // The signal may also arrive after its joining and before the launcher first sees it.
+        // The signal may also arrive after the task has joined and before the launcher first sees it.
         (Phase::Init, Wrapper::Silent) => vec![own, never_joined, of("ended behind its wrapper program", 1)],
         (Phase::Init, Wrapper::Honest) => {
             let cause = match own.code {

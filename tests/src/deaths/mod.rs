@@ -1,7 +1,7 @@
 //! Seeded rounds of deaths: a job of `amrun` in which one process dies; afterwards, checks of what is left and of all messages.
 //!
-//! A seed and its number determine each round: the number of tasks, the process that dies, how, in which phase, behind which wrapper. A
-//! round passes if
+//! The seed and the number of a round determine the number of tasks, the process that dies, how and in which phase it dies, and the wrapper
+//! of the tasks. A round passes if
 //! - the job ends, and none of its processes and files is left;
 //! - `amrun` says once, in its last line, which task failed first and how, and exits with that task's code;
 //! - no survivor's line blames another survivor without naming the task that died.
@@ -18,7 +18,7 @@ pub use plan::{Phase, Plan, Victim, Way, Wrapper};
 pub use round::run;
 pub use task::{be_a_task, is_task};
 
-/// Tells a process of a job its round: `SEED:ROUND`.
+/// Environment variable with the round of a job: `SEED:ROUND`.
 const ROUND: &str = "DEATH_ROUND";
 /// A variable with a unique value in the environment of every process of a round's job, to find them.
 const MARK: &str = "DEATH_MARK";

@@ -5,25 +5,25 @@
 use std::fmt;
 use std::time::Duration;
 
-/// What the tasks do when the process dies.
+/// The activity of the tasks when the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// They join the job.
     Init,
-    /// Each sends its first message to each other one.
+    /// Each task sends its first message to each other task.
     Connection,
-    /// They expose private memory, put into a peer's, and take it back.
+    /// They expose private memory, put into a peer's memory, and end the exposure.
     Registration,
     /// A ring of short messages.
     Eager,
     /// A ring of messages of a megabyte.
     Rendezvous,
-    /// A ring of messages of 16 megabytes that go through pipes: sender and receiver copy them at the same time. A task that ends itself
-    /// does so when its messages have begun, and before they are complete.
+    /// A ring of messages of 16 megabytes through pipes: sender and receiver copy them at the same time. A task that ends itself does so
+    /// after its messages have begun and before they are complete.
     Pipe,
-    /// Collectives of all kinds: the death comes between two messages of one, or between two of them.
+    /// Collectives of all kinds: the death occurs between two messages of a collective, or between two collectives.
     Collective,
-    /// All ask for the lock of one window; the task that dies holds it.
+    /// All tasks request the lock of one window; the task that dies holds it.
     WindowLock,
     /// They finalize MPI and leave the job.
     Finalize,
@@ -47,7 +47,7 @@ impl Phase {
     #[must_use]
     pub fn options(self) -> &'static [&'static str] {
         match self {
-            // If tasks outnumber processors, waits do not spin, and pipes are not used: this setting makes them spin.
+            // If tasks outnumber processors, waits do not spin, and pipes are not used. This setting makes waits spin.
             Self::Pipe => &["--env", "AM_SPIN_MICROSECONDS_MAX=200"],
             _ => &[],
         }
@@ -61,7 +61,7 @@ pub enum Way {
     Kill,
     /// SIGSTOP from outside, and SIGKILL a while later.
     StopThenKill,
-    /// SIGSEGV from outside, at any moment. It takes two: Rust's own handler ignores one that no access has caused.
+    /// SIGSEGV from outside, at any moment, sent twice: Rust's handler ignores the first signal, since no access has caused it.
     Segv,
     /// `abort` by a second thread, at any moment.
     Abort,
@@ -146,11 +146,11 @@ pub struct Plan {
     pub wrapper: Wrapper,
     /// The way of copying private memory: the setting `AM_MEMORY`.
     pub memory: &'static str,
-    /// For a task that ends itself in the main thread: after how many steps of the phase.
+    /// For a task that ends itself in the main thread: the number of steps of the phase before that.
     pub steps: u32,
-    /// For a signal from outside, or an end by a second thread: how long after the beginning of the phase.
+    /// For a signal from outside, or an end by a second thread: the delay after the beginning of the phase.
     pub delay: Duration,
-    /// Whether survivors panic at their error; otherwise they return it from `main`.
+    /// Whether survivors panic with their error; otherwise they return it from `main`.
     pub survivors_panic: bool,
 }
 
@@ -211,7 +211,7 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Whether the system tells the launcher how a process ended that is no child of its: Linux 6.15 and later do.
+/// Whether the launcher can learn how a process that is not its child has ended: on Linux 6.15 and later.
 fn system_tells() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
@@ -230,7 +230,7 @@ impl SplitMix {
     }
 
     fn below(&mut self, limit: u32) -> u32 {
-        u32::try_from(self.next() % u64::from(limit)).expect("it is below a 32-bit number")
+        u32::try_from(self.next() % u64::from(limit)).expect("the remainder is below a 32-bit number")
     }
 
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {

@@ -115,7 +115,7 @@ fn strike(plan: &Plan, job: &Child, said: impl BufRead) -> Result<(), String> {
             Victim::Task(..) => {}
         }
     }
-    if has_struck { Ok(()) } else { Err("the phase has never begun".to_owned()) }
+    if has_struck { Ok(()) } else { Err("the phase never began".to_owned()) }
 }
 
 fn wait(job: &mut Child) -> Result<i32, String> {
@@ -134,8 +134,8 @@ fn wait(job: &mut Child) -> Result<i32, String> {
     }
 }
 
-/// Checks that no process of the job lives and no file in shared memory was added. Files of other programs come and go meanwhile, so only
-/// those count that stay.
+/// Checks that no process of the job lives and no file in shared memory was added. Other programs also make and remove files, so only files
+/// that stay count.
 fn nothing_is_left(mark: &str, before: &[PathBuf]) -> Result<(), String> {
     let end = Instant::now() + VANISH_WITHIN;
     loop {
@@ -175,7 +175,7 @@ fn stat(pid: u32) -> Option<(char, u32)> {
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// Sends a signal; a process that has ended meanwhile gets none.
+/// Sends a signal. It is no error if the process has ended.
 fn signal(name: &str, pid: u32) {
     let sent =
         Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).stderr(Stdio::null()).status();

@@ -15,15 +15,15 @@ use mpi_over_am::{Communicator, Environment, Info, Source, op};
 use super::plan::{Phase, Plan, Victim, Way};
 use super::{ROUND, SURVIVOR_CODE, VICTIM_CODE};
 
-/// Line by which the marked task reports the beginning of the phase, before its process number.
+/// Text with which the marked task reports the beginning of the phase, followed by its process number.
 pub(super) const BEGUN: &str = "phase begun in process ";
-/// Prefix of a survivor's line, before its number and its error.
+/// Prefix of a survivor's line, followed by its number and its error.
 pub(super) const SURVIVOR: &str = "survivor ";
-/// Wait of a task that its plan will end: far longer than the judge waits.
+/// How long a task that is to be ended waits for its end: far longer than the judge waits.
 const FOR_EVER: Duration = Duration::from_secs(1000);
-/// Number of times that each task takes the lock of the window, which one of them will keep.
+/// Number of times that each task takes the lock of the window, until one of them keeps it.
 const LOCKS: u32 = 100;
-/// Bytes of a message of the phase that dies amid pipes.
+/// Bytes of a message of the phase with pipes.
 const PIPED_BYTES: usize = 16 << 20;
 /// Number of times that a task makes progress with such messages before its step.
 const LOOKS: u32 = 20;
@@ -46,7 +46,7 @@ pub fn is_task() -> bool {
 pub fn be_a_task() -> ExitCode {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     let me = number("AM_TASK").expect("amrun numbers its tasks");
-    let round = std::env::var(ROUND).expect("it was looked at before");
+    let round = std::env::var(ROUND).expect("the caller has checked the variable");
     let (seed, round) = round.split_once(':').expect("SEED:ROUND");
     let plan = Plan::draw(seed.parse().expect("a number"), round.parse().expect("a number"));
     match (Player { plan, me }).play() {
@@ -236,7 +236,7 @@ impl Player {
     }
 }
 
-/// A short message from each task to each other one.
+/// Sends a short message from each task to each other task.
 fn all_to_all(world: &Communicator) -> Outcome {
     let own = [world.rank()];
     let mut got = vec![[0_u32]; world.size() as usize];
@@ -254,7 +254,7 @@ fn all_to_all(world: &Communicator) -> Outcome {
 }
 
 /// Uses up the stack of its thread.
-#[expect(unconditional_recursion, reason = "the stack's end is where it is to lead")]
+#[expect(unconditional_recursion, reason = "the recursion is meant to overflow the stack")]
 fn go_down(depth: u64) -> u64 {
     let here = std::hint::black_box([depth; STEP_BYTES / size_of::<u64>()]);
     go_down(here[0] + 1) + here[1]

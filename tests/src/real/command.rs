@@ -11,9 +11,9 @@ use super::Problem;
 /// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
-    /// With exit code 0.
+    /// It ended with exit code 0.
     Well,
-    /// With another exit code, or by a signal: the shell's number for it.
+    /// It ended with another exit code, or by a signal: the exit code by the shell's convention.
     Badly(i32),
     /// It exceeded its time limit and was killed.
     TooLong,
@@ -24,12 +24,12 @@ pub enum End {
 pub struct Ran {
     /// How it ended.
     pub end: End,
-    /// What it said.
+    /// The output.
     pub said: String,
 }
 
 impl Ran {
-    /// How it ended and its last lines, for a table.
+    /// How the command ended, and its last lines, for a table.
     #[must_use]
     pub fn why(&self) -> String {
         let lines: Vec<_> = self.said.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -40,7 +40,7 @@ impl Ran {
 /// Runs a command with its output in the file `log`.
 ///
 /// # Errors
-/// The command cannot be started, or the file not be written.
+/// The command cannot be started, or the file cannot be written.
 pub fn run(command: &mut Command, limit: Duration, log: &Path) -> io::Result<Ran> {
     let name = command.get_program().to_string_lossy().into_owned();
     eprintln!("  {name} ... ({})", log.display());
@@ -59,7 +59,7 @@ pub fn run(command: &mut Command, limit: Duration, log: &Path) -> io::Result<Ran
             };
         }
         if Instant::now() > end {
-            // The launcher's tasks end with it.
+            // If the command is a launcher, its tasks end with it.
             child.kill()?;
             child.wait()?;
             break End::TooLong;
@@ -72,7 +72,7 @@ pub fn run(command: &mut Command, limit: Duration, log: &Path) -> io::Result<Ran
 /// Runs a command that must succeed: a step of fetching or building.
 ///
 /// # Errors
-/// It fails or cannot be started; the error tells which.
+/// The command fails or cannot be started; the error tells which.
 pub fn must(command: &mut Command, limit: Duration, log: &Path) -> Result<String, Problem> {
     let name = command.get_program().to_string_lossy().into_owned();
     match run(command, limit, log) {

@@ -12,14 +12,14 @@ use super::workshop::Workshop;
 /// Time limit of fetching.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// A Python environment for this purpose, with packages installed in it.
+/// A Python environment for real programs, in which packages can be installed.
 #[derive(Debug)]
 pub struct Python {
     folder: PathBuf,
 }
 
 impl Python {
-    /// Makes the environment of that name, once.
+    /// Makes the environment of that name, if it does not exist.
     ///
     /// # Errors
     /// There is no python3, or it lacks the module venv.
@@ -57,7 +57,7 @@ impl Python {
         command
     }
 
-    /// Installs packages that are not there yet.
+    /// Installs packages that are not installed yet.
     ///
     /// # Errors
     /// The index cannot be reached, or has no such package.
@@ -77,7 +77,7 @@ impl Python {
         let archive = sources.join(format!("{name}-{version}.tar.gz"));
         if !archive.exists() {
             let mut fetch = self.pip();
-            // The build tools are installed already; another environment would fetch them again.
+            // The build tools are already installed; an isolated build would fetch them again.
             fetch
                 .args(["download", "--no-deps", "--no-build-isolation", "--no-binary", name, "--dest"])
                 .arg(&sources)
@@ -89,8 +89,8 @@ impl Python {
     }
 }
 
-/// The library `mpich`, for its compiler wrapper of the standard's binary interface. It has its own environment, because extensions built
-/// in an environment use its headers first.
+/// The library `mpich`, for its compiler wrapper of the standard's binary interface. It has its own environment, because extensions that
+/// are built in an environment use the headers of this environment first.
 ///
 /// # Errors
 /// The Python package index cannot be reached.
@@ -103,7 +103,7 @@ pub fn mpich(workshop: &Workshop) -> Result<Python, Problem> {
 /// The address and the SHA-256 of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Published {
-    /// Where it is published.
+    /// Where the file is published.
     pub address: &'static str,
     /// Its SHA-256, in lower case.
     pub sum: &'static str,
@@ -137,7 +137,7 @@ impl Published {
 /// Unpacks an archive in a folder.
 ///
 /// # Errors
-/// There is no tar, or the archive is not one.
+/// There is no tar, or the file is not an archive.
 pub fn unpack(workshop: &Workshop, archive: &Path, folder: &Path) -> Result<(), Problem> {
     let mut unpack = Command::new("tar");
     unpack.arg("-xf").arg(archive).arg("-C").arg(folder);

@@ -34,7 +34,7 @@ const RUN_LIMIT: Duration = Duration::from_secs(600);
 /// Builds and runs it.
 ///
 /// # Errors
-/// What is missing, or does not build.
+/// A tool is missing, or the program does not build.
 pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     let archive = SOURCE.fetch(workshop)?;
     let folder = workshop.built("hpcc")?;
@@ -91,7 +91,8 @@ fn test(workshop: &Workshop, program: &Path, blas: &Path, tasks: u32, row: &mut 
     Ok(())
 }
 
-/// The sections that check their result and always say so; one that runs in a single task prints its result only if that task is the first.
+/// The sections that check their result and always print the outcome. (A section that runs in a single task prints the outcome only if that
+/// task is the first.)
 const CHECKED: [&str; 7] = [
     "PTRANS",
     "HPL",
@@ -102,7 +103,7 @@ const CHECKED: [&str; 7] = [
     "Summary",
 ];
 
-/// Section, whether the result was right, and the line that says so.
+/// Section, whether the result was right, and the line with the outcome.
 fn verdicts(report: &str) -> Vec<(String, bool, String)> {
     let mut section = String::new();
     let mut verdicts = Vec::new();

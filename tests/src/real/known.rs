@@ -10,7 +10,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
     (
         "C",
         "d_point_to_point",
-        "calls MPI_Psend_init_c, an erratum to MPI 5.0: MPICH 5.0.2's wrapper, which builds it here, finds it in no library",
+        "calls MPI_Psend_init_c, an erratum to MPI 5.0 that MPICH 5.0.2 does not have, so that MPICH's wrapper cannot link the program",
     ),
     ("mpi4py", "test_errhandler.TestErrhandlerFile.testCall", NO_FILES),
     ("mpi4py", "test_errhandler.TestErrhandlerFile.testCreate", NO_FILES),
@@ -27,13 +27,13 @@ const KNOWN: &[(&str, &str, &str)] = &[
 
 const NO_SPAWN: &str = "starts tasks while the job runs, which this library does not offer";
 const NO_FILES: &str = "opens a file, which this library does not offer";
-const NO_INFO: &str = "gives a null pointer where an info object belongs, which is none in the standard's binary interface; MPICH crashes there, and with MPI_INFO_NULL instead both libraries run it";
+const NO_INFO: &str = "passes a null pointer instead of an info object, which is not valid in the standard's binary interface; MPICH crashes, and with MPI_INFO_NULL both libraries run the test";
 
-/// Program, full name of the case, and why it is not run: it would make others fail.
+/// Program, full name of the case, and the reason why it is not run: it would make other cases fail.
 const NOT_TRIED: &[(&str, &str, &str)] = &[(
     "mpi4py",
     "test_objmodel.TestObjModel.testSafeFreeCreated",
-    "opens a file, which this library does not offer, and then leaves an operation unfinished that later tests run into",
+    "opens a file, which this library does not offer, and then leaves an operation unfinished, which disturbs later tests",
 )];
 
 /// The cases of this program that are not run; each counts as failed, with its reason.

@@ -1,8 +1,8 @@
-//! Real programs: each fetched from where it is published into the user's cache, built with this library's wrappers in
-//! `target/real-programs`, run under its launcher, and listed in a table.
+//! Real programs: each is fetched from its publisher into the user's cache, built with this library's wrappers in `target/real-programs`,
+//! run by this library's launcher, and listed in a table.
 //!
 //! One file for each program. If the machine lacks something, the table names it: nothing is left out silently. A known failure has its
-//! reason in [`known`]; any other makes the command fail, and so does a known failure that passes.
+//! reason in [`known`]; any other failure makes the command fail, and so does a known failure that passes.
 
 use std::process::ExitCode;
 
@@ -26,7 +26,7 @@ use workshop::Workshop;
 pub enum Problem {
     /// This machine lacks something: what, and how to get it.
     Missing(String),
-    /// Fetching or building failed: what, and the path of the output.
+    /// Fetching or building failed: the step, and the path of its output.
     Broken(String),
 }
 

@@ -1,8 +1,8 @@
-//! mpi4py: its own test suite, of a build made by this library's `mpicc` and of one made by another library's, which then
-//! finds this one by `LD_LIBRARY_PATH`.
+//! mpi4py's own test suite, with a build by this library's `mpicc`, and with a build by another library's wrapper, which finds this library
+//! by `LD_LIBRARY_PATH`.
 //!
-//! The suite runs as a whole. If it does not get to its end, each of its files runs by itself, so that one that hangs or dies costs its own
-//! tests only.
+//! The suite runs as a whole. If it does not reach its end, each of its files runs by itself, so that a file that hangs or dies affects
+//! only its own tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::{Problem, known, unittest};
 
 const VERSION: &str = "4.1.2";
 
-/// Files of tests for what this library does not offer: I/O, and processes that are started or met later.
+/// Files of tests for functions that this library does not offer: I/O and dynamic processes.
 const NOT_OFFERED: [&str; 4] = ["test_io", "test_file", "test_spawn", "test_dynproc"];
 
 const TASKS: [u32; 2] = [2, 4];
@@ -36,10 +36,10 @@ struct Build<'a> {
     compiler: PathBuf,
 }
 
-/// Builds and runs it, both ways.
+/// Builds and runs both builds.
 ///
 /// # Errors
-/// What is missing, or does not build.
+/// A tool is missing, or the program does not build.
 pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     let python = Python::open(workshop, "python")?;
     python.install(workshop, &["numpy", "cython", "setuptools>=77", "wheel"])?;
@@ -67,7 +67,7 @@ fn left_out() -> String {
 }
 
 impl Build<'_> {
-    /// The source, one copy for each build: a build would take files of the other one for its own.
+    /// The source, one copy for each build, because a build would reuse files of the other one.
     fn source(&self) -> PathBuf {
         self.folder.join(format!("mpi4py-{VERSION}"))
     }
@@ -112,7 +112,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// The files of tests, without those for what is not offered.
+    /// The files of tests, without those for functions that are not offered.
     fn files(&self) -> Result<Vec<String>, Problem> {
         let mut files: Vec<String> = fs::read_dir(self.source().join("test"))?
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())

@@ -1,5 +1,5 @@
 //! NetPIPE: messages of many sizes between two tasks, in each of its modes, with its own check of every byte. With more than two tasks it
-//! hangs, on MPICH at the same size: tasks in the middle measure no time, treat that as too long, and leave after the first size.
+//! hangs, also on MPICH, at the same size: tasks in the middle measure no time, treat that as too long, and leave after the first size.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,7 +39,7 @@ const WAYS: [(&str, &str, &[&str]); 9] = [
 /// Builds and runs it.
 ///
 /// # Errors
-/// What is missing, or does not build.
+/// A tool is missing, or the program does not build.
 pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     let archive = SOURCE.fetch(workshop)?;
     let folder = workshop.built("netpipe")?;
@@ -79,7 +79,7 @@ pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
 
 /// Whether it ran to its end, found no wrong byte in any size, and wrote a line for each.
 fn is_good(ran: &Ran, checked: bool, measured: &Path) -> bool {
-    /// Sizes from 1 byte to 4 MiB with those around each: more than this.
+    /// Minimum number of sizes: NetPIPE measures sizes from 1 byte to 4 MiB, and sizes around each of them.
     const SIZES: usize = 50;
     let lines = std::fs::read_to_string(measured).unwrap_or_default().lines().count();
     let passed = ran.said.matches("Integrity check passed").count();

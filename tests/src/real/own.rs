@@ -1,4 +1,4 @@
-//! Programs of this repository: in Fortran, and in C as the other library's wrapper builds them, run on both libraries.
+//! Programs of this repository: in Fortran; and in C, built by the other library's wrapper and run on both libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,8 +44,8 @@ pub fn fortran(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> 
     Ok(())
 }
 
-/// The C programs, built by `mpicc_abi` of `mpich`. Those named `o_` print the results of calls, run on both libraries, and must print the
-/// same; the others also check what the standard leaves open, and run on ours only.
+/// The C programs, built by `mpicc_abi` of `mpich`. Programs named `o_` print the results of calls, run on both libraries, and must print
+/// the same. The others also check results that the standard leaves open, and run only on this library.
 ///
 /// # Errors
 /// The other library cannot be fetched.
@@ -100,7 +100,7 @@ pub fn differential(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Prob
 fn on_mpich(workshop: &Workshop, mpich: &Python, program: &Path, tasks: u32) -> Result<Ran, Problem> {
     let mut job = Command::new(mpich.tool("mpiexec"));
     job.args(["-n", &tasks.to_string(), "sh", "-c", "exec \"$0\" > \"$0.said-by-$PMI_RANK\""]).arg(program);
-    // `cargo run` puts this library's folder into it, and the program would find that before its own.
+    // `cargo run` puts this library's folder into the variable, and the program would find this library instead of its own.
     job.env("MPIEXEC_TIMEOUT", "60").env_remove("LD_LIBRARY_PATH");
     let log = workshop.log(&format!("differential-{tasks}-{}-theirs", stem(program)))?;
     let mut ran = command::run(&mut job, LIMIT, &log)?;
@@ -139,7 +139,7 @@ fn is_good(ran: &Ran) -> bool {
     ran.end == End::Well && ran.said.contains("all good")
 }
 
-/// The programs in a folder of tests whose names begin so.
+/// The programs in a folder of tests whose names begin with `prefix`.
 fn sources(folder: &str, prefix: &str) -> Result<Vec<PathBuf>, Problem> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut found: Vec<PathBuf> = fs::read_dir(&folder)?

@@ -24,7 +24,7 @@ const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// Builds and runs it.
 ///
 /// # Errors
-/// What is missing, or does not build.
+/// A tool is missing, or the program does not build.
 pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     let archive = SOURCE.fetch(workshop)?;
     let source = archive.with_file_name(format!("mpi-{VERSION}"));
@@ -70,8 +70,8 @@ fn examples(source: &Path) -> Result<Vec<String>, Problem> {
     Ok(names)
 }
 
-/// Returns a function that makes cargo commands which build it on our `mpicc`. libclang, which parses our header, comes from a Python
-/// package.
+/// Returns a function that makes cargo commands which build the crate on our `mpicc`. libclang, which parses our header, comes from a
+/// Python package.
 fn cargo(workshop: &Workshop, source: &Path, built: &Path) -> Result<impl Fn() -> Command + use<>, Problem> {
     let python = Python::open(workshop, "python")?;
     python.install(workshop, &["libclang==18.1.1"])?;

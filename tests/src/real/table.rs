@@ -71,7 +71,7 @@ impl Row {
         self.failures.len().try_into().unwrap_or(u64::MAX)
     }
 
-    /// Whether an unknown failure occurred, or a known one did not.
+    /// Whether an unknown failure occurred, or a known failure did not.
     #[must_use]
     pub fn is_bad(&self) -> bool {
         self.failures.iter().any(|failure| failure.known.is_none()) || self.passing_again().next().is_some()
@@ -84,14 +84,14 @@ impl Row {
             .filter(move |case| ran && self.failures.iter().all(|failure| failure.case != *case))
     }
 
-    /// Whether nothing was tried.
+    /// Whether no case was run.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.passed == 0 && self.failures.is_empty()
     }
 }
 
-/// The rows as a table that reads well on a terminal and in a README, and below it each failure with its reason.
+/// The rows as a table for a terminal or a README, and below it each failure with its reason.
 #[must_use]
 pub fn text(rows: &[Row]) -> String {
     let mut text = String::from(
@@ -127,7 +127,7 @@ pub fn text(rows: &[Row]) -> String {
     text
 }
 
-/// A reason on one line, short enough for a table, without what would end a cell.
+/// A reason on one line, short enough for a table, without characters that would end a cell.
 fn one_line(why: &str) -> String {
     let words = why.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "/");
     match words.char_indices().nth(300) {
@@ -159,7 +159,7 @@ mod tests {
         let mut row = Row::new("NetPIPE", "2 tasks");
         assert!(!row.is_bad(), "nothing has run");
         row.failed("put, checked", "crash");
-        assert!(row.is_bad(), "the other one that is known passes");
+        assert!(row.is_bad(), "the other known failure passes");
         let said = text(&[row]);
         assert!(
             said.ends_with(

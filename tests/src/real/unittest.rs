@@ -11,7 +11,7 @@ pub struct Tests {
     pub skipped: u64,
     /// Name and last output of each failed test.
     pub failures: Vec<(String, String)>,
-    /// The test that was the last to begin.
+    /// The last test that has begun.
     pub last: String,
 }
 

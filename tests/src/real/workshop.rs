@@ -11,7 +11,7 @@ use super::{Problem, command};
 /// Time limit of building this library.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
-/// This library's tools, built in release, and the folders for what is fetched and for what is built with them.
+/// This library's tools, built in release mode, and the folders for fetched sources and for builds.
 #[derive(Debug)]
 pub struct Workshop {
     tools: PathBuf,
@@ -20,14 +20,14 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// Builds the library, its wrappers and its launcher in release, beside this program.
+    /// Builds the library, its wrappers and its launcher in release mode, in the folder of this program.
     ///
     /// # Errors
-    /// They do not build.
+    /// The build fails.
     pub fn open() -> Result<Self, Problem> {
         let own = env::current_exe()?;
         let target = own.ancestors().nth(2).ok_or_else(|| {
-            Problem::Broken(format!("{} does not lie where cargo puts programs", own.display()))
+            Problem::Broken(format!("{} is not in a folder in which cargo builds programs", own.display()))
         })?;
         let (tools, built) = (target.join("release"), target.join("real-programs"));
         fs::create_dir_all(&built)?;
@@ -42,7 +42,7 @@ impl Workshop {
         Ok(Self { tools, fetched, built })
     }
 
-    /// A folder of that name for what is fetched: in the user's cache, so that it is fetched once.
+    /// A folder of that name for fetched files, in the user's cache, so that they are fetched once.
     ///
     /// # Errors
     /// It cannot be made.
@@ -50,7 +50,7 @@ impl Workshop {
         made(self.fetched.join(name))
     }
 
-    /// A folder of that name for what is built with this library, beside the library.
+    /// A folder of that name for builds with this library, next to the library.
     ///
     /// # Errors
     /// It cannot be made.

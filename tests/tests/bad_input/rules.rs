@@ -28,7 +28,7 @@ impl Function {
         self.parameters.iter().any(|parameter| parameter.name == name)
     }
 
-    /// The name in small letters, without `MPI_` and without the ending of the form with large counts.
+    /// The name in lower case, without `MPI_` and without the ending of the form with large counts.
     fn base(&self) -> String {
         self.name.trim_start_matches("MPI_").trim_end_matches("_c").to_lowercase()
     }
@@ -48,7 +48,7 @@ impl Parameter {
     }
 }
 
-/// A bad value; the error classes that the standard allows for it, the likeliest first; and a text that the message must contain.
+/// A bad value; the error classes that the standard allows for it, the most likely class first; and a text that the message must contain.
 pub(crate) struct Bad {
     pub(crate) value: String,
     pub(crate) classes: &'static [&'static str],
@@ -124,8 +124,8 @@ pub(crate) fn is_tried_outside(name: &str) -> bool {
     is_tested(name) && !NOT.contains(&name)
 }
 
-/// The name that a call reports: forms with large counts use the name of the other form; older functions that of the newer one, once the
-/// pointers for results were checked.
+/// The name that a call reports. A form with large counts reports the name of the other form. An older function reports the name of the
+/// newer function, unless the check of its result pointers fails.
 pub(crate) fn said_name(name: &str, is_refused_at_once: bool) -> &str {
     match name {
         _ if is_refused_at_once => name.trim_end_matches("_c").trim_end_matches("_x"),
@@ -138,7 +138,7 @@ pub(crate) fn said_name(name: &str, is_refused_at_once: bool) -> &str {
     }
 }
 
-/// A value that the call takes.
+/// A value that the call accepts.
 pub(crate) fn good_value(function: &Function, parameter: &Parameter) -> String {
     let base = function.base();
     let large = function.is_large();
@@ -288,7 +288,7 @@ fn good_number(base: &str, name: &str) -> &'static str {
 /// Values that the call must refuse.
 pub(crate) fn bad_values(function: &Function, parameter: &Parameter) -> Vec<Bad> {
     let base = function.base();
-    // One task cannot make an intercommunicator, so these calls have no good one here.
+    // One task cannot make an intercommunicator, so these calls have no good value here.
     let needs_inter = ["comm_remote_size", "comm_remote_group", "intercomm_merge", "intercomm_create"]
         .contains(&base.as_str());
     let (kind, name) = (parameter.kind.as_str(), parameter.name.as_str());
@@ -418,7 +418,7 @@ fn bad_numbers(base: &str, name: &str) -> Vec<Bad> {
     }
 }
 
-/// Bad handles that a call takes by address, with their classes: null, and a freed one.
+/// Bad handles that a call takes by address, with their classes: the null handle, and a freed handle.
 fn by_address(base: &str, kind: &str) -> Option<(&'static str, &'static str, &'static [&'static str])> {
     let takes = base.ends_with("_free") || base.ends_with("_finalize") || base.ends_with("_disconnect");
     match kind {
@@ -488,7 +488,7 @@ fn bad_addresses(function: &Function, parameter: &Parameter) -> Vec<Bad> {
     }
     let is_function = kind.contains("function");
     match (kind, name) {
-        // These may be null.
+        // These pointers may be null.
         ("MPI_Status *", "status" | "array_of_statuses") if !base.starts_with("status_") => Vec::new(),
         (_, "argc" | "argv" | "extra_state") => Vec::new(),
         _ if is_function && name.contains("attr_fn") || matches!(name, "copy_fn" | "delete_fn") => Vec::new(),

@@ -1,5 +1,5 @@
-//! am-core's conformance suite in processes: over shared memory, by every way to memory, and with one credit; over the network, by
-//! libfabric. `AM_CHECK=put cargo test -p am-tests --test jobs_of_tasks` runs the checks with `put` in their names. `.ci/run long` also
+//! am-core's conformance suite in processes: over shared memory with every method of memory access, with one credit, and over the network
+//! by libfabric. `AM_CHECK=put cargo test -p am-tests --test jobs_of_tasks` runs the checks with `put` in their names. `.ci/run long` also
 //! runs the ignored tests, which are longer forms of the others.
 
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn suite() {
     assert!(count > 0, "no check has {filter:?} in its name");
 }
 
-/// The check in which tasks try to get a lock by sending to its owner, and the owner by sending to itself.
+/// The check in which tasks compete for a lock by sending to its owner, and the owner by sending to itself.
 const LOCK: &str = "rmw_contention_loses_nothing";
 
 fn run(test: &'static str, tasks: u32, settings: &[(&str, &str)]) {
@@ -81,7 +81,7 @@ fn one_credit() {
     }
 }
 
-/// With four tasks, of which pairs share memory: `hosts`.
+/// The test with four tasks, of which pairs share memory, is in `hosts`.
 #[test]
 #[ignore = "long"]
 fn two_tasks_over_the_network() {
@@ -98,13 +98,14 @@ fn announced_messages_over_each_provider() {
     }
 }
 
-/// The purge finds reads in flight. On one host a copy has ended when its call returns.
+/// Over the network a purge finds reads in flight; on one host a copy has ended when its call returns.
 #[test]
 fn a_purge_over_the_network() {
     run_over_the_network("a_purge_over_the_network", 2, &[("AM_CHECK", "purge_in_the_middle")]);
 }
 
-/// Packets that are cut into many messages of the network. The provider loses parts of longer messages if several tasks send to one.
+/// Packets that the device splits into many messages of the network, because the provider loses parts of longer messages if several tasks
+/// send to one.
 #[test]
 fn packets_longer_than_messages_of_the_network() {
     let test = "packets_longer_than_messages_of_the_network";

@@ -58,7 +58,7 @@ fn each_context_passes_the_suite_beside_the_others() {
     }
 }
 
-/// A context that its task has closed is gone for all others, while the task lives on with another one.
+/// A context that its task has closed is gone for all other tasks, while the task goes on with another context.
 #[test]
 fn a_closed_context_is_seen_as_gone() {
     job("a_closed_context_is_seen_as_gone").tasks(3).run(|| {
@@ -79,7 +79,7 @@ fn a_closed_context_is_seen_as_gone() {
                 };
                 closing.register_handler(handler).expect("expose");
                 if number == 1 {
-                    // It serves until both others have sent to it: one of them sends all the time, the other may be late.
+                    // Makes progress until both other tasks have sent: one of them sends all the time, the other may be late.
                     closing.wait_until(|_| Ok(heard.load(Ordering::Relaxed) == 0b11)).expect("both talk");
                 }
             }
@@ -90,7 +90,7 @@ fn a_closed_context_is_seen_as_gone() {
         }
         let long = vec![1; 1 << 20];
         first.amsend(known, handler, &[], &[1], AmOptions::default()).expect("the message is sent");
-        // Operations under way when it closes end with the error, and so do later ones.
+        // Operations in flight when the context closes end with the error, and so do later operations.
         let later = |first: &mut Context<ShmFabric>| match task.number() {
             0 => first.fence_ops(Some(known)),
             _ => {
@@ -141,17 +141,26 @@ fn a_message_to_a_context_that_no_task_can_have_changes_nothing_at_its_target() 
                     Err(error @ Error::UnknownContext { endpoint, contexts_max: 16 }) => {
                         assert_eq!((endpoint, error.fault()), (nowhere, Fault::Caller));
                     }
-                    other => panic!("not about the context: {other:?}"),
+                    other => panic!("the error does not name the context: {other:?}"),
                 }
             }
             for &victim in &victims {
                 let put = context.put(victim, &[1; 8], PutOptions::default());
-                assert!(matches!(put, Err(Error::RemoteRange { .. })), "it was exposed to be read: {put:?}");
+                assert!(
+                    matches!(put, Err(Error::RemoteRange { .. })),
+                    "the region was exposed for reading only: {put:?}"
+                );
             }
         }
         context.gfence().expect("all tasks reach the fence");
         for region in regions {
-            assert!(context.unexpose(region).expect("it is this context's").iter().all(|&byte| byte == 0));
+            assert!(
+                context
+                    .unexpose(region)
+                    .expect("the region belongs to this context")
+                    .iter()
+                    .all(|&byte| byte == 0)
+            );
         }
     });
 }
@@ -163,7 +172,7 @@ fn an_address_of_a_closed_context_is_stale_when_it_is_open_again() {
         let task = Task::join().expect("the launcher made a job");
         let mut first = task.context().expect("the job has memory");
         let exposed = |task: &Task| {
-            let mut context = Context::new(task.fabric(1).expect("it is open nowhere else"));
+            let mut context = Context::new(task.fabric(1).expect("the context is not open elsewhere"));
             let memory = context.alloc(64).expect("job memory");
             let region = context.expose(memory, Access::READ_WRITE).expect("a region");
             (context, region)
@@ -176,7 +185,7 @@ fn an_address_of_a_closed_context_is_stale_when_it_is_open_again() {
         first.gfence().expect("all tasks reach the fence");
         if task.number() == 0 {
             let put = first.put(old, &[7; 8], PutOptions::default());
-            assert!(put.is_ok() || is_stale(&put), "nothing is wrong but the address: {put:?}");
+            assert!(put.is_ok() || is_stale(&put), "the put fails only because of its address: {put:?}");
         }
         first.gfence().expect("all tasks reach the fence");
         let again = (task.number() == 1).then(|| exposed(&task));
@@ -207,7 +216,7 @@ fn a_context_that_was_connected_is_not_opened_again() {
         let mut first = task.context().expect("the job has memory");
         first.gfence().expect("all tasks reach the fence");
         drop(first);
-        let refused = task.fabric(0).expect_err("the other keeps its state");
+        let refused = task.fabric(0).expect_err("the peer still has the state of the first opening");
         assert_eq!(refused.fault(), Fault::Caller, "{refused}");
         assert!(refused.to_string().contains("open another number"), "{refused}");
         let mut second = Context::new(task.fabric(1).expect("it was never open"));
@@ -215,11 +224,11 @@ fn a_context_that_was_connected_is_not_opened_again() {
     });
 }
 
-/// A task executes another program: its peers' addresses of its memory are not valid in the new program, which may join.
+/// A task executes another program, which may join the job: addresses of the old program's memory are not valid any more.
 #[test]
 fn an_address_of_the_program_before_an_exec_is_stale() {
     job("an_address_of_the_program_before_an_exec_is_stale").tasks(2).run(|| {
-        let task = Task::join().expect("the launcher made a job, and it is this task still");
+        let task = Task::join().expect("the launcher made a job, and this process is still its task");
         let is_new = std::env::var_os("IS_NEW").is_some();
         if task.number() == 1 && !is_new {
             let mut before = task.context().expect("the job has memory");
@@ -249,7 +258,7 @@ fn an_address_of_the_program_before_an_exec_is_stale() {
         }
         let mut after = Context::new(task.fabric(1).expect("it was never open"));
         let memory = after.alloc(1 << 20).expect("job memory");
-        assert!(memory.iter().all(|&byte| byte == 0), "memory of the program before");
+        assert!(memory.iter().all(|&byte| byte == 0), "the memory of the old program is not visible");
         let region = after.expose(memory, Access::READ_WRITE).expect("a region");
         after.gfence().expect("all tasks reach the fence");
         if let Some(context) = &mut before {
@@ -280,7 +289,7 @@ fn memory_is_zero_after_all_is_dropped_and_joined_again() {
     });
 }
 
-/// Every task can write to the job's file: a length in it is not trusted.
+/// Every task can write to the job file, so a length in it is not trusted.
 #[test]
 fn a_length_that_another_task_has_written_maps_nothing_beyond_the_file() {
     const HEAP: usize = 64 << 20;
@@ -317,16 +326,16 @@ fn a_length_that_another_task_has_written_maps_nothing_beyond_the_file() {
 fn is_about(ended: Result<(), Error>, closed: Endpoint) {
     match ended {
         Err(Error::ContextClosed { endpoint, after }) => assert_eq!((endpoint, &*after), (closed, "")),
-        other => panic!("not about the closed context: {other:?}"),
+        other => panic!("the error does not name the closed context: {other:?}"),
     }
 }
 
 /// Threads of a task in `every_thread_to_every_thread`.
 const THREADS: u8 = 4;
-/// Number of messages from each thread to each other one.
+/// Number of messages from each thread to each other thread.
 const MESSAGES: u32 = 80;
 
-/// Threads that each own a context: every one sends to every other by its name, also within its own task and to itself.
+/// Threads that each own a context: every thread sends to every context by name, also within its own task and to itself.
 #[test]
 fn every_thread_to_every_thread() {
     for memory in ["auto", "staged"] {
@@ -423,7 +432,7 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
             let options = AmOptions { target: Some(came.name()), answerable: true, ..AmOptions::default() };
             let len = [8, 500, 20_000][round % 3];
             context.amsend(to, handler, &[], &vec![1; len], options).expect("amsend");
-            context.wait_counter(back, 1).expect("it was handled, and that came back");
+            context.wait_counter(back, 1).expect("the message was handled, and its acknowledgement arrived");
             context.rmw(theirs[other], Width::Bits64, AtomicOp::FetchAdd(1)).expect("rmw");
         }
         context.wait_counter(came, 1000).expect("the counter reaches its value");
@@ -436,7 +445,7 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
         PASSED.fetch_add(1, Ordering::SeqCst);
         return;
     }
-    // Both flood each other, and then do not poll until the others of their tasks are done.
+    // Both contexts flood each other, and then do not poll until the other threads of their tasks are done.
     let mut sent = Vec::new();
     while !context.peer_statistics(to).expect("a task of the job").packets_waiting {
         let buffer = JobBuffer::from(vec![1; 300]);
@@ -444,17 +453,17 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
         sent.push(context.start(Amsend { target: to, handler, uhdr: &[], options }, buffer).expect("amsend"));
     }
     let count = sent.len() as u64;
-    assert!(count >= 4, "{count} messages fill it");
+    assert!(count >= 4, "{count} messages fill the queue");
     FLOODED.fetch_add(1, Ordering::SeqCst);
     wait_for(&PASSED, CONTEXTS - 1);
     for handle in sent {
-        context.wait_owned(handle).expect("a handle of this context").1.expect("it goes on");
+        context.wait_owned(handle).expect("a handle of this context").1.expect("the message is delivered");
     }
     context.wait_counter(back, count).expect("the counter reaches its value");
     context.gfence().expect("gfence");
 }
 
-/// From every context to every context of the other task, with each way to memory.
+/// From every context to every context of the other task, with each method of memory access.
 #[test]
 fn what_names_a_context_goes_there() {
     for memory in ["auto", "kernel", "staged"] {
@@ -486,7 +495,7 @@ fn across(number: u8, context: &mut Context<ShmFabric>) {
     let at = theirs[other.index()];
     let options = PutOptions { target: Some(puts.name()), ..PutOptions::default() };
     context.put(at.plus(64), &[number; 2000], options).expect("put");
-    context.wait_counter(puts, 1).expect("the counter is the exposing context's");
+    context.wait_counter(puts, 1).expect("the put bumps the counter of the context that exposed the region");
     context.rmw(at, Width::Bits64, AtomicOp::FetchAdd(5)).expect("rmw, by the owner");
     let mut back = [0; 2000];
     context.get(at.plus(64), &mut back, GetOptions::default()).expect("get");
@@ -494,7 +503,7 @@ fn across(number: u8, context: &mut Context<ShmFabric>) {
     context.gfence().expect("gfence");
     assert_eq!(region.load_u64(0).expect("load"), 5);
     context.gfence().expect("all tasks reach the fence");
-    // To memory that another context has exposed: its address comes in a message between threads of its own task.
+    // A put to memory that another context has exposed. Its address comes in a message between threads of the same task.
     exchange_between_contexts(number, context, own, puts);
     context.gfence().expect("gfence");
     drop(context.unexpose(region).expect("unexpose"));
@@ -516,7 +525,7 @@ fn serve_until(context: &mut Context<ShmFabric>, arrived: &AtomicU8, all: u8) {
     }
 }
 
-/// Each context puts into the memory of the next context of the other task, whose address it learns through its process.
+/// Each context puts into the memory of the next context of the other task, whose address it gets from another thread of its process.
 fn exchange_between_contexts(
     number: u8,
     context: &mut Context<ShmFabric>,
@@ -529,7 +538,7 @@ fn exchange_between_contexts(
     let theirs = context.address_init(own).expect("address_init");
     let other = 1 - context.task().index();
     TOLD.lock().expect("no thread panics with the lock").push((number, theirs[other]));
-    // Makes progress meanwhile: contexts of the other task may still be in a fence that needs an answer from this one.
+    // Makes progress while it waits: contexts of the other task may still be in a fence that needs an answer from this context.
     serve_until_all(context, &ALL);
     let next = (number + 1) % CONTEXTS;
     let told = TOLD.lock().expect("no thread panics with the lock").clone();
@@ -539,8 +548,8 @@ fn exchange_between_contexts(
     context.put(at.plus(1024), &[0xA0 + number; 2048], options).expect("put");
     context.rmw(at.plus(8), Width::Bits64, AtomicOp::FetchAdd(7)).expect("rmw");
     context.put(at.plus(1024), &[0xA0 + number; 8], options).expect("a tiny one");
-    context.wait_counter(puts, 2).expect("those of the context before");
+    context.wait_counter(puts, 2).expect("the puts of the previous context arrive");
     context.fence_ops(None).expect("fence");
-    // The other contexts of this task still serve those of the other one.
+    // Other contexts of this task still answer the contexts of the other task.
     serve_until_all(context, &DONE);
 }

@@ -1,5 +1,5 @@
-//! A copy of a task, made by a fork without exec: its calls are refused with an error that names it, its memory is private, and its task
-//! goes on.
+//! A copy of a task, made by a fork without exec: the copy's calls are refused with an error that names the copy, its memory is private,
+//! and the task goes on.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
@@ -36,8 +36,8 @@ fn is_refused(context: &mut Context<ShmFabric>, at: am_core::buffer::RemoteAddre
         assert!(matches!(error, Error::CopiedProcess { call } if call == name), "{error}");
         assert!(error.to_string().contains("made by fork"), "{error}");
     }
-    // A library that makes progress without a new call of the program sees its task as failed.
-    let error = context.wait_until(|_| Ok(false)).expect_err("nothing will ever come");
+    // `wait_until` serves libraries above am-core: it reports the task as failed, instead of naming a call.
+    let error = context.wait_until(|_| Ok(false)).expect_err("the wait cannot succeed");
     assert!(
         matches!(&error, Error::PeerFailed { task: TaskId(0), what } if what.contains("fork")),
         "{error}"
@@ -68,11 +68,11 @@ fn run() {
             assert!(held.iter().all(|&byte| byte == 7), "as it was at the fork");
             held.fill(9);
             is_refused(&mut context, at, handler);
-            // A thread that the copy starts is in the copy too.
+            // A thread that the copy starts belongs to the copy.
             std::thread::scope(|threads| {
                 threads.spawn(|| is_refused(&mut context, at, handler)).join().expect("it is refused there");
             });
-            // Does not return the buffer's pages, and does not close what its task has open.
+            // The drop does not free the buffer's pages, and does not close the task's files.
             drop(held);
             drop(context);
             0
@@ -101,7 +101,7 @@ fn a_copy_is_refused_and_its_task_goes_on() {
     }
 }
 
-/// A task of a job of one, as a script starts it.
+/// A copy of the only task of a job, as a script starts it.
 #[test]
 fn a_copy_of_a_job_of_one_is_refused() {
     job("a_copy_of_a_job_of_one_is_refused").without_launcher().run(|| {
@@ -116,8 +116,8 @@ fn a_copy_of_a_job_of_one_is_refused() {
     });
 }
 
-/// A fork within a scope: operations under way belong to the task alone. The copy's scope ends at once with an error. It withdraws nothing
-/// and ends nothing, and its borrowed memory is unchanged.
+/// A fork within a scope: operations in flight belong to the task alone. The copy's scope ends at once with an error. It withdraws and ends
+/// no operation, and the copy's borrowed memory is unchanged.
 fn split_in_a_scope(unwinds: bool) {
     let task = Task::join().expect("the launcher made a job");
     let mut context = task.context().expect("the job has memory");
@@ -139,10 +139,11 @@ fn split_in_a_scope(unwinds: bool) {
     let addresses = context.address_init(region.address(0)).expect("all tasks exchange addresses");
     if task.number() == 1 {
         context.wait_counter(go, 1).expect("the counter reaches its value");
-        let ticket = waiting.lock().expect("no thread panics with the lock").pop().expect("it came before");
+        let ticket =
+            waiting.lock().expect("no thread panics with the lock").pop().expect("the message has arrived");
         let place = JobBuffer::zeroed(BYTES);
         let check = move |delivered: Delivered| {
-            delivered.outcome.expect("the copy is not withdrawn");
+            delivered.outcome.expect("the copy of the process does not withdraw the message");
             assert!(
                 delivered.buffer.expect("the buffer of the destination").iter().all(|&byte| byte == 7),
                 "not the copy's bytes"

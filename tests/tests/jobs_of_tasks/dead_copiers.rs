@@ -1,5 +1,5 @@
-//! A task dies while it copies to a peer's memory: the peer gets its memory back, whichever process has the dead task's number by then, and
-//! whatever wrapper the task had.
+//! A task dies while it copies to a peer's memory: the peer gets its memory back, even if another process has the dead task's number by
+//! then, and whatever wrapper the task had.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -46,7 +46,7 @@ fn run() {
     }
 }
 
-/// A process that gets the number `pid` again, if that number is visible here and this test may choose numbers.
+/// Starts a process that gets the number `pid` again, if that number is visible here and this test may choose process numbers.
 fn another_process(pid: i32) -> Option<Child> {
     let pid = u32::try_from(pid).ok().filter(|&pid| pid != 0 && pid != u32::MAX)?;
     for _ in 0..1000 {
@@ -54,7 +54,7 @@ fn another_process(pid: i32) -> Option<Child> {
         let mut child =
             Command::new("sleep").arg("1000").stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
         if child.id() == pid {
-            println!("\nits number is another process's");
+            println!("\nthe dead task's number now belongs to another process");
             return Some(child);
         }
         child.kill().expect("it sleeps");
@@ -82,9 +82,7 @@ fn a_copier_that_dies_behind_a_shell_is_known_to_be_dead() {
 fn a_copier_that_dies_in_another_process_namespace_is_known_to_be_dead() {
     let may = Command::new("unshare").args(["--pid", "--fork", "true"]).status();
     if !may.is_ok_and(|status| status.success()) {
-        println!(
-            "skipped: this test may not make a process namespace (it takes `unshare` and the superuser)"
-        );
+        println!("skipped: this test may not make a process namespace (it needs `unshare` and root)");
         return;
     }
     unexpose_ends(

@@ -38,7 +38,7 @@ fn send(context: &mut Context<ShmFabric>, handler: HandlerId, len: usize) -> Res
     context.fence_ops(None)
 }
 
-/// A program that does not handle it ends, and the report names the task, the source line and the message.
+/// A program that does not handle the error ends, and the report names the task, the source line and the message.
 #[test]
 fn a_panic_in_a_handler_ends_the_job_with_a_report() {
     let test = "a_panic_in_a_handler_ends_the_job_with_a_report";
@@ -54,17 +54,17 @@ fn a_panic_in_a_handler_ends_the_job_with_a_report() {
                     _ => context.gfence(),
                 };
                 if context.task().0 == 1 {
-                    // As `main` does with an error: the message of the panic is that of the report.
+                    // `main` would report the error in the same way: the text of this panic becomes that of the launcher's report.
                     let error = ended.expect_err("its handler panicked");
                     println!("\nmet: {error}");
                     panic!("{error}");
                 }
-                match ended.expect_err("its message was not handled") {
+                match ended.expect_err("the handler of the message panicked") {
                     Error::Refused { target, why: Refusal::HandlerPanicked } => {
                         assert_eq!(target.task, TaskId(1))
                     }
                     Error::PeerFailed { task: TaskId(1), .. } => {}
-                    other => panic!("not about the handler: {other}"),
+                    other => panic!("the error does not name the handler: {other}"),
                 }
                 println!("\ntold");
             };

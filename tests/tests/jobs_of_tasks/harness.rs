@@ -1,4 +1,4 @@
-//! The harness itself: it must detect failures, or the tests built on it detect nothing.
+//! Tests of the harness: it must detect failures, since all other tests depend on that.
 
 use am_tests::harness::{Outcome, job};
 use am_via::job::Cause;

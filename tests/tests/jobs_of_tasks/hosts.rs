@@ -1,5 +1,5 @@
-//! Jobs of several hosts. Each host is an agent of its own on this machine, started by a plain command instead of ssh: its tasks share
-//! memory files with each other, and none with those of another agent.
+//! Jobs of several hosts. Each host is an agent of its own on this machine, started by a plain command instead of ssh: the tasks of an
+//! agent share memory files with each other, and not with tasks of another agent.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -68,7 +68,7 @@ fn make_file(name: &str) {
     fs::write(Path::new(&folder).join(name), []).expect("a test can write to its folder");
 }
 
-/// A program in C about several hosts, those that start MPI again, and one with every collective.
+/// The C programs that run on several hosts: one about hosts, those that start MPI again, and one with every collective.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn programs_in_c_run_on_hosts() {
@@ -103,7 +103,7 @@ fn mpi_opens_again_on_hosts() {
     });
 }
 
-/// Tasks 0 and 1 share memory, and so do 2 and 3. The pairs reach each other by the network.
+/// Tasks 0 and 1 share memory, and so do tasks 2 and 3. The pairs reach each other by the network.
 #[test]
 fn the_suite_is_right_within_and_between_hosts() {
     on_hosts("the_suite_is_right_within_and_between_hosts", (4, "a:2,b:2"), || {
@@ -173,7 +173,7 @@ fn a_copy_leaves_the_network_to_its_task() {
     });
 }
 
-/// Gets are reads by the network: no byte of them comes as a packet. No read uses a registration that has ended.
+/// The network carries out gets as reads: no byte of a get arrives as a packet. No read uses a registration that has ended.
 #[test]
 fn the_network_reads_memory_of_other_hosts_until_its_registration_ends() {
     let test = "the_network_reads_memory_of_other_hosts_until_its_registration_ends";
@@ -230,7 +230,7 @@ fn collectives_and_long_messages_cross_three_hosts() {
     });
 }
 
-/// Task 2 is the second one of its host.
+/// Task 2 is the second task of its host.
 #[test]
 fn only_one_task_of_a_host_sends_to_other_hosts_in_collectives() {
     on_hosts("only_one_task_of_a_host_sends_to_other_hosts_in_collectives", (4, "a,b:2,c"), || {
@@ -392,8 +392,8 @@ fn parent_of(process: u32) -> Option<u32> {
     field("PPid:")?.parse().ok()
 }
 
-/// A task that waits for a window lock sleeps until the lock is released, and asks the target once, not repeatedly. The task that releases
-/// the lock wakes it, on whichever hosts holder, waiter and target are. Tasks 0 and 1 share a host, and tasks 2 and 3.
+/// A task that waits for a window lock sleeps until the lock is released, and reads the lock's words once, not repeatedly. The task that
+/// releases the lock wakes it, on whichever hosts the two tasks and the target are. Tasks 0 and 1 share a host, and tasks 2 and 3.
 #[test]
 fn a_window_lock_is_handed_over_between_hosts_without_polling() {
     on_hosts("a_window_lock_is_handed_over_between_hosts_without_polling", (4, "a:2,b:2"), || {
@@ -423,11 +423,12 @@ fn a_window_lock_is_handed_over_between_hosts_without_polling() {
                 let sent = total(&after.packets_sent) - total(&before.packets_sent);
                 let between = format!("{holder} -> {waiter}: {sent} packets sent, {switches} switches");
                 assert!(sent < 20 && switches < 100, "it polls: {between}");
-                // Near tasks on the target's host ring; all others send a message, which may arrive after the lock was seen to be free.
+                // If both tasks are on the target's host, a doorbell wakes the waiter; otherwise a message does, which may arrive after the
+                // waiter has seen the lock free.
                 let from = holder as usize;
                 let (is_due, begun) = (holder > 1 || waiter > 1, Instant::now());
                 while is_due && counts().packets_received[from] == before.packets_received[from] {
-                    assert!(begun.elapsed() < Duration::from_secs(60), "no message wakes it: {between}");
+                    assert!(begun.elapsed() < Duration::from_secs(60), "the waiter is not woken: {between}");
                     world.iprobe(holder, 9).expect("the holder lives");
                 }
             }
@@ -437,8 +438,8 @@ fn a_window_lock_is_handed_over_between_hosts_without_polling() {
     });
 }
 
-/// A task sleeps until it is woken, whether it waits for a near or a far task: it does not look at one and the other in turn. It has near
-/// peers (0) or none (2).
+/// A task sleeps until it is woken, whether it waits for a near or a far task: it does not poll near and far tasks in turn. Task 0 has near
+/// peers, task 2 has none.
 #[test]
 fn a_task_that_waits_for_another_host_sleeps_until_it_is_woken() {
     on_hosts("a_task_that_waits_for_another_host_sleeps_until_it_is_woken", (3, "a:2,b"), || {
@@ -458,11 +459,11 @@ fn a_task_that_waits_for_another_host_sleeps_until_it_is_woken() {
                 assert_eq!(got, 7);
                 assert!(
                     switches < 100,
-                    "{switches} switches in two seconds: rank {rank} looks instead of sleeping"
+                    "{switches} switches in two seconds: rank {rank} polls instead of sleeping"
                 );
             }
         }
-        environment.finalize().expect("nothing was left to go wrong");
+        environment.finalize().expect("all tasks finalize");
     });
 }
 
@@ -473,7 +474,7 @@ fn context_switches() -> u64 {
     count.and_then(|count| count.trim().parse().ok()).expect("Linux counts switches")
 }
 
-/// Tasks 0 and 1 share memory; the shared windows of a communicator of such tasks lie in one file; the world's tasks have a file each.
+/// Tasks 0 and 1 share memory: a shared window of a communicator of these tasks is in one file.
 #[test]
 fn tasks_of_one_host_are_a_communicator_with_shared_memory() {
     on_hosts("tasks_of_one_host_are_a_communicator_with_shared_memory", (3, "a:2,b"), || {

@@ -1,4 +1,4 @@
-//! Jobs as a whole: more tasks than processors, waits that cost nothing, tasks that die, limits that are too small.
+//! Whole jobs: more tasks than processors, waits without processor time, tasks that die, limits that are too small.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ fn a_hundred_and_twenty_eight_tasks_come_through() {
     });
 }
 
-/// First messages of all tasks to all others at once: a message may be polled before the notice of its connection.
+/// All tasks send their first messages to all others at once: a message may be polled before the notice of its connection.
 #[test]
 fn first_messages_of_all_to_all_arrive() {
     for _ in 0..5 {
@@ -59,7 +59,7 @@ fn first_messages_of_all_to_all_arrive() {
             let mut seen = vec![false; size as usize];
             world
                 .scope(|s| {
-                    // Each begins with another one, so that no two tasks connect in the same order.
+                    // Each task begins with a different peer, so that no two tasks connect in the same order.
                     let targets = (1..size).map(|distance| (world.rank() + distance) % size);
                     let sends: Result<Vec<_>, Error> = targets.map(|rank| s.isend(&own, rank, 5)).collect();
                     for _ in 1..size {
@@ -101,7 +101,7 @@ fn a_blocked_task_burns_almost_no_processor() {
     }
 }
 
-/// Recurring long waits: spinning for the maximum time would use a fifth of each.
+/// Recurring long waits. If each wait spun for the maximum time, a fifth of it would be processor time.
 #[test]
 fn long_waits_that_recur_burn_almost_no_processor() {
     const WAITS: u32 = 40;
@@ -141,7 +141,7 @@ fn processor_time() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// The ways in which task 1 dies, and what the launcher reports for each.
+/// The ways in which task 1 dies, with the launcher's report for each.
 const DEATHS: [(&str, Cause, &str); 3] = [
     ("killed", Cause::Signalled(9), "out of paper"),
     ("exit 3", Cause::Exited(3), "out of paper"),
@@ -165,11 +165,11 @@ fn die(how: &str) -> ! {
 fn is_failure_of_task_1(error: &CoreError) {
     match error {
         CoreError::PeerFailed { task: TaskId(1), .. } => println!("\nsaw: {error}"),
-        other => panic!("not about the death of task 1: {other}"),
+        other => panic!("the error does not name the death of task 1: {other}"),
     }
 }
 
-/// The death ends the job, with the task, cause and last words of the first failure; all others learn of it.
+/// The death ends the job with the task, cause and last words of the first failure, and all other tasks learn of it.
 fn judge_death(outcome: &Outcome, cause: Cause, words: &str) {
     assert!(!outcome.is_success);
     let failure = outcome.failure.as_ref().expect("task 1 failed");
@@ -180,7 +180,7 @@ fn judge_death(outcome: &Outcome, cause: Cause, words: &str) {
     }
 }
 
-/// In each task but the second, `wait` waits for something that only the second could send.
+/// In each task but task 1, `wait` waits for a message that only task 1 could send.
 fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Error>) {
     for (how, cause, words) in DEATHS {
         let body = || {
@@ -197,16 +197,15 @@ fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Erro
             world.send(&[0_u8], 1, 7).expect("the message is sent");
             match wait(&mpi) {
                 Err(Error::Core(error)) => is_failure_of_task_1(&error),
-                other => panic!("waited for the dead: {other:?}"),
+                other => panic!("the wait for the dead task ended with: {other:?}"),
             }
         };
         job(test).tasks(3).run_and_judge(body, |outcome| judge_death(outcome, cause, words));
     }
 }
 
-/// By then the tasks meet on a board, and one of them is asleep at it. `goes_on`: the others are told of a death only by calls that need
-/// the
-/// dead task.
+/// When the task dies, the communicator uses a board, and another task sleeps in its barrier. With `goes_on` a death is an error only of
+/// calls that need the dead task.
 #[test]
 fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
     for goes_on in [false, true] {
@@ -228,7 +227,7 @@ fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
             for _ in 0..2 {
                 match world.barrier() {
                     Err(Error::Core(error)) => is_failure_of_task_1(&error),
-                    other => panic!("waited for the dead: {other:?}"),
+                    other => panic!("the wait for the dead task ended with: {other:?}"),
                 }
             }
             let _ = mpi.leave();
@@ -289,7 +288,7 @@ fn a_counter_that_nobody_raises_any_more_ends_its_wait() {
     }
 }
 
-/// The error of a task under a limit that its shell has set: it names the limit and what to do, and is no panic of ours.
+/// The error of a task under a limit that its shell has set: it names the limit and what to do, and the library does not panic.
 fn a_limit_is_named(test: &'static str, command: &str, limit: &str, remedy: &str) {
     let body = || match Task::join().and_then(|task| task.context().map(|_| ())) {
         Ok(()) => println!("\nit was enough"),
@@ -315,7 +314,7 @@ fn files_that_may_not_be_large_enough_are_named() {
 
 #[test]
 fn an_address_space_that_is_too_small_is_named() {
-    // 4 GiB would suffice for the job, but not for the heap that was asked for.
+    // 4 GiB would suffice for the job, but not for the heap that the setting requests.
     let command = "export AM_HEAP_BYTES=8g; ulimit -v 4194304";
     a_limit_is_named("an_address_space_that_is_too_small_is_named", command, "RLIMIT_AS", "AM_HEAP_BYTES");
 }
@@ -340,7 +339,7 @@ fn an_address_space_that_is_too_small_in_a_task_is_named() {
     says_under_a_limit_of_its_own(test, 200 << 10, &["RLIMIT_AS"]);
 }
 
-/// Less than the heaps that the launcher has made: the task maps a part of each.
+/// The limit is less than the heaps that the launcher has made: the task maps a part of each heap.
 #[test]
 fn an_address_space_that_holds_a_part_of_the_heaps_is_enough() {
     let test = "an_address_space_that_holds_a_part_of_the_heaps_is_enough";

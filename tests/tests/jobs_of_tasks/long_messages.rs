@@ -1,4 +1,5 @@
-//! Messages so long that both tasks copy them, through pipes: in both directions at once, with all lengths, and when one of the tasks dies.
+//! Messages long enough for pipes, through which both tasks copy them: in both directions at once, with all lengths, and when one of the
+//! tasks dies.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use am_via::Task;
 use am_via::start::ShmFabric;
 
 const PIECE_BYTES: usize = 16 << 10;
-/// Around one piece, a full ring of pieces, and the amount that one call fetches.
+/// Lengths around one piece, around a full ring of pieces, and around the number of bytes that one call fetches.
 const LENS: [usize; 9] = [
     1,
     8191,
@@ -24,7 +25,7 @@ const LENS: [usize; 9] = [
     129 * PIECE_BYTES + 65,
     (5 << 20) + 7,
 ];
-/// More than there are pipes.
+/// Number of messages at once: more than there are pipes.
 const AT_ONCE: usize = 6;
 
 /// The content of message `number` of task `from`.
@@ -48,7 +49,7 @@ fn open(task: &Task) -> (Context<ShmFabric>, HandlerId, Counter) {
             let bytes = delivered.buffer.expect("the buffer of the destination");
             assert!(
                 bytes[..] == content(from, number, len)[..],
-                "message {number} of {len} bytes is spoiled"
+                "message {number} of {len} bytes is corrupt"
             );
         };
         let place = Destination::Owned(JobBuffer::from(vec![0xEE; len]));
@@ -64,9 +65,9 @@ fn exchange(
     own: u32,
     len: usize,
 ) -> Result<(), Error> {
-    // Fewer of the longest ones: they are made and checked without optimisation.
+    // Fewer of the longest messages, since they are made and checked by code without optimisation.
     let count = if len > 1 << 20 { 2 } else { AT_ONCE };
-    // Every second one in job memory.
+    // Every second message is in job memory.
     let message = |number| {
         let bytes = [vec![0; number], content(own, number, len)].concat();
         if number % 2 == 0 {
@@ -106,7 +107,7 @@ fn messages_of_all_lengths_arrive_whole_both_ways_at_once() {
     }
 }
 
-/// Task `dying` aborts while both exchange long messages; the other one gets the error, whatever it was doing.
+/// Task `dying` aborts while both tasks exchange long messages; the other task gets the error, whatever it was doing.
 fn one_dies(test: &'static str, dying: u32) {
     let run = move || {
         let task = Task::join().expect("the launcher made a job");

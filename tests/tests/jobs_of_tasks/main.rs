@@ -1,4 +1,4 @@
-//! The tests between processes, in one binary: each binary of its own would compile the whole stack again.
+//! The tests between processes, in one binary: separate binaries would each compile the whole stack again.
 
 mod conformance_shm;
 mod contexts;

@@ -1,4 +1,5 @@
-//! Messages that are not contiguous, between processes, with each way to memory: they are copied from their layout to the receiver's.
+//! Messages that are not contiguous, between processes, with each method of memory access: they are copied from the sender's layout to the
+//! receiver's layout.
 
 use am_core::testing::pattern;
 use am_tests::harness::jobs;
@@ -6,7 +7,7 @@ use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, unpack};
 use mpi_over_am::{Communicator, Environment, Mode, Result, View, ViewMut};
 
-/// Layouts of every shape, and of lengths around every limit, each with a count.
+/// Layouts of every kind, with lengths around every limit, each with a count.
 fn layouts() -> Result<Vec<(u64, Datatype)>> {
     let double = Datatype::predefined(Predefined::Double);
     let byte = Datatype::predefined(Predefined::Byte);

@@ -1,5 +1,5 @@
-//! Communicators and windows between processes, with each way to memory; error handlers that end the job. Tests that need no processes are
-//! beside mpi-over-am, over a simulated network.
+//! Communicators and windows between processes, with each method of memory access; error handlers that end the job. Tests that need no
+//! processes are in mpi-over-am, over a simulated network.
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
@@ -9,7 +9,7 @@ use mpi_over_am::op::{self, PredefinedOp};
 use mpi_over_am::window::{Assertion, Lock, TargetData};
 use mpi_over_am::{Communicator, Environment, ErrorHandler, Info};
 
-/// Runs `body` with some tasks, with each way to memory; in long runs also over each network.
+/// Runs `body` with several numbers of tasks and each method of memory access; in long runs also over each network.
 fn everywhere(test: &'static str, body: fn(&Communicator)) {
     for job in jobs(test, &[1, 2, 3, 4]) {
         job.run(|| {
@@ -77,7 +77,7 @@ fn windows_are_reached_by_every_way() {
             window.read(56, &mut own).unwrap();
             assert!(own == theirs, "the put has not arrived whole");
             window.get(&mut own, next, 7).unwrap();
-            assert!(own == mine, "the get is not what was put");
+            assert!(own == mine, "the get differs from the data that were put");
             // Gets a column, and updates every fourth word.
             let column = Datatype::vector(100, 1, 4, &Datatype::predefined(Predefined::Uint64)).unwrap();
             let target = TargetData { rank: next, displacement: 45_000, count: 1, datatype: &column };

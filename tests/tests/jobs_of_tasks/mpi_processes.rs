@@ -1,5 +1,5 @@
-//! MPI between processes: every mode and every kind of error, with each way to memory. Tests that need no processes are beside mpi-over-am,
-//! over a simulated network.
+//! MPI between processes: every mode and every kind of error, with each method of memory access. Tests that need no processes are in
+//! mpi-over-am, over a simulated network.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::io::Write;
 use am_tests::harness::{PROVIDERS, job, jobs};
 use mpi_over_am::{BSEND_OVERHEAD_BYTES, Communicator, Environment, Error, Source, TAG_UB, Tag, op};
 
-/// Runs `body` with 2, 3 and 8 tasks, by every way to memory, and over the network.
+/// Runs `body` with 2, 3 and 8 tasks, with every method of memory access, and over the network.
 fn everywhere(test: &'static str, body: fn(&Environment, &Communicator)) {
     job(test).tasks(3).env("AM_DEVICE", "ofi").run(|| as_a_task(body));
     for job in jobs(test, &[3, 2, 8]) {
@@ -54,7 +54,7 @@ fn send_every_length(_: &Environment, world: &Communicator) {
             .expect("the message fits");
         assert_eq!((status.source(), status.tag(), status.len()), (previous(world), tag, len as u64));
         assert!(got[..len] == pattern(previous(world), len), "{len} bytes differ");
-        assert_eq!(got[len..], [0xEE; 3], "{len} bytes, and more were written");
+        assert_eq!(got[len..], [0xEE; 3], "a receive of {len} bytes wrote more");
     }
 }
 
@@ -166,7 +166,7 @@ fn a_message_too_long_for_its_receive_says_who_sent_what() {
             let facts =
                 format!("{sent} bytes from rank {source} with tag {tag} met a receive of {capacity} bytes");
             assert!(text.contains(&facts), "{text}");
-            assert!(got == pattern(source, sent)[..capacity], "the beginning is there");
+            assert!(got == pattern(source, sent)[..capacity], "the beginning of the message was stored");
         }
         world.barrier().expect("all tasks reach the barrier");
     });
@@ -194,7 +194,7 @@ fn ranks_and_tags_that_do_not_exist_are_refused() {
         }
         let mut got = [0_u8];
         let (to, from) = (next(world), previous(world));
-        world.sendrecv(&9_u8, to, TAG_UB, &mut got, from, TAG_UB).expect("the largest tag is one");
+        world.sendrecv(&9_u8, to, TAG_UB, &mut got, from, TAG_UB).expect("the largest tag is valid");
         assert_eq!(got, [9]);
     });
 }
@@ -245,17 +245,21 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
                     file.write_all(b".").expect("the file can grow");
                     world.barrier().expect("barrier");
                     let came = file.metadata().expect("the file can be read").len();
-                    assert!(came >= u64::from(round * world.size()), "{came} came to barrier {round}");
+                    assert!(
+                        came >= u64::from(round * world.size()),
+                        "barrier {round} ended after {came} arrivals in all rounds"
+                    );
                     world.barrier().expect("barrier");
                 }
             });
         });
-        // It does not exist if a task of another round runs this.
+        // The file does not exist if a task runs this line.
         let _ = std::fs::remove_file(&file);
     }
 }
 
-/// Longer than 32 bits can count. The sender's pages are untouched zeros, which the system stores once; the receiver's are real.
+/// A message whose length does not fit into 32 bits. The sender's pages are untouched zeros, which the system stores once; the receiver's
+/// pages take memory.
 #[test]
 #[ignore = "moves 4 GiB"]
 fn big_message() {
@@ -299,7 +303,7 @@ fn available_bytes() -> u64 {
     kib.map_or(0, |kib| kib * 1024)
 }
 
-/// A process opens MPI again after it has closed it; the seventeenth time is refused.
+/// A process opens MPI again after it has closed it; the seventeenth opening is refused.
 #[test]
 fn mpi_opens_again() {
     everywhere("mpi_opens_again", |_, world| {

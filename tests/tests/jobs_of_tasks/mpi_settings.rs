@@ -1,4 +1,4 @@
-//! MPI's settings, also by their names in other libraries: limits that are kept, and the report on queues.
+//! MPI's settings, also by their names in other libraries: the limits are kept, and reports list the queues.
 
 use am_tests::harness::{Outcome, job};
 use mpi_over_am::{Communicator, Environment, Error, ErrorClass, Fault};
@@ -93,7 +93,7 @@ fn a_talkative_task_says_how_it_starts_and_what_it_has_done() {
 
 #[test]
 fn a_foreign_name_with_a_senseless_value_is_refused() {
-    // Without a launcher: it is the task that reads the variable.
+    // Without a launcher, because then the task itself reads the variable.
     job("a_foreign_name_with_a_senseless_value_is_refused")
         .env("MP_EAGER_LIMIT", "many")
         .without_launcher()
@@ -103,7 +103,7 @@ fn a_foreign_name_with_a_senseless_value_is_refused() {
         });
 }
 
-/// A sender that assumes another limit of the receiver's memory exceeds its part of it.
+/// A sender that assumes a different limit for the receiver's early messages exceeds its part of the budget.
 #[test]
 fn a_sender_beyond_its_part_of_the_budget_is_named_and_the_receiver_keeps_no_more() {
     const PART: u64 = 64 << 10;
@@ -122,7 +122,7 @@ fn a_sender_beyond_its_part_of_the_budget_is_named_and_the_receiver_keeps_no_mor
                 }
                 world.ssend(&0u8, 1, SENT).expect("the message is received");
             } else {
-                world.recv(&mut 0u8, 0, SENT).expect("what was wrong before is told by the next calls");
+                world.recv(&mut 0u8, 0, SENT).expect("the next calls report the errors");
                 let mut errors = 0;
                 let kept = loop {
                     match environment.counts() {
@@ -134,7 +134,10 @@ fn a_sender_beyond_its_part_of_the_budget_is_named_and_the_receiver_keeps_no_mor
                         }
                     }
                 };
-                assert_eq!(errors, 64, "as many as wait to be reported, of thousands");
+                assert_eq!(
+                    errors, 64,
+                    "of thousands of errors, as many as the queue of unreported errors holds"
+                );
                 assert!((1..=PART / 1000).contains(&kept), "{kept} messages are kept");
             }
             // It reports the remaining errors.

@@ -1,5 +1,5 @@
-//! Tasks with several threads, between processes, with each way to memory. Tests that need no processes are beside mpi-over-am, over a
-//! simulated network.
+//! Tasks with several threads, between processes, with each method of memory access. Tests that need no processes are in mpi-over-am, over
+//! a simulated network.
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
@@ -14,7 +14,7 @@ type Communicator = mpi_over_am::Communicator<JobFabric, Threads>;
 
 const THREADS: usize = 3;
 
-/// Runs `body` with some tasks, with each way to memory.
+/// Runs `body` with several numbers of tasks and each method of memory access.
 fn everywhere(test: &'static str, body: fn(&Communicator)) {
     for job in jobs(test, &[1, 2, 3]) {
         job.run(|| {

@@ -10,14 +10,15 @@ use mpi_over_am::{Communicator, Environment, Info, Source, Tag};
 
 const TASKS: u32 = 8;
 /// The words of the target: the number of tasks that have had the lock, the number that hold it, whether the target may go on, and the
-/// order.
+/// order in which tasks got the lock.
 const GRANTS: i64 = 0;
 const INSIDE: i64 = 1;
 const OVER: i64 = 2;
 const LOG: i64 = 8;
 const WORDS: usize = 64;
 
-/// More messages than a call of `lock` could handle before it has drawn its ticket: each begins after the previous one has ended.
+/// Number of messages: more than a call of `lock` could handle before it has drawn its ticket, because each message begins after the
+/// previous one has ended.
 const MESSAGES: usize = 20;
 const MESSAGE_BYTES: usize = 200_000;
 
@@ -52,11 +53,12 @@ fn let_it_queue(world: &Communicator, rank: u32) {
     world.send(&[0u8], rank, 0).expect("the message is sent");
     let message = vec![7u8; MESSAGE_BYTES];
     for _ in 0..MESSAGES {
-        world.ssend(&message, rank, 1).expect("it makes progress while it waits");
+        world.ssend(&message, rank, 1).expect("the receiver makes progress while it waits");
     }
 }
 
-/// The action of a task with the lock: notes that it has it; a task that shares it waits for the `together` tasks that share it.
+/// The action of a task that has the lock: it records that it has the lock. A task that shares the lock waits until all `together` tasks
+/// that share it have it.
 fn note(window: &Window, target: u32, own: u32, together: u64) {
     let place = add(window, target, GRANTS, 1);
     window.put(&[u64::from(own)], target, LOG + i64::try_from(place).expect("few")).expect("put");
@@ -116,7 +118,7 @@ fn locks_are_granted_in_order_of_arrival_to_tasks_that_sleep_and_make_progress()
                 let &(_, lock, together) =
                     order.iter().find(|(rank, ..)| *rank == own).expect("each has a place");
                 lock_when_told(&world, &window, lock, target);
-                // Rank 5 comes last, and has the lock alone.
+                // Rank 5 is the last, and has the lock alone.
                 note(&window, target, own, if lock == exclusive { 0 } else { together });
                 window.unlock(target).expect("the task has the lock");
             }
@@ -171,9 +173,9 @@ fn kill(pid: u64) {
     assert!(sent.expect("kill runs").success(), "SIGKILL to {pid}");
 }
 
-/// Ends a task of a job in which others have died, without waiting for them.
+/// Ends a task of a job in which other tasks have died, without waiting for these.
 fn end(environment: Environment, world: &Communicator, survivors: &[u32]) {
-    // No task ends before the others are done with its memory.
+    // No task ends while other tasks still need its memory.
     if world.rank() == survivors[0] {
         for &rank in &survivors[1..] {
             world.recv(&mut [0u8], Source::Rank(rank), Tag::Is(9)).expect("the message arrives");
@@ -183,7 +185,7 @@ fn end(environment: Environment, world: &Communicator, survivors: &[u32]) {
         world.send(&[0u8], survivors[0], 9).expect("the message is sent");
         world.recv(&mut [0u8], Source::Rank(survivors[0]), Tag::Is(9)).expect("the message arrives");
     }
-    // Another task may have left before.
+    // Another task may already have left.
     let _ = environment.leave();
 }
 
@@ -209,7 +211,7 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
                 }
                 1 => {
                     window.lock(Lock::Exclusive, target, Assertion::NONE).expect("the lock is granted");
-                    // It waits in a receive, and so answers other tasks.
+                    // The target waits in a receive, in which it answers other tasks.
                     let mut leave = [0u8];
                     world.recv(&mut leave, Source::Rank(0), Tag::Is(0)).expect("the message arrives");
                     let mut message = vec![0u8; MESSAGE_BYTES];
@@ -232,12 +234,13 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
         },
         |outcome| {
             let well = [0, 3, 4, 5].map(|rank: usize| outcome.tasks[rank].is_success());
-            assert_eq!(well, [true; 4], "those that live go on");
+            assert_eq!(well, [true; 4], "the tasks that live go on");
         },
     );
 }
 
-/// Updates of one element, in every way, beside updates of all: more tasks than processors, so that some are interrupted in an update.
+/// All kinds of updates of one element, at the same time as updates of all elements. There are more tasks than processors, so that some
+/// tasks are interrupted in an update.
 #[test]
 fn updates_of_one_element_and_of_many_lose_nothing() {
     const ELEMENTS: usize = 1000;
@@ -320,7 +323,7 @@ fn a_task_that_dies_while_it_updates_holds_nobody_up() {
         },
         |outcome| {
             let well = [0, 2, 3].map(|rank: usize| outcome.tasks[rank].is_success());
-            assert_eq!(well, [true; 3], "those that live go on");
+            assert_eq!(well, [true; 3], "the tasks that live go on");
         },
     );
 }

@@ -1,5 +1,5 @@
-//! Jobs that another project's launcher starts: here a small one that speaks PMI-1, as Hydra and Slurm do. Its tasks are this test's
-//! binary.
+//! Jobs that another project's launcher starts. The launcher of these tests is a small one that speaks PMI-1, like Hydra and Slurm; its
+//! tasks are this test's binary.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -16,12 +16,12 @@ use am_via::job::Job;
 use am_via_os::process::{BeforeExec, before_exec};
 use mpi_over_am::{Environment, op};
 
-/// Marks the processes of one job, the watchers included, which are copies of tasks.
+/// Environment variable that marks the processes of one job, including the watchers, which are copies of tasks.
 const MARK: &str = "TEST_PMI_MARK";
-/// Tells a program that a task has started that it is not a task itself.
+/// Environment variable of a program that a task has started, and that is not a task itself.
 const STARTED_BY_TASK: &str = "TEST_PMI_STARTED_BY_TASK";
 
-/// The values that the launcher keeps, and the requests that it gets.
+/// The values that the launcher stores, and the requests that it gets.
 #[derive(Debug, Default)]
 struct Heard {
     values: HashMap<String, String>,
@@ -82,7 +82,10 @@ struct Ended {
 
 /// Runs `body` in tasks on the hosts of these names, and returns how they ended; in a task it does not return. An empty name is this
 /// host's.
-#[expect(clippy::exit, reason = "a task ends where its body does, or it would go on as the test")]
+#[expect(
+    clippy::exit,
+    reason = "a task has to end with its body; otherwise it would run the rest of the test"
+)]
 fn launched(test: &str, hosts: &[&str], body: fn()) -> Ended {
     if std::env::var_os("PMI_FD").is_some() {
         body();
@@ -143,7 +146,7 @@ fn is_any_marked(wanted: &str) -> bool {
     })
 }
 
-/// Whether this process may give other processes another host name, as tests of several hosts need.
+/// Whether this process may give other processes a different host name, which tests of several hosts need.
 fn may_name_hosts() -> bool {
     let may = Command::new("unshare").args(["--uts", "true"]).status().is_ok_and(|status| status.success());
     if !may {
@@ -186,7 +189,7 @@ fn tasks_of_another_launcher_on_two_hosts_are_one_job() {
     }
 }
 
-/// A program that goes on when a task fails: task 1 is killed, and the others wait until they know it.
+/// A program that goes on when a task fails: task 1 is killed, and the other tasks wait until they know that.
 fn see_a_death() {
     let task = Task::join().expect("the launcher tells of the job");
     let job: &Arc<Job> = task.job();
@@ -206,7 +209,7 @@ fn see_a_death() {
 fn tells_of_the_death(ended: &Ended) {
     for (task, (status, said)) in ended.tasks.iter().enumerate() {
         assert_eq!(status.success(), task != 1, "{status}: {said}");
-        // Linux before 6.15 does not tell how it ended.
+        // Before Linux 6.15 the watcher cannot learn how the task ended.
         let causes = ["it was killed by signal 9", "it ended behind its wrapper program"];
         assert!(task == 1 || causes.iter().any(|cause| said.contains(cause)), "{said}");
     }
@@ -239,7 +242,7 @@ fn an_abort_is_the_launchers_to_carry_out() {
     assert_eq!(ended.tasks[1].0.code(), Some(7), "{}", ended.tasks[1].1);
 }
 
-/// What a task starts has the launcher's variables, but not its socket.
+/// A program that a task starts inherits the launcher's variables, but not its socket.
 #[test]
 fn a_program_that_a_task_starts_is_a_job_of_its_own() {
     let ended = launched("a_program_that_a_task_starts_is_a_job_of_its_own", &["", ""], || {
@@ -294,7 +297,7 @@ fn real_launchers_start_one_job() {
         };
         let (status, said) = run(&[]);
         assert!(status.success() && said.matches("the body has ended").count() == 4, "{launcher}: {said}");
-        // There is no test of this name. Slurm returns the highest exit code of all tasks.
+        // Slurm returns the highest exit code of all tasks.
         let (status, said) = run(&["abort"]);
         let is_slurm = launcher.contains("srun");
         assert!(status.code() == Some(7) || is_slurm && !status.success(), "{launcher}: {status} {said}");

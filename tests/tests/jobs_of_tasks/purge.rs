@@ -1,5 +1,5 @@
-//! Recovery that cannot corrupt memory: a task is stopped in the middle of a copy, its peer gives the operation up, and gets its buffer
-//! back only when nothing copies from it any more.
+//! Recovery without corruption of memory: a task is stopped in the middle of a copy, and its peer gives up the operation and gets its
+//! buffer back only when no task copies from it any more.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -54,18 +54,18 @@ fn run() {
     let pids = context.exchange(&std::process::id().to_le_bytes()).expect("exchange");
     if context.task() == TaskId(1) {
         for round in 0..ROUNDS {
-            // The end of the message is reported separately; this error says that its origin has withdrawn it.
+            // The end of the message is reported separately; this error says that the origin has withdrawn the message.
             while let Err(error) = context.wait_counter(done, 1) {
                 let is_withdrawn = matches!(error, Error::Purged { .. } | Error::Refused { .. });
                 assert!(is_withdrawn, "round {round}: {error}");
             }
-            let delivered = receive.try_recv().expect("the message has ended, well or not");
+            let delivered = receive.try_recv().expect("the message has ended, with or without an error");
             let mut bytes = vec![0; BYTES];
             place.read(0, &mut bytes).expect("inside");
-            // The standard library's search is optimised in a debug build too; a loop here takes a second a round.
+            // The standard library's search is optimised even in a debug build; a loop would take a second for each round.
             assert!(
                 !bytes.contains(&NEW),
-                "round {round}: bytes that were written after the buffer had come back"
+                "round {round}: the peer has bytes that were written after the buffer was returned"
             );
             println!("round {round}: {:?}", delivered.outcome.map_err(|error| error.to_string()));
         }
@@ -87,13 +87,13 @@ fn run() {
         context.purge_totask(TaskId(1)).expect("purge");
         let (buffer, was_held_back) = take_back(&mut context, sent, peer);
         held_back += u32::from(was_held_back);
-        // The buffer is this task's again: no peer may see what is written now.
+        // The buffer belongs to this task again: no peer may see the bytes that are written now.
         let mut buffer = buffer;
         buffer.fill(NEW);
         signal("CONT", peer);
         context.resume_totask(TaskId(1)).expect("resume");
         context.amsend(TaskId(1), next_round, &[], &[], AmOptions::default()).expect("allowed again");
-        // The peer has checked what it received.
+        // The peer has checked the bytes that it received.
         context.fence_ops(None).expect("fence");
     }
     println!("held back {held_back} of {ROUNDS} buffers");
@@ -115,7 +115,7 @@ fn take_back(context: &mut Context<ShmFabric>, sent: am_core::OwnedHandle, peer:
             Err(handle) => handle,
         };
         if begun.elapsed() > Duration::from_millis(200) && !was_held_back {
-            // It was in the middle of a copy: the buffer must not come back before the peer goes on.
+            // The peer was stopped in the middle of a copy: the buffer must not be returned before the peer goes on.
             was_held_back = true;
             signal("CONT", peer);
         }
@@ -129,7 +129,7 @@ fn a_buffer_comes_back_when_nobody_copies_from_it_any_more() {
         .time_limit(Duration::from_secs(120))
         .run_and_judge(run, |outcome| {
             assert!(outcome.is_success, "{}", outcome.line);
-            // Some of these stops are in the middle of a copy; if none is, nothing was tested.
+            // Some of these stops occur in the middle of a copy; otherwise nothing was tested.
             let told = &outcome.tasks[0].stdout;
             println!("{told}");
             assert!(told.contains("held back") && !told.contains("held back 0 "), "{told}");

@@ -20,7 +20,7 @@ struct Shared {
     handled: Arc<AtomicU64>,
 }
 
-/// All tasks' contexts, each with the same handler, which counts.
+/// The context of a task, with a handler that counts messages.
 fn open() -> Shared {
     let task = Task::join().expect("the launcher made a job");
     let mut context = task.context().expect("the job has memory");
@@ -71,7 +71,7 @@ impl Shared {
     }
 }
 
-/// With interrupts a message is handled while its target computes, without them it waits for a call.
+/// With interrupts a message is handled while its target computes; without them the message waits for a call.
 #[test]
 fn a_task_that_computes_is_interrupted_only_in_interrupt_mode() {
     job("a_task_that_computes_is_interrupted_only_in_interrupt_mode").tasks(2).run(|| {
@@ -85,7 +85,7 @@ fn a_task_that_computes_is_interrupted_only_in_interrupt_mode() {
             if shared.other == TaskId(1) {
                 shared.send();
             } else {
-                // It makes no call of the context.
+                // This loop calls no function of the context.
                 while shared.handled() < 2 * round - 1 {
                     std::hint::spin_loop();
                 }
@@ -94,7 +94,7 @@ fn a_task_that_computes_is_interrupted_only_in_interrupt_mode() {
             shared.context.set_interrupts(false).expect("the thread ends");
             assert!(!shared.context.has_interrupts());
             shared.fence();
-            // The two tasks synchronise through memory alone, which the target's context does not see.
+            // The two tasks synchronise only through memory, of which the target's context is not aware.
             if shared.other == TaskId(1) {
                 shared.until_is(at, round);
                 shared.send();
@@ -105,7 +105,7 @@ fn a_task_that_computes_is_interrupted_only_in_interrupt_mode() {
                 while region.load_u64(0).expect("inside") != round + 100 {
                     std::hint::spin_loop();
                 }
-                assert_eq!(shared.handled(), 2 * round - 1, "the message is here, and no thread polls");
+                assert_eq!(shared.handled(), 2 * round - 1, "the message has arrived, but no thread polls");
                 while shared.handled() < 2 * round {
                     shared.context.msgpoll(1).expect("no error is pending");
                 }
@@ -161,7 +161,7 @@ fn share(interrupts: bool) {
                 }
             });
         }
-        // Until the other task's threads need nothing more of this task.
+        // Waits until the other task's threads need nothing more from this task.
         let all = || Ok((region.load_u64(0)? == THREADS * ROUNDS as u64).then_some(()));
         context.wait_for(|_| all()).expect("all tasks take part");
     });

@@ -1,5 +1,5 @@
-//! Tasks behind wrappers that close or renumber their files still find the job's files. The wrapper is Python, since shells can't name
-//! files with numbers of several digits.
+//! Tasks behind wrappers that close or renumber file descriptors still find the job's files. The wrapper is in Python, since shells cannot
+//! name descriptors of several digits.
 
 use am_tests::harness::job;
 use am_via_job::{Carrier, Job};
@@ -8,11 +8,11 @@ use am_via_job::{Carrier, Job};
 fn reach_everything() {
     let job = Job::attach().expect("the job can be reached");
     for task in 0..job.num_tasks() {
-        job.control_file(task).and(job.heap_file(task)).expect("its files can be reached");
+        job.control_file(task).and(job.heap_file(task)).expect("the job's files can be opened");
     }
 }
 
-/// The first command of a task's shell: it becomes Python, which starts the task.
+/// The first command of a task's shell: replaces the shell by Python, which starts the task.
 fn python(script: &str) -> String {
     format!("exec python3 -c '{script}' \"$0\" \"$@\"")
 }

@@ -13,11 +13,11 @@ use alloc::boxed::Box;
 
 use packet::Kind;
 
-/// What follows a packet, other than a plain completion of a whole message. Kept in the engine, so that the result of [`Engine::receive`]
-/// stays in registers.
+/// The work that remains after a packet, except a plain completion of a whole message. The engine keeps it, so that the result of
+/// [`Engine::receive`] stays in registers.
 #[derive(Debug)]
 pub(super) enum Cold {
-    /// A message is complete, and its completion is not a plain one.
+    /// A message is complete, and its completion needs more than a plain one.
     Complete { source: Peer, completion: Completion, delivered: Delivered, tail: Tail },
     /// A message was announced, or arrived whole and waits for its destination.
     New(Box<Incoming>),

@@ -21,15 +21,15 @@ use am_via_vipl::{NodeAddress, Posted};
 /// The attacker's context; its victim is context 0 of the same task.
 pub(crate) const ATTACKER: u32 = 2;
 
-/// In the upper bits of an operation word: the NIC itself.
+/// The connection number of the NIC itself, in the upper bits of an operation word.
 const TO_NIC: u32 = u32::MAX >> 8;
-/// Kinds of entries, in the upper bits of an extra word: a VI asks for a connection, a VI accepts it; and how many there are.
+/// Kinds of entries, in the upper bits of an extra word: a VI asks for a connection, a VI accepts it; and the number of kinds.
 const REQUEST: u64 = 1;
 const ACCEPT: u64 = 2;
 const KINDS: usize = 12;
 
-/// Locked by a test from before it joins its job until it has left. A process has one job, so two such tests at a time would attack each
-/// other in the same contexts.
+/// A test holds this lock from before it joins its job until it has left. A process has one job, so two such tests at once would attack
+/// each other in the same contexts.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -43,9 +43,9 @@ pub(crate) struct Attack {
     slot: Arc<Mapping>,
     attention: Shared<Attention>,
     random: Random,
-    /// Lines posted.
+    /// Number of posted lines.
     posted: u32,
-    /// The victim's name for the connection that a VI of it has accepted.
+    /// The victim's number of the connection that one of its VIs has accepted.
     accepted: usize,
 }
 
@@ -103,7 +103,7 @@ impl Attack {
         }
     }
 
-    /// Makes a spoiled or used line valid again, with arbitrary contents: perhaps the victim waits for it.
+    /// Makes a corrupt or used line valid again, with arbitrary contents, since the victim may be waiting for this line.
     fn forge(&mut self) {
         let back = u32::try_from(self.random.below(RING_LINES as usize)).unwrap();
         let sequence = self.posted.wrapping_sub(back);
@@ -116,7 +116,7 @@ impl Attack {
         self.slot.checked(line + 56, 8).unwrap().copy_from_slice(&valid.to_le_bytes());
     }
 
-    /// Requests a connection like a VI, to have a connection to attack: reliable delivery, transfers of any size.
+    /// Requests a connection as a VI would, to attack it: reliable delivery, transfers of any size.
     fn ask(&mut self) {
         let extra = 2 | 7 << 8 | (1 + self.random.below(3) as u64) << 32 | REQUEST << 56;
         let entry = Entry { immediate: u32::MAX, length: 1, operation: 1 | TO_NIC << 8, extra };

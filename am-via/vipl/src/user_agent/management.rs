@@ -9,13 +9,13 @@ use crate::vi::Reliability;
 /// Properties of a NIC (`VIP_NIC_ATTRIBUTES`), fixed while it is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NicAttributes {
-    /// The name of its host in the name service.
+    /// The name of the NIC's host in the name service.
     pub name: String,
     /// The version of the emulated hardware.
     pub hardware_version: u32,
     /// The version of this provider, which is that of the crate.
     pub provider_version: &'static str,
-    /// Its address. All addresses have this type, so there is no separate length (VIA's NicAddressLen).
+    /// The NIC's address. All addresses have this type, so there is no separate length (VIA's NicAddressLen).
     pub address: NodeAddress,
     /// Whether several threads may use it at a time. Never: the borrow checker prevents it.
     pub thread_safe: bool,

@@ -1,5 +1,4 @@
-//! am-core's put and amsend compared with UCX's, which UCX's own `ucx_perftest` measures where it is installed (Debian's package
-//! ucx-utils).
+//! am-core's put and amsend compared with UCX's, which `ucx_perftest` measures if it is installed (Debian's package ucx-utils).
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +16,7 @@ const PERFTEST: &str = "ucx_perftest";
 const BYTES: u64 = 8;
 /// A row, and UCX's test for it. All are one-way times of 8 bytes.
 const ROWS: [(&str, &str); 2] = [("put", "ucp_put_lat"), ("amsend", "ucp_am_lat")];
-/// How often the client tries to find its server, and the time between two tries.
+/// How often the client tries to connect to its server, and the time between two tries.
 const TRIES: u32 = 50;
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
@@ -61,13 +60,13 @@ fn one_test(test: &str) -> Result<f64, Failure> {
     let server = perftest("1").stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut server =
         Server(server.map_err(|error| Failure::Input(format!("cannot run {PERFTEST}: {error}")))?);
-    let mut result = Err(Failure::Wrong(format!("{PERFTEST} has not begun")));
+    let mut result = Err(Failure::Wrong(format!("{PERFTEST} has not started")));
     for _ in 0..TRIES {
         std::thread::sleep(BETWEEN_TRIES);
         let mut client = perftest("0");
         client.args(["127.0.0.1", "-t", test, "-s", &BYTES.to_string(), "-n", "100000", "-f", "-v"]);
         result = said(client, PERFTEST);
-        // A server that has ended can't be found later.
+        // The server has ended, so further tries are useless.
         if result.is_ok() || !matches!(server.0.try_wait(), Ok(None)) {
             break;
         }
@@ -88,7 +87,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended by itself, or can't be killed.
+        // An error means that the server has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

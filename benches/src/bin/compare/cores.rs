@@ -1,5 +1,5 @@
 //! The distance between the two cores of a turn: the core-to-core latency of a cache line, which the C program measures before and after
-//! all else.
+//! all other measurements.
 //!
 //! The processors of a virtual machine move, within seconds, between cores that share a cache (near) and cores that do not (far), and a
 //! short message takes two to four times as long between far cores. A median over near and far turns would compare one library's near

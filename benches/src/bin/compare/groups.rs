@@ -28,7 +28,7 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    /// All that one machine is enough for.
+    /// All groups that need only one machine.
     pub(crate) const ALL: [Self; 8] = [
         Self::Pair,
         Self::Threads,

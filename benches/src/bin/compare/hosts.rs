@@ -1,4 +1,4 @@
-//! Two hosts: how launchers are told of them, and libfabric's own ping-pong between them, `fi_pingpong`, where it is installed (Debian's
+//! Two hosts: the launchers' arguments for them, and libfabric's own ping-pong between them, `fi_pingpong`, if it is installed (Debian's
 //! package libfabric-bin). `tests/hosts/with` makes the hosts, and names them in the environment.
 
 use std::process::{Child, Command, Stdio};
@@ -11,16 +11,16 @@ use crate::table::Row;
 
 /// The name of the rows of the bare provider.
 pub(crate) const BARE: &str = "fi_pingpong";
-/// The row in which our latency stands beside it.
+/// The row of our latency that is compared with the bare provider's.
 pub(crate) const BARE_ROW: &str = "hosts_bare";
-/// What `tests/hosts/with` sets.
+/// Environment variables that `tests/hosts/with` sets.
 const HOSTS: &str = "HOSTS";
 const AGENT: &str = "LAUNCH_AGENT";
 /// The address of the first host.
 const FIRST_ADDRESS: &str = "10.77.0.1";
-/// The provider that libfabric chooses for jobs of several hosts, if nothing else is asked for.
+/// The provider that libfabric chooses for jobs of several hosts by default.
 const PROVIDER: &str = "tcp;ofi_rxm";
-/// Messages of each size, as in the C program, for a time that is no shorter than its.
+/// Number of messages of each size, which are those of the C program. They take at least as long as the C program's.
 const SIZES: [(u64, u32); 4] = [(8, 20_000), (1024, 20_000), (65536, 4000), (1 << 20, 400)];
 const TIME_TO_BEGIN: Duration = Duration::from_millis(300);
 
@@ -32,7 +32,7 @@ fn hosts() -> Vec<String> {
     variable(HOSTS).split(',').filter(|host| !host.is_empty()).map(str::to_owned).collect()
 }
 
-/// Words of a launcher's command line, with the names of the hosts and of the launch agent for HOSTS, HOST1, HOST2 and AGENT.
+/// Words of a launcher's command line, in which HOSTS, HOST1, HOST2 and AGENT are replaced by the names of the hosts and the launch agent.
 pub(crate) fn named(words: &str) -> Vec<String> {
     let hosts = hosts();
     let host = |at: usize| hosts.get(at).map_or("", String::as_str);
@@ -67,7 +67,7 @@ pub(crate) struct BareProvider {
 /// The bare provider, if it can be measured.
 ///
 /// # Errors
-/// There are no two hosts.
+/// The environment does not name two hosts.
 pub(crate) fn bare_provider() -> Result<Option<BareProvider>, Failure> {
     let (agent, hosts) = (variable(AGENT), hosts());
     let ([server, client], false) = (hosts.as_slice(), agent.is_empty()) else {
@@ -104,9 +104,8 @@ impl BareProvider {
         let mut client = pingpong(&self.client);
         client.arg(FIRST_ADDRESS);
         let text = said(client, BARE)?;
-        parse(&text).ok_or_else(|| {
-            Failure::Wrong(format!("{BARE} said something else than a table of one line:\n{text}"))
-        })
+        parse(&text)
+            .ok_or_else(|| Failure::Wrong(format!("{BARE} did not print a table of one line:\n{text}")))
     }
 }
 
@@ -116,7 +115,7 @@ fn parse(text: &str) -> Option<f64> {
     columns.next()?.parse::<f64>().ok().map(|microseconds| microseconds * 1000.0)
 }
 
-/// Ends when its client has.
+/// The server of `fi_pingpong`, which ends after its client.
 struct Server(Child);
 
 impl Drop for Server {

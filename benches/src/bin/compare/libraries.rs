@@ -35,14 +35,14 @@ pub(crate) struct Library {
     launcher: PathBuf,
     /// Launcher arguments: for all cases; if each task has a core; if not.
     arguments: [Vec<String>; 3],
-    /// Launcher arguments for tasks on the hosts of [`hosts::named`](crate::hosts::named), instead of those.
+    /// Launcher arguments for tasks on several hosts ([`hosts::named`](crate::hosts::named)), which replace the arguments above.
     on_hosts: String,
-    /// Environment variables for all cases; and the one that binds to cores, with its values for yes and no.
+    /// Environment variables for all cases; and the variable that binds tasks to cores, with its values for yes and no.
     variables: Vec<(String, String)>,
     bind_variable: Option<&'static str>,
 }
 
-/// Launcher arguments of Hydra and its kin for tasks on two hosts.
+/// Launcher arguments for tasks on two hosts of launchers derived from Hydra.
 const HYDRA: &str = "-launcher ssh -launcher-exec AGENT -iface eth0 -hosts HOSTS -ppn 1";
 
 fn words(text: &str) -> Vec<String> {
@@ -57,7 +57,7 @@ impl Library {
         Self { name, compiler, launcher, arguments, on_hosts, variables: Vec::new(), bind_variable: None }
     }
 
-    /// This library: in `folder`, or beside this program.
+    /// This library, from the build in `folder`, or else from the folder of this program.
     pub(crate) fn ours(name: &str, folder: Option<&Path>) -> Result<Self, Failure> {
         let own = std::env::current_exe()
             .map_err(|error| Failure::Input(format!("this program cannot find its own file: {error}")))?;
@@ -84,7 +84,7 @@ impl Library {
         self.name == OURS || self.name == BEFORE
     }
 
-    /// Whether it is known how it is started on several hosts.
+    /// Whether this program can start the library on several hosts.
     pub(crate) fn runs_on_hosts(&self) -> bool {
         !self.on_hosts.is_empty()
     }

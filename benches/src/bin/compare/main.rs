@@ -24,12 +24,12 @@
 //! python3 -m venv FOLDER/impi     && FOLDER/impi/bin/pip install impi-rt impi-devel
 //! ```
 //!
-//! Each round runs every library once, and begins with another one, so that other load of the machine affects all of them. A row shows the
-//! medians of the rounds, the ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), the spread of our rounds, and
-//! the project's mark. If a peer is missing, the mark is not judged.
+//! Each round runs every library once, and begins with a different library, so that other load of the machine affects all of them. A row
+//! shows the medians of the rounds, the ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), the spread of our
+//! rounds, and the project's mark. If a peer is missing, the mark is not judged.
 //!
-//! Where each task has a core, the program also measures the distance of the two cores, which changes on virtual machines: turns with far
-//! cores do not count (see [`cores`]), and the library runs again, up to three times the rounds.
+//! Where each task has a core, the program also measures the distance of the two cores, which changes on virtual machines. Turns with far
+//! cores do not count (see [`cores`]), and the library runs again, up to three times as often as there are rounds.
 
 mod below;
 mod cores;
@@ -164,5 +164,5 @@ fn said(mut command: Command, name: &str) -> Result<String, Failure> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::Wrong(format!("{name} ended with {}; it said:\n{errors}", output.status)))
+    Err(Failure::Wrong(format!("{name} ended with {}; its standard error:\n{errors}", output.status)))
 }

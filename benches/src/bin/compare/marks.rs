@@ -25,7 +25,7 @@ pub(crate) fn kind(name: &str) -> Kind {
     if name.starts_with("stream") { Kind::Rate } else { Kind::Less }
 }
 
-/// The libraries that a row's mark is judged by.
+/// The peers with which a row's mark is judged.
 pub(crate) fn peers(name: &str) -> &'static [&'static str] {
     match name {
         "put" | "amsend" => &[UCX],

@@ -21,8 +21,8 @@ fn at(kind: Kind, ratio: f64) -> f64 {
 /// A self-contained page for a browser.
 pub(crate) fn page(table: &Table) -> String {
     format!(
-        "<!doctype html><meta charset=utf-8><title>am-via beside other MPI libraries</title>\n\
-         <p style=\"font:14px sans-serif\">Each bar: ours to the best peer; left of the line ours is better (rates are inverted). \
+        "<!doctype html><meta charset=utf-8><title>am-via compared with other MPI libraries</title>\n\
+         <p style=\"font:14px sans-serif\">Each bar is the ratio of ours to the best peer; left of the line ours is better (rates are inverted). \
          Dashes: the mark. Point at a bar for its figures.</p>\n{}",
         picture(table)
     )

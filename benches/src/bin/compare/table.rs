@@ -43,7 +43,7 @@ pub(crate) struct Standing {
     pub(crate) mark: Option<Mark>,
     /// Ratio of ours to the best peer, with its name; `None` without a peer.
     pub(crate) ratio: Option<(f64, String)>,
-    /// Whether every peer that the mark is judged by has run.
+    /// Whether every peer with which the mark is judged has run.
     pub(crate) is_judged: bool,
     /// Ratio of ours to the older build.
     pub(crate) before: Option<f64>,
@@ -113,7 +113,7 @@ impl Table {
         rows.collect()
     }
 
-    /// What is said below the rows of the cores' distance, if it was measured.
+    /// The text below the rows about the distance of the cores, if it was measured.
     fn write_distance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let least = self.least_latency();
         if least.is_infinite() {
@@ -130,13 +130,13 @@ impl Table {
         }
         writeln!(
             f,
-            ".\nOnly near turns count; in a row with 'mixed', all turns, since a library has no near one."
+            ".\nOnly near turns count. In a row with 'mixed' all turns count, since a library has no near turn."
         )
     }
 }
 
-/// The values of a row that count, by library, and whether near and far turns are mixed among them: near turns only, if each library has
-/// one; else all turns.
+/// The values of a row that count, by library, and whether near and far turns are mixed. If each library has a near turn, only near turns
+/// count; otherwise all turns do.
 fn counted(values: &Values, least: f64) -> (BTreeMap<String, Vec<f64>>, bool) {
     let is_near = |value: &Value| cores::is_near(value.latency, least);
     let all_have_near = values.values().all(|values| values.iter().any(is_near));
@@ -217,7 +217,7 @@ impl fmt::Display for Table {
         self.write_distance(f)?;
         writeln!(
             f,
-            "x best, x before: ours to the other one; a time: less is better; a stream: as a rate, more is better."
+            "x best, x before: ratio of ours to the best peer, or to the older build. Times: less is better. Streams, as rates: more is better."
         )?;
         writeln!(
             f,
@@ -230,7 +230,7 @@ impl fmt::Display for Table {
 mod tests {
     use super::*;
 
-    /// Two libraries; a turn is its library, its core-to-core latency and the time of its message.
+    /// A table of two libraries. Each turn is given by its library, its core-to-core latency and the time of its message.
     fn table(turns: &[(&str, f64, f64)]) -> Table {
         let mut table = Table::new([OURS.to_owned(), "mpich".to_owned()].into_iter());
         for &(library, latency, ns) in turns {
@@ -246,7 +246,7 @@ mod tests {
 
     fn only_row(table: &Table) -> Standing {
         let mut rows: Vec<_> = table.standings().collect();
-        assert_eq!(rows.len(), 1, "the cores' distance is no row");
+        assert_eq!(rows.len(), 1, "the cores' distance is not a row");
         rows.remove(0).1
     }
 

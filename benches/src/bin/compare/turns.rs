@@ -24,7 +24,7 @@ struct Turns<'a> {
     arguments: &'a Arguments,
     table: Table,
     begun: Instant,
-    /// Number of turns that have begun, and of those expected.
+    /// Number of turns that have begun, and number of expected turns.
     done: usize,
     expected: usize,
 }
@@ -79,7 +79,7 @@ impl Turns<'_> {
         let has_more = group.has_distance(tasks) && !self.arguments.quick;
         let mut latencies: Vec<(usize, f64)> = Vec::new();
         for round in 1..=if has_more { ROUNDS_MAX * rounds } else { rounds } {
-            // The first to run after a pause can be slower: each round begins with the next one.
+            // The first library of a round can be slower, after a pause. So each round begins with the next library.
             let count = self.programs.len();
             for at in (0..count).map(|turn| (turn + round as usize - 1) % count) {
                 let (library, program) = self.programs[at].clone();

@@ -34,7 +34,7 @@ impl Kept {
         });
         match compiler.filter(|compiler| !compiler.is_empty()) {
             Some(compiler) => Ok(Self { compiler, rows: Vec::new() }),
-            None => Err(Failure::Input("rustc --version says nothing: is rustc on the PATH?".to_owned())),
+            None => Err(Failure::Input("rustc --version prints nothing: is rustc on the PATH?".to_owned())),
         }
     }
 

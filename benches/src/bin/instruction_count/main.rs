@@ -1,22 +1,23 @@
-//! Counts the instructions of a message, for send and receive separately, of a call on a window with its flush, or of a collective: a
-//! number that other programs do not disturb.
+//! Counts the instructions of a message (for send and receive separately), of a call on a window with its flush, or of a collective. Unlike
+//! a time, the count does not depend on the load of the machine.
 //!
 //! ```text
 //! cargo build --release
 //! cargo run --release -p am-benches --bin instruction_count
-//! cargo run --release -p am-benches --bin instruction_count -- --check      # beside the counts that are kept; fails when one differs
+//! cargo run --release -p am-benches --bin instruction_count -- --check      # compares with the kept counts; fails if one differs
 //! cargo run --release -p am-benches --bin instruction_count -- --write      # keeps these counts
-//! cargo run --release -p am-benches --bin instruction_count -- --only MPI_  # the rows whose name begins so
-//! cargo run --release -p am-benches --bin instruction_count -- --profiles FOLDER  # also keeps callgrind's profile of each row there
+//! cargo run --release -p am-benches --bin instruction_count -- --only MPI_  # the rows whose name begins with MPI_
+//! cargo run --release -p am-benches --bin instruction_count -- --profiles FOLDER  # also keeps callgrind's profile of each row in FOLDER
 //! ```
 //!
 //! Each row is a job of two tasks. Task 1 runs under valgrind's callgrind, which counts only inside the functions around the calls; task 0
-//! is its peer. The two tasks alternate by pipes, so that a message is in the ring before the call that takes it begins, and that call
-//! polls once. Work that is done once for many messages, such as returning credits, is in the count with its share; set-up is not.
+//! is its peer. The two tasks alternate by pipes, so that a message is in the ring before the call that receives it begins, and that call
+//! polls once. Work that is done once for many messages, such as returning credits, is counted in part; set-up is not counted.
 //!
-//! A count depends on the compiler, so those that are kept (`benches/instruction_counts.txt`) name theirs, and are compared only where
-//! `rustc --version` says the same. A profile says which lines the instructions are of: `callgrind_annotate FILE`. A count that has become
-//! smaller by more than the tolerance fails `--check` too: keep it with `--write`, or the next change may lose it again unseen.
+//! A count depends on the compiler, so the file of kept counts (`benches/instruction_counts.txt`) names its compiler, and is compared only
+//! if `rustc --version` is the same. `callgrind_annotate FILE` prints the lines to which the instructions of a profile belong. A count that
+//! has become smaller by more than the tolerance also fails `--check`: keep it with `--write`, or a later change may increase it again
+//! unnoticed.
 
 mod kept;
 mod paths;
@@ -86,7 +87,7 @@ const ROWS: [(&str, Counted, &[usize]); 31] = [
     // A send in synchronous mode, and its receive.
     ("MPI_Issend+Wait", Counted::C("issend"), &[8]),
     ("MPI_Recv_synchronous", Counted::C("receive_synchronous"), &[8]),
-    // A message with 10 000 posted receives, or queued messages, that do not match it, and the same message without them: from a named
+    // A message among 10 000 posted receives, or queued messages, that do not match it, and the same message without them: from a named
     // source, and from any source.
     ("posted/0", Counted::C("posted:0"), &[8]),
     ("posted/10000", Counted::C("posted:10000"), &[8]),
@@ -154,11 +155,11 @@ fn count_all(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     if counts.is_empty() {
-        return Err(Failure::Input("no row has a name that begins so".to_owned()));
+        return Err(Failure::Input("no row has a name that begins with this text".to_owned()));
     }
     if !comparable {
         println!(
-            "not comparable: the counts that are kept are of {}, this is {}",
+            "not compared: the kept counts are of {}, and this compiler is {}",
             kept.compiler(),
             counts.compiler()
         );
@@ -171,7 +172,7 @@ fn count_all(arguments: &Arguments) -> Result<(), Failure> {
     }
     if arguments.check && comparable && !differ.is_empty() {
         return Err(Failure::Wrong(format!(
-            "{} differ from {} by more than {} %; if that is wanted, keep the new ones with --write, in a commit that says why",
+            "{} differ from {} by more than {} %; if this is intended, keep the new counts with --write, in a commit that says why",
             differ.join(", "),
             kept::FILE,
             kept::TOLERANCE_PERCENT
@@ -259,7 +260,7 @@ impl Programs {
             .filter(|&instructions| instructions > 0);
         match collected {
             Some(instructions) => Ok(instructions as f64 / f64::from(messages)),
-            None => Err(Failure::Wrong(format!("valgrind counted nothing; it said:\n{log}"))),
+            None => Err(Failure::Wrong(format!("valgrind counted nothing; its log:\n{log}"))),
         }
     }
 }
@@ -274,7 +275,7 @@ fn said(command: &mut Command, name: &str) -> Result<(), Failure> {
     }
     let errors = String::from_utf8_lossy(&output.stderr);
     Err(Failure::Wrong(format!(
-        "{name} ended with {}; it said:\n{errors}\n(callgrind is needed; Debian: apt-get install valgrind; Fedora: dnf install valgrind)",
+        "{name} ended with {}; its standard error:\n{errors}\n(callgrind is needed; Debian: apt-get install valgrind; Fedora: dnf install valgrind)",
         output.status
     )))
 }

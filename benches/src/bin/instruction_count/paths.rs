@@ -1,4 +1,4 @@
-//! The paths in Rust: the actions of the two tasks of a count. Those in C are in `benches/c/count.c`.
+//! The paths in Rust: the actions of the two tasks of a count. The paths in C are in `benches/c/count.c`.
 
 use std::path::Path as FilePath;
 

@@ -72,6 +72,6 @@ impl Turns {
     }
 
     pub(crate) fn wait(&mut self) -> Result<(), Failure> {
-        self.own.read_exact(&mut [0]).map_err(|error| Failure::Wrong(format!("the own pipe: {error}")))
+        self.own.read_exact(&mut [0]).map_err(|error| Failure::Wrong(format!("this task's pipe: {error}")))
     }
 }

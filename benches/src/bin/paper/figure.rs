@@ -22,7 +22,7 @@ impl Along {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "a place in a short list"
+                reason = "an index into a short list"
             )]
             Self::Names(names) => {
                 names.get(x as usize).map_or_else(|| x.to_string(), |name| (*name).to_owned())

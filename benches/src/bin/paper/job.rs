@@ -38,7 +38,7 @@ impl Effort {
 pub(crate) enum Program {
     /// This program, at these lengths.
     Measure(Measure, &'static [usize]),
-    /// A NAS kernel of the examples, in a class where it computes for about a second; its x in the figure.
+    /// A NAS kernel of the examples, in a class in which it computes for about a second, and its x in the figure.
     Kernel { name: &'static str, class: &'static str, x: usize },
 }
 
@@ -94,7 +94,7 @@ impl Job {
         if !report.is_success() {
             let said = (0..self.tasks).filter_map(|task| report.stderr(task)).collect::<String>();
             let command = self.command(effort);
-            return Err(Failure::Wrong(format!("{command} did not end well: {report}\n{said}")));
+            return Err(Failure::Wrong(format!("{command} failed: {report}\n{said}")));
         }
         let output = report.stdout(0).unwrap_or_default();
         let values: Run = match self.program {
@@ -105,9 +105,7 @@ impl Job {
         };
         if values.is_empty() || values.iter().any(|(_, value)| !value.is_finite() || *value <= 0.0) {
             let command = self.command(effort);
-            return Err(Failure::Wrong(format!(
-                "{command} printed no number, or one that is none:\n{output}"
-            )));
+            return Err(Failure::Wrong(format!("{command} printed no valid number:\n{output}")));
         }
         Ok(values)
     }
@@ -218,7 +216,7 @@ fn run_rounds(
 /// The file that the tasks of each job run. A kernel is built first if it is not up to date.
 fn programs(jobs: &[Job]) -> Result<Vec<PathBuf>, Failure> {
     let own = std::env::current_exe().map_err(|error| {
-        Failure::Input(format!("cannot find this program, to start it as tasks: {error}"))
+        Failure::Input(format!("this program cannot find its own file, which the tasks run: {error}"))
     })?;
     let mut kernels: Vec<(&str, PathBuf)> = Vec::new();
     let mut programs = Vec::new();

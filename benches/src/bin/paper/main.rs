@@ -7,10 +7,10 @@
 //! cargo run --release -p am-benches --bin paper -- --list              # the figures, and the jobs behind each
 //! ```
 //!
-//! Each curve is a job of the launcher: this program again, as the tasks that measure, or a NAS kernel of the examples. Figures share the
-//! jobs that they have in common. Each round runs every job once, so that other load of the machine affects all curves. A point is the
-//! median of the rounds of each one's best batch (for the kernels the best round, as in the paper). The sentence "here" below a figure is
-//! computed from these numbers.
+//! Each curve is a job of the launcher. Its tasks are this program, or a NAS kernel of the examples. Several figures may use the same job.
+//! Each round runs every job once, so that other load of the machine affects all curves. A point is the median over the rounds of the best
+//! batch of each round (for the kernels the best round, as in the paper). The sentence "here" below a figure is computed from these
+//! numbers.
 
 mod curve;
 mod figure;

@@ -7,7 +7,7 @@ use super::common::{Communicator, Environment, job};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::{Error, Selection, Settings, op};
 
-/// More collectives than a communicator carries out by messages before it gets a board.
+/// Number of collectives: more than a communicator carries out by messages before it gets a board.
 const FIRST: usize = 10;
 
 fn settings(tasks_max: u32) -> Settings {
@@ -15,7 +15,7 @@ fn settings(tasks_max: u32) -> Settings {
     Settings { collectives, ..Settings::default() }
 }
 
-/// Runs `task` when the world has a board.
+/// Runs `task` after the world has got a board.
 fn with_board(config: Config, task: impl Fn(&Environment, &Communicator) + Sync) {
     job(config, settings(1024), |environment, world| {
         get_board(world);
@@ -93,14 +93,14 @@ fn short_collectives_on_a_board_send_no_packet() {
         let before = packets(environment);
         (0..5).for_each(|_| check_collectives(world, 3));
         assert_eq!(packets(environment), before);
-        // Longer ones use messages, and the board after them is in step.
+        // Longer collectives use messages, and later ones use the board again, in step.
         check_collectives(world, 20_000);
         assert!(packets(environment) > before);
         check_collectives(world, 3);
     });
 }
 
-/// Without mapped memory, or where the setting says so.
+/// There is no board without mapped memory, or if the setting forbids it.
 #[test]
 fn tasks_that_cannot_have_a_board_use_messages() {
     let staged = Config { reach: Reach::Staged, ..Config::new(3) };
@@ -129,7 +129,7 @@ fn nobody_leaves_a_barrier_on_a_board_before_all_have_come() {
     }
 }
 
-/// The memory of a board is used again when all tasks have dropped its communicator: a task has memory for 16.
+/// The memory of a board is reused after all tasks have dropped its communicator: a task has memory for 16 boards.
 #[test]
 fn communicators_that_come_and_go_share_the_memory_of_their_boards() {
     with_board(Config::new(3), |environment, world| {
@@ -155,8 +155,8 @@ fn a_vector_of_another_length_is_told() {
     });
 }
 
-/// The last task to arrive combines for all. If its operator fails, every task calls the operator itself and gets its error. The board can
-/// be used after that.
+/// The last task to arrive combines for all tasks. If its operator fails, every task calls the operator itself and gets the error. The
+/// board can be used after that.
 #[test]
 fn an_operator_that_panics_ends_the_reduction_at_all_tasks() {
     with_board(Config::new(3), |_, world| {

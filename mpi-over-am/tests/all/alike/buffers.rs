@@ -1,4 +1,4 @@
-//! Buffers for buffered sends: of the process, of a session, of a communicator, and the library's own.
+//! Buffers for buffered sends: those of the process, of a session and of a communicator, and the automatic buffer.
 
 use super::common::{Communicator, everywhere, job, pattern};
 use am_core::testing::loopback::Config;
@@ -26,7 +26,7 @@ fn a_message_is_kept_in_the_nearest_buffer() {
         let group = world.group().of_session(3);
         let made = making.create_from_group(&group, "of a session", &Info::new(), ErrorHandler::Return);
         let made = made.expect("all tasks take part").expect("this task is in it");
-        // Communicators made from it belong to the session, too.
+        // Communicators made from this communicator belong to the session, too.
         let world = &made.dup().expect("all tasks take part");
         let fits = |len| fits_in(world, len);
         assert!(fits(500));
@@ -76,13 +76,13 @@ fn the_librarys_own_buffer_has_room_for_everything() {
     });
 }
 
-/// A flush does not wait for messages that are sent after it has begun.
+/// A flush does not wait for messages that are sent after the flush has begun.
 #[test]
 fn a_flush_that_does_not_wait_ends_with_the_messages_before_it() {
     everywhere(2, |environment, world| {
         world.attach_buffer(SendBuffer::Automatic).expect("the first");
         let owner = world.buffer_owner().expect("it has one");
-        // Announced: they are sent when they are received.
+        // These messages are announced: their data are sent when they are received.
         let long = 100_000;
         if world.rank() == 0 {
             world.bsend(&pattern(1, long), 1, 1).expect("the buffer is large enough");
@@ -92,7 +92,10 @@ fn a_flush_that_does_not_wait_ends_with_the_messages_before_it() {
             let both = environment.iflush_buffer_for(owner).expect("it has started");
             world.send(&(), 1, 99).expect("it is short");
             world.wait(first).expect("the first is received");
-            assert!(world.test(both).expect("nothing went wrong").is_none(), "the second is not received");
+            assert!(
+                world.test(both).expect("the flush has no error").is_none(),
+                "the second message is not received"
+            );
             world.send(&(), 1, 99).expect("it is short");
             world.wait(both).expect("both are received");
         } else {

@@ -45,7 +45,7 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
 
 #[test]
 fn a_task_that_sleeps_in_a_collective_takes_part_in_a_long_message() {
-    // Task 1 makes the progress that task 0's send needs only inside the collective, which task 0 begins after the send.
+    // Task 0's send needs progress of task 1, which task 1 makes only inside the collective; task 0 begins the collective after the send.
     let collectives: [fn(&Communicator); 3] = [
         |world| world.barrier().unwrap(),
         |world| world.allreduce(&[1u64], &mut [0], op::Sum).unwrap(),
@@ -136,7 +136,7 @@ fn an_allreduce_keeps_the_order_of_ranks_where_it_matters() {
         }
     };
     with_each_number_of_tasks(task);
-    // A task that has children below the top of a flat tree.
+    // A task that has children without being the root of a flat tree.
     job(Config::hostile(20, 4), Settings::default(), task);
 }
 
@@ -265,7 +265,7 @@ fn tasks_in_different_collectives_are_all_told_and_stay_in_step() {
 
 #[test]
 fn roots_operators_types_and_lengths_that_differ_are_seen() {
-    // In a job of three: the call of the first task, the call of the others, the difference.
+    // In a job of three tasks: the call of the first task, the call of the others, and the difference in the error's text.
     let word = |own: &Communicator| own.allreduce(&[1u64], &mut [0], op::Sum);
     let cases: [(Call, Call, ErrorClass, &str); 9] = [
         (
@@ -319,7 +319,7 @@ fn roots_operators_types_and_lengths_that_differ_are_seen() {
             assert_eq!(error.class(), class, "{error}");
             assert_eq!(error.fault(), Fault::Caller);
             assert!(error.to_string().contains(text), "{error}");
-            // All get the error, so all go on together.
+            // All tasks get the error, so all go on together.
             word(world).unwrap();
         }
     });

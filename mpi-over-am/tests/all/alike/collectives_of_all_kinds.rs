@@ -9,7 +9,7 @@ use mpi_over_am::{Check, Error, LayoutPart, Neighbours, Placement, Selection, Se
 /// Numbers of elements around every threshold of the algorithms.
 const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
 
-/// With the algorithms for short and for long data.
+/// Settings that select the algorithms for short and for long data.
 fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
         check: Check::On,
@@ -53,7 +53,7 @@ fn vector(rank: u32, count: usize) -> Vec<u64> {
     (0..count).map(|index| value(rank, index)).collect()
 }
 
-/// The combined vectors of these ranks.
+/// The combination of the vectors of these ranks.
 fn reduced(ranks: std::ops::Range<u32>, count: usize, combine: fn(u64, u64) -> u64) -> Vec<u64> {
     let fold = |index| ranks.clone().map(|rank| value(rank, index)).reduce(combine);
     (0..count).map(|index| fold(index).expect("there are ranks")).collect()
@@ -67,7 +67,7 @@ fn sum(a: u64, b: u64) -> u64 {
     a.wrapping_add(b)
 }
 
-/// Associative, and does not commute: affine maps modulo 2^32, packed into a word.
+/// An associative operation that does not commute: composition of affine maps modulo 2^32, packed into a word.
 fn after(first: u64, second: u64) -> u64 {
     let (a, b) = (first >> 32, first & 0xffff_ffff);
     let (c, d) = (second >> 32, second & 0xffff_ffff);
@@ -274,7 +274,8 @@ fn alltoallw() {
     with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         let word = Datatype::predefined(Predefined::Uint64);
-        // Task a sends task b a + b + 1 words, or 900 times as many: every second word at this task; contiguous at tasks with even ranks.
+        // Task a sends a + b + 1 words to task b, or 900 times as many. Tasks with even ranks use contiguous words, and the others every
+        // second word.
         let spread = Datatype::resized(&word, 0, 16).unwrap();
         for times in [1, 900] {
             let count = |other: u32| (rank + other + 1) as usize * times;
@@ -310,7 +311,7 @@ fn alltoallw() {
 fn neighbours_with_parts_of_any_length_place_and_type() {
     with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
-        // Each task sends to the next one and to the one after it, which may be the same task, or itself.
+        // Each task sends to the next task and to the task after that; these may be one task, or the sender itself.
         let (next, after) = ((rank + 1) % size, (rank + 2) % size);
         let (last, before) = ((rank + size - 1) % size, (rank + 2 * size - 2) % size);
         let neighbours = Neighbours {
@@ -329,7 +330,7 @@ fn neighbours_with_parts_of_any_length_place_and_type() {
         world.neighbor_allgatherv(&own, (&mut got, placement), &neighbours).unwrap();
         assert_eq!(got, expected);
 
-        // To the next task from the beginning, to the other one from the middle.
+        // Data for the next task come from the beginning, and data for the other task from the middle.
         let out = vector(rank, 1000);
         let (out_counts, out_at) = ([len(rank), len(rank), 1], [0, 500, 999]);
         let from = Placement { counts: &out_counts, displacements: &out_at };

@@ -1,4 +1,4 @@
-//! Collectives of tasks on several hosts send one message between two hosts where they would send one between each two tasks.
+//! Collectives of tasks on several hosts send one message between two hosts, instead of one between each two of their tasks.
 
 use super::common::{Communicator, Environment, job};
 use am_core::testing::loopback::Config;
@@ -7,7 +7,7 @@ use mpi_over_am::{Placement, Settings, collective, op};
 /// A host for each task, by rank.
 type Hosts = &'static [u32];
 
-/// Packets between hosts, of all tasks, in a call of all tasks.
+/// Number of packets between hosts that all tasks send in a collective call.
 fn packets_between_hosts(
     environment: &Environment,
     (world, hosts): (&Communicator, Hosts),
@@ -27,11 +27,11 @@ fn packets_between_hosts(
 
 fn on_hosts(hosts: Hosts, task: impl Fn(&Environment, &Communicator) + Sync) {
     let tasks = u32::try_from(hosts.len()).expect("a few tasks");
-    // Enough credits for long data in pieces, so that packets tell how often the data cross.
+    // There are enough credits for long data in pieces, so that the number of packets shows how often the data cross between hosts.
     job(Config { hosts, credits: 64, ..Config::new(tasks) }, Settings::default(), task);
 }
 
-/// Two and three hosts with ranks in order, and mixed.
+/// Two and three hosts, with ranks in the order of the hosts and in mixed order.
 const TWO: [Hosts; 3] = [&[0, 0, 1, 1], &[0, 1, 0, 1, 1], &[1, 0, 0]];
 const THREE: [Hosts; 3] = [&[0, 0, 1, 1, 2], &[0, 1, 2, 0, 1], &[2, 2, 1, 0, 0]];
 
@@ -127,7 +127,7 @@ fn long_data_cross_to_each_host_once() {
             let hosts_of_job = u64::from(hosts.iter().max().copied().unwrap_or(0)) + 1;
             let count = |call: &mut dyn FnMut()| packets_between_hosts(environment, (world, hosts), call);
             let far = (1..world.size()).find(|&rank| hosts[rank as usize] != hosts[0]).expect("another host");
-            // A collective of two tasks, so that the data travel in the same way.
+            // A collective of two tasks, whose data are sent in the same way.
             let two = world.split([0, far].contains(&rank).then_some(0), 0).unwrap();
             let once = count(&mut || {
                 if let Some(two) = &two {
@@ -143,7 +143,7 @@ fn long_data_cross_to_each_host_once() {
             let block = vec![1u8; LEN / size];
             let sent = count(&mut || world.allgather(&block, &mut vec![0; LEN / size * size]).unwrap());
             assert!(sent <= (once + hosts_of_job * 2) * (hosts_of_job - 1), "{sent} of {once}, {hosts:?}");
-            // The leaders reduce chunks of it, and exchange them: each half of the data crosses twice.
+            // The leaders reduce chunks of the data, and exchange them: each half of the data crosses twice.
             let (own, mut sums) = (vec![1u64; LEN / 8], vec![0; LEN / 8]);
             let sent = count(&mut || world.allreduce(&own, &mut sums, op::Sum).unwrap());
             let most = 2 * (hosts_of_job - 1) * once;
@@ -167,7 +167,7 @@ fn parts_of_the_tasks_have_the_hosts_of_these() {
                 sum(part);
             })
         };
-        // The tasks of each host; two tasks of two hosts; hosts with two tasks and one, in the other order.
+        // The tasks of each host; two tasks of two hosts; hosts with two tasks and one task, in the reverse order.
         let of_host = world.split(Some(rank.cast_signed() / 2), 0).unwrap().expect("a colour");
         assert_eq!((count(&of_host), sum(&of_host)), (0, rank / 2 * 4 + 1));
         let apart = world.split(Some(rank.cast_signed() % 2), 0).unwrap().expect("a colour");
@@ -192,7 +192,7 @@ fn parts_of_any_length_and_gaps_between_them_are_collected() {
         on_hosts(hosts, |environment, world| {
             let (rank, size) = (world.rank(), world.size() as usize);
             let counts: Vec<usize> = (0..size).map(|rank| rank * 3 % 4).collect();
-            // In the other order, with a gap of one element after each.
+            // In reverse order, with a gap of one element after each part.
             let displacements: Vec<usize> =
                 (0..size).map(|rank| counts[rank + 1..].iter().map(|count| count + 1).sum()).collect();
             let own = vec![rank + 1; counts[rank as usize]];

@@ -80,7 +80,7 @@ fn many_kinds_are_under_way_at_once_and_end_in_any_order() {
                         collective::gatherv(&own, (&mut gathered_v, placement), root).start(s)?,
                         collective::alltoallv((&out, placement), (&mut exchanged_v, placement)).start(s)?,
                     ];
-                    // Blocking calls between them.
+                    // Blocking calls between the non-blocking ones.
                     world.barrier()?;
                     let mut in_between = [u64::from(rank)];
                     world.allreduce_in_place(&mut in_between, op::Max)?;
@@ -144,7 +144,7 @@ fn collectives_go_on_while_their_task_waits_for_something_else() {
     }
 }
 
-/// A long vector is reduced in pieces that are sent without an announcement, by calls that wait and by those that do not.
+/// A long vector is reduced in pieces that are sent without an announcement, by blocking and by non-blocking calls.
 #[test]
 fn a_long_reduction_announces_no_message() {
     for tasks in 2..5 {
@@ -178,7 +178,7 @@ fn a_long_reduction_announces_no_message() {
     }
 }
 
-/// Calls that wait, that do not wait, and persistent ones send messages above the eager limit in pieces.
+/// Blocking, non-blocking and persistent calls send messages above the eager limit in pieces.
 #[test]
 fn collectives_send_messages_in_pieces() {
     for tasks in 2..5 {
@@ -224,7 +224,7 @@ fn persistent_collectives_are_started_again_and_again_in_any_order() {
             gather.buffer().unwrap()[rank as usize * count..][..count].copy_from_slice(&own);
             let out = concatenated((0..size).map(|to| 10 * rank + to + round), count);
             exchange.buffer().unwrap().copy_from_slice(&out);
-            // Not in the same order in all tasks.
+            // The order differs between tasks.
             if rank % 2 == 0 {
                 reduction.start().unwrap();
                 broadcast.start().unwrap();
@@ -264,7 +264,7 @@ fn neighbours_of_a_ring_and_of_a_grid() {
         let mut got = vec![1; 40];
         world.neighbor_allgather(&own, &mut got, &ring).unwrap();
         assert_eq!(got, [vector(left, 20), vec![1; 20]].concat());
-        // A periodic line: what is sent left arrives from the right, even if both are the same task.
+        // A periodic line: data that are sent to the left arrive from the right, even if both neighbours are the same task.
         let both = vec![Some(left), Some(right)];
         let line = Neighbours { sources: both.clone(), destinations: both, is_grid: true };
         let out = [vector(10 * rank, 20), vector(10 * rank + 1, 20)].concat();
@@ -280,14 +280,14 @@ fn neighbours_of_a_ring_and_of_a_grid() {
 fn two_groups_exchange_what_they_have() {
     for tasks in 2..10u32 {
         job(Config::hostile(tasks, u64::from(tasks)), Settings::default(), |_, world| {
-            // The first third on one side.
+            // The first third of the tasks is on one side.
             let first = tasks.div_ceil(3);
             let is_first = world.rank() < first;
             let side = world.split(Some(u32::from(!is_first).cast_signed()), 0).unwrap().unwrap();
             let other = if is_first { first } else { 0 };
             let inter = side.create_inter_with(0, Some(world), other, 5).unwrap();
             let (rank, size, remote) = (inter.rank(), inter.size(), inter.remote_size().unwrap());
-            // Ranks of the world, to tell the sides apart.
+            // Ranks of the world, which distinguish the sides.
             let (mine, theirs) = if is_first { (0..first, first..tasks) } else { (first..tasks, 0..first) };
             let own = vector(mine.start + rank, 30);
             inter.barrier().unwrap();
@@ -323,7 +323,7 @@ fn two_groups_exchange_what_they_have() {
             inter.scatter(&parts, &mut part, root).unwrap();
             assert_eq!(part, if is_first { vec![0; 30] } else { own.clone() });
 
-            // Both sides have vectors of the same length, and share the other's out among themselves.
+            // Both sides have vectors of the same length, and each side distributes the vector of the other side among its tasks.
             let total = (size * remote) as usize * 5;
             let mut block = vec![0; remote as usize * 5];
             inter.reduce_scatter_block(&vector(mine.start + rank, total), &mut block, op::Sum).unwrap();
@@ -371,7 +371,7 @@ fn what_is_wrong_is_named_and_waits_for_nobody() {
         assert_eq!(error.class(), ErrorClass::Root);
         world.barrier().unwrap();
     });
-    // A task whose arguments are wrong stays in step with the others.
+    // A task whose arguments are wrong stays in step with the other tasks.
     job(Config::new(2), Settings::default(), |_, world| {
         let (mut wrong, mut sums) = ([0u32; 2], [0u32; 1]);
         world
@@ -394,7 +394,7 @@ fn a_scope_that_fails_gives_its_collectives_up() {
     job(Config::new(3), Settings::default(), |_, world| {
         let mut data = vec![0u8; 10_000];
         if world.rank() != 0 {
-            // The root never comes.
+            // The root never calls the collective.
             let failed: mpi_over_am::Result<()> = world.scope(|s| {
                 let _under_way = collective::broadcast(&mut data, 0).start(s)?;
                 let _another = collective::barrier().start(s)?;

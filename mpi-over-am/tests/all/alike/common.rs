@@ -22,7 +22,7 @@ pub(crate) type Communicator = mpi_over_am::Communicator<Loopback, Policy>;
 /// Runs `task` in a job of `config.tasks` tasks, each of which finalizes afterwards.
 ///
 /// # Panics
-/// A task panicked; the others have ended too, because it was killed.
+/// If a task panics. The other tasks have ended, because the task counts as killed.
 pub(crate) fn job(config: Config, settings: Settings, task: impl Fn(&Environment, &Communicator) + Sync) {
     job_without_finalize(config, settings, |environment| {
         task(&environment, &environment.world());
@@ -33,7 +33,7 @@ pub(crate) fn job(config: Config, settings: Settings, task: impl Fn(&Environment
 /// [`job`] without the finalization.
 ///
 /// # Panics
-/// Those of [`job`].
+/// If a task panics.
 pub(crate) fn job_without_finalize(config: Config, settings: Settings, task: impl Fn(Environment) + Sync) {
     run_tasks(config, settings, &task);
 }
@@ -68,14 +68,14 @@ fn run_tasks(config: Config, settings: Settings, task: &(dyn Fn(Environment) + S
     }
 }
 
-/// The numbers of tasks of a test of collectives: 1 to 9. The two lock policies take the same steps, so with the one for several threads
-/// only those around each way of an algorithm: alone, a pair, no power of two, and a power of two. All, if [`is_long`].
+/// The numbers of tasks of a test of collectives: 1 to 9. Both lock policies take the same steps, so the policy for several threads is
+/// tested only with one task, two, a number that is not a power of two, and a power of two; with all numbers if [`is_long`].
 pub(crate) fn numbers_of_tasks() -> impl Iterator<Item = u32> {
     let for_threads = std::any::TypeId::of::<Policy>() == std::any::TypeId::of::<mpi_over_am::Threads>();
     (1..10).filter(move |tasks| !for_threads || is_long() || [1, 2, 5, 8].contains(tasks))
 }
 
-/// The networks for a test of behaviour: a friendly one, and some with all faults that are allowed.
+/// The networks for a test of behaviour: a friendly one, and some with all permitted faults.
 pub(crate) fn networks(tasks: u32) -> Vec<Config> {
     let hostile = (1..4).map(|seed| Config::hostile(tasks, seed));
     std::iter::once(Config::new(tasks)).chain(hostile).collect()

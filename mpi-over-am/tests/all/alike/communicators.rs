@@ -20,7 +20,7 @@ fn with_tasks(tasks: impl IntoIterator<Item = u32>, task: impl Fn(&Environment, 
     }
 }
 
-/// Each task sends its world rank to every task, and receives those that the group predicts.
+/// Each task sends its world rank to every task, and receives the ranks that the group predicts.
 fn talk(communicator: &Communicator, world_ranks: &[u32]) {
     let (own, size) = (communicator.rank(), communicator.size());
     assert_eq!(size as usize, world_ranks.len());
@@ -52,7 +52,7 @@ fn a_duplicate_has_messages_of_its_own() {
             talk(communicator, &all);
         }
         assert_eq!(dup.compare(&dup.clone()), Comparison::Identical);
-        // The same message on three communicators, received in the other order.
+        // The same message on three communicators, received in the reverse order.
         let to = (world.rank() + 1) % world.size();
         for (value, communicator) in [world, &dup, &again].into_iter().enumerate() {
             let sent = communicator.isend_owned(vec![value as u64], to, 0).unwrap();
@@ -92,7 +92,7 @@ fn duplicates_come_by_themselves_and_in_any_order() {
         for communicator in &made {
             talk(communicator, &all);
         }
-        // As a request among others; and one that is not waited for.
+        // A duplication as a request among others, and a duplication for which nobody waits.
         let one = world.idup().unwrap();
         drop(world.idup().unwrap());
         world.wait(one.request()).unwrap();
@@ -111,7 +111,7 @@ fn splits_are_by_colour_and_key() {
         if let Some(part) = part {
             let expected: Vec<u32> = (0..size).filter(|other| other % 3 == rank % 3).rev().collect();
             talk(&part, &expected);
-            // With equal keys the rank decides.
+            // If the keys are equal, the rank decides.
             let again = part.split(Some(7), 0).unwrap().unwrap();
             talk(&again, &expected);
             assert_eq!(again.compare(&part), Comparison::Congruent);
@@ -220,7 +220,7 @@ fn two_sides_talk_merge_and_split() {
         let (rank, size) = (world.rank(), world.size());
         let is_left = rank % 2 == 0;
         let half = world.split(Some(i32::from(!is_left)), 0).unwrap().unwrap();
-        // The leaders are the last ones of each side.
+        // The leaders are the last tasks of each side.
         let local_leader = half.size() - 1;
         let lasts = [size - 1 - (size - 1) % 2, size - 1 - size % 2];
         let remote_leader = if is_left { lasts[1] } else { lasts[0] };
@@ -237,7 +237,7 @@ fn two_sides_talk_merge_and_split() {
         assert_eq!(dup.compare(&inter), Comparison::Congruent);
         assert_eq!(dup.compare(&half), Comparison::Unequal);
         talk_across(&dup);
-        // The first of each side; then all by a colour that one side has alone.
+        // First the first task of each side; then all tasks, with a colour that only one side has.
         let first = inter.group().incl(&[0]).unwrap();
         let firsts = inter.create(&first).unwrap();
         assert_eq!(firsts.is_some(), half.rank() == 0);
@@ -264,12 +264,12 @@ fn sides_that_cannot_be_are_refused_at_all_their_tasks() {
     with_tasks([3], |_, world| {
         assert_eq!(class(world.create_inter_with(7, None, 0, 0)), ErrorClass::Rank);
         let half = world.split(Some(i32::from(world.rank() > 0)), 0).unwrap().unwrap();
-        // A leader without a bridge, or with one that has no such leader.
+        // A leader without a bridge, or with a bridge that does not have the other leader.
         let expected = |own: ErrorClass| if half.rank() == 0 { own } else { ErrorClass::Other };
         assert_eq!(class(half.create_inter_with(0, None, 0, 0)), expected(ErrorClass::Communicator));
         assert_eq!(class(half.create_inter_with(0, Some(world), 9, 0)), expected(ErrorClass::Rank));
         assert_eq!(class(half.create_inter_with(0, Some(world), 1, -5)), expected(ErrorClass::Tag));
-        // Two sides that are one.
+        // Both sides are the same group.
         let dup = world.dup().unwrap();
         assert_eq!(class(dup.create_inter_with(0, Some(world), 0, 0)), ErrorClass::Communicator);
     });
@@ -300,7 +300,7 @@ fn attributes_follow_their_callbacks() {
         let dup = world.dup().unwrap();
         dup.set_handle(2);
         assert_eq!(dup.attribute(&keyval).unwrap(), Some(42));
-        // It belongs to the communicator, whichever handle is used.
+        // The attribute belongs to the communicator, whichever handle is used.
         assert_eq!(environment.world().attribute(&keyval).unwrap(), Some(21));
         world.set_attribute(&keyval, 0).unwrap();
         assert!(matches!(world.dup(), Err(Error::Callback { code: 77, .. })));
@@ -310,7 +310,7 @@ fn attributes_follow_their_callbacks() {
         let expected =
             [("copy", 1, 21), ("delete", 1, 21), ("copy", 1, 0), ("delete", 1, 0), ("delete", 2, 42)];
         assert_eq!(*log.lock().unwrap(), expected);
-        // After the failed duplicate the next one finds its partners.
+        // After a failed duplication the next duplication works in all tasks.
         talk(&world.dup().unwrap(), &(0..world.size()).collect::<Vec<_>>());
         assert_eq!(class(world.attribute(&Keyval::private(ObjectKind::Window))), ErrorClass::Keyval);
         let predefined = |attribute| world.predefined_attribute(attribute);

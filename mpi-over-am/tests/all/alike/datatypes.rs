@@ -102,7 +102,7 @@ fn run(seed: u64, config: Config, settings: Settings) {
                 let mut view = ViewMut::new(&mut got, count, &datatype).unwrap();
                 let mut view_again = ViewMut::new(&mut again, count, &datatype).unwrap();
                 if random.one_in(2) {
-                    // All of them early, and received in another order than they were sent.
+                    // All messages are early, and are received in a different order than they were sent.
                     world
                         .scope(|s| {
                             let first = s.irecv(&mut view, 0, 1)?;
@@ -249,7 +249,7 @@ struct Outer {
     place: [f32; 3],
 }
 
-/// A struct of the other forms: tuple, generic, aligned, transparent, and without a field.
+/// Structs of other forms: tuple, generic, aligned, transparent, and without a field.
 #[derive(Equivalence, Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(32))]
 struct Pair<T: Copy>(i8, T, Wrapped<2>, Nothing);
@@ -395,14 +395,14 @@ fn structs_pass_through_scopes_and_collectives() {
         let error = world.allgather(&given, &mut everybody).unwrap_err();
         assert!(matches!(error, Error::Count { given: 3, expected: 9, .. }), "{error}");
 
-        // In place, and kept by the operation.
+        // In place, and with data that the operation owns.
         let mut own = vec![Pair::default(); size as usize];
         own[rank as usize] = value(rank, 5);
         world.allgather_in_place(&mut own).unwrap();
         assert_eq!(own, all(5));
         let told = collective::broadcast(vec![value(rank, 6)], 1).start_owned(world).unwrap();
         assert_eq!(told.wait().unwrap().0, [value(1, 6)]);
-        // Rank r has r + 1 of them, backwards.
+        // Rank r has r + 1 elements; the parts are stored in reverse order.
         let counts = [1, 2, 3];
         let placement = Placement { counts: &counts, displacements: &[5, 3, 0] };
         let mut apart = vec![Pair::default(); 6];

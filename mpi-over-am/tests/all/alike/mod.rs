@@ -1,4 +1,4 @@
-//! Tests of one thread a task, which are the same for every lock policy.
+//! Tests with one thread in each task, which are the same for every lock policy.
 
 mod boards;
 mod buffers;

@@ -17,7 +17,7 @@ fn a_persistent_operation_is_started_as_often_as_wanted() {
             for mode in [Mode::Standard, Mode::Synchronous, Mode::Buffered] {
                 let mut receive = world.recv_init(vec![0u8; len], other, 5).unwrap();
                 let mut send = world.send_init(mode, vec![0u8; len], other, 5).unwrap();
-                // Not started: complete at once, with an empty status.
+                // A request that was not started is complete at once, with an empty status.
                 assert_eq!(receive.wait().unwrap().len(), 0);
                 for round in 0..6 {
                     send.buffer().unwrap().copy_from_slice(&pattern(round, len));
@@ -42,7 +42,7 @@ fn a_persistent_operation_is_started_as_often_as_wanted() {
                 }
             }
         }
-        // Dropped while it is under way: it goes on, and takes its message.
+        // A request that is dropped while it is active goes on, and receives its message.
         let mut send = world.send_init(Mode::Synchronous, vec![world.rank(); 5000], other, 6).unwrap();
         send.start().unwrap();
         drop(send);
@@ -74,7 +74,7 @@ fn only_what_is_persistent_can_be_started() {
         world.start_all(&[receive]).unwrap();
         assert!(world.cancel(receive).unwrap());
         assert!(matches!(world.wait(receive), Err(Error::Cancelled)));
-        // Only one round is cancelled: the request can be started again.
+        // Only this round is cancelled: the request can be started again.
         world.start(receive).unwrap();
         world.send(&(), 0, 0).unwrap();
         assert_eq!(world.wait(receive).unwrap().source(), 0);
@@ -260,7 +260,7 @@ fn nobody_takes_everything_and_sends_nothing() {
             assert_eq!((status.source(), status.tag(), status.len()), (PROC_NULL, ANY_TAG, 0));
         }
         assert_eq!(got, [7; 4]);
-        // One side is `PROC_NULL`: the other one still communicates.
+        // If one side is `PROC_NULL`, the other side still communicates.
         world
             .scope(|s| {
                 let arriving = s.irecv(&mut got[..1], 0, 1)?;
@@ -294,7 +294,7 @@ fn nobody_takes_everything_and_sends_nothing() {
             no_parts.wait().unwrap();
             assert_eq!(receive.wait().unwrap().source(), PROC_NULL);
         }
-        // A tag is still checked, and so is any other rank.
+        // The tag is still checked, and so is any other rank.
         assert!(matches!(world.send(&[1u8], PROC_NULL, -1), Err(Error::TagOutOfRange { .. })));
         assert!(matches!(world.recv(&mut got, PROC_NULL, -3), Err(Error::TagOutOfRange { .. })));
         assert!(matches!(world.send(&[1u8], 1, 0), Err(Error::UnknownRank { .. })));

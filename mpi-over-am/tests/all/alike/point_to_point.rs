@@ -31,7 +31,7 @@ fn messages_of_every_length_arrive_whole_in_both_orders_of_send_and_receive() {
 fn messages_that_come_before_their_receives_wait_for_them() {
     everywhere(2, |_, world| {
         if world.rank() == 0 {
-            // Received in reverse order: all but the last one are early.
+            // The messages are received in reverse order: all but the last one are early.
             let data: Vec<_> = LENGTHS.iter().map(|&len| pattern(2, len)).collect();
             world
                 .scope(|s| {
@@ -50,7 +50,7 @@ fn messages_that_come_before_their_receives_wait_for_them() {
     });
 }
 
-/// A message in pieces needs no receive while it is within the budget of early arrivals: its sender goes on. Beyond the budget, or without
+/// A message in pieces needs no receive if it fits into the budget of early arrivals: its sender goes on. Beyond the budget, or without
 /// credits for all pieces, messages are announced.
 #[test]
 fn messages_in_pieces_are_received_early_late_and_matched() {
@@ -62,13 +62,13 @@ fn messages_in_pieces_are_received_early_late_and_matched() {
             let send = |tag: i32| world.send(&pattern(tag.unsigned_abs().into(), LEN), 1, tag).unwrap();
             if world.rank() == 0 {
                 send(1);
-                // Received first: the send before it has returned.
+                // This message is received first; the send of the message before it has returned.
                 world.send(&[7u8], 1, 0).unwrap();
                 world.recv(&mut [0u8; 1], 1, 0).unwrap();
                 send(2);
                 world.send(&[8u8], 1, 0).unwrap();
                 world.recv(&mut [0u8; 1], 1, 0).unwrap();
-                // Together they exceed budget and credits.
+                // Together the messages exceed budget and credits.
                 (3..30).for_each(send);
                 return;
             }
@@ -98,8 +98,8 @@ fn messages_in_pieces_are_received_early_late_and_matched() {
     }
 }
 
-/// A blocking receive may take its message from the ring: but not a message for an earlier receive, nor one after it, nor one that is too
-/// long.
+/// A blocking receive may take its message from the ring, but not if the message belongs to an earlier receive, follows such a message, or
+/// is too long.
 #[test]
 fn a_blocking_receive_gets_its_own_message_whatever_else_has_come() {
     everywhere(2, |_, world| {
@@ -206,7 +206,7 @@ fn a_synchronous_send_ends_after_its_receive_has_started() {
                         // The receiver waits for this message before it receives the other one.
                         for _ in 0..100 {
                             request = match s.test(request)? {
-                                Tested::Done(_) => panic!("over before its receive was posted"),
+                                Tested::Done(_) => panic!("the send completed before its receive was posted"),
                                 Tested::Pending(request) => request,
                             };
                         }
@@ -344,7 +344,7 @@ fn wrong_ranks_and_tags_are_refused_where_they_are_said() {
         let error = world.send(&byte, 2, 0).unwrap_err();
         assert_eq!((error.class(), error.fault()), (ErrorClass::Rank, Fault::Caller));
         assert_eq!(error.to_string(), "rank 2 does not exist: the communicator has ranks 0 to 1");
-        // The largest tag is one.
+        // The largest tag is valid.
         if world.rank() == 0 {
             world.send(&byte, 1, mpi_over_am::TAG_UB).unwrap();
         } else {

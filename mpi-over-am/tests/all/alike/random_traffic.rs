@@ -46,7 +46,7 @@ fn run(seed: u64, config: Config, settings: Settings) {
         let mut received = 0;
         let mut next: HashMap<(u32, i32), u32> = HashMap::new();
         let mut take = |random: &mut Random, left: &mut HashMap<(u32, i32), usize>| {
-            // A receive that one of the messages still to come will match: exact, or with wildcards.
+            // A receive, exact or with wildcards, that matches one of the messages that have not been received yet.
             let keys: Vec<(u32, i32)> =
                 left.iter().filter(|(_, count)| **count > 0).map(|(key, _)| *key).collect();
             let (from, with) = keys[random.below(keys.len())];
@@ -111,7 +111,7 @@ fn numbered(list: &[Planned]) -> Vec<Vec<u8>> {
 fn sent_as(plan: &[Vec<Planned>], from: u32, to: u32, tag: i32, number: u32) -> Vec<u8> {
     let list = &plan[from as usize];
     let mut meant = list.iter().enumerate().filter(|(_, p)| p.dest == to && p.tag == tag);
-    let (at, planned) = meant.nth(number as usize).expect("no more messages than planned");
+    let (at, planned) = meant.nth(number as usize).expect("no more messages arrive than planned");
     super::common::pattern(at as u64 + 1, planned.len)
 }
 

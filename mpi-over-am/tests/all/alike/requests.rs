@@ -1,4 +1,4 @@
-//! Scopes, owned requests, the attached buffer, budgets, the end.
+//! Scopes, owned requests, the attached buffer, budgets, finalization.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -51,7 +51,7 @@ fn requests_are_waited_for_one_by_one_any_or_all() {
 #[test]
 fn a_test_sees_what_has_arrived_behind_other_messages() {
     const MESSAGES: u32 = 5;
-    // Synchronised without messages, which would make progress. All earlier messages fit into the budget.
+    // The tasks synchronise without messages, since messages would make progress. All earlier messages fit into the budget.
     let sent = std::sync::Barrier::new(2);
     job(Config::new(2), Settings::default(), |_, world| {
         if world.rank() == 0 {
@@ -128,7 +128,7 @@ fn an_inner_scope_leaves_no_receive_behind() {
                         Err::<(), _>(Error::Cancelled)
                     });
                     assert!(matches!(failed, Err(Error::Cancelled)));
-                    // The one of the outer scope may have matched its message.
+                    // The receive of the outer scope may have matched its message.
                     assert!(posted() <= 1);
                     s.wait(arriving).map(|_| ())
                 })
@@ -263,7 +263,7 @@ fn a_buffered_send_without_room_is_an_error_and_loses_nothing() {
             assert_eq!(error.class(), ErrorClass::Buffer);
             world.bsend(&[3u8; 300], 1, 0).unwrap();
             world.send(&(), 1, 1).unwrap();
-            // When the receiver has taken the first one, the next one fits.
+            // When the receiver has taken the first message, the next one fits into the budget.
             world.recv(&mut (), 1, 2).unwrap();
             world.bsend(&[4u8; 600], 1, 0).unwrap();
             environment.flush_buffer().unwrap();
@@ -284,7 +284,7 @@ fn a_buffered_send_without_room_is_an_error_and_loses_nothing() {
 
 #[test]
 fn early_arrivals_keep_to_their_budget_and_arrive_all_the_same() {
-    // Each message may take 128 + 1024 bytes at the receiver: ten of them, and not fifty.
+    // Each message takes 128 + 1024 bytes of the receiver's budget, which holds ten messages, but not fifty.
     let settings = Settings { early_arrival_bytes_max: 2 * 11_520, ..Settings::default() };
     for config in networks(2) {
         job(config, settings, |_, world| {
@@ -298,7 +298,7 @@ fn early_arrivals_keep_to_their_budget_and_arrive_all_the_same() {
                             for data in &data {
                                 sends.push(s.isend(data, 1, 0)?);
                             }
-                            // All have been started, and the receiver has seen them all.
+                            // All sends have been started, and the receiver has seen all messages.
                             world.recv(&mut (), 1, 1)?;
                             let mut eager = 0;
                             for send in sends {
@@ -307,7 +307,7 @@ fn early_arrivals_keep_to_their_budget_and_arrive_all_the_same() {
                                     Tested::Pending(_) => {}
                                 }
                             }
-                            assert!(eager <= 10, "{eager} messages of 1000 bytes went eagerly");
+                            assert!(eager <= 10, "{eager} messages of 1000 bytes were sent eagerly");
                             world.send(&(), 1, 2)
                         })
                         .unwrap();
@@ -375,7 +375,7 @@ fn the_death_of_a_task_ends_the_waits_of_the_others() {
     }
 }
 
-/// The C programs check the contents: here no memory could be lent without `unsafe`.
+/// Checks only the results of the calls; the C programs check the contents, since memory can be lent here only by `unsafe` code.
 #[test]
 fn an_exchange_is_over_when_both_halves_are() {
     everywhere(2, |_, world| {
@@ -414,7 +414,7 @@ fn an_operation_of_the_programs_own_is_over_when_it_says_so() {
         assert_eq!(again.class(), ErrorClass::Request);
         assert_eq!(world.wait(request).unwrap(), Status::new(7, 8, 9));
         assert!(world.generalized_complete(request, Status::default()).is_err());
-        // The end of MPI does not wait for it.
+        // Finalization does not wait for the request.
         let _ = world.generalized_start().unwrap();
         let data = RecvData::from_buffer(am_core::buffer::RawBuffer::EMPTY);
         let receive = world.irecv_data(&data, 0, 5).unwrap();

@@ -1,4 +1,4 @@
-//! The synchronous mode below the eager limit: with its data and an acknowledgement, or announced, as a setting says.
+//! Synchronous mode below the eager limit: depending on a setting, a message has its data and is acknowledged, or is announced.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -99,14 +99,14 @@ fn a_matched_probe_is_no_receive_yet() {
     });
 }
 
-/// The difference is visible: a message that was announced is counted where it arrives.
+/// The statistics of the receiver count announced messages.
 #[test]
 fn the_setting_says_whether_a_short_message_is_announced() {
     const MESSAGES: u64 = 20;
     for (is_eager, announced) in [(true, 0), (false, MESSAGES)] {
         job(Config::new(2), settings(is_eager), |environment, world| {
             for turn in 0..MESSAGES {
-                // Early, and expected.
+                // An early message, and one whose receive is posted.
                 if world.rank() == 0 {
                     world.barrier().unwrap();
                     world.ssend(&[1u64, turn], 1, 0).unwrap();
@@ -143,7 +143,7 @@ fn a_hundred_thousand_that_nobody_receives_block_nothing() {
                     let mut sent = Vec::new();
                     for word in &words {
                         sent.push(s.issend(word, 1, 1)?);
-                        // Other messages pass. Credits return with the answers: these sends never lack one.
+                        // Other messages are sent in between. Credits return with the answers, so these sends always find one.
                         if (word + 1) % 500 == 0 {
                             world.send(word, 1, 2)?;
                             assert_eq!(receive(world, 1, 2), *word);
@@ -182,7 +182,7 @@ fn a_send_that_is_cancelled_before_its_match_is_gone_and_after_it_goes_on() {
         if world.rank() == 0 {
             let [gone, met] = [1, 2].map(|tag| issend(world, 7, 1, tag));
             settle(world);
-            // It may be known only after an answer.
+            // The result may be known only after an answer.
             gone.cancel().unwrap();
             gone.cancel().unwrap();
             assert!(matches!(gone.wait().unwrap_err().error, Error::Cancelled));
@@ -255,7 +255,7 @@ fn the_death_of_the_receiver_ends_the_send_and_no_other() {
                 match world.rank() {
                     0 => {
                         let [lost, other] = [2, 1].map(|dest| issend(&world, 7, dest, 0));
-                        // Both have arrived.
+                        // Both messages have arrived.
                         assert_eq!([2, 1].map(|from| receive(&world, from, 1)), [1; 2]);
                         world.send(&0u32, 2, 2).unwrap();
                         let error = lost.wait().unwrap_err().error;

@@ -60,7 +60,7 @@ fn grids_have_rows_columns_and_edges() {
         talk_to_neighbors(&column);
         let point = grid.sub_cartesian(&[false, false]).unwrap();
         assert_eq!((point.size(), point.cartesian().unwrap().dimensions().len()), (1, 0));
-        // A duplicate is a grid too.
+        // A duplicate is also a grid.
         let dup = grid.dup().unwrap();
         assert_eq!(dup.cartesian().unwrap(), cartesian);
         assert_eq!(dup.compare(&grid), Comparison::Congruent);
@@ -131,7 +131,7 @@ fn graphs_of_which_each_task_knows_its_part() {
         assert!(part.is_weighted());
         assert_eq!((part.sources(), part.destinations()), (&[left][..], &[right][..]));
         talk_to_neighbors(&ring);
-        // The same ring, all named by the first task.
+        // The same ring, whose edges the first task names for all.
         let all: Vec<u32> = (0..size).collect();
         let to: Vec<u32> = all.iter().map(|rank| (rank + 1) % size).collect();
         let (sources, degrees, to) =

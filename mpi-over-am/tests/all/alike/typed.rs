@@ -40,7 +40,7 @@ struct OfAnotherCrate {
     im: f32,
 }
 
-/// Sends a value from rank 0 to rank 1 by each kind of call, and back by another one.
+/// Sends a value from rank 0 to rank 1 by each kind of call, and back by another kind.
 fn there_and_back<B>(world: &super::common::Communicator, value: &B, into: &mut B, len: u64)
 where
     B: Buffer + BufferMut + PartialEq + std::fmt::Debug,
@@ -84,7 +84,7 @@ fn values_of_all_kinds_go_by_the_same_calls() {
         let padded = Padded { small: 1, large: 2.0, pair: (3, [4, 5]) };
         there_and_back(world, &padded, &mut Padded::default(), 1 + 8 + 2 + 8);
         there_and_back(world, &vec![[padded; 2]; 500], &mut vec![[Padded::default(); 2]; 500], 19_000);
-        // In all modes, and as parts of longer values.
+        // Sends in all modes, and parts of longer values.
         if world.rank() == 0 {
             world.send_in_mode(Mode::Buffered, &padded, 1, 0).unwrap();
             world.ssend(&[dense; 4][1..], 1, 0).unwrap();
@@ -223,7 +223,7 @@ fn another_executor_polls_until_a_request_is_ready() {
             match receiving.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(ended) => break ended.unwrap(),
                 Poll::Pending => {
-                    assert_eq!(woken.0.load(Ordering::Relaxed), polls, "each asks to be polled again")
+                    assert_eq!(woken.0.load(Ordering::Relaxed), polls, "each poll wakes its task")
                 }
             }
         };

@@ -15,7 +15,7 @@ use mpi_over_am::{Error, ErrorClass, Group, Info, NAME_BYTES_MAX, PROC_NULL, Set
 
 type Window = mpi_over_am::window::Window<am_core::testing::loopback::Loopback, super::super::Policy>;
 
-/// Networks with each way to memory.
+/// Networks with each method of memory access.
 fn everywhere(tasks: impl IntoIterator<Item = u32>, task: impl Fn(&Environment, &Communicator) + Sync) {
     for tasks in tasks {
         let configs = [Config::new(tasks), Config::hostile(tasks, 11), Config::hostile(tasks, 12)];
@@ -63,7 +63,7 @@ fn between_fences_everybody_puts_and_gets() {
         assert_eq!(class(window.put(&[1u64], 0, 0)), ErrorClass::RmaSync);
         let memory = window.free().unwrap().unwrap();
         assert_eq!(memory[500 * 8..501 * 8], theirs[0].to_le_bytes());
-        assert_eq!(memory.len(), 16000, "without what the library keeps behind it");
+        assert_eq!(memory.len(), 16000, "without the library's words after the data");
     });
 }
 
@@ -156,7 +156,7 @@ fn layouts_on_both_sides() {
 
 #[test]
 fn a_test_sees_what_has_arrived_behind_other_messages() {
-    // Synchronised without messages, which would make progress. All earlier messages fit into the budget.
+    // The tasks synchronise without messages, since messages would make progress. All earlier messages fit into the budget.
     let completed = std::sync::Barrier::new(2);
     job(Config::new(2), Settings::default(), |_, world| {
         const MESSAGES: u32 = 5;
@@ -263,7 +263,7 @@ fn flushes_put_things_in_place_while_all_is_locked() {
         window.flush_local_all().unwrap();
         window.flush_local(0).unwrap();
         window.sync().unwrap();
-        // The target learns from a message that they have arrived.
+        // A message tells the target that the data have arrived.
         let mut token = [0u8];
         world.sendrecv(&[1u8], right(world), 0, &mut token, left(world), 0).unwrap();
         let mut own = vec![0u64; 2000];
@@ -344,7 +344,7 @@ fn windows_have_names_hints_and_attributes() {
         assert_eq!(window.info(), hints);
         window.set_name("a window");
         assert_eq!(window.name(), "a window");
-        // Like that of a communicator, a name is limited to the length of C programs' buffers.
+        // Like the name of a communicator, the name of a window is limited to the length of C programs' buffers.
         window.set_name(&"\u{e9}".repeat(100));
         assert_eq!(window.name(), "\u{e9}".repeat(NAME_BYTES_MAX / 2));
         window.set_handle(5);
@@ -370,7 +370,7 @@ fn windows_have_names_hints_and_attributes() {
     });
 }
 
-/// All tasks update the same elements of all windows at once; at the end each element contains every update.
+/// All tasks update the same elements of all windows at the same time; at the end each element contains every update.
 fn all_add<T: Number + PartialEq + std::fmt::Debug + From<u8>>(
     world: &Communicator,
     offset: usize,
@@ -443,7 +443,7 @@ fn add_in_every_way(window: &Window, at: i64, words: usize) {
         window.accumulate(&ones, 0, at, PredefinedOp::Sum).unwrap();
         window.accumulate_layout(&ones, (words as u64 / 2, &int), target(at, &even), &sum).unwrap();
         window.accumulate_layout(&ones, (words as u64, &int), target(last, &backwards), &sum).unwrap();
-        // For one word, the old value grows with each call.
+        // If a call updates one word, the old value grows with each call.
         let before = window.fetch_and_op(1i64, 0, at, PredefinedOp::Sum).unwrap();
         let next = window.get_accumulate(&ones[..3], 0, at, PredefinedOp::Sum).unwrap();
         assert!(next[0] > before && before >= 5 * round, "{before}, then {next:?}");
@@ -472,7 +472,7 @@ fn added(word: usize, words: usize, tasks: u32) -> i64 {
 fn calls_of_one_word_and_of_many_update_the_same_words() {
     const WORDS: usize = 10;
     everywhere([1, 3], |_, world| {
-        // Words at multiples of their size, and others.
+        // Words that are aligned to their size, and words that are not.
         for skew in [0, 8, 3] {
             let memory = vec![0u8; 8 * 12];
             let window = world.create_window(memory, 1, &Info::new()).unwrap();
@@ -534,7 +534,7 @@ fn updates_of_many_numbers_at_once_lose_none() {
         let values: Vec<i64> = (1..).take(NUMBERS).collect();
         for _ in 0..3 {
             let old = window.get_accumulate(&values, 0, 0, PredefinedOp::Sum).unwrap();
-            // Every number was updated the same number of times: a lock covers the whole update.
+            // All numbers are equal, because a lock covers the whole update.
             let times = old[0];
             assert!(old.iter().zip(&values).all(|(old, value)| *old == times * value), "{old:?}");
             window.accumulate(&values, 0, 0, PredefinedOp::Sum).unwrap();
@@ -618,7 +618,7 @@ fn one_swaps_and_the_others_see_it() {
             assert_eq!(class(window.get_accumulate(&[1u64; 2], 0, outside, PredefinedOp::Sum)), range);
             assert_eq!(class(window.put(&[1u64], 0, outside)), range, "{outside}");
         }
-        // A refused update leaves the window to the next one.
+        // After a refused update, the next update works.
         window.accumulate(&[0i64; 4], 0, 0, PredefinedOp::Sum).unwrap();
         assert_eq!(
             class(window.accumulate(&[1.0f64], 0, 0, PredefinedOp::BitwiseAnd)),

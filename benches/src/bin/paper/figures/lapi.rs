@@ -16,7 +16,7 @@ const INTERRUPTS: &[usize] = &[4, 64, 1024, 4096, 16384, 65536];
 const BASE: Settings = &[("AM_COMPLETION", "thread"), ("AM_EAGER_LIMIT_BYTES", "4096")];
 const COUNTERS: Settings = &[("AM_COMPLETION", "counter"), ("AM_EAGER_LIMIT_BYTES", "4096")];
 const ENHANCED: Settings = &[("AM_COMPLETION", "in-context"), ("AM_EAGER_LIMIT_BYTES", "4096")];
-/// As native MPI had it: all data go through buffers of the library at both ends.
+/// As in native MPI: all data pass through buffers of the library at both ends.
 const STAGED: Settings = &[("AM_MEMORY", "staged"), ("AM_EAGER_LIMIT_BYTES", "4096")];
 
 const KERNELS: &[&str] = &["BT", "CG", "EP", "FT", "IS", "LU", "MG", "SP"];

@@ -7,7 +7,7 @@ use crate::figure::{Along, Figure, Form, Quantity, Series};
 use crate::measure::Measure;
 
 const LENGTHS: &[usize] = &[1024, 4096, 16384, 32768, 65536, 131_072, 262_144, 1 << 20, 4 << 20];
-/// From here on the paper's device uses RDMA.
+/// Minimum length for which the paper's device uses RDMA.
 const THRESHOLD: f64 = 32768.0;
 /// A barrier has no length; the x of its job is the number of tasks.
 const NO_LENGTH: &[usize] = &[0];

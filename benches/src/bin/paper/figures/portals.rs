@@ -31,9 +31,9 @@ pub(super) fn figures() -> Vec<Figure> {
         quantity: Quantity::Time,
         x_max: f64::INFINITY,
         series: protocols(Measure::Mpi),
-        paper: "Messages below MPI_LONG_MSG, 8064 bytes by default, go by the short protocol: sent at once, kept in a buffer of the library where no \
-                receive waits. Longer ones stay at their sender until they are received. The text has no figures; the limit is a setting because \
-                the better one depends on the machine.",
+        paper: "Messages below MPI_LONG_MSG, 8064 bytes by default, use the short protocol: they are sent at once, and kept in a buffer of the library if \
+                no receive is posted. Longer messages stay at their sender until they are received. The text has no measurements; the limit is a \
+                setting because its best value depends on the machine.",
         here: |curves| {
             let [short, long, both] = curves else { return String::new() };
             let crossing = match below_from(long, short) {
@@ -52,10 +52,10 @@ pub(super) fn figures() -> Vec<Figure> {
     };
     let unexpected = Figure {
         name: "portals-unexpected",
-        title: "The receive of a message that has come before it",
+        title: "The receive of a message that has arrived earlier",
         series: protocols(Measure::MpiUnexpected),
-        paper: "A short message without a receive is kept in the library's memory and copied again by its receive. Of a long one only its description \
-                is kept, and the receive reads it from the sender's buffer: one copy, and no memory at the receiver.",
+        paper: "A short message that arrives before its receive is kept in the library's memory and copied again by the receive. Of a long message only the \
+                description is kept, and the receive reads the data from the sender's buffer: one copy, and no memory at the receiver.",
         here: |curves| {
             let [short, long, _] = curves else { return String::new() };
             let last = short.last().x;

@@ -36,8 +36,8 @@ pub(super) fn figures() -> Vec<Figure> {
         quantity: Quantity::Time,
         x_max: f64::INFINITY,
         series: vec![mpi(), via_send(), via_write(), tcp()],
-        paper: "MPI over VIA was faster than MPI over TCP nearly everywhere, the most up to 512 bytes; between 16 and 64 KiB TCP was faster. \
-                Its curve had no jumps.",
+        paper: "MPI over VIA was faster than MPI over TCP nearly everywhere, most clearly up to 512 bytes; between 16 and 64 KiB TCP was faster. \
+                The curve of MPI over VIA had no jumps.",
         here: |curves| {
             let [mpi, _, _, tcp] = curves else { return String::new() };
             let slower: Vec<String> =
@@ -55,8 +55,7 @@ pub(super) fn figures() -> Vec<Figure> {
         source: "VIA-RPI for LAM, figure 6.2",
         title: "Ping-pong up to 512 bytes",
         x_max: 512.0,
-        paper: "The VIA device began at 74 us, the other MPI over VIA (MVICH) at 77 us: what VIA saves is seen the best where messages are \
-                short.",
+        paper: "The VIA device began at 74 us, the other MPI over VIA (MVICH) at 77 us: short messages show best how much time VIA saves.",
         here: |curves| {
             let [mpi, send, write, tcp] = curves else { return String::new() };
             let (first, last) = (mpi.first(), mpi.last());
@@ -114,8 +113,8 @@ fn registration(like: &Figure) -> Figure {
             job("registration (private memory)", 1, &[], Measure::RegisterPrivate, REGISTRATION),
             job("registration (job memory)", 1, &[], Measure::RegisterJob, REGISTRATION),
         ],
-        paper: "To register memory cost much more than to copy little, and much less than to copy much: so tiny messages were copied, short ones \
-                sent from registered memory, long ones written straight into the receiver's.",
+        paper: "A registration cost much more than a short copy, and much less than a long copy. So tiny messages were copied, short messages \
+                were sent from registered memory, and long messages were written directly into the receiver's memory.",
         here: |curves| {
             let [copy, private, job] = curves else { return String::new() };
             let from = |curve: &Curve| match below_from(curve, copy) {
@@ -148,7 +147,7 @@ fn broadcast(like: &Figure) -> Figure {
             job("MPI_Bcast", 4, &[], Measure::MpiBroadcast, BROADCAST),
             job("TCP broadcast", 4, &[], Measure::TcpBroadcast, BROADCAST),
         ],
-        paper: "The broadcast over VIA took less than half of the time of that over TCP where messages were short, and kept ahead of it.",
+        paper: "For short messages the broadcast over VIA took less than half of the time of the broadcast over TCP, and it was faster at all lengths.",
         here: |curves| {
             let [mpi, tcp] = curves else { return String::new() };
             let last = mpi.last();

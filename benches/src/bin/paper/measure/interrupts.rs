@@ -15,7 +15,7 @@ use mpi_over_am::{Communicator, Environment, Settings, Threads};
 
 use super::{Control, Way};
 
-/// How long the computation is timed alone before each batch.
+/// How long the computation alone is timed before each batch.
 const ALONE: Duration = Duration::from_millis(5);
 /// Limit for a computation that is never told to stop.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -224,10 +224,10 @@ impl Control {
     fn agree(&mut self, own: f64, task: usize) -> Result<f64, Failure> {
         let all = self.swap(&own.to_le_bytes())?;
         let bytes = all.get(task).and_then(|bytes| bytes.as_slice().try_into().ok());
-        bytes.map(f64::from_le_bytes).ok_or_else(|| Failure::Wrong("a task has said nothing".to_owned()))
+        bytes.map(f64::from_le_bytes).ok_or_else(|| Failure::Wrong("a task sent no value".to_owned()))
     }
 
-    /// Sets the flag of another task, which need not make progress to see it. Both tasks call this or [`lower`](Self::lower) equally often.
+    /// Sets the flag of another task, which sees it without making progress. Both tasks call this or [`lower`](Self::lower) equally often.
     fn raise(&mut self, task: usize) -> Result<(), Failure> {
         self.raised += 1;
         let bytes = self.raised.to_le_bytes();
@@ -253,5 +253,5 @@ fn of_system(error: impl std::error::Error + 'static) -> Failure {
 
 /// A message whose last byte is not the one that was sent.
 fn wrong_byte(bytes: usize, is: u8, should: u8) -> Failure {
-    Failure::Wrong(format!("the last of {bytes} bytes is {is} instead of {should}"))
+    Failure::Wrong(format!("the last of {bytes} bytes is {is}, but {should} was sent"))
 }

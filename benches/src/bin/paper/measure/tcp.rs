@@ -1,4 +1,4 @@
-//! TCP connections of std::net between the tasks, which carried MPI before VIA.
+//! TCP connections of std::net between the tasks: the transport of MPI in the papers before VIA.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -42,7 +42,9 @@ impl Tcp {
             let mut peer = [0; 8];
             stream.read_exact(&mut peer).map_err(of_system)?;
             let place = usize::try_from(u64::from_le_bytes(peer)).ok().and_then(|peer| streams.get_mut(peer));
-            *place.ok_or_else(|| Failure::Wrong("a stranger has connected".to_owned()))? = Some(stream);
+            *place
+                .ok_or_else(|| Failure::Wrong("a process that is not a task has connected".to_owned()))? =
+                Some(stream);
         }
         for stream in streams.iter().flatten() {
             stream.set_nodelay(true).map_err(of_system)?;
