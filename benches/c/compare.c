@@ -393,13 +393,14 @@ static void memory(void)
     if (rank == 0) printf("memory %d %.1f\n", size, (double)all / size);
 }
 
-/* The core-to-core latency of a cache line between ranks 0 and 1: the median of several batches. The library is not involved. */
+/* The core-to-core latency of a cache line between ranks 0 and 1: the median of several batches. The library is not involved. Ranks on two
+ * machines share no memory, and print nothing. */
 static void core_to_core(void)
 {
     enum { PAGE = 4096, ROUND_TRIPS = 500, LINE_BATCHES = 21 };
     char name[64];
     double nanoseconds[LINE_BATCHES];
-    int file = -1, round_trip = 0;
+    int file = -1, round_trip = 0, have_file, all_have_file;
     snprintf(name, sizeof name, "/am-compare-line-%ld", (long)getpid());
     MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
     if (rank == 0) file = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
@@ -409,6 +410,13 @@ static void core_to_core(void)
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1) file = shm_open(name, O_RDWR, 0600);
+    have_file = file >= 0;
+    MPI_Allreduce(&have_file, &all_have_file, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (!all_have_file) {
+        if (have_file) close(file);
+        if (rank == 0) shm_unlink(name);
+        return;
+    }
     _Atomic int *line = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (line == MAP_FAILED) {
         perror("compare: shared memory for the cores' distance");
@@ -458,7 +466,8 @@ int main(int argc, char **argv)
         memset(in, 0, length);
         memset(fresh, 0, FRESH_MAX);
     }
-    int have_cores = size == 2 && (with_threads || !strcmp(group, "pair") || !strcmp(group, "kernels"));
+    int have_cores =
+        size == 2 && (with_threads || !strcmp(group, "pair") || !strcmp(group, "hosts") || !strcmp(group, "kernels"));
     if (have_cores) core_to_core();
     if (with_threads && level >= MPI_THREAD_MULTIPLE) {
         measure("threads_one_pair", threads_one_pair, 8, 1024);

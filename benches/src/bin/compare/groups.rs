@@ -84,8 +84,8 @@ impl Group {
         }
     }
 
-    /// Whether the C program measures the distance of the tasks' cores.
+    /// Whether the C program measures the distance of the tasks' cores. It does for two hosts if they are namespaces of this machine.
     pub(crate) fn has_distance(self, tasks: u32) -> bool {
-        self != Self::Below && self.placement(tasks) == Placement::Cores
+        self == Self::Hosts || self != Self::Below && self.placement(tasks) == Placement::Cores
     }
 }

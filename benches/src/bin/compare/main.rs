@@ -28,8 +28,9 @@
 //! shows the medians of the rounds, the ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), the spread of our
 //! rounds, and the project's mark. If a peer is missing, the mark is not judged.
 //!
-//! Where each task has a core, the program also measures the distance of the two cores, which changes on virtual machines. Turns with far
-//! cores do not count (see [`cores`]), and the library runs again, up to three times as often as there are rounds.
+//! Where each task has a core, or the two hosts are namespaces of this machine, the program also measures the distance of the two cores,
+//! which changes on virtual machines. Turns with far cores do not count (see [`cores`]), and the library runs again, up to three times as
+//! often as there are rounds.
 
 mod below;
 mod cores;

@@ -85,7 +85,8 @@ impl Turns<'_> {
                 let (library, program) = self.programs[at].clone();
                 let is_near = |latency: f64| cores::is_near(Some(latency), self.table.least_latency());
                 let near = latencies.iter().filter(|&&(of, latency)| of == at && is_near(latency)).count();
-                if !group.includes(library) || round > rounds && near >= rounds as usize {
+                let has_enough = near >= rounds as usize || latencies.is_empty();
+                if !group.includes(library) || round > rounds && has_enough {
                     continue;
                 }
                 self.tell(group, tasks, round, &library.name);
@@ -97,6 +98,7 @@ impl Turns<'_> {
                 self.add(below::UCX, below::ucx())?;
             }
             if group == Group::Hosts
+                && round <= rounds
                 && let Some(provider) = &self.provider
             {
                 let rows = provider.rows();
