@@ -1,8 +1,8 @@
 /* Measures an MPI library from a C program, with buffers from malloc: compare GROUP ONLY BATCHES
- * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), one_core, hosts, crowd (more tasks than cores), kernels, memory (of a
- * task), start (does nothing: the launcher is timed). ONLY: names of measurements, separated by commas, or - for all of the group. Rank 0
- * prints a line for each measurement: NAME BYTES NANOSECONDS (the median of the batches; for memory: bytes of a task). The Rust program
- * `compare` builds and runs this program with each library; the source does not depend on the library. */
+ * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), one_core, hosts, crowd (more tasks than cores), kernels, connect (the
+ * first exchange), memory (of a task), start (does nothing: the launcher is timed). ONLY: names of measurements, separated by commas, or -
+ * for all of the group. Rank 0 prints a line for each measurement: NAME BYTES NANOSECONDS (the median of the batches; for memory: bytes of a
+ * task). The Rust program `compare` builds and runs this program with each library; the source does not depend on the library. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -379,6 +379,17 @@ static void crowd(void)
     measure("crowd_alltoall", alltoall, 1024, 32);
 }
 
+/* The first exchange among tasks that have not all sent to each other: once in a job. */
+static void connect_all(void)
+{
+    enum { BYTES_OF_EACH = 256 };
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = MPI_Wtime();
+    MPI_Alltoall(out, BYTES_OF_EACH, MPI_BYTE, in, BYTES_OF_EACH, MPI_BYTE, MPI_COMM_WORLD);
+    double seconds = since(start);
+    if (rank == 0 && is_wanted("first_alltoall")) printf("first_alltoall %d %.1f\n", size, seconds * 1e9);
+}
+
 /* Memory of a task that has exchanged a message with every other task. A page that several tasks share counts with its share. */
 static void memory(void)
 {
@@ -455,13 +466,13 @@ int main(int argc, char **argv)
     only = argv[2];
     batches_wanted = atoi(argv[3]);
     if (batches_wanted < 1 || batches_wanted > BATCHES_MAX) MPI_Abort(MPI_COMM_WORLD, 2);
-    int is_memory = !strcmp(group, "memory") || !strcmp(group, "start");
-    size_t length = is_memory ? (size_t)size * 64 : BYTES_MAX;
+    int is_small = !strcmp(group, "memory") || !strcmp(group, "start") || !strcmp(group, "connect");
+    size_t length = is_small ? (size_t)size * 256 : BYTES_MAX;
     out = calloc(length, 1);
     in = calloc(length, 1);
-    fresh = is_memory ? NULL : calloc(FRESH_MAX, 1);
-    if (!out || !in || (!fresh && !is_memory)) MPI_Abort(MPI_COMM_WORLD, 2);
-    if (!is_memory) {
+    fresh = is_small ? NULL : calloc(FRESH_MAX, 1);
+    if (!out || !in || (!fresh && !is_small)) MPI_Abort(MPI_COMM_WORLD, 2);
+    if (!is_small) {
         memset(out, 0, length);
         memset(in, 0, length);
         memset(fresh, 0, FRESH_MAX);
@@ -478,6 +489,7 @@ int main(int argc, char **argv)
     if (!strcmp(group, "hosts") && size == 2) hosts();
     if (!strcmp(group, "crowd")) crowd();
     if (!strcmp(group, "kernels")) kernels();
+    if (!strcmp(group, "connect")) connect_all();
     if (!strcmp(group, "memory")) memory();
     if (have_cores) core_to_core();
     free(fresh);

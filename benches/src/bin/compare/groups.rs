@@ -21,6 +21,8 @@ pub(crate) enum Group {
     Crowd,
     /// 2 tasks, each on its own core, and 4 tasks on all available cores: kernels with the communication of the NAS Parallel Benchmarks.
     Kernels,
+    /// 128 tasks on all available cores: the first exchange among all.
+    Connect,
     /// Bytes per task, in jobs of 2, 16 and 128.
     Memory,
     /// Start and end of a job of 2 and of 16.
@@ -29,13 +31,14 @@ pub(crate) enum Group {
 
 impl Group {
     /// All groups that need only one machine.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Pair,
         Self::Threads,
         Self::OneCore,
         Self::Below,
         Self::Crowd,
         Self::Kernels,
+        Self::Connect,
         Self::Memory,
         Self::Start,
     ];
@@ -45,6 +48,7 @@ impl Group {
             Self::Pair | Self::Threads | Self::OneCore | Self::Below | Self::Hosts => &[2],
             Self::Crowd => &[16],
             Self::Kernels => &[2, 4],
+            Self::Connect => &[128],
             Self::Memory => &[2, 16, 128],
             Self::Start => &[2, 16],
         }
@@ -56,7 +60,7 @@ impl Group {
             Self::Pair | Self::Threads | Self::Below => Placement::Cores,
             Self::OneCore => Placement::OneCore,
             Self::Hosts => Placement::Hosts,
-            Self::Crowd | Self::Kernels | Self::Memory | Self::Start => Placement::Free,
+            Self::Crowd | Self::Kernels | Self::Connect | Self::Memory | Self::Start => Placement::Free,
         }
     }
 
@@ -70,6 +74,7 @@ impl Group {
             Self::Hosts => "hosts",
             Self::Crowd => "crowd",
             Self::Kernels => "kernels",
+            Self::Connect => "connect",
             Self::Memory => "memory",
             Self::Start => "start",
         }

@@ -9,7 +9,7 @@ use crate::cores::{self, NEAR};
 use crate::libraries::{BEFORE, OURS};
 use crate::marks::{self, Kind, Mark};
 
-/// The name of a measurement, and its number of bytes (for kernels, memory and start: of tasks).
+/// The name of a measurement, and its number of bytes (for kernels, first_alltoall, memory and start: of tasks).
 pub(crate) type Row = (String, u64);
 
 /// A line of the C program: NAME BYTES NANOSECONDS.
@@ -221,7 +221,7 @@ impl fmt::Display for Table {
         )?;
         writeln!(
             f,
-            "Memory is in bytes of a task. The second column of memory, start and kernels is the number of tasks."
+            "Memory is in bytes of a task. The second column of memory, start, first_alltoall and kernels is the number of tasks."
         )
     }
 }
