@@ -6,6 +6,7 @@
 mod data;
 mod fields;
 mod kept;
+mod mapped;
 mod message;
 mod parts;
 mod plain;
@@ -27,13 +28,14 @@ pub(crate) use data::{Gather, Scatter, Window};
 pub use data::{RecvData, SendData};
 pub use fields::{Equivalence, FieldList, FieldListMut};
 pub(crate) use kept::KeptVec;
+pub(crate) use mapped::{InPlace, change_mapped};
 pub use message::{Buffer, BufferMut, Incoming, Outgoing};
 pub(crate) use message::{Lends, Receiving, Sending, incoming_to_keep, outgoing_to_keep};
 pub(crate) use parts::{NotFree, PartsToReceive, PartsToSend, SeenPart, TakenPart};
 pub use plain::Plain;
 pub(crate) use scratch::{
-    Scratch, change_mapped, change_packed, combine_bytes, elements_to_keep, elements_to_keep_mut,
-    layout_to_keep, layout_to_keep_mut, with_elements, with_packed,
+    Scratch, change_packed, combine_bytes, elements_to_keep, elements_to_keep_mut, layout_to_keep,
+    layout_to_keep_mut, with_elements, with_packed,
 };
 pub use view::{View, ViewMut};
 pub use window::{LentMemory, WindowMemory};

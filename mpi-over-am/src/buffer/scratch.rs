@@ -1,12 +1,11 @@
 //! Memory of the library for operations, and access to elements for reductions.
 
-use am_core::buffer::{Arrived, MappedRange, RawBuffer, RawBytes};
+use am_core::buffer::{Arrived, RawBuffer, RawBytes};
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 
 use super::{Keeps, RecvData, SendData};
 use crate::error::{Error, Result};
 use mpi_datatype::Datatype;
-use mpi_datatype::op::Combine;
 
 /// Memory for intermediate results. Its owner keeps the memory until the operations that use it have ended, or leaks the memory.
 #[derive(Debug, Default)]
@@ -143,7 +142,7 @@ pub(crate) fn with_packed(
 }
 
 /// Bytes that [`change_packed`] copies at once: they stay in the first cache, and are whole elements of each predefined type.
-const CHANGED_BYTES_MAX: usize = 1920;
+pub(super) const CHANGED_BYTES_MAX: usize = 1920;
 
 /// Copies the packed bytes of the elements in pieces to private memory, calls `change` with the offset of each piece and its bytes, and
 /// stores the piece if `change` returns true: it has changed the bytes. No reference to the elements exists, so other tasks may access them
@@ -162,34 +161,6 @@ pub(crate) fn change_packed(elements: &RecvData, mut change: impl FnMut(usize, &
         }
         offset += len;
     }
-}
-
-/// Combines `values` with the elements of `part` from `offset` on, and stores their old bytes in `result`, which has the same length. Works
-/// on copies of pieces, like [`change_packed`]. Returns `None`, and changes nothing, if not all elements are inside `part`, or `result` has
-/// another length.
-pub(crate) fn change_mapped(
-    part: &MappedRange<'_>,
-    offset: usize,
-    values: RawBytes,
-    result: Option<RawBuffer>,
-    combine: Combine,
-) -> Option<()> {
-    // Checked before the first piece is stored: after `None` the caller starts again, and would combine a stored piece twice.
-    offset.checked_add(values.len()).filter(|&end| end <= part.len())?;
-    result.is_none_or(|result| result.len() == values.len()).then_some(())?;
-    let mut bytes = [0; CHANGED_BYTES_MAX];
-    super::with_slice(values, |values| {
-        for (index, values) in values.chunks(CHANGED_BYTES_MAX).enumerate() {
-            let (done, elements) = (index * CHANGED_BYTES_MAX, &mut bytes[..values.len()]);
-            part.read(offset + done, elements).then_some(())?;
-            if let Some(result) = result {
-                result.part(done, elements.len())?.fill_from(elements);
-            }
-            combine(values, elements);
-            part.write(offset + done, elements).then_some(())?;
-        }
-        Some(())
-    })
 }
 
 /// Like [`with_packed`], for elements of a Rust type.

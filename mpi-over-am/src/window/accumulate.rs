@@ -4,8 +4,9 @@
 //! are therefore atomic with respect to each other for all types, and for near and far tasks. If the updating task dies, the next one takes
 //! the lock over once the process has ended.
 //!
-//! Under the lock, elements are copied, combined here, and written back: by plain copies if this task has mapped them, otherwise by a get
-//! and a put. Neither needs progress of the target, unless only the target can access its memory.
+//! Under the lock, contiguous elements that this task has mapped are combined in their memory. Others are copied, combined here, and written
+//! back: by plain copies if they are mapped, otherwise by a get and a put. None of these needs progress of the target, unless only the
+//! target can access its memory.
 
 use std::ops::DerefMut;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +17,13 @@ use bytemuck::NoUninit;
 
 use super::transfer::packed;
 use super::{IN_CONTROL, PUTS, Peer, TargetData, WORD_BYTES, Window};
-use crate::buffer::{self, Datum, RecvData, Scatter, SendData};
+use crate::buffer::{self, Datum, InPlace, RecvData, Scatter, SendData};
 use crate::error::{Error, ErrorClass, Result};
 use crate::op::{Op, PredefinedOp};
 use crate::policy::LockPolicy;
 use crate::request_id::RequestId;
 use crate::state::State;
-use mpi_datatype::op::{Combine, combine_of};
+use mpi_datatype::op::{Combine, Word, Words, combine_of, function_of};
 use mpi_datatype::{Datatype, Kind, Predefined};
 
 /// Numbers that typed updates work on.
@@ -41,9 +42,6 @@ macro_rules! numbers {
 
 numbers!(i8 => Int8, u8 => Uint8, i16 => Int16, u16 => Uint16, i32 => Int32, u32 => Uint32, i64 => Int64, u64 => Uint64,
     f32 => Float, f64 => Double);
-
-/// An element of at most 8 bytes, stored in the first bytes.
-pub type Word = [u8; 8];
 
 /// An update of elements of a window.
 struct Update<'a> {
@@ -93,15 +91,13 @@ fn update_at(
     range: &MappedRange<'_>,
     offset: usize,
     size: usize,
-    change: impl FnOnce(&mut [u8]),
+    change: impl FnOnce(Word) -> Word,
 ) -> Option<Word> {
     let mut old = Word::default();
     if !range.read(offset, &mut old[..size]) {
         return None;
     }
-    let mut new = old;
-    change(&mut new[..size]);
-    range.write(offset, &new[..size]).then_some(old)
+    range.write(offset, &change(old)[..size]).then_some(old)
 }
 
 /// The size of elements that are updated as a [`Word`]: only the frequent sizes, since the compiler makes code for each.
@@ -231,8 +227,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         datatype: Predefined,
         op: PredefinedOp,
     ) -> Option<Word> {
-        let (size, combine) = (word_bytes(datatype)?, combine_of(op, datatype)?);
-        self.try_on_word(at, size, |word| combine(&value[..word.len()], word))
+        let (size, combine) = (word_bytes(datatype)?, function_of::<Words>(op, datatype)?);
+        self.try_on_word(at, size, |word| combine(value, word))
     }
 
     /// Like [`try_update`](Self::try_update), for [`compare_and_swap_data`](Self::compare_and_swap_data).
@@ -244,12 +240,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         datatype: Predefined,
     ) -> Option<Word> {
         let size = word_bytes(datatype).filter(|_| can_compare(datatype))?;
-        self.try_on_word(at, size, |word| {
-            let size = word.len();
-            if *word == expected[..size] {
-                word.copy_from_slice(&new[..size]);
-            }
-        })
+        // Bytes beyond the element are 0 in all words.
+        self.try_on_word(at, size, |word| if word == expected { new } else { word })
     }
 
     #[inline(always)]
@@ -257,7 +249,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         &self,
         (rank, displacement): (u32, i64),
         size: usize,
-        mut change: impl FnMut(&mut [u8]),
+        mut change: impl FnMut(Word) -> Word,
     ) -> Option<Word> {
         let (peer, offset) = self.locate(rank, displacement, size as u64)?;
         let mut state = self.state_for_update()?;
@@ -283,7 +275,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         datatype: Predefined,
         op: PredefinedOp,
     ) -> Option<()> {
-        let combine = combine_of(op, datatype).filter(|_| datatype.size() == datatype.extent())?;
+        let change = function_of::<InPlace>(op, datatype).filter(|_| datatype.size() == datatype.extent())?;
         let (peer, offset) = self.locate(rank, displacement, values.len() as u64)?;
         if peer.word == IN_CONTROL {
             return None;
@@ -291,7 +283,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut state = self.state_for_update()?;
         let offset = usize::try_from(offset).ok()?;
         self.try_under_lock(&mut state, peer, |part| {
-            buffer::change_mapped(part, offset, values, result, combine)
+            buffer::change_mapped(part, offset, values, result, change)
         })
     }
 
@@ -328,7 +320,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         state: &mut State<F>,
         rank: u32,
         (offset, size): (usize, usize),
-        change: &mut dyn FnMut(&mut [u8]),
+        change: &mut dyn FnMut(Word) -> Word,
     ) -> Option<Word> {
         self.try_take(state, rank)?;
         let at = self.peers[rank as usize].data.plus(offset as u64);

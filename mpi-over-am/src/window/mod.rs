@@ -36,11 +36,12 @@ use crate::policy::{Field, LockPolicy, OneThread};
 use crate::properties::Properties;
 use crate::remote::{from_words, to_words};
 
-pub use accumulate::{Number, Word};
+pub use accumulate::Number;
 use common_memory::CommonMemory;
 pub use epoch::Assertion;
 use epoch::Epochs;
 pub use lock::Lock;
+pub use mpi_datatype::op::Word;
 pub(crate) use puts::Batch;
 use puts::Puts;
 use queue::LockQueue;

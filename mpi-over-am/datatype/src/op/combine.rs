@@ -1,40 +1,141 @@
 //! The predefined operations on the predefined datatypes (MPI 5.0 section 6.9.2), on packed elements.
 
 use std::cmp::Ordering;
+use std::marker::PhantomData;
 
 use super::PredefinedOp;
 use super::wide_float::{Format, HALF, LONG_DOUBLE, QUADRUPLE};
 use crate::{Kind, Predefined};
 
+/// How an operation gets its elements, and what it returns. The elements lie without gaps.
+pub trait Form: 'static {
+    /// Maximum size of an element in bytes.
+    const ELEMENT_BYTES_MAX: u64;
+    /// The earlier elements.
+    type Earlier<'a>;
+    /// The later elements, as many.
+    type Later<'a>;
+    /// What a function returns.
+    type Result;
+
+    /// Replaces each later element by the result of `combine`. An element has `N` bytes.
+    fn each<const N: usize>(
+        earlier: Self::Earlier<'_>,
+        later: Self::Later<'_>,
+        combine: impl Fn([u8; N], [u8; N]) -> [u8; N],
+    ) -> Self::Result;
+
+    /// Replaces the later elements by the earlier ones, whatever their size.
+    fn replace(earlier: Self::Earlier<'_>, later: Self::Later<'_>) -> Self::Result;
+
+    /// Leaves the later elements as they are.
+    fn leave(earlier: Self::Earlier<'_>, later: Self::Later<'_>) -> Self::Result;
+}
+
+/// An operation on elements of one type.
+pub type Function<F> =
+    for<'a, 'b> fn(<F as Form>::Earlier<'a>, <F as Form>::Later<'b>) -> <F as Form>::Result;
+
+/// Elements in slices of the same length.
+#[derive(Debug)]
+pub struct Slices;
+
 /// Replaces each later element by the result of both. Both slices have the same length and hold whole elements without gaps.
-pub type Combine = fn(earlier: &[u8], later: &mut [u8]);
+pub type Combine = Function<Slices>;
+
+impl Form for Slices {
+    const ELEMENT_BYTES_MAX: u64 = u64::MAX;
+    type Earlier<'a> = &'a [u8];
+    type Later<'a> = &'a mut [u8];
+    type Result = ();
+
+    #[inline(always)]
+    fn each<const N: usize>(earlier: &[u8], later: &mut [u8], combine: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
+        for (earlier, later) in earlier.as_chunks::<N>().0.iter().zip(later.as_chunks_mut::<N>().0) {
+            *later = combine(*earlier, *later);
+        }
+    }
+
+    fn replace(earlier: &[u8], later: &mut [u8]) {
+        later.copy_from_slice(earlier);
+    }
+
+    fn leave(_earlier: &[u8], _later: &mut [u8]) {}
+}
+
+/// An element of at most 8 bytes, stored in the first bytes.
+pub type Word = [u8; 8];
+
+/// One element of at most 8 bytes on each side, by value; a function returns the new later one.
+#[derive(Debug)]
+pub struct Words;
+
+impl Form for Words {
+    const ELEMENT_BYTES_MAX: u64 = size_of::<Word>() as u64;
+    type Earlier<'a> = Word;
+    type Later<'a> = Word;
+    type Result = Word;
+
+    #[inline(always)]
+    fn each<const N: usize>(
+        earlier: Word,
+        mut later: Word,
+        combine: impl Fn([u8; N], [u8; N]) -> [u8; N],
+    ) -> Word {
+        if let (Some(earlier), Some(later)) = (earlier.first_chunk::<N>(), later.first_chunk_mut::<N>()) {
+            *later = combine(*earlier, *later);
+        }
+        later
+    }
+
+    fn replace(earlier: Word, _later: Word) -> Word {
+        earlier
+    }
+
+    fn leave(_earlier: Word, later: Word) -> Word {
+        later
+    }
+}
 
 /// The function of `op` for elements of `datatype`; `None` if it is not defined.
 #[inline(always)]
 #[must_use]
 pub fn combine_of(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
-    TABLE[op as usize][datatype as usize]
+    function_of::<Slices>(op, datatype)
+}
+
+/// Like [`combine_of`], for elements in another form; `None` also if they are too long for it.
+#[inline(always)]
+#[must_use]
+pub fn function_of<F: Form>(op: PredefinedOp, datatype: Predefined) -> Option<Function<F>> {
+    Table::<F>::FUNCTIONS[op as usize][datatype as usize]
 }
 
 const OPS: usize = PredefinedOp::ALL.len();
 const DATATYPES: usize = Predefined::ALL.len();
 
-/// The functions, by operation and datatype.
-static TABLE: [[Option<Combine>; DATATYPES]; OPS] = {
-    let mut table = [[None; DATATYPES]; OPS];
-    let mut cell = 0;
-    while cell < OPS * DATATYPES {
-        let (op, datatype) = (PredefinedOp::ALL[cell / DATATYPES], Predefined::ALL[cell % DATATYPES]);
-        table[op as usize][datatype as usize] = select(op, datatype);
-        cell += 1;
-    }
-    table
-};
+/// The functions of a form, by operation and datatype.
+struct Table<F>(PhantomData<F>);
 
-const fn select(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
+impl<F: Form> Table<F> {
+    const FUNCTIONS: &'static [[Option<Function<F>>; DATATYPES]; OPS] = &{
+        let mut table = [[None; DATATYPES]; OPS];
+        let mut cell = 0;
+        while cell < OPS * DATATYPES {
+            let (op, datatype) = (PredefinedOp::ALL[cell / DATATYPES], Predefined::ALL[cell % DATATYPES]);
+            if datatype.size() <= F::ELEMENT_BYTES_MAX {
+                table[op as usize][datatype as usize] = select::<F>(op, datatype);
+            }
+            cell += 1;
+        }
+        table
+    };
+}
+
+const fn select<F: Form>(op: PredefinedOp, datatype: Predefined) -> Option<Function<F>> {
     match op {
-        PredefinedOp::Replace => return Some(replace),
-        PredefinedOp::NoOp => return Some(leave),
+        PredefinedOp::Replace => return Some(F::replace),
+        PredefinedOp::NoOp => return Some(F::leave),
         _ => {}
     }
     // C's plain `char` counts as an integer, as in other libraries; MPI does not define it.
@@ -77,29 +178,15 @@ const fn is_long_double(datatype: Predefined) -> bool {
     )
 }
 
-fn replace(earlier: &[u8], later: &mut [u8]) {
-    later.copy_from_slice(earlier);
-}
-
-fn leave(_earlier: &[u8], _later: &mut [u8]) {}
-
-/// One element after the other.
-#[inline(always)]
-fn each<const N: usize>(earlier: &[u8], later: &mut [u8], combine: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
-    for (earlier, later) in earlier.as_chunks::<N>().0.iter().zip(later.as_chunks_mut::<N>().0) {
-        *later = combine(*earlier, *later);
-    }
-}
-
 /// The operations of a number type, with its conversions from and to bytes.
 macro_rules! on {
     ($type:ty, $combine:expr) => {{
         const BYTES: usize = size_of::<$type>();
-        let combine: Combine = |earlier, later| {
-            each::<BYTES>(earlier, later, |a, b| {
+        let combine: Function<F> = |earlier, later| {
+            F::each::<BYTES>(earlier, later, |a, b| {
                 let combine: fn($type, $type) -> $type = $combine;
                 combine(<$type>::from_ne_bytes(a), <$type>::from_ne_bytes(b)).to_ne_bytes()
-            });
+            })
         };
         Some(combine)
     }};
@@ -107,7 +194,7 @@ macro_rules! on {
 
 macro_rules! integers {
     ($($name:ident $type:ty),+) => {$(
-        const fn $name(op: PredefinedOp) -> Option<Combine> {
+        const fn $name<F: Form>(op: PredefinedOp) -> Option<Function<F>> {
             match op {
                 PredefinedOp::Max => on!($type, |a, b| a.max(b)),
                 PredefinedOp::Min => on!($type, |a, b| a.min(b)),
@@ -132,7 +219,7 @@ integers!(
 
 macro_rules! floats {
     ($($name:ident $complex:ident $type:ty),+) => {$(
-        const fn $name(op: PredefinedOp) -> Option<Combine> {
+        const fn $name<F: Form>(op: PredefinedOp) -> Option<Function<F>> {
             match op {
                 PredefinedOp::Max => on!($type, |a, b| if a > b { a } else { b }),
                 PredefinedOp::Min => on!($type, |a, b| if a < b { a } else { b }),
@@ -142,7 +229,7 @@ macro_rules! floats {
             }
         }
 
-        const fn $complex(op: PredefinedOp) -> Option<Combine> {
+        const fn $complex<F: Form>(op: PredefinedOp) -> Option<Function<F>> {
             const BYTES: usize = size_of::<$type>();
             const BOTH: usize = 2 * BYTES;
             fn parts(bytes: [u8; BOTH]) -> [$type; 2] {
@@ -162,10 +249,10 @@ macro_rules! floats {
             match op {
                 PredefinedOp::Sum => on!($type, |a, b| a + b),
                 PredefinedOp::Product => Some(|earlier, later| {
-                    each::<BOTH>(earlier, later, |a, b| {
+                    F::each::<BOTH>(earlier, later, |a, b| {
                         let ([a, b], [c, d]) = (parts(a), parts(b));
                         whole([a * c - b * d, a * d + b * c])
-                    });
+                    })
                 }),
                 _ => None,
             }
@@ -184,35 +271,39 @@ fn wide<const N: usize>(bytes: &[u8]) -> u128 {
 
 macro_rules! wide_floats {
     ($($name:ident $complex:ident $format:ident $bytes:literal),+) => {$(
-        const fn $name(op: PredefinedOp) -> Option<Combine> {
+        const fn $name<F: Form>(op: PredefinedOp) -> Option<Function<F>> {
             const FORMAT: Format = $format;
-            fn combine(earlier: &[u8], later: &mut [u8], combine: fn(u128, u128) -> u128) {
-                each::<$bytes>(earlier, later, |a, b| {
+            fn combine<F: Form>(
+                earlier: F::Earlier<'_>,
+                later: F::Later<'_>,
+                combine: fn(u128, u128) -> u128,
+            ) -> F::Result {
+                F::each::<$bytes>(earlier, later, |a, b| {
                     let mut bytes = [0; $bytes];
                     let result = combine(wide::<$bytes>(&a), wide::<$bytes>(&b)).to_le_bytes();
                     bytes.copy_from_slice(&result[..$bytes]);
                     bytes
-                });
+                })
             }
             fn chosen(a: u128, b: u128, wanted: Ordering) -> u128 {
                 if FORMAT.compare(a, b) == Some(wanted) { a } else { b }
             }
             match op {
-                PredefinedOp::Max => Some(|a, b| combine(a, b, |a, b| chosen(a, b, Ordering::Greater))),
-                PredefinedOp::Min => Some(|a, b| combine(a, b, |a, b| chosen(a, b, Ordering::Less))),
-                PredefinedOp::Sum => Some(|a, b| combine(a, b, |a, b| FORMAT.add(a, b))),
-                PredefinedOp::Product => Some(|a, b| combine(a, b, |a, b| FORMAT.multiply(a, b))),
+                PredefinedOp::Max => Some(|a, b| combine::<F>(a, b, |a, b| chosen(a, b, Ordering::Greater))),
+                PredefinedOp::Min => Some(|a, b| combine::<F>(a, b, |a, b| chosen(a, b, Ordering::Less))),
+                PredefinedOp::Sum => Some(|a, b| combine::<F>(a, b, |a, b| FORMAT.add(a, b))),
+                PredefinedOp::Product => Some(|a, b| combine::<F>(a, b, |a, b| FORMAT.multiply(a, b))),
                 _ => None,
             }
         }
 
-        const fn $complex(op: PredefinedOp) -> Option<Combine> {
+        const fn $complex<F: Form>(op: PredefinedOp) -> Option<Function<F>> {
             const FORMAT: Format = $format;
             const BOTH: usize = 2 * $bytes;
             match op {
                 PredefinedOp::Sum => $name(op),
                 PredefinedOp::Product => Some(|earlier, later| {
-                    each::<BOTH>(earlier, later, |x, y| {
+                    F::each::<BOTH>(earlier, later, |x, y| {
                         let (a, b) = (wide::<$bytes>(&x), wide::<$bytes>(&x[$bytes..]));
                         let (c, d) = (wide::<$bytes>(&y), wide::<$bytes>(&y[$bytes..]));
                         let re = FORMAT.add(FORMAT.multiply(a, c), FORMAT.negate(FORMAT.multiply(b, d)));
@@ -221,7 +312,7 @@ macro_rules! wide_floats {
                         bytes[..$bytes].copy_from_slice(&re.to_le_bytes()[..$bytes]);
                         bytes[$bytes..].copy_from_slice(&im.to_le_bytes()[..$bytes]);
                         bytes
-                    });
+                    })
                 }),
                 _ => None,
             }
@@ -237,7 +328,7 @@ wide_floats!(
 
 macro_rules! logicals {
     ($($name:ident $type:ty),+) => {$(
-        const fn $name(op: PredefinedOp) -> Option<Combine> {
+        const fn $name<F: Form>(op: PredefinedOp) -> Option<Function<F>> {
             match op {
                 PredefinedOp::LogicalAnd => on!($type, |a, b| (a != 0 && b != 0).into()),
                 PredefinedOp::LogicalOr => on!($type, |a, b| (a != 0 || b != 0).into()),
@@ -250,7 +341,7 @@ macro_rules! logicals {
 
 logicals!(logical_u8 u8, logical_u16 u16, logical_u32 u32, logical_u64 u64, logical_u128 u128);
 
-const fn bytes(op: PredefinedOp) -> Option<Combine> {
+const fn bytes<F: Form>(op: PredefinedOp) -> Option<Function<F>> {
     match op {
         PredefinedOp::BitwiseAnd | PredefinedOp::BitwiseOr | PredefinedOp::BitwiseXor => integer_u8(op),
         _ => None,
@@ -259,25 +350,25 @@ const fn bytes(op: PredefinedOp) -> Option<Combine> {
 
 /// MINLOC and MAXLOC: if the values are equal, takes the pair with the lower index (MPI 5.0 section 6.9.4).
 #[inline(always)]
-fn locate<const VALUE: usize, const INDEX: usize, const BOTH: usize>(
-    earlier: &[u8],
-    later: &mut [u8],
+fn locate<F: Form, const VALUE: usize, const INDEX: usize, const BOTH: usize>(
+    earlier: F::Earlier<'_>,
+    later: F::Later<'_>,
     wanted: Ordering,
     values: fn([u8; VALUE], [u8; VALUE]) -> Option<Ordering>,
     indices: fn([u8; INDEX], [u8; INDEX]) -> Option<Ordering>,
-) {
+) -> F::Result {
     fn part<const N: usize>(bytes: &[u8]) -> [u8; N] {
         let mut part = [0; N];
         part.copy_from_slice(&bytes[..N]);
         part
     }
-    each::<BOTH>(earlier, later, |a, b| {
+    F::each::<BOTH>(earlier, later, |a, b| {
         let takes_earlier = match values(part(&a), part(&b)) {
             Some(Ordering::Equal) => indices(part(&a[VALUE..]), part(&b[VALUE..])) == Some(Ordering::Less),
             order => order == Some(wanted),
         };
         if takes_earlier { a } else { b }
-    });
+    })
 }
 
 macro_rules! compare {
@@ -295,23 +386,29 @@ macro_rules! pairs {
         const INDEX: usize = $index_bytes;
         match $op {
             PredefinedOp::MaxLocation => Some(|earlier, later| {
-                locate::<VALUE, INDEX, { VALUE + INDEX }>(
+                locate::<F, VALUE, INDEX, { VALUE + INDEX }>(
                     earlier,
                     later,
                     Ordering::Greater,
                     $values,
                     $indices,
-                );
+                )
             }),
             PredefinedOp::MinLocation => Some(|earlier, later| {
-                locate::<VALUE, INDEX, { VALUE + INDEX }>(earlier, later, Ordering::Less, $values, $indices);
+                locate::<F, VALUE, INDEX, { VALUE + INDEX }>(
+                    earlier,
+                    later,
+                    Ordering::Less,
+                    $values,
+                    $indices,
+                )
             }),
             _ => None,
         }
     }};
 }
 
-const fn pair(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
+const fn pair<F: Form>(op: PredefinedOp, datatype: Predefined) -> Option<Function<F>> {
     match datatype {
         Predefined::FloatInt => pairs!(op, f32, i32),
         Predefined::DoubleInt => pairs!(op, f64, i32),

@@ -3,7 +3,7 @@
 mod combine;
 mod wide_float;
 
-pub use combine::{Combine, combine_of};
+pub use combine::{Combine, Form, Function, Slices, Word, Words, combine_of, function_of};
 
 /// MPI's own operations (MPI 5.0 sections 6.9.2, 6.9.4 and 12.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

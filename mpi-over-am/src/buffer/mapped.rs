@@ -1,0 +1,141 @@
+//! Updates of elements in memory that other tasks have mapped.
+
+use std::ptr::NonNull;
+
+use am_core::buffer::{MappedRange, RawBuffer, RawBytes};
+use mpi_datatype::op::{Form, Function};
+
+use super::scratch::CHANGED_BYTES_MAX;
+
+/// Elements in mapped memory, which are combined there in one pass: each is loaded and stored once, so that it needs no copy. No reference
+/// to the elements exists, so other tasks may access them meanwhile.
+#[derive(Debug)]
+pub(crate) struct InPlace;
+
+/// Contiguous elements of mapped memory, and the destination of their old bytes, which is as long.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    elements: RawBuffer,
+    old: RawBuffer,
+}
+
+impl Form for InPlace {
+    const ELEMENT_BYTES_MAX: u64 = u64::MAX;
+    type Earlier<'a> = RawBytes;
+    type Later<'a> = Changed;
+    type Result = ();
+
+    #[inline(always)]
+    fn each<const N: usize>(
+        values: RawBytes,
+        changed: Changed,
+        combine: impl Fn([u8; N], [u8; N]) -> [u8; N],
+    ) {
+        let count = values.len().min(changed.elements.len()).min(changed.old.len()) / N;
+        let values: NonNull<[u8; N]> = values.at().cast();
+        let (elements, old) = (changed.elements.at().cast::<[u8; N]>(), changed.old.at().cast::<[u8; N]>());
+        for index in 0..count {
+            // SAFETY: each range has at least `count` elements of `N` bytes, and arrays of bytes need no alignment. The makers of the ranges
+            // have promised that these bytes stay readable, and those of `elements` and `old` writable, until the operation that has the
+            // ranges ends, which is when this function returns. The elements may change meanwhile: each is loaded once, as a copy.
+            unsafe {
+                let (value, found) = (values.add(index).read(), elements.add(index).read());
+                old.add(index).write(found);
+                elements.add(index).write(combine(value, found));
+            }
+        }
+    }
+
+    fn replace(values: RawBytes, changed: Changed) {
+        Self::each::<1>(values, changed, |value, _| value);
+    }
+
+    fn leave(_values: RawBytes, changed: Changed) {
+        changed.elements.as_bytes().copy_to_buffer(changed.old);
+    }
+}
+
+/// Combines `values` with the elements of `part` from `offset` on, and stores their old bytes in `result`, which has the same length.
+/// Returns `None`, and changes nothing, if not all elements are inside `part`, or `result` has another length.
+pub(crate) fn change_mapped(
+    part: &MappedRange<'_>,
+    offset: usize,
+    values: RawBytes,
+    result: Option<RawBuffer>,
+    change: Function<InPlace>,
+) -> Option<()> {
+    // SAFETY: the copy of the range is not used after this function returns, which is before the call to which the range was lent does.
+    let elements = unsafe { part.to_raw() }.part(offset, values.len())?;
+    if let Some(old) = result {
+        // Checked before the first element is changed: after `None` the caller starts again, and would combine an element twice.
+        (old.len() == values.len()).then_some(())?;
+        change(values, Changed { elements, old });
+        return Some(());
+    }
+    // Stays in the first cache.
+    let mut ignored = [0u8; CHANGED_BYTES_MAX];
+    for offset in (0..values.len()).step_by(CHANGED_BYTES_MAX) {
+        let len = CHANGED_BYTES_MAX.min(values.len() - offset);
+        // SAFETY: the bytes are those of the array, which is live, and nothing else accesses it before `change` returns.
+        let old = unsafe { RawBuffer::new(NonNull::from(&mut ignored).cast(), len) };
+        change(values.part(offset, len)?, Changed { elements: elements.part(offset, len)?, old });
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpi_datatype::Predefined;
+    use mpi_datatype::op::{PredefinedOp, combine_of, function_of};
+
+    /// A range that covers a vector, which its maker does not access while the range is used.
+    fn range(bytes: &mut [u8]) -> RawBuffer {
+        // SAFETY: the tests use the range only while the slice is live, and access it only by the range meanwhile.
+        unsafe { RawBuffer::new(NonNull::from(&mut *bytes).cast(), bytes.len()) }
+    }
+
+    /// Every operation on every type gives what it gives on slices, with and without old values.
+    #[test]
+    fn elements_are_combined_in_place_as_in_slices() {
+        for op in PredefinedOp::ALL {
+            for datatype in Predefined::ALL.into_iter().filter(|datatype| datatype.size() > 0) {
+                let Some(combine) = combine_of(op, datatype) else {
+                    assert!(function_of::<InPlace>(op, datatype).is_none());
+                    continue;
+                };
+                let change = function_of::<InPlace>(op, datatype).expect("as defined as on slices");
+                let size = usize::try_from(datatype.size()).expect("short");
+                // No byte is above 63, so that no floating-point number is a NaN, whose bits the operations do not determine.
+                let mut values: Vec<u8> = (0..=63).cycle().take(size * 300).collect();
+                let before: Vec<u8> = (0..=60).rev().cycle().take(size * 300).collect();
+                let mut expected = before.clone();
+                combine(&values, &mut expected);
+                for with_old in [true, false] {
+                    let (mut elements, mut old) = (before.clone(), vec![0; before.len()]);
+                    let (part, from) = (range(&mut elements), range(&mut values).as_bytes());
+                    // SAFETY: the vector stays mapped, readable and writable as long as the value is used.
+                    let part = unsafe { MappedRange::new(part.at(), part.len()) };
+                    let result = with_old.then(|| range(&mut old));
+                    assert_eq!(change_mapped(&part, 0, from, result, change), Some(()));
+                    assert_eq!(elements, expected, "{op:?} of {datatype:?}");
+                    assert!(!with_old || old == before, "{op:?} of {datatype:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_changed_if_a_length_is_wrong() {
+        let change = function_of::<InPlace>(PredefinedOp::Sum, Predefined::Uint8).expect("it is defined");
+        let (mut elements, mut values, mut old) = ([1u8; 64], [2u8; 32], [3u8; 31]);
+        let at = range(&mut elements);
+        // SAFETY: the array stays mapped, readable and writable as long as the value is used.
+        let part = unsafe { MappedRange::new(at.at(), at.len()) };
+        let from = range(&mut values).as_bytes();
+        assert_eq!(change_mapped(&part, 33, from, None, change), None);
+        assert_eq!(change_mapped(&part, usize::MAX, from, None, change), None);
+        assert_eq!(change_mapped(&part, 0, from, Some(range(&mut old)), change), None);
+        assert_eq!((elements, old), ([1; 64], [3; 31]));
+    }
+}
