@@ -1,4 +1,4 @@
-//! What tasks record: the figures match the program, and a viewer can read the trace.
+//! Statistics and traces: the figures agree with the program, and a viewer can read the trace.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn the_figures_of_an_mpi_program_are_those_of_its_messages() {
                     world.send(&large, 1, 101).expect("the message is sent");
                 } else {
                     let mut got = vec![0u8; 1 << 20];
-                    // The others arrive before their receives.
+                    // The other messages arrive before their receives.
                     for tag in (0..100).rev() {
                         world.recv(&mut got[..40], 0, tag).expect("the message arrives");
                     }
@@ -60,7 +60,7 @@ fn the_figures_of_an_mpi_program_are_those_of_its_messages() {
                 assert_eq!(early.map(|queue| queue.longest), Some(99));
                 assert!(
                     outcome.recorded.iter().all(|task| task.events.is_empty()),
-                    "only sums were asked for"
+                    "only sums were requested"
                 );
             },
         );
@@ -154,7 +154,7 @@ fn mpiexec(test: &str, options: &[&str], arguments: &[&str]) -> (bool, String) {
     programs::run(command.args(["-n", "2", "--timeout", "100"]).args(options).arg(program).args(arguments))
 }
 
-/// The line of JSON among what the launcher said.
+/// The line of JSON in the output of the launcher.
 fn json(said: &str) -> Value {
     let line = said.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{said}"));
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
@@ -165,8 +165,8 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Checks what a viewer relies on: spans are nested in each thread, and each arrow has one end and one earlier begin. Returns the number of
-/// arrows.
+/// Checks the properties on which a viewer relies: spans are nested in each thread, and each arrow has one end and one earlier begin.
+/// Returns the number of arrows.
 #[track_caller]
 fn arrows(trace: &Value) -> usize {
     let mut open: HashMap<(u64, u64), Vec<String>> = HashMap::new();
@@ -182,7 +182,7 @@ fn arrows(trace: &Value) -> usize {
             "s" => ends.entry(arrow().0).or_default().0.push(arrow().1),
             "f" => ends.entry(arrow().0).or_default().1.push(arrow().1),
             "M" | "X" | "i" | "C" => {}
-            other => panic!("{other} is no kind of event that we write"),
+            other => panic!("{other} is not a kind of event that the launcher writes"),
         }
     }
     assert!(open.values().all(Vec::is_empty), "each span ends: {open:?}");
@@ -213,6 +213,7 @@ fn a_c_program_has_figures_and_a_trace() {
         calls.iter().find(|call| call["name"] == name).map(|call| call["count"].clone())
     };
     assert_eq!((call("MPI_Send"), call("MPI_Recv")), (Some(14.into()), Some(10.into())), "{said}");
+    assert!(!said.contains("progress thread"), "the job has no such thread: {said}");
     let sent = sender["sent"].as_array().expect("a list");
     let of = |name: &str| {
         sent.iter().find(|sent| sent["name"] == name).map(|sent| (&sent["count"], &sent["bytes"]))
@@ -223,7 +224,7 @@ fn a_c_program_has_figures_and_a_trace() {
     assert!(sender["seconds_in_calls"].as_f64() >= sender["seconds_asleep"].as_f64(), "{said}");
 }
 
-/// The hosts' clocks differ; an arrow is later at its end by the clock of the launcher.
+/// The hosts' clocks differ, but the trace has the launcher's time: each arrow ends later than it begins.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn the_figures_and_the_trace_of_several_hosts_are_one_job_s() {
@@ -279,7 +280,7 @@ fn the_trace_of_a_task_that_died_is_there_to_its_last_call() {
     assert!(of_dead.lines().any(|line| line.contains("MPI_Recv: ") && line.ends_with("cut off")), "{tree}");
 }
 
-/// The output that MPICH over Portals printed for this variable.
+/// With this variable a task prints what MPICH over Portals printed.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_person_who_debugs_sees_calls_as_they_happen() {

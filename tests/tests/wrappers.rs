@@ -1,4 +1,4 @@
-//! The compiler wrappers and the starters of the C interface, with the options of other MPI libraries.
+//! The compiler wrappers and launchers of the C interface, with the options of other MPI libraries.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
@@ -89,7 +89,13 @@ fn options_of_other_launchers_are_taken() {
     let output = command.expect("mpiexec can be started");
     let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(out.ends_with("Z said\n") && error.contains("task 0 may run on processors"), "{out}{error}");
-    // -n comes before -N, wherever it stands.
+    // Options that cannot be carried out are accepted with a note.
+    let options = ["--bind-to", "socket", "--map-by", "slot:PE=2", "-n", "1", "true"];
+    let output = tool("mpiexec").args(options).output().expect("mpiexec can be started");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && error.lines().count() == 2, "{error}");
+    assert!(error.contains("--bind-to socket: tasks are not bound") && error.contains("pe=2"), "{error}");
+    // -n has precedence over -N, in any order.
     assert_eq!(said(tool("mpirun").args(["-n", "1", "-N", "2", "echo", "said"])), "said\n");
 }
 
@@ -179,7 +185,7 @@ fn several_programs_in_a_job() {
     assert!(!good && said.contains("no-such-program"), "{said}");
 }
 
-/// Runs `c/s_malloc.c`, which is told what to expect.
+/// Runs `c/s_malloc.c` with the expected result as its argument.
 fn runs(program: &std::path::Path, tasks: &str, options: &[&str], expected: &str) {
     let mut start = Command::new(programs::folder().join("mpiexec"));
     start.args(["-n", tasks]).args(options).arg(program).arg(expected).env_remove("LD_PRELOAD");
@@ -229,7 +235,7 @@ fn what_else_is_to_be_loaded_first_stays() {
     }
 }
 
-/// Compiles `c/t_programs.c`, whose tasks add what they are given.
+/// Compiles `c/t_programs.c`, whose tasks add up their arguments.
 fn adder(scratch: &Scratch) -> std::path::PathBuf {
     let program = scratch.path().join("t_programs");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_programs.c");
@@ -269,7 +275,7 @@ fn what_cannot_be_written_is_an_error() {
         let (good, said) = run(Command::new("sh").args(["-c", &script]));
         assert!(!good && said.contains("cannot be written"), "{words}: {said}");
     }
-    // Also if all tasks have ended before the loss is seen, as happens on few processors.
+    // The same if all tasks end before the launcher detects the loss, as happens on few processors.
     let script = format!("exec {} -n 2 echo lost >/dev/full", mpiexec.display());
     let jobs: Vec<_> = (0..24)
         .map(|_| Command::new("sh").args(["-c", &script]).stderr(Stdio::piped()).spawn().unwrap())
@@ -281,7 +287,7 @@ fn what_cannot_be_written_is_an_error() {
     }
 }
 
-/// Without a home directory the module for Fortran is kept in a folder where other users may write: in a subfolder that belongs to this
+/// Without a home directory the module for Fortran is stored in a folder where other users may write, in a subfolder that belongs to this
 /// user alone.
 #[test]
 fn a_folder_that_others_can_write_is_not_used() {
@@ -289,7 +295,7 @@ fn a_folder_that_others_can_write_is_not_used() {
     let scratch = Scratch::new("private-cache");
     let folder = scratch.path().join("tmp");
     std::fs::create_dir(&folder).expect("a test can write here");
-    // A compiler that accepts the module at once.
+    // A program in place of the compiler, which accepts the module at once.
     let compiler = scratch.path().join("fc");
     std::fs::write(
         &compiler,

@@ -4,7 +4,7 @@
 use std::fmt;
 
 pub use am_via_settings::{
-    ForeignName, Setting, SettingError, SettingText, Table, Value, Wanted, choose, in_binary_units,
+    ForeignName, Setting, SettingError, SettingText, Table, Value, Wanted, choose, in_binary_units, wrapped,
 };
 
 /// Declares [`Settings`], its defaults and its table from one line per setting.

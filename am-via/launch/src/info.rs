@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use am_via_job::settings::{SettingError, SettingText, Settings, Table, in_binary_units};
+use am_via_job::settings::{SettingError, SettingText, Settings, Table, in_binary_units, wrapped};
 use am_via_ofi::Provider;
 use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::{membarrier, private_memory, sched};
@@ -65,7 +65,7 @@ fn machine() -> Vec<(String, String)> {
         ("cpu quota", quota),
         (
             "devices",
-            "shm: tasks of one host, through memory files that both map; ofi: tasks of other hosts, through libfabric"
+            "shm: shared memory between tasks of one host; ofi: libfabric between tasks of different hosts"
                 .to_owned(),
         ),
         ("network", network()),
@@ -81,7 +81,7 @@ fn network() -> String {
     match am_via_ofi::providers() {
         Ok((Provider { name, domain }, all)) => {
             format!(
-                "to other hosts by libfabric's provider {name} on {domain} (select with FI_PROVIDER: {})",
+                "libfabric's provider {name} on {domain}; FI_PROVIDER selects another one of: {}",
                 all.join(", ")
             )
         }
@@ -109,7 +109,7 @@ fn facts() -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{title}");
         for (name, fact) in facts {
-            let _ = writeln!(text, "  {name:<16} {fact}");
+            let _ = writeln!(text, "  {name:<16} {}", wrapped(&fact, 19));
         }
     }
     text
@@ -135,7 +135,7 @@ fn private_memory_way() -> String {
         .output();
     match output {
         Ok(output) if output.status.success() => {
-            "kernel copy: process_vm_readv and writev work between tasks".to_owned()
+            "kernel copy: process_vm_readv and process_vm_writev work between tasks".to_owned()
         }
         Ok(output) => {
             let why = String::from_utf8_lossy(&output.stdout);

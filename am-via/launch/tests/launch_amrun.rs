@@ -1,4 +1,4 @@
-//! `amrun` as its user sees it: output, input, exit codes, options, and the errors for wrong calls.
+//! `amrun` from the user's view: output, input, exit codes, options, and the errors for wrong command lines.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -10,12 +10,12 @@ use std::process::Stdio;
 
 use launch_support::*;
 
-/// Settings that no table of the launcher has.
+/// Settings that are in no table of the launcher.
 const FOREIGN: [&str; 2] = ["AM_EAGER_LIMIT_BYTES", "AM_OF_A_LAYER_THAT_IS_NOT_WRITTEN"];
 /// Number of lines that a task of the flood writes.
 const FLOOD_LINES: usize = 5000;
 
-/// What this binary does when it runs as a task.
+/// The actions of this binary when it runs as a task.
 #[test]
 fn task() {
     let Some(role) = role() else { return };
@@ -32,7 +32,7 @@ fn task() {
     }
 }
 
-/// Writes lines of many lengths, in pieces that end anywhere.
+/// Writes lines of many lengths, in pieces that may end inside a line.
 fn flood() {
     let task = std::env::var("AM_TASK").unwrap();
     let mut text = String::from("\n");
@@ -106,7 +106,7 @@ fn lines_have_times_and_errors_can_go_with_the_output() {
     assert_eq!(
         stderr(&output),
         "amrun: task 0 exited with code 3: err\n",
-        "its last line, without what stands before it"
+        "only the last line is quoted, without its time"
     );
 }
 
@@ -196,7 +196,7 @@ fn a_program_of_another_mpi_library_is_told() {
         assert!(said.contains(&format!("uses another MPI library, {}", library.display())), "{said}");
         assert!(said.contains("mpicc"), "{said}");
     }
-    // A task that joins uses this project's library, whatever else it has mapped.
+    // A task that joins uses this project's library, even if it has mapped another one.
     let args = ["-n", "1", "--timeout", "60", "--env", "LAUNCH_TEST_ROLE=join", "env", &preload];
     let output = amrun(&unique(), &args).arg(own_binary()).args(role_args()).output().unwrap();
     assert!(output.status.success() && !stderr(&output).contains("another MPI"), "{}", stderr(&output));
@@ -232,7 +232,7 @@ fn without_proc_that_is_what_is_missing() {
     if said.contains("/proc is not mounted") {
         assert_eq!(output.status.code(), Some(2), "{said}");
     } else {
-        // Not every machine allows a test such a namespace.
+        // Some machines do not allow a test to make such a namespace.
         assert!(said.contains("ermi") || said.contains("not permitted"), "{said}");
         eprintln!("skipped: {said}");
     }
@@ -257,7 +257,7 @@ fn variables_and_the_directory_reach_the_tasks() {
     assert_eq!(stdout(&output), "1 x=y\nhere\n", "{}", stderr(&output));
 }
 
-/// A task that was started with another environment finds the settings in its job, not by inheritance.
+/// A task that was started with another environment finds the settings in the job file, not in its environment.
 #[test]
 fn settings_of_tables_that_the_launcher_does_not_have_reach_the_tasks() {
     let _watchdog = Watchdog::new("settings_of_tables_that_the_launcher_does_not_have_reach_the_tasks");
@@ -340,7 +340,7 @@ fn limits_that_are_too_small_are_named_with_what_to_do() {
     let amrun = env!("CARGO_BIN_EXE_amrun");
     for (limit, name) in [("-f 1000", "RLIMIT_FSIZE"), ("-v 40000", "RLIMIT_AS"), ("-n 40", "RLIMIT_NOFILE")]
     {
-        // The soft and the hard limit: the launcher raises the soft one as far as it may.
+        // Sets the soft and the hard limit, because the launcher raises a soft limit up to the hard limit.
         let script = format!("ulimit {limit} && exec {amrun} -n 12 true");
         let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{limit}: {}", stderr(&output));
@@ -368,6 +368,7 @@ fn info_tells_of_the_machine_its_limits_and_what_differs() {
             amrun(&unique(), &[&["info"], words].concat()).env("AM_CREDITS", credits).output().unwrap();
         (output.status.code(), stdout(&output), stderr(&output))
     };
+    let in_one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (code, text, _) = info(&[], "9");
     assert_eq!(code, Some(0));
     for part in [
@@ -380,7 +381,10 @@ fn info_tells_of_the_machine_its_limits_and_what_differs() {
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
-    assert!(!text.contains("AM_PACKET_BYTES") && text.lines().count() <= 24, "more than a screen:\n{text}");
+    assert!(
+        !text.contains("AM_PACKET_BYTES") && text.lines().count() <= 24,
+        "the text is longer than a screen:\n{text}"
+    );
     assert!(info(&[], "64").1.contains("have their defaults"));
     let (_, all, _) = info(&["--all"], "9");
     let (_, json, _) = info(&["--json"], "9");
@@ -389,10 +393,11 @@ fn info_tells_of_the_machine_its_limits_and_what_differs() {
     let settings = <am_via_job::settings::Settings as am_via_job::settings::Table>::SETTINGS;
     assert_eq!(listed.len(), settings.len());
     for (setting, listed) in settings.iter().zip(listed) {
-        assert!(all.contains(setting.env) && all.contains(setting.meaning.trim()), "{}", setting.name);
+        let meaning = in_one_line(setting.meaning);
+        assert!(all.contains(setting.env) && in_one_line(&all).contains(&meaning), "{}", setting.name);
         assert_eq!(listed["env"], setting.env);
         for name in [setting.name, setting.env] {
-            assert!(info(&[name], "9").1.contains(setting.meaning.trim()), "{name}");
+            assert!(in_one_line(&info(&[name], "9").1).contains(&meaning), "{name}");
         }
     }
     assert_eq!(json["machine"]["devices"].as_str().map(|text| text.starts_with("shm")), Some(true), "{json}");

@@ -22,6 +22,7 @@
 mod value;
 
 use std::fmt::{self, Write};
+use std::iter;
 use std::ops::RangeInclusive;
 
 pub use value::{Value, choose};
@@ -172,7 +173,7 @@ pub struct ForeignName<S: 'static> {
     pub env: &'static str,
     /// The name of the setting that it changes.
     pub own: &'static str,
-    /// The meaning of its value here.
+    /// The meaning of the variable's value for this setting.
     pub meaning: &'static str,
     /// Stores it.
     pub store: fn(&mut S, &str) -> Result<(), String>,
@@ -343,8 +344,11 @@ impl fmt::Display for SettingText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, env, value, default, form, meaning, foreign_names } = self;
         let origin = if self.is_changed() { format!("default {default}") } else { "default".to_owned() };
-        write!(f, "  {name} = {value}  ({origin}; {env}: {form})\n     {meaning}")?;
-        foreign_names.iter().try_for_each(|(env, meaning)| write!(f, "\n     also {env}: {meaning}"))
+        write!(f, "  {name} = {value}  ({origin}; {env}: {form})")?;
+        let foreign = foreign_names.iter().map(|(env, meaning)| format!("also {env}: {meaning}"));
+        iter::once((*meaning).to_owned())
+            .chain(foreign)
+            .try_for_each(|text| write!(f, "\n     {}", wrapped(&text, 5)))
     }
 }
 
@@ -393,6 +397,26 @@ fn letters_wrong(one: &str, other: &str) -> usize {
         }
     }
     row[other.len()]
+}
+
+/// `text` in lines of at most 100 columns, if it begins at column `indent`. Later lines begin with as many blanks.
+#[must_use]
+pub fn wrapped(text: &str, indent: usize) -> String {
+    const COLUMNS: usize = 100;
+    let (mut lines, mut column) = (String::new(), indent);
+    for word in text.split_whitespace() {
+        if !lines.is_empty() && column + 1 + word.len() > COLUMNS {
+            lines.push('\n');
+            lines.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if !lines.is_empty() {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += word.len();
+    }
+    lines
 }
 
 /// A number in the largest binary unit that divides it: `64KiB`.
@@ -464,6 +488,19 @@ mod tests {
                 "{one} {other}"
             );
         }
+    }
+
+    #[test]
+    fn long_texts_are_wrapped_between_words() {
+        let text = "one two three ".repeat(30);
+        let lines = wrapped(&text, 5);
+        assert!(lines.split_whitespace().eq(text.split_whitespace()));
+        let mut lines = lines.lines();
+        assert!(lines.next().is_some_and(|first| first.len() <= 95 && first.starts_with("one two")));
+        assert!(
+            lines.all(|line| line.len() <= 100 && line.starts_with("     ") && !line.starts_with("      "))
+        );
+        assert_eq!(wrapped(&"x".repeat(200), 5), "x".repeat(200));
     }
 
     #[test]

@@ -317,6 +317,7 @@ struct Process {
     stage: AtomicU32,
     /// `MPI_Finalize` has been called. MPI may still run, or run again, for sessions.
     is_finalized: AtomicBool,
+    has_progress_thread: AtomicBool,
     mpi: UnsafeCell<Option<Mpi>>,
     main_thread: AtomicUsize,
 }
@@ -329,6 +330,7 @@ unsafe impl Sync for Process {}
 static PROCESS: Process = Process {
     stage: AtomicU32::new(BEFORE),
     is_finalized: AtomicBool::new(false),
+    has_progress_thread: AtomicBool::new(false),
     mpi: UnsafeCell::new(None),
     main_thread: AtomicUsize::new(0),
 };
@@ -430,7 +432,9 @@ fn end_job(said: &str, code: c_int) {
 pub(crate) fn start_progress_thread() -> mpi_over_am::Result<()> {
     let Ok(mpi) = enter("the start of the progress thread") else { return Ok(()) };
     let environment = mpi.environment.borrow();
-    environment.as_ref().map_or(Ok(()), |environment| environment.start_progress_thread(make_progress))
+    environment.as_ref().map_or(Ok(()), |environment| environment.start_progress_thread(make_progress))?;
+    PROCESS.has_progress_thread.store(true, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Runs in the progress thread: one long call, which gives its turn up whenever another thread wants one.
@@ -444,7 +448,8 @@ fn make_progress(is_on: &AtomicBool) {
 
 /// Stops the progress thread, if there is one. Must not be called during a call of MPI: the thread can end only when no call has the turn.
 pub(crate) fn stop_progress_thread() {
-    if !is_running() {
+    // Without such a thread no call is made: statistics and traces would show it.
+    if !is_running() || !PROCESS.has_progress_thread.swap(false, Ordering::Relaxed) {
         return;
     }
     let running = enter("the end of the progress thread").ok().and_then(|mpi| {

@@ -32,7 +32,7 @@ For the job:
   -initial-errhandler WHAT initial error handler: mpi_errors_are_fatal (the default), mpi_errors_abort or mpi_errors_return
   --hosts, -host, -H LIST  run on these hosts: HOST[:TASKS],... (needs libfabric); -hostfile, -machinefile, -f FILE: one a line
   --launch-agent COMMAND   the command that starts the launcher's agent on each host, instead of ssh
-  --bind-to core|none      bind each task to a core of its own, or not
+  --bind-to core|none      bind each task to a core of its own, or not (sets such as socket or numa: not)
   --timeout SECONDS        end the job after this time
   --hang-report SECONDS    print what the tasks do whenever one has waited this long and nothing arrived
   --stats [--json]         print at the end what each task did: calls, messages by protocol and peer, queues, sleeps
@@ -248,7 +248,17 @@ impl Plan {
                 self.hosts = Hosts::File(value()?);
             }
             "--launch-agent" | "-launch-agent" => self.options.extend(["--launch-agent".into(), value()?]),
-            "--bind-to" | "-bind-to" => self.options.extend(["--bind".into(), binding(&value()?)?.into()]),
+            "--bind-to" | "-bind-to" => {
+                let word = value()?;
+                let binding = binding(&word)?;
+                if binding == "none" && word != "none" {
+                    let word = word.to_string_lossy();
+                    eprintln!(
+                        "mpiexec: {option} {word}: tasks are not bound; {option} core binds each task to a processor"
+                    );
+                }
+                self.options.extend(["--bind".into(), binding.into()]);
+            }
             "-genv" => self.options.extend(["--env".into(), assignment(value()?, value()?)]),
             "-env" => section.variables.push(assignment(value()?, value()?)),
             "-x" => {
@@ -296,7 +306,13 @@ impl Plan {
             | "--quiet"
             | "-quiet"
             | "-q" => {}
-            "--map-by" | "-map-by" | "--rank-by" | "-rank-by" | "-genvlist" | "-envlist" => drop(value()?),
+            "--map-by" | "-map-by" => {
+                let word = value()?.to_string_lossy().to_ascii_lowercase();
+                if word.split(':').any(|part| part.starts_with("pe=")) {
+                    eprintln!("mpiexec: {option} {word}: tasks are not bound to a number of processors");
+                }
+            }
+            "--rank-by" | "-rank-by" | "-genvlist" | "-envlist" => drop(value()?),
             "--mca" | "-mca" => drop((value()?, value()?)),
             "--info" | "-info" => {
                 let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
@@ -414,7 +430,7 @@ fn assignment(name: OsString, value: OsString) -> OsString {
     word
 }
 
-/// The launcher's form of a binding; sets of several processors are left to the system.
+/// The launcher's form of a binding. Tasks are not bound to sets of several processors.
 fn binding(word: &OsStr) -> Result<&'static str, String> {
     match &*word.to_string_lossy() {
         "core" | "hwthread" => Ok("core"),
