@@ -38,13 +38,13 @@ use thread::{NetworkThread, Waiting};
 use super::files::system;
 use crate::device::{DeviceError, MemHandle, NodeAddress, RemoteMemory};
 
-/// Bytes that a packet may have in the area before the user's data.
+/// Maximum number of bytes that a packet has in the area before the user's data.
 const HEADS_BYTES_MAX: usize = 256;
 /// Longest time that a closing context waits for its peers to receive everything.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Longest sleep of a task that nothing wakes when the network has something for it.
+/// Longest sleep of a task that no event of the network can wake.
 const SLICE: Duration = Duration::from_micros(200);
 /// Number of wake-ups without a message after which the provider's file is not used until the next message, because the files of some
 /// providers are always readable.
@@ -81,7 +81,7 @@ struct State {
 enum OnDemand {
     NotYet,
     Here(NetworkThread),
-    /// It cannot be started, or has ended.
+    /// The thread cannot be started, or has ended.
     Never,
 }
 
@@ -91,7 +91,7 @@ impl State {
         self.endpoint.file().is_some() && self.vain < VAIN_MAX
     }
 
-    /// Takes what has arrived, and makes progress with the reads. Returns the number of messages that have arrived.
+    /// Handles arrived messages, and makes progress with the reads. Returns the number of arrived messages.
     fn receive(&mut self) -> Result<usize, String> {
         let Self { endpoint, links, broken, .. } = self;
         let arrived = endpoint.poll(broken, |word, bytes| links.receive(word, bytes));
@@ -108,7 +108,7 @@ impl State {
         self.links.reads.has_unsent() || self.links.all.iter().any(Link::has_unsent)
     }
 
-    /// The network thread, which the first call starts. `None`: it cannot be started.
+    /// The network thread, which the first call starts. `None`: the thread cannot be started.
     fn thread(&mut self, far: &Arc<Mutex<State>>) -> Option<&NetworkThread> {
         if matches!(self.thread, OnDemand::NotYet) {
             let unsent = Unsent { far: Arc::downgrade(far), rounds: self.rounds };
@@ -127,7 +127,7 @@ impl State {
         }
     }
 
-    /// Has the network thread send what waits, if the task does not.
+    /// Lets the network thread send the waiting messages if the task does not send them soon.
     fn carry_unsent(&mut self, far: &Arc<Mutex<State>>) {
         if let Some(thread) = self.thread(far) {
             thread.carry();
@@ -139,7 +139,7 @@ impl State {
 #[derive(Debug)]
 struct Unsent {
     far: Weak<Mutex<State>>,
-    /// The task's rounds of progress, when last seen.
+    /// The number of the task's rounds of progress at the last call.
     rounds: u32,
 }
 
@@ -150,7 +150,7 @@ impl Waiting for Unsent {
         if state.failed.is_some() {
             return false;
         }
-        // A task that sleeps needs the events that wake it, and sends what waits itself.
+        // The thread must not take the events that wake a sleeping task. When such a task wakes, it sends the waiting messages itself.
         let sleeps = matches!(&state.thread, OnDemand::Here(thread) if thread.alarm_is_set());
         if sleeps || std::mem::replace(&mut self.rounds, state.rounds) != state.rounds {
             return state.has_unsent();
@@ -159,7 +159,7 @@ impl Waiting for Unsent {
             Ok(arrived) => {
                 state.has_unseen |= arrived > 0 || !state.links.reads.ended.is_empty();
                 let State { endpoint, links: Links { own, all, .. }, .. } = &mut *state;
-                // The others are about to get more lines, which go in the same message.
+                // The task is about to post more lines to the other links, which are sent in the same message.
                 all.iter_mut()
                     .filter(|link| link.expected_posts == 0)
                     .for_each(|link| link.send(endpoint, *own, None));
@@ -267,7 +267,7 @@ impl Far {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
         let address = endpoint.add_peer(address).map_err(|error| system("naming a peer", error))?;
-        // Never cleared: each post goes through the outlet.
+        // Never cleared, so that each post calls the outlet.
         end.set_parked(true);
         let link = links.all.len();
         near.set_outlet(Arc::new(LinkOutlet { far: self.clone(), link }));
@@ -282,7 +282,7 @@ impl Far {
     /// Sends and receives as much as possible.
     ///
     /// # Errors
-    /// If the network has failed, or has lost a task that is alive.
+    /// The network has failed, or has lost a task that is alive.
     pub(super) fn progress(&self) -> Result<Progress, String> {
         let mut state = self.lock();
         if let Some(why) = state.failed.take() {
@@ -343,7 +343,7 @@ impl Far {
         before.saturating_add(len) <= self.lock().links.message_bytes_max
     }
 
-    /// Sends the next lines to a peer when this number of them has been posted, or with the next progress.
+    /// Sends the next lines to a peer when this number of lines has been posted, or with the next progress.
     pub(super) fn expect_posts(&self, peer: NodeAddress, lines: u32) {
         let Links { all, by_peer, .. } = &mut self.lock().links;
         if let Some(&link) = by_peer.get(&peer) {
@@ -389,8 +389,8 @@ impl Far {
         links.move_reads(endpoint);
     }
 
-    /// Refuses further reads of a registration by peers. Returns whether no peer reads it any more. With `finished` the caller says that no
-    /// peer does.
+    /// Refuses further reads of a registration by peers. Returns whether no peer reads it any more. With `finished` the caller knows that
+    /// none does.
     pub(super) fn end_lent(&self, handle: MemHandle, finished: bool) -> bool {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
@@ -399,7 +399,7 @@ impl Far {
         is_over
     }
 
-    /// Whether messages wait to be sent, so that the task has to look again soon. They may wait for ever: a provider connects only while
+    /// Whether messages wait to be sent, so that the task has to poll again soon. They may wait for ever: a provider connects only while
     /// the peer, too, makes progress.
     pub(super) fn has_unsent(&self) -> bool {
         self.lock().has_unsent()
@@ -465,12 +465,12 @@ impl Far {
         }
     }
 
-    /// Sleeps until there is something to poll, at most [`LOOK_EVERY`]. Only yields while messages wait to be sent.
+    /// Sleeps until there is something to poll, at most [`LOOK_EVERY`]. While messages wait to be sent, it only yields.
     fn rest(&self) {
         let is_busy = self.has_unsent();
         let mut state = self.lock();
         match state.endpoint.file_to_sleep_on().filter(|_| !is_busy) {
-            // An error means: look again.
+            // An error only means that the caller polls again.
             Some(file) => drop(poll::poll(&[file], Some(LOOK_EVERY))),
             None => sched::yield_now(),
         }

@@ -5,7 +5,7 @@ use am_via_shm::CheckedRange;
 use crate::device::{Entry, INLINE_BYTES_MAX, Payload};
 
 const HEAD_BYTES: usize = 24;
-/// Bytes before those of the area.
+/// Number of bytes of a line before the bytes of its area.
 pub(super) const BEFORE_AREA_BYTES: usize = HEAD_BYTES + INLINE_BYTES_MAX;
 
 /// Writes a line to `bytes`, whose length is that of the line.
@@ -23,7 +23,7 @@ pub(super) fn write(bytes: &mut [u8], number: u32, entry: &Entry, payload: &Payl
     area.copy_to_slice(bytes);
 }
 
-/// The entry and the payload of the first line in `bytes`, and the bytes behind them. `None`: `bytes` is too short for a line.
+/// The entry and the payload of the first line in `bytes`, and the bytes after them. `None`: `bytes` is too short for a line.
 pub(super) fn read(bytes: &[u8]) -> Option<(Entry, Payload, &[u8])> {
     let (head, behind) = bytes.split_at_checked(HEAD_BYTES)?;
     let (words, behind) = behind.split_at_checked(INLINE_BYTES_MAX)?;

@@ -24,17 +24,18 @@ pub(super) struct Link {
     cut: usize,
     /// Number of lines that the program is about to post. They are sent together, with the last one.
     pub(super) expected_posts: u32,
-    /// Number of the next message to send, and of the next one expected.
+    /// Number of the next message to send, and of the next expected message.
     sent: u32,
     pub(super) expected: u32,
     /// Messages that arrived out of order.
     pub(super) early: BTreeMap<u32, (Kind, Vec<u8>)>,
     /// Bytes of the area of the next line.
     parts: Vec<u8>,
-    /// Lines of this task that the peer has returned.
+    /// Number of this task's lines that the peer has returned.
     acked: u32,
-    /// Lines of the peer that were posted here and that the peer knows to be returned.
+    /// Number of the peer's lines that were posted here.
     posted: u32,
+    /// Number of the peer's lines whose return was reported to the peer.
     told: u32,
     pub(super) closing: Closing,
     pub(super) owes_closed: bool,
@@ -105,7 +106,7 @@ impl Link {
         }
     }
 
-    /// Takes the first line in `bytes`, and returns the bytes behind it.
+    /// Takes the first line in `bytes`, and returns the bytes after it.
     fn take_line<'a>(&mut self, bytes: &'a [u8], slot_bytes: usize) -> Option<&'a [u8]> {
         let (entry, payload, behind) = line::read(bytes)?;
         let len = if keeps_slot(entry) { (entry.length as usize).min(slot_bytes) } else { 0 };
@@ -183,7 +184,7 @@ impl Link {
         }
     }
 
-    /// Sends one message: the next lines, as many as it holds, or a part of the first line's area. Returns whether the network accepted the
+    /// Sends one message: as many of the next lines as fit, or a part of the first line's area. Returns whether the network accepted the
     /// message.
     fn send_lines(
         &mut self,

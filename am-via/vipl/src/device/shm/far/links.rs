@@ -40,7 +40,7 @@ impl Links {
         reads.send(|link, message, bytes| all[link].send_key_message(endpoint, *own, message, bytes));
     }
 
-    /// Maximum number of lines, parts of lines and closes that a correct peer sends before it hears of this task.
+    /// Maximum number of lines, parts of lines and closes that a correct peer sends before it gets a message of this task.
     fn most_waiting(&self) -> usize {
         let messages_a_line = self.slot_bytes / part_bytes(self.message_bytes_max) + 1;
         (RING_LINES as usize + 1) * messages_a_line
@@ -56,7 +56,7 @@ impl Links {
         let most_waiting = self.most_waiting();
         let Some((at, link)) = at.and_then(|at| Some((at, self.all.get_mut(at)?))) else {
             if from.check(self.num_tasks).is_ok() {
-                // It may also have asked for keys, once for each registration.
+                // The peer may also have asked for keys, once for each registration.
                 let max = most_waiting + REGIONS_PER_CONTEXT as usize;
                 self.strangers.keep(from, word, bytes, max);
             } else {
@@ -79,7 +79,7 @@ impl Links {
             Kind::Key => self.reads.receive(at, KeyMessage::Grant, bytes),
             Kind::RevokeKey => self.reads.receive(at, KeyMessage::Revoke, bytes),
             Kind::ReleasedKey => self.reads.receive(at, KeyMessage::Released, bytes),
-            // Too short for a key.
+            // The message is too short for a key.
             Kind::Keyed => {}
             Kind::Line | Kind::Part | Kind::Close if number == link.expected => {
                 link.take(kind, bytes, self.slot_bytes);
@@ -109,7 +109,7 @@ mod tests {
         number.to_le_bytes()
     }
 
-    /// Each peer without a connection has a limit of its own: what a wrong one sends takes nothing from the others.
+    /// Each peer without a connection has a limit of its own: a peer that sends too much does not reduce the limits of the others.
     #[test]
     fn messages_of_each_peer_without_a_connection_are_kept_up_to_a_limit_of_its_own() {
         const TASKS: u32 = 100;

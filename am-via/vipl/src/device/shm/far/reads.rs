@@ -4,8 +4,8 @@
 //! registration ends, the owner revokes the key; the memory is free when all holders of the key have answered. The caller numbers the
 //! peers.
 //!
-//! If memory is read only once, such as the data of an announced message, its key comes with the line that announces the data. The reader
-//! drops the key when it reads. If the owner knows that the read has ended, the registration ends without a message.
+//! If memory is read only once, such as the data of an announced message, the line that announces the data brings the key. The reader uses
+//! the key for this read and drops it. If the owner knows that the read has ended, the registration ends without a message.
 
 mod lent;
 mod words;
@@ -55,7 +55,7 @@ struct Read {
     arrived: usize,
 }
 
-/// A read of the network: part of the read `id`.
+/// A read by the network, which is a part of the read `id`.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     id: u64,
@@ -67,7 +67,7 @@ struct Piece {
 /// Both sides of all reads of a context.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    /// By the caller's number.
+    /// The reads, by the caller's number.
     under_way: HashMap<u64, Read>,
     /// The numbers of the reads that begin next. A number whose read has ended is skipped.
     due: VecDeque<u64>,

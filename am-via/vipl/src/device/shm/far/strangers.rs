@@ -14,7 +14,7 @@ pub(super) struct Strangers {
 struct Waiting {
     /// Each message with its word.
     messages: Vec<(u32, Vec<u8>)>,
-    /// The sender has sent more than is kept.
+    /// The sender has sent more messages than are kept.
     has_overrun: bool,
 }
 
@@ -34,7 +34,7 @@ impl Strangers {
         }
     }
 
-    /// Takes the messages of a peer to which there is a connection now.
+    /// Takes the messages of a peer to which there is now a connection.
     pub(super) fn take(&mut self, from: NodeAddress) -> Vec<(u32, Vec<u8>)> {
         self.waiting.remove(&from).map(|waiting| waiting.messages).unwrap_or_default()
     }

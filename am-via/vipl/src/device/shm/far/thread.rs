@@ -1,11 +1,11 @@
 //! The network thread of a context. The first demand starts it; without a demand it is parked.
 //!
-//! It is the *alarm* of a task that sleeps on its doorbell: it waits on the provider's file in place of the task, and rings the doorbell
-//! once, so that one sleep waits for near and far peers.
+//! The thread is the *alarm* of a task that sleeps on its doorbell: it waits on the provider's file in place of the task, and rings the
+//! doorbell once, so that one sleep waits for near and far peers.
 //!
-//! It is the *carrier* of messages that wait. A provider connects two endpoints only while both make progress, so the first message to a
-//! peer waits for the connection, and the program may compute from then on, without a call. At growing intervals, the thread makes the
-//! progress that the task does not make, until no message waits.
+//! The thread is also the *carrier* of waiting messages. A provider connects two endpoints only while both make progress, so the first
+//! message to a peer waits for the connection, while the program may compute without a call of the library. At growing intervals, the
+//! thread makes the progress that the task does not make, until no message waits.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(5);
 
 /// The messages that wait.
 pub(super) trait Waiting: Debug + Send {
-    /// Sends them as far as possible, unless the task makes progress or the alarm is set. Returns whether some still wait.
+    /// Sends the messages as far as possible, unless the task makes progress or the alarm is set. Returns whether some still wait.
     fn carry(&mut self) -> bool;
 }
 
@@ -48,7 +48,7 @@ pub(super) struct NetworkThread {
 }
 
 impl NetworkThread {
-    /// Starts the thread, which rings `doorbell` when `file` is readable, and carries what is `waiting`.
+    /// Starts the thread, which rings `doorbell` when `file` is readable, and carries the messages of `waiting`.
     pub(super) fn start(
         file: Option<BorrowedFd<'_>>,
         doorbell: Shared<Doorbell>,
@@ -64,14 +64,14 @@ impl NetworkThread {
         let file = file.map(|file| file.try_clone_to_owned()).transpose()?.map(File::from);
         let shared = Arc::clone(&demands);
         let started = thread::Builder::new().name("am network".to_owned()).spawn(move || {
-            // Signals are for the threads of the program.
+            // Signals are for the program's threads.
             signal::block_all();
             shared.serve(file.as_ref(), &doorbell);
         })?;
         Ok(Self { demands, thread: started.thread().clone() })
     }
 
-    /// Sets the alarm. Returns `false` if it was set already and has not rung since.
+    /// Sets the alarm. Returns `false` if it was already set and has not rung since.
     pub(super) fn set_alarm(&self) -> bool {
         // AcqRel: the thread that clears it sees that the task is about to sleep.
         self.demand(&self.demands.is_set)
@@ -82,7 +82,7 @@ impl NetworkThread {
         self.demands.is_set.load(Ordering::Acquire)
     }
 
-    /// Has the thread carry what waits, until nothing does.
+    /// Lets the thread carry the waiting messages, until none waits.
     pub(super) fn carry(&self) {
         self.demand(&self.demands.carries);
     }
@@ -95,7 +95,8 @@ impl NetworkThread {
         is_new
     }
 
-    /// Ends the carrier: it uses nothing of what waits when this call returns. The caller holds no lock that [`Waiting::carry`] takes.
+    /// Ends the carrier: when this call returns, the thread uses nothing of the waiting messages. The caller must not hold a lock that
+    /// [`Waiting::carry`] takes.
     pub(super) fn end(&self) {
         self.demands.is_over.store(true, Ordering::Release);
         *self.demands.waiting() = None;
@@ -116,7 +117,7 @@ impl Demands {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the thread does.
+    /// The loop of the thread.
     fn serve(&self, file: Option<&File>, doorbell: &Doorbell) {
         let mut pause = PAUSE_MIN;
         while !self.is_over.load(Ordering::Acquire) {
@@ -145,9 +146,9 @@ impl Demands {
     }
 
     fn carry(&self) {
-        // Cleared first: a message that has to wait from now on is a new demand. AcqRel: pairs with `demand`.
+        // Cleared first, so that a message that has to wait from now on is a new demand. AcqRel: pairs with `demand`.
         self.carries.swap(false, Ordering::AcqRel);
-        // A copy made by fork finds the locks free that are taken here.
+        // Excludes forks, so that a copy of the process finds these locks free.
         let waits = fork::exclude(|| self.waiting().as_mut().is_some_and(|waiting| waiting.carry()));
         if waits {
             self.carries.store(true, Ordering::Release);
@@ -210,7 +211,7 @@ mod tests {
         });
     }
 
-    /// It carries until nothing waits, rings an alarm that is left set, and begins again on demand.
+    /// The thread carries until no message waits, rings an alarm that is left set, and begins again on demand.
     #[test]
     fn it_carries_until_nothing_waits() {
         guarded(|| {

@@ -12,11 +12,11 @@ use crate::device::MemHandle;
 pub(in super::super) enum KeyMessage {
     /// The reader asks for the key of a registration.
     Request,
-    /// The key, or why there is none.
+    /// The key, or the reason why there is none.
     Grant,
     /// The owner ends a registration.
     Revoke,
-    /// The reader no longer uses it.
+    /// The reader no longer uses the key.
     Released,
 }
 
