@@ -214,7 +214,7 @@ impl Attributes {
 pub enum PredefinedAttribute {
     /// The largest tag (`MPI_TAG_UB`).
     TagUb,
-    /// Rank of the host process; there is none (`MPI_HOST`).
+    /// Rank of the host process (`MPI_HOST`). There is no such process.
     Host,
     /// Ranks that can do input and output: all (`MPI_IO`).
     Io,

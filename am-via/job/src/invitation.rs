@@ -61,7 +61,7 @@ pub(super) fn open_inherited_or_launchers(
     if is_right(&file) {
         return Ok(file);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "the launcher's file of this number is another one"))
+    Err(io::Error::new(io::ErrorKind::InvalidData, "the launcher has another file under this number"))
 }
 
 pub(super) fn has_inode(file: &File, inode: u64) -> bool {

@@ -73,7 +73,7 @@ impl NetworkThread {
 
     /// Sets the alarm. Returns `false` if it was already set and has not rung since.
     pub(super) fn set_alarm(&self) -> bool {
-        // AcqRel: the thread that clears it sees that the task is about to sleep.
+        // AcqRel: the thread that clears the flag sees that the task is about to sleep.
         self.demand(&self.demands.is_set)
     }
 
