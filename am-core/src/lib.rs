@@ -86,7 +86,7 @@
 //! threads::run(endpoints, |context| task(context).expect("both tasks run"));
 //! ```
 //!
-//! Memory that is under way can't be touched; this does not compile:
+//! Memory that an operation uses cannot be changed; this does not compile:
 //!
 //! ```compile_fail,E0506
 //! # use am_core::{Context, Put, PutOptions, buffer::RemoteAddress, testing::loopback::Loopback};

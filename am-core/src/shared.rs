@@ -281,7 +281,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
     fn rest(&self, context: Turn<'_, Context<F, H>>, polls: u32) {
         self.context.rest(context, |context| {
             if context.fabric.wait(polls, SLEEP_MAX) {
-                // Another thread may do what this one waits for.
+                // Another thread may do the work for which this thread waits.
                 context.note_wait(true);
             }
         });

@@ -76,8 +76,8 @@ impl<F: Fabric> State<F> {
         self.waits_without_progress < WAITS_WITHOUT_PROGRESS_MAX
     }
 
-    /// Like [`may_skip_progress`](Self::may_skip_progress), for an update of a window, which skips one more: the flush that usually follows
-    /// makes the progress with fewer instructions.
+    /// Like [`may_skip_progress`](Self::may_skip_progress), for an update of a window. It may skip progress once more, since the flush that
+    /// usually follows an update makes progress with fewer instructions.
     #[inline(always)]
     pub(crate) fn may_leave_progress_to_flush(&mut self) -> bool {
         self.waits_without_progress += 1;

@@ -71,7 +71,7 @@ impl Update<'_> {
     }
 }
 
-/// Takes a lock word that is free. It then names the task `own`.
+/// Takes a free lock by storing `own`, the number of the task, in its word. `None`: the lock is not free.
 #[inline(always)]
 fn take(word: &AtomicU64, own: u64) -> Option<()> {
     // Acquire: to read what the last holder has written.

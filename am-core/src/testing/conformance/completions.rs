@@ -168,7 +168,7 @@ fn one_way_is_not_answered<F: Fabric>(context: &mut Context<F>) {
     context.amsend(next(context), handler, &[], &[], options).expect("amsend");
     match super::errors::next_error(context) {
         Error::NotAnswerable { origin } => assert_eq!(origin, previous(context)),
-        other => panic!("not about the answer: {other}"),
+        other => panic!("the error does not name the answer: {other}"),
     }
     context.gfence().expect("gfence");
     assert_eq!(context.counter_value(counter).expect("value"), 0);
@@ -183,7 +183,7 @@ fn is_refused_panic<F: Fabric>(context: &Context<F>, sent: Result<(), Error>) ->
             assert_eq!(target, next(context));
             true
         }
-        Err(other) => panic!("not about the panic: {other}"),
+        Err(other) => panic!("the error does not name the panic: {other}"),
     }
 }
 
@@ -203,7 +203,7 @@ fn panics<F: Fabric>(context: &mut Context<F>) {
                 let text = error.to_string();
                 assert!(text.contains(wanted) && text.contains("as the check wants it"), "{text}");
             }
-            other => panic!("not about the handler: {other}"),
+            other => panic!("the error does not name the handler: {other}"),
         }
     }
     // For one-way messages the origin's next fence reports the error, once.

@@ -102,7 +102,7 @@ fn unknown_task<F: Fabric>(context: &mut Context<F>) {
                 Error::UnknownTask { endpoint, num_tasks } => {
                     assert_eq!((endpoint.task, num_tasks), (TaskId(task), tasks));
                 }
-                other => panic!("not about the task: {other}"),
+                other => panic!("the error does not name the task: {other}"),
             }
         }
         context.remove_counter(completion);
@@ -163,7 +163,7 @@ fn unknown_context<F: Fabric>(context: &mut Context<F>) {
                 Error::UnknownContext { endpoint, contexts_max: most } => {
                     assert_eq!((endpoint, most), (unknown, contexts_max));
                 }
-                other => panic!("not about the context: {other}"),
+                other => panic!("the error does not name the context: {other}"),
             }
         }
     }
@@ -250,7 +250,7 @@ fn check_unknown_handler(error: Error, from: Endpoint, wanted: usize) {
         Error::UnknownHandler { handler, origin, registered } => {
             assert_eq!((handler, origin, registered), (4000, from, wanted));
         }
-        other => panic!("not about the handler: {other}"),
+        other => panic!("the error does not name the handler: {other}"),
     }
 }
 
@@ -264,7 +264,7 @@ fn unknown_counter<F: Fabric>(context: &mut Context<F>) {
         context.amsend(next(context), handler, &[], &[], options).expect("amsend");
         match next_error(context) {
             error @ Error::UnknownCounter { .. } => assert_eq!(error.fault(), Fault::Caller),
-            other => panic!("not about the counter: {other}"),
+            other => panic!("the error does not name the counter: {other}"),
         }
         context.gfence().expect("gfence");
     }
@@ -277,7 +277,7 @@ fn assert_range_error(error: &Error, wanted: impl Fn(RangeFault) -> bool) {
         Error::RemoteRange { why, .. } | Error::Refused { why: Refusal::Range { why, .. }, .. } => {
             assert!(wanted(*why), "{error}");
         }
-        other => panic!("not about the range: {other}"),
+        other => panic!("the error does not name the range: {other}"),
     }
 }
 

@@ -49,7 +49,7 @@ fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
             match put.and_then(|()| context.probe().map(|_| ())) {
                 Ok(()) => {}
                 Err(Error::RemoteRange { .. } | Error::Refused { .. }) => refused = true,
-                Err(other) => panic!("not about the range: {other}"),
+                Err(other) => panic!("the error does not name the range: {other}"),
             }
             if round == 5 {
                 let region = own.take().expect("taken once");

@@ -20,7 +20,7 @@ const AGENT: &str = "LAUNCH_AGENT";
 const FIRST_ADDRESS: &str = "10.77.0.1";
 /// The provider that libfabric chooses for jobs of several hosts by default.
 const PROVIDER: &str = "tcp;ofi_rxm";
-/// Number of messages of each size, which are those of the C program. They take at least as long as the C program's.
+/// The sizes of the C program, with the number of messages of each: enough to take at least as long as the C program.
 const SIZES: [(u64, u32); 4] = [(8, 20_000), (1024, 20_000), (65536, 4000), (1 << 20, 400)];
 const TIME_TO_BEGIN: Duration = Duration::from_millis(300);
 
