@@ -15,7 +15,7 @@ use crate::nas::first_of;
 pub struct Share {
     /// Planes, rows of a plane, elements of a row.
     size: usize,
-    /// The own planes.
+    /// This task's planes.
     own: Range<usize>,
     /// The tasks that have the plane before this task's planes and the plane after them; `None` if this task does not need these planes.
     sources: Option<[u32; 2]>,
@@ -72,7 +72,7 @@ impl Share {
         self.size
     }
 
-    /// The own planes.
+    /// This task's planes.
     #[must_use]
     pub fn own(&self) -> Range<usize> {
         self.own.clone()
@@ -105,7 +105,7 @@ impl Cube {
         &mut self.values
     }
 
-    /// The own planes, as indices.
+    /// This task's planes, as indices.
     #[must_use]
     pub fn planes(&self) -> Range<usize> {
         1..self.share.own.len() + 1

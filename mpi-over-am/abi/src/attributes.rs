@@ -131,7 +131,7 @@ pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcom
 /// Stores the value of an attribute for the program, or that there is none.
 ///
 /// # Errors
-/// The pointer for it is null.
+/// `at` or `flag` is null.
 pub(crate) unsafe fn give_attribute(found: Option<usize>, at: *mut c_void, flag: *mut c_int) -> Outcome<()> {
     let (at, flag) = (not_null(at)?, not_null(flag)?);
     // SAFETY: neither is null, and the program gave them for these results.
