@@ -63,11 +63,7 @@ fn machine() -> Vec<(String, String)> {
     [
         ("processors", format!("{} usable: {}", cpus.len(), ranges(&cpus))),
         ("cpu quota", quota),
-        (
-            "devices",
-            "shm: shared memory between tasks of one host; ofi: libfabric between tasks of different hosts"
-                .to_owned(),
-        ),
+        ("devices", "shm: shared memory within a host; ofi: libfabric between hosts".to_owned()),
         ("network", network()),
         ("private memory", private_memory_way()),
         ("sleep handshake", handshake.to_owned()),
