@@ -183,6 +183,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.takes_pieces(target.index, bytes, packets)
     }
 
+    /// Whether the processors of this task and of `target` share a cache, as far as is known: see
+    /// [`Post::shares_cache`](crate::fabric::Post::shares_cache).
+    pub fn shares_cache(&mut self, target: Peer) -> bool {
+        self.fabric.shares_cache(target.index)
+    }
+
     /// Number of tasks in the job.
     #[must_use]
     pub fn num_tasks(&self) -> u32 {

@@ -40,6 +40,8 @@ struct Peer {
     asked: bool,
     /// Eager bytes of this peer that the program has received.
     received: u64,
+    /// `received` when [`has_answered`](Budget::has_answered) was last called.
+    received_before: u64,
     /// Eager bytes of this peer that wait for their receives.
     kept: u64,
     /// Number of announced messages of this peer that wait for their receives.
@@ -69,6 +71,7 @@ impl Budget {
             reported: 0,
             asked: false,
             received: 0,
+            received_before: 0,
             kept: 0,
             announced: 0,
             index: UNKNOWN,
@@ -177,6 +180,14 @@ impl Budget {
         if let Some(peer) = self.peers.get_mut(task as usize) {
             peer.announced = peer.announced.saturating_sub(1);
         }
+    }
+
+    /// Whether an eager message of `task` was received since the last call.
+    pub(crate) fn has_answered(&mut self, task: u32) -> bool {
+        self.peers.get_mut(task as usize).is_some_and(|peer| {
+            let before = std::mem::replace(&mut peer.received_before, peer.received);
+            before != peer.received
+        })
     }
 
     /// The report for `task`.

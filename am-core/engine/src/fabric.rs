@@ -196,6 +196,11 @@ pub trait Post {
         false
     }
 
+    /// Whether the processors of this task and of a peer share a cache, as far as is known. A change takes some packets to be seen.
+    fn shares_cache(&mut self, _to: PeerIndex) -> bool {
+        false
+    }
+
     /// The body of a buffered arrival; empty for an inline arrival.
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_>;
 

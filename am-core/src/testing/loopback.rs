@@ -256,6 +256,10 @@ impl Post for Loopback {
         }
     }
 
+    fn shares_cache(&mut self, _to: PeerIndex) -> bool {
+        true
+    }
+
     fn takes_pieces(&mut self, PeerIndex(to): PeerIndex, _bytes: &[u8], packets: u32) -> bool {
         self.network.lock().takes(self.own, TaskId(to), packets)
     }

@@ -264,6 +264,10 @@ impl<F: Fabric> Post for InTurn<F> {
         event
     }
 
+    fn shares_cache(&mut self, to: PeerIndex) -> bool {
+        self.fabric.shares_cache(to)
+    }
+
     fn takes_pieces(&mut self, to: PeerIndex, bytes: &[u8], packets: u32) -> bool {
         self.turn.begin();
         self.fabric.takes_pieces(to, bytes, packets)

@@ -312,6 +312,12 @@ impl Connection {
         self.bell.outlet.is_some()
     }
 
+    /// Whether the two tasks share a cache, by the last timed loads. Not known, and taken to be so, before the ring's first lap.
+    #[must_use]
+    pub fn shares_cache(&self) -> bool {
+        !self.has_outlet() && self.distance.storing(usize::MAX) == Storing::ThroughCaches
+    }
+
     /// Number of lines of this end that the peer has returned (wraps). A claim.
     #[must_use]
     pub fn released_by_peer(&self) -> u32 {

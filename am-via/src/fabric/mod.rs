@@ -477,6 +477,10 @@ impl<D: Device> Post for ViaFabric<D> {
         takes
     }
 
+    fn shares_cache(&mut self, PeerIndex(to): PeerIndex) -> bool {
+        self.nic.vi(to).is_some_and(|(vi, device)| device.shares_cache(vi.link()))
+    }
+
     #[inline(always)]
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_> {
         match arrival.payload {

@@ -13,8 +13,8 @@ use crate::message::{Mode, Receive, ReceiveBuffer, Route};
 use crate::policy::LockPolicy;
 use crate::progress::{end, receive_in_line, receive_pieces};
 use crate::protocol::{
-    Borrowed, send, send_bytes_or_start, send_or_start, start_into, start_receive, start_receive_data,
-    try_send,
+    Borrowed, UNSPLIT_BYTES_MAX, send, send_bytes_or_start, send_or_start, start_into, start_receive,
+    start_receive_data, try_send,
 };
 use crate::request_id::RequestId;
 use crate::state::State;
@@ -131,7 +131,7 @@ fn post_and_wait<F: Fabric>(
 ) -> std::result::Result<Status, Box<Error>> {
     if let Some(source) = source {
         state.learn_peer(source);
-        if buffer.len() > state.eager_limits.bytes
+        if buffer.len() > state.eager_limits.bytes.min(UNSPLIT_BYTES_MAX)
             && let Some(status) = receive_pieces(state, source, &pattern, buffer)
         {
             return Ok(status);

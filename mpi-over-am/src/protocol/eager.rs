@@ -44,6 +44,11 @@ fn try_send_long<F: Fabric>(
     if bytes.len() > state.eager_limits.bytes {
         return in_pieces::try_send(state, Route { task, destination, envelope }, bytes);
     }
+    if bytes.len() > in_pieces::UNSPLIT_BYTES_MAX
+        && in_pieces::try_send_split(state, Route { task, destination, envelope }, bytes)
+    {
+        return true;
+    }
     let footprint = footprint(bytes.len());
     if state.handlers().budget.charge_quietly(task.0, footprint).is_none() {
         return false;

@@ -19,6 +19,9 @@ const LINE_BYTES: usize = 64;
 /// Number of looks for credits before a message is announced. All of them take longer than the receiver's copy of a message.
 const LOOKS_MAX: u32 = 256;
 
+/// Maximum bytes of a message that is one packet in all cases if a packet holds it: see [`try_send_split`].
+pub(crate) const UNSPLIT_BYTES_MAX: usize = 12 << 10;
+
 /// Sends a message in pieces, or announces it.
 ///
 /// # Errors
@@ -49,17 +52,30 @@ pub(super) fn send_soon<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[
     Ok(false)
 }
 
-/// Sends a message above the eager limit in pieces, if it is not too long and all of them can go at once; returns whether it did.
+/// Sends a message of more than [`UNSPLIT_BYTES_MAX`] bytes, which one packet holds, as two packets if that is faster; returns whether it
+/// did. Two packets are faster if both tasks share a cache, and the receiver waits for the message: it probably does if it has answered the
+/// last one. In a stream, the receiver copies one message while the sender copies the next, and more packets only take more time.
+#[inline(never)]
+pub(super) fn try_send_split<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[u8]) -> bool {
+    let budget = &mut state.handlers().budget;
+    let (has_answered, index) = (budget.has_answered(route.task.0), budget.index(route.task.0));
+    let target = state.peer(route.task, index);
+    has_answered && state.context.shares_cache(target) && try_send(state, route, bytes)
+}
+
+/// Sends a message in pieces, if it is not too long and all of them can go at once; returns whether it did.
 #[inline(never)]
 pub(super) fn try_send<F: Fabric>(
     state: &mut State<F>,
     Route { task, destination, envelope }: Route,
     bytes: &[u8],
 ) -> bool {
-    let (len, max) = (bytes.len(), state.eager_limits.bytes);
+    let len = bytes.len();
     if len > state.eager_limits.in_pieces {
         return false;
     }
+    // At least two pieces.
+    let max = state.eager_limits.bytes.min(len.div_ceil(2).next_multiple_of(LINE_BYTES));
     let piece_bytes = len.div_ceil(len.div_ceil(max)).next_multiple_of(LINE_BYTES).min(max);
     let (Ok(word), Ok(pieces)) = (u32::try_from(len), u32::try_from(len.div_ceil(piece_bytes))) else {
         return false;
@@ -83,4 +99,63 @@ pub(super) fn try_send<F: Fabric>(
         state.handlers().budget.take_back(task.0, footprint(len));
     }
     is_sent
+}
+
+#[cfg(test)]
+mod tests {
+    use am_core::buffer::RawBuffer;
+    use am_core::task::{Endpoint, TaskId};
+    use am_core::testing::loopback::{Config, Loopback, network};
+
+    use super::*;
+    use crate::matching::{ContextId, Envelope, Pattern};
+    use crate::message::{Mode, Receive, ReceiveBuffer};
+    use crate::protocol::{Borrowed, send, start_receive};
+    use crate::settings::Settings;
+
+    fn route(from: u32) -> Route {
+        Route {
+            task: TaskId(1 - from),
+            destination: 1 - from,
+            envelope: Envelope::new(ContextId(0), from, 5),
+        }
+    }
+
+    /// Receives a message of task `from`, whose bytes do not matter here: the buffer has none.
+    fn receive(state: &mut State<Loopback>, from: u32) {
+        let (pattern, buffer) = (Pattern::of(&route(from).envelope), ReceiveBuffer::Bytes(RawBuffer::EMPTY));
+        let request = start_receive(state, Receive { pattern, buffer });
+        while !state.handlers().requests.is_over(request) {
+            state.probe().unwrap();
+        }
+        let _truncated = state.handlers().requests.take(request);
+    }
+
+    #[test]
+    fn a_message_of_one_packet_is_two_if_its_receiver_has_answered() {
+        let (_network, fabrics) = network(Config { packet_bytes_max: 1 << 15, ..Config::new(2) });
+        let states = fabrics.into_iter().map(|fabric| State::new(fabric, &Settings::default()).unwrap());
+        let [mut one, mut other] = <[State<_>; 2]>::try_from(states.collect::<Vec<_>>()).unwrap();
+        let packets_sent = |state: &mut State<Loopback>| {
+            let peer = Endpoint { task: TaskId(1), ..state.context.endpoint() };
+            state.context.peer_statistics(peer).unwrap().packets_sent
+        };
+        let mut packets = |one: &mut State<_>, other: &mut State<_>, len| {
+            let before = packets_sent(one);
+            assert!(eager::try_send(one, &route(0), &vec![7; len]), "{len} bytes");
+            let sent = packets_sent(one) - before;
+            receive(other, 0);
+            sent
+        };
+        assert!(send(&mut one, Mode::Standard, &route(0), Borrowed(&[])).is_ok());
+        receive(&mut other, 0);
+        for len in [UNSPLIT_BYTES_MAX + 1, 16 << 10] {
+            assert_eq!(packets(&mut one, &mut other, len), 1, "{len} bytes without an answer");
+            assert!(send(&mut other, Mode::Standard, &route(1), Borrowed(&[])).is_ok());
+            receive(&mut one, 1);
+            assert_eq!(packets(&mut one, &mut other, UNSPLIT_BYTES_MAX), 1, "a shorter message");
+            assert_eq!(packets(&mut one, &mut other, len), 2, "{len} bytes after an answer");
+            assert_eq!(packets(&mut one, &mut other, len), 1, "the next {len} bytes");
+        }
+    }
 }

@@ -80,6 +80,11 @@ pub trait Device: std::fmt::Debug {
         false
     }
 
+    /// Whether this task's processor and that of the peer share a cache, as far as the device knows.
+    fn shares_cache(&self, _vi: ViNumber) -> bool {
+        false
+    }
+
     /// Announces that the next posts to a peer are this number of entries, which follow at once, so that a device can send them together.
     fn expect_posts(&mut self, _to: NodeAddress, _entries: u32) {}
 

@@ -98,6 +98,33 @@ fn messages_in_pieces_are_received_early_late_and_matched() {
     }
 }
 
+/// A message that one packet holds is sent as two if its receiver has answered the last one.
+#[test]
+fn messages_of_about_a_packet_arrive_whole_while_they_are_answered_and_while_they_are_not() {
+    const LENS: [usize; 5] = [12 << 10, (12 << 10) + 1, (14 << 10) + 33, (16 << 10) - 1, 16 << 10];
+    let config = Config { packet_bytes_max: 1 << 15, ..Config::new(2) };
+    let slow = Config { delay_one_in: 2, retry_one_in: 3, credits: 3, ..config };
+    for config in [config, slow] {
+        job(config, Settings::default(), |_, world| {
+            let (own, peer) = (world.rank(), 1 - world.rank());
+            for round in 0..40_u32 {
+                let len = LENS[round as usize % LENS.len()];
+                // In a quarter of the rounds, the second message is not awaited yet.
+                for number in 0..1 + u64::from(round % 4 == 0) {
+                    let bytes = pattern(u64::from(round) + number, len);
+                    if own == round % 2 {
+                        world.send(&bytes, peer, 1).unwrap();
+                        continue;
+                    }
+                    let mut got = vec![0u8; len];
+                    world.recv(&mut got, peer, 1).unwrap();
+                    assert!(got == bytes, "{len} bytes, message {number} of round {round}");
+                }
+            }
+        });
+    }
+}
+
 /// A blocking receive may take its message from the ring, but not if the message belongs to an earlier receive, follows such a message, or
 /// is too long.
 #[test]

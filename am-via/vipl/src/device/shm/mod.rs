@@ -533,6 +533,11 @@ impl Device for Shm {
         }
     }
 
+    fn shares_cache(&self, ViNumber(vi): ViNumber) -> bool {
+        let found = self.vis.get(vi as usize).and_then(Option::as_ref);
+        found.is_some_and(|found| found.connection.shares_cache())
+    }
+
     fn expect_posts(&mut self, to: NodeAddress, entries: u32) {
         if let Some(far) = &self.far
             && self.files.is_far(to.task)
