@@ -122,17 +122,9 @@ impl Task {
     pub fn device(&self, context: u32) -> Result<Shm, DeviceError> {
         let settings = self.job.settings();
         let wait = self.wait_policy();
-        let pipe_bytes_min = match settings.memory {
-            // A receiver spins for the next piece while its sender stages it: each needs a core.
-            Memory::Auto if !wait.spin_max.is_zero() => {
-                usize::try_from(settings.pipe_bytes_min).unwrap_or(usize::MAX)
-            }
-            // Without a core for each task, or with a way chosen by the setting, pipes are not used.
-            _ => usize::MAX,
-        };
         let options = ShmOptions {
             context,
-            pipe_bytes_min,
+            pipe_bytes_min: pipe_bytes_min(settings.memory, wait, settings.pipe_bytes_min),
             packet_bytes: settings.packet_bytes,
             ways: match settings.memory {
                 Memory::Auto => Ways { mapped: true, kernel: true },
@@ -175,6 +167,16 @@ impl Task {
             spin_max: set.map_or(spin_max, |limit| Duration::from_micros(limit.into())),
             yield_polls_max,
         }
+    }
+}
+
+/// Minimum bytes of a message that both tasks copy, through a pipe; `usize::MAX`: none.
+fn pipe_bytes_min(memory: Memory, wait: WaitPolicy, set: u64) -> usize {
+    match memory {
+        // A receiver spins for the next piece while its sender stages it: each needs a core.
+        Memory::Auto if !wait.spin_max.is_zero() => usize::try_from(set).unwrap_or(usize::MAX),
+        // Without a core for each task, or with a way chosen by the setting, pipes are not used.
+        _ => usize::MAX,
     }
 }
 
@@ -225,3 +227,19 @@ const BY_NAME: u32 = (1 << NICS_MAX) - 1;
 const SPIN_MAX: Duration = Duration::from_millis(4);
 /// Number of yields before a sleep, since a yield lets another task of the job run.
 const YIELD_POLLS: u32 = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipes_are_used_only_if_each_task_has_a_core_and_no_other_way_is_set() {
+        let with_core = WaitPolicy { spin_max: SPIN_MAX, yield_polls_max: 0 };
+        let without = WaitPolicy { spin_max: Duration::ZERO, yield_polls_max: YIELD_POLLS };
+        assert_eq!(pipe_bytes_min(Memory::Auto, with_core, 8192), 8192);
+        assert_eq!(pipe_bytes_min(Memory::Auto, without, 8192), usize::MAX, "tasks outnumber cores");
+        for memory in [Memory::Job, Memory::Kernel, Memory::Staged] {
+            assert_eq!(pipe_bytes_min(memory, with_core, 8192), usize::MAX);
+        }
+    }
+}

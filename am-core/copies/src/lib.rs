@@ -60,6 +60,23 @@ pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// A copy by the widest registers that the processor has, if it is long and no longer than a packet. If source and destination overlap, the
+/// destination holds a mixture of bytes.
+///
+/// # Safety
+/// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.
+#[inline]
+pub unsafe fn wide(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's contract; both copies allow overlap.
+    unsafe {
+        if long::is_long(len) {
+            long::copy(from, to, len);
+        } else {
+            core::ptr::copy(from, to, len);
+        }
+    }
+}
+
 /// Copies the first and the last `size_of::<T>()` bytes, which together cover all `len`.
 ///
 /// # Safety

@@ -145,6 +145,22 @@ impl<'a> CheckedRange<'a> {
         true
     }
 
+    /// Like [`copy_from`](Self::copy_from), from memory elsewhere, by the processor's widest registers if there are no more bytes than in a
+    /// packet: faster if the bytes are in the cache of another processor that shares a cache with this one, and slower if it does not.
+    #[inline]
+    #[must_use]
+    pub(crate) fn copy_from_wide(&self, from: CheckedRange<'_>) -> bool {
+        if from.len > self.len {
+            return false;
+        }
+        from.note_read();
+        self.note_write();
+        // SAFETY: both ranges hold at least `from.len` live bytes (`new`, and the check above). They may be the same memory, as in
+        // `copy_from`.
+        unsafe { am_copies::wide(from.at.as_ptr(), self.at.as_ptr(), from.len) };
+        true
+    }
+
     /// Like [`copy_from`](Self::copy_from), from memory elsewhere, with stores past this processor's cache if it has them: the next reader
     /// on another processor then finds no modified line in a foreign cache. Ordered before any later store.
     #[inline]

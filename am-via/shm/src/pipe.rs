@@ -36,6 +36,9 @@ pub(crate) const HEADER_BYTES: usize = 2048 + 64;
 /// Bytes of a pipe.
 pub const PIPE_BYTES: usize = HEADER_BYTES + PIECES as usize * PIECE_BYTES;
 
+/// Maximum bytes of a message that the receiver copies by the widest registers, if it shares a cache with the sender. The C library writes
+/// memory faster that is in no cache, like most of a longer message's, and reads memory faster that the sender has stored past the caches.
+const WIDE_BYTES_MAX: u64 = 2 << 20;
 /// Number of looks at an idle pipe before the receiver copies by the kernel: 2 to 4 us.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 128 };
 /// Bytes of the first copy by the kernel if a pipe may still help. Each further one is twice as long.
@@ -172,28 +175,43 @@ struct PipeReader<'a> {
     offset: usize,
     /// The slot of the message's first piece.
     first: u64,
+    /// Whether pieces are copied by the widest registers. `None`: to be decided by the time of the load that finds the first piece.
+    is_wide: Option<bool>,
 }
 
 impl<'a> PipeReader<'a> {
-    /// Opens the pipe that `word` names, which is a claim.
-    fn open(heap: &'a Arc<Mapping>, word: u64) -> Option<Self> {
+    /// Opens the pipe that `word` names, which is a claim. `len`: bytes of the message, as far as they are known.
+    fn open(heap: &'a Arc<Mapping>, word: u64, len: u64) -> Option<Self> {
         let (first, offset) = (word >> FIRST_SHIFT, word & !(u64::MAX << FIRST_SHIFT) & !PIPE_ATTACHED);
         let offset = usize::try_from(offset).ok()?;
         heap.range(offset, PIPE_BYTES)?;
-        Some(Self { header: heap.atomics(offset)?, heap, offset, first })
+        let is_wide = (len > WIDE_BYTES_MAX).then_some(false);
+        Some(Self { header: heap.atomics(offset)?, heap, offset, first, is_wide })
     }
 
     /// Copies the staged bytes of the piece at `at` of the message, from there on, to `to`; returns their number.
-    fn take(&self, at: u64, to: CheckedRange<'_>) -> Option<usize> {
+    fn take(&mut self, at: u64, to: CheckedRange<'_>) -> Option<usize> {
         let piece = at / PIECE_BYTES as u64;
         // Acquire: "piece staged".
-        if self.header.staged.load(Ordering::Acquire) <= piece {
+        let load = || self.header.staged.load(Ordering::Acquire);
+        let (staged, is_wide) = match self.is_wide {
+            Some(is_wide) => (load(), is_wide),
+            None => {
+                let (staged, storing) = timed(load);
+                (staged, storing == Storing::ThroughCaches)
+            }
+        };
+        if staged <= piece {
             return None;
         }
+        // The load fetched the line from the sender, which has changed the count since this task's last load.
+        self.is_wide = Some(is_wide);
         let within = (at % PIECE_BYTES as u64) as usize;
         let len = to.len().min(PIECE_BYTES - within);
         let slot = slot(self.heap, self.offset, self.first.wrapping_add(piece))?.part(within, len)?;
-        to.part(0, len)?.copy_from(slot).then_some(len)
+        let to = to.part(0, len)?;
+        let is_copied = if is_wide { to.copy_from_wide(slot) } else { to.copy_from(slot) };
+        is_copied.then_some(len)
     }
 
     /// Tells the sender that everything before `at` was taken.
@@ -222,7 +240,8 @@ pub(crate) fn read<E>(
         if pipe.is_none() {
             // Acquire: "pipe attached".
             let name = word.load(Ordering::Acquire);
-            pipe = if name & PIPE_ATTACHED == 0 { None } else { PipeReader::open(heap, name) };
+            let len = offset + to.len() as u64;
+            pipe = if name & PIPE_ATTACHED == 0 { None } else { PipeReader::open(heap, name, len) };
             if let Some(pipe) = &pipe {
                 // An earlier call that ended with NotYet has copied the pieces that it took. If the sender claims another number, only its
                 // own message is corrupted.
@@ -233,7 +252,7 @@ pub(crate) fn read<E>(
             }
         }
         let at = offset + done as u64;
-        if let Some(pipe) = &pipe {
+        if let Some(pipe) = &mut pipe {
             if told != at {
                 pipe.tell(at);
                 told = at;
