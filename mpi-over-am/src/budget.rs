@@ -120,8 +120,7 @@ impl Budget {
     }
 
     /// Takes back the last charge, of a message that was not sent.
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn take_back(&mut self, task: u32, footprint: u64) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
             peer.sent -= footprint + self.entry_bytes;

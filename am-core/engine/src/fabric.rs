@@ -153,7 +153,9 @@ pub trait Post {
         bytes: &InlineBytes,
     ) -> Result<Outcome>;
 
-    /// The fast path of [`post_inline`](Self::post_inline). `false`: nothing was sent, and `post_inline` has to be called.
+    /// The fast path of [`post_inline`](Self::post_inline), for a peer to which credits are at hand: it calls no function, around which
+    /// its callers would have to save their values. `false`: nothing was sent, and `post_inline` has to be called, which also looks for
+    /// credits that the peer has returned.
     #[inline(always)]
     fn try_post_inline(&mut self, to: PeerIndex, class: Class, label: u16, bytes: &InlineBytes) -> bool {
         matches!(self.post_inline(to, class, label, bytes), Ok(Outcome::Done))

@@ -108,15 +108,26 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Sends a message without counters if writing one completion entry is enough; returns whether it was sent. If not, call
-    /// [`amsend`](Self::amsend), which waits or returns the error. `target` is a value that [`peer`](Self::peer) has returned; to any other
-    /// target nothing is sent.
+    /// Sends a message without counters if writing one completion entry is enough, and credits are at hand; returns whether it was sent. If
+    /// not, call [`amsend`](Self::amsend) or [`try_amsend`](Self::try_amsend): nothing is sent in a process with handlers of the program,
+    /// or with a recorder. `target` is a value that [`peer`](Self::peer) has returned; to any other target nothing is sent.
+    ///
+    /// Until the entry is written this calls no function, so its caller need not save values around one.
     #[inline(always)]
     pub fn try_amsend_line(&mut self, target: Peer, handler: HandlerId, uhdr: &[u8], udata: &[u8]) -> bool {
         let message = Amsend { target: target.endpoint, handler, uhdr, options: AmOptions::default() };
         let outgoing = message.outgoing(target.endpoint);
-        in_handler::is_unmarked()
+        in_handler::is_unmarked_process()
             && self.engine.post_line_to(&mut self.fabric, target, &outgoing, &mut &*udata)
+    }
+
+    /// Like [`try_amsend_line`](Self::try_amsend_line), for a message that fits into one packet and not into a completion entry.
+    #[inline(always)]
+    pub fn try_amsend_packet(&mut self, target: Peer, handler: HandlerId, uhdr: &[u8], udata: &[u8]) -> bool {
+        let message = Amsend { target: target.endpoint, handler, uhdr, options: AmOptions::default() };
+        let outgoing = message.outgoing(target.endpoint);
+        in_handler::is_unmarked_process()
+            && self.engine.post_packet_to(&mut self.fabric, target, &outgoing, &mut &*udata)
     }
 
     #[inline(always)]

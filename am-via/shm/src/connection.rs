@@ -172,6 +172,16 @@ impl Connection {
         Written::Done
     }
 
+    /// Like [`post`](Self::post), if this end knows that the next line is free; returns whether the entry was written.
+    #[inline(always)]
+    pub fn post_now(&mut self, entry: Entry, payload: &Payload) -> bool {
+        let is_free = self.knows_free_line();
+        if is_free {
+            self.write(entry, payload);
+        }
+        is_free
+    }
+
     /// Lets `fill` write up to `len` bytes beside the next line, or into its area slot, then writes the entry that `finish` makes from the
     /// number of bytes. A reader that sees the entry sees the bytes ("line published"). If `fill` returns `None`, no entry is written, and
     /// the next entry uses the slot.
@@ -215,10 +225,13 @@ impl Connection {
     /// Whether the peer has freed the next line. Reads this task's own memory only.
     #[inline(always)]
     fn has_free_line(&mut self) -> bool {
-        if self.writer.written().wrapping_sub(self.their_consumed) < RING_LINES {
-            return true;
-        }
-        self.look_for_free_line()
+        self.knows_free_line() || self.look_for_free_line()
+    }
+
+    /// Whether the next line was free when the peer's count was last seen.
+    #[inline(always)]
+    fn knows_free_line(&self) -> bool {
+        self.writer.written().wrapping_sub(self.their_consumed) < RING_LINES
     }
 
     #[cold]
@@ -233,7 +246,7 @@ impl Connection {
         if self.writer.written().wrapping_sub(consumed) <= RING_LINES {
             self.their_consumed = consumed;
         }
-        self.writer.written().wrapping_sub(self.their_consumed) < RING_LINES
+        self.knows_free_line()
     }
 
     #[cold]

@@ -135,15 +135,7 @@ impl<D: Device> ViaFabric<D> {
         Ok(PeerIndex(index))
     }
 
-    /// Posts a packet.
-    #[inline(always)]
-    fn post(&mut self, to: PeerIndex, class: Class, entry: Entry, bytes: &mut impl Carry<D>) -> bool {
-        let Some((vi, device)) = self.nic.vi(to.0) else { return false };
-        let of = class_of(class);
-        vi.post(device, of, Entry { immediate: vi.immediate(of, entry.immediate), ..entry }, bytes)
-    }
-
-    /// The slow path of [`post`](Self::post): finds the reason, connects if necessary, and posts again.
+    /// The slow path of a post: finds the reason, takes credits that the peer has returned, connects if necessary, and posts again.
     #[cold]
     #[inline(never)]
     fn post_again(
@@ -174,10 +166,11 @@ impl<D: Device> ViaFabric<D> {
                 }
             }
         }
-        let Some((vi, device)) = self.nic.vi(at).filter(|(vi, _)| vi.may_send(class_of(class))) else {
-            return Ok(Outcome::Retry);
-        };
         let of = class_of(class);
+        let Some((vi, device)) = self.nic.vi(at) else { return Ok(Outcome::Retry) };
+        if !vi.may_send_now(device, of) {
+            return Ok(Outcome::Retry);
+        }
         let entry = Entry { immediate: vi.immediate(of, entry.immediate), ..entry };
         let posted = match class {
             Class::Answer => insist(|| vi.post_slowly(device, of, entry, bytes)),
@@ -403,8 +396,11 @@ impl<D: Device> Post for ViaFabric<D> {
 
     #[inline(always)]
     fn try_post_inline(&mut self, to: PeerIndex, class: Class, label: u16, bytes: &InlineBytes) -> bool {
+        let Some((vi, device)) = self.nic.vi(to.0) else { return false };
+        let of = class_of(class);
         let entry = packet(Operation::Inline, label, bytes.len());
-        self.post(to, class, entry, &mut InEntry(bytes.words()))
+        let entry = Entry { immediate: vi.immediate(of, entry.immediate), ..entry };
+        vi.post_now(device, of, entry, bytes.words())
     }
 
     #[inline(always)]
@@ -422,7 +418,15 @@ impl<D: Device> Post for ViaFabric<D> {
         let mut bytes = InArea(head.words(), body.len(), |area: CheckedRange<'_>, storing| {
             write(body, &mut failed, area, storing)
         });
-        if self.post(to, class, entry, &mut bytes) {
+        let of = class_of(class);
+        if let Some((vi, device)) = self.nic.vi(to.0)
+            && vi.post(
+                device,
+                of,
+                Entry { immediate: vi.immediate(of, entry.immediate), ..entry },
+                &mut bytes,
+            )
+        {
             return Ok(Outcome::Done);
         }
         match failed {

@@ -180,9 +180,8 @@ impl<W> Vi<W> {
         Some(self.link).filter(|&link| link != NO_LINK)
     }
 
-    /// Posts an entry; returns whether it did. Everything that a VI sends is posted here: the fabric's packets and the pieces of a
-    /// program's descriptors. The only check is one comparison with the allowance, which is 0 unless the VI may send. If it returns false,
-    /// call [`post_slowly`](Self::post_slowly).
+    /// Posts an entry; returns whether it did. The only check is one comparison with the allowance, which is 0 unless the VI may send. If it
+    /// returns false, call [`post_slowly`](Self::post_slowly).
     #[inline(always)]
     pub fn post<D: Device>(
         &mut self,
@@ -191,16 +190,36 @@ impl<W> Vi<W> {
         entry: Entry,
         bytes: &mut impl Carry<D>,
     ) -> bool {
-        let may_send = self.credits.may_send(class) || self.take_credits(device, class);
-        let done = may_send && matches!(bytes.carry(device, self.link, entry), Ok(Posted::Done));
+        let done =
+            self.credits.may_send(class) && matches!(bytes.carry(device, self.link, entry), Ok(Posted::Done));
         if done {
             self.credits.sent(class);
         }
         done
     }
 
-    /// Consumes the next entries as long as they only return credits; returns whether a packet of this class may be posted then. A one-way
-    /// stream calls this each time that its credits are used up, and so needs no poll.
+    /// Like [`post`](Self::post), for an entry without an area, if the device knows that a slot is free: the shortest path.
+    #[inline(always)]
+    pub fn post_now<D: Device>(
+        &mut self,
+        device: &mut D,
+        class: Class,
+        entry: Entry,
+        payload: &Payload,
+    ) -> bool {
+        let done = self.credits.may_send(class) && device.post_now(self.link, entry, payload);
+        if done {
+            self.credits.sent(class);
+        }
+        done
+    }
+
+    /// Whether a packet of this class may be posted now. Without a credit, consumes the next entries as long as they only return credits. A
+    /// one-way stream calls this each time that its credits are used up, and so needs no poll.
+    pub fn may_send_now<D: Device>(&mut self, device: &mut D, class: Class) -> bool {
+        self.credits.may_send(class) || self.take_credits(device, class)
+    }
+
     #[cold]
     #[inline(never)]
     fn take_credits<D: Device>(&mut self, device: &mut D, class: Class) -> bool {
@@ -254,11 +273,6 @@ impl<W> Vi<W> {
             self.credits.sent(class);
         }
         posted
-    }
-
-    /// Whether a packet of this class may be posted now.
-    pub fn may_send(&self, class: Class) -> bool {
-        self.credits.may_send(class)
     }
 
     /// Whether this number of one-way packets may be posted now.

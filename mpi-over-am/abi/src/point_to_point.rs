@@ -17,6 +17,7 @@ use crate::data::{
     dest_of, message_to_receive, message_to_send, raw_to_receive, raw_to_send, source_of, tag_of, to_receive,
     to_send,
 };
+use crate::engine::Communicator;
 use crate::errors::{on_communicator, on_communicator_in};
 use crate::failure::{Failure, Outcome};
 use crate::objects::{CommunicatorObject, MessageObject};
@@ -61,8 +62,29 @@ unsafe fn bytes_to_send<'a>(
 /// The data of a send or receive: address, count, datatype.
 type Elements<P> = (P, i64, MPI_Datatype);
 
-/// Sends a message in standard mode if it can be sent at once as one packet; returns whether it was. `send` handles communicators that are
-/// still being made.
+/// Sends a message in standard mode if writing one completion entry is enough; returns whether it was. Calls no function before the entry
+/// is written, so the calls below keep their arguments in registers, and pass them on to the long way by a jump.
+#[inline(always)]
+unsafe fn send_line(
+    (at, count, datatype): Elements<*const c_void>,
+    (dest, tag): (c_int, c_int),
+    comm: MPI_Comm,
+) -> bool {
+    let Some(mpi) = enter_briefly() else { return false };
+    let Some(len) = mpi.dense_len(datatype, count) else { return false };
+    if len > Communicator::LINE_BYTES_MAX || at.is_null() {
+        return false;
+    }
+    // SAFETY: a send creates and frees no communicator.
+    let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
+    // SAFETY: the program lends the buffer for the duration of the call; it is not null, and `len` fits any memory.
+    let bytes = unsafe { std::slice::from_raw_parts(at.cast(), len) };
+    // A negative rank is not a rank of the communicator.
+    communicator.try_send_line(bytes, dest.cast_unsigned(), tag)
+}
+
+/// Sends a message in standard mode if it can be sent at once; returns whether it was. `send` handles communicators that are still being
+/// made.
 #[inline(always)]
 unsafe fn send_now(
     mpi: &Mpi,
@@ -78,23 +100,17 @@ unsafe fn send_now(
     communicator.try_send(bytes, dest.cast_unsigned(), tag)
 }
 
-/// Any blocking send. A separate function, so that a send that completes at once has all registers for itself.
+/// A blocking send that may have to wait, or to report an error.
 #[inline(never)]
 unsafe fn send(
+    mpi: &Mpi,
     function: &str,
     mode: Mode,
     (at, count, datatype): Elements<*const c_void>,
     (dest, tag): (c_int, c_int),
     comm: MPI_Comm,
 ) -> c_int {
-    let mpi = match enter(function) {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
-    if mode == Mode::Standard && unsafe { send_now(&mpi, (at, count, datatype), (dest, tag), comm) } {
-        return MPI_SUCCESS;
-    }
-    on_communicator_in(&mpi, function, comm, |mpi, object| {
+    on_communicator_in(mpi, function, comm, |mpi, object| {
         let dest = dest_of(dest)?;
         if let Some(bytes) = unsafe { bytes_to_send(mpi, at, count, datatype) } {
             return Ok(object.communicator.send_bytes_slowly(mode, bytes, dest, tag)?);
@@ -107,21 +123,14 @@ unsafe fn send(
 /// Starts any send and stores its request in `request`.
 #[inline(never)]
 unsafe fn start_send(
+    mpi: &Mpi,
     function: &str,
     mode: Mode,
     (at, count, datatype): Elements<*const c_void>,
     (dest, tag): (c_int, c_int),
     (comm, request): (MPI_Comm, *mut MPI_Request),
 ) -> c_int {
-    let mpi = match enter(function) {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
-    if mode == Mode::Standard && unsafe { send_now(&mpi, (at, count, datatype), (dest, tag), comm) } {
-        unsafe { *request = handle_of(RequestId::ENDED_SEND) };
-        return MPI_SUCCESS;
-    }
-    on_communicator_in(&mpi, function, comm, |mpi, object| {
+    on_communicator_in(mpi, function, comm, |mpi, object| {
         let dest = dest_of(dest)?;
         let id = match unsafe { raw_to_send(mpi, at, count, datatype) } {
             Some(bytes) => object.communicator.isend_bytes(mode, bytes, dest, tag)?,
@@ -135,7 +144,7 @@ unsafe fn start_send(
 }
 
 macro_rules! sends {
-    ($($send:ident $isend:ident $init:ident $mode:ident $name:literal $started:literal)*) => { $(
+    ($($send:ident $isend:ident $init:ident $send_slowly:ident $isend_slowly:ident $mode:ident $name:literal $started:literal)*) => { $(
         #[inline(always)]
         pub(crate) unsafe fn $send(
             buf: *const c_void,
@@ -146,13 +155,34 @@ macro_rules! sends {
             comm: MPI_Comm,
         ) -> c_int {
             unsafe {
-                if Mode::$mode == Mode::Standard
-                    && let Some(mpi) = enter_briefly()
-                    && send_now(mpi, (buf, count, datatype), (dest, tag), comm)
-                {
+                if Mode::$mode == Mode::Standard && send_line((buf, count, datatype), (dest, tag), comm) {
                     return MPI_SUCCESS;
                 }
-                send(concat!("MPI_", $name), Mode::$mode, (buf, count, datatype), (dest, tag), comm)
+                $send_slowly(buf, count, datatype, dest, tag, comm)
+            }
+        }
+
+        /// The arguments have the registers that they have in the call by the program, and this function does not unwind: it is jumped to.
+        #[inline(never)]
+        unsafe extern "C" fn $send_slowly(
+            buf: *const c_void,
+            count: i64,
+            datatype: MPI_Datatype,
+            dest: c_int,
+            tag: c_int,
+            comm: MPI_Comm,
+        ) -> c_int {
+            let (function, data, to) = (concat!("MPI_", $name), (buf, count, datatype), (dest, tag));
+            if Mode::$mode == Mode::Standard
+                && let Some(mpi) = enter_briefly()
+                && unsafe { send_now(mpi, data, to, comm) }
+            {
+                return MPI_SUCCESS;
+            }
+            match enter(function) {
+                Ok(mpi) if Mode::$mode == Mode::Standard && unsafe { send_now(&mpi, data, to, comm) } => MPI_SUCCESS,
+                Ok(mpi) => unsafe { send(&mpi, function, Mode::$mode, data, to, comm) },
+                Err(code) => code,
             }
         }
 
@@ -167,14 +197,32 @@ macro_rules! sends {
             request: *mut MPI_Request,
         ) -> c_int {
             unsafe {
-                if Mode::$mode == Mode::Standard
-                    && let Some(mpi) = enter_briefly()
-                    && send_now(mpi, (buf, count, datatype), (dest, tag), comm)
-                {
+                if Mode::$mode == Mode::Standard && send_line((buf, count, datatype), (dest, tag), comm) {
                     *request = handle_of(RequestId::ENDED_SEND);
                     return MPI_SUCCESS;
                 }
-                start_send(concat!("MPI_", $started), Mode::$mode, (buf, count, datatype), (dest, tag), (comm, request))
+                $isend_slowly(buf, count, datatype, dest, tag, comm, request)
+            }
+        }
+
+        #[inline(never)]
+        unsafe extern "C" fn $isend_slowly(
+            buf: *const c_void,
+            count: i64,
+            datatype: MPI_Datatype,
+            dest: c_int,
+            tag: c_int,
+            comm: MPI_Comm,
+            request: *mut MPI_Request,
+        ) -> c_int {
+            let (function, data, to) = (concat!("MPI_", $started), (buf, count, datatype), (dest, tag));
+            match enter(function) {
+                Ok(mpi) if Mode::$mode == Mode::Standard && unsafe { send_now(&mpi, data, to, comm) } => {
+                    unsafe { *request = handle_of(RequestId::ENDED_SEND) };
+                    MPI_SUCCESS
+                }
+                Ok(mpi) => unsafe { start_send(&mpi, function, Mode::$mode, data, to, (comm, request)) },
+                Err(code) => code,
             }
         }
 
@@ -197,10 +245,10 @@ macro_rules! sends {
 }
 
 sends! {
-    mpi_send_c mpi_isend_c mpi_send_init_c Standard "Send" "Isend"
-    mpi_bsend_c mpi_ibsend_c mpi_bsend_init_c Buffered "Bsend" "Ibsend"
-    mpi_ssend_c mpi_issend_c mpi_ssend_init_c Synchronous "Ssend" "Issend"
-    mpi_rsend_c mpi_irsend_c mpi_rsend_init_c Ready "Rsend" "Irsend"
+    mpi_send_c mpi_isend_c mpi_send_init_c send_slowly isend_slowly Standard "Send" "Isend"
+    mpi_bsend_c mpi_ibsend_c mpi_bsend_init_c bsend_slowly ibsend_slowly Buffered "Bsend" "Ibsend"
+    mpi_ssend_c mpi_issend_c mpi_ssend_init_c ssend_slowly issend_slowly Synchronous "Ssend" "Issend"
+    mpi_rsend_c mpi_irsend_c mpi_rsend_init_c rsend_slowly irsend_slowly Ready "Rsend" "Irsend"
 }
 
 #[inline(always)]

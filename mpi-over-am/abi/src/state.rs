@@ -374,8 +374,9 @@ pub(crate) fn enter_briefly() -> Option<&'static Mpi> {
     if !Call::is_plain() {
         return None;
     }
-    // SAFETY: as in `enter`.
-    unsafe { (*PROCESS.mpi.get()).as_ref() }
+    // SAFETY: one thread at a time, as in `enter`. There is a value: calls are plain only between `begin`, which says so after it has stored
+    // the value, and `end`, which says the contrary before it takes the value.
+    Some(unsafe { (*PROCESS.mpi.get()).as_ref().unwrap_unchecked() })
 }
 
 /// Whether MPI has been started, and whether it has ended.
@@ -410,6 +411,7 @@ pub(crate) fn begin(mpi: Mpi) {
     set_end(end_job);
     // SAFETY: no thread uses MPI before it is started.
     unsafe { *PROCESS.mpi.get() = Some(mpi) };
+    ByCall::set_running(true);
     PROCESS.stage.store(RUNNING, Ordering::Release);
     if !is_finalized() {
         crate::shared_malloc::begin();
@@ -464,6 +466,7 @@ pub(crate) fn stop_progress_thread() {
 pub(crate) fn end() -> Option<Mpi> {
     crate::shared_malloc::end();
     PROCESS.stage.store(AFTER, Ordering::Release);
+    ByCall::set_running(false);
     ByCall::set_locking(false);
     // SAFETY: MPI_Finalize is called once, when no other thread uses MPI any more (MPI 5.0 section 11.2.2).
     unsafe { (*PROCESS.mpi.get()).take() }

@@ -14,7 +14,7 @@ use crate::policy::LockPolicy;
 use crate::progress::{end, receive_in_line, receive_pieces};
 use crate::protocol::{
     Borrowed, UNSPLIT_BYTES_MAX, send, send_bytes_or_start, send_or_start, start_into, start_receive,
-    start_receive_data, try_send,
+    start_receive_data, try_send, try_send_line,
 };
 use crate::request_id::RequestId;
 use crate::state::State;
@@ -177,7 +177,9 @@ pub(crate) fn send_receive_data<F: Fabric, L: LockPolicy>(
 ) -> Result<Status> {
     // If the message can be sent at once, only the receive waits: the shortest path of both.
     if let (Some(bytes), Some(buffer)) = (out.as_bytes(), data.as_buffer())
-        && buffer::with_slice(bytes, |bytes| try_send(state, route, bytes))
+        && buffer::with_slice(bytes, |bytes| {
+            try_send_line(state, route, bytes) || try_send(state, route, bytes)
+        })
     {
         return receive(state, source, pattern, buffer);
     }

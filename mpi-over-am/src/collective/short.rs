@@ -234,7 +234,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             self.state_for_short(len, other, |selection| selection.allreduce_doubling_bytes_max)?;
         let route = self.route(Space::Collective, other, TAG).ok()?;
         // If the message cannot be sent now, a blocking send could wait for the other task, which may do the same.
-        if !with_slice(out, |bytes| protocol::try_send(&mut state, &route, bytes)) {
+        let is_sent = with_slice(out, |bytes| {
+            protocol::try_send_line(&mut state, &route, bytes)
+                || protocol::try_send(&mut state, &route, bytes)
+        });
+        if !is_sent {
             return None;
         }
         Some(self.pull_short(&mut state, into, other))
@@ -272,7 +276,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     fn push_short(&self, state: &mut State<F>, bytes: RawBytes, to: u32) -> Result<()> {
         let route = self.route(Space::Collective, to, TAG)?;
         with_slice(bytes, |bytes| {
-            if protocol::try_send(state, &route, bytes) {
+            if protocol::try_send_line(state, &route, bytes) {
                 return Ok(());
             }
             protocol::send(state, Mode::Standard, &route, Borrowed(bytes)).map(drop)

@@ -24,14 +24,16 @@ pub struct ByCall;
 
 /// The lock of the process.
 static LOCK: Turns<()> = Turns::new(());
-/// Additional work at the beginning and end of a call: [`LOCKS`], [`REPORTS`], [`RECORDS`], or none.
-static EXTRAS: AtomicU8 = AtomicU8::new(0);
+/// Additional work at the beginning and end of a call: [`LOCKS`], [`REPORTS`], [`RECORDS`], or none; or [`STOPPED`].
+static EXTRAS: AtomicU8 = AtomicU8::new(STOPPED);
 /// There are several threads: each call takes the lock.
 const LOCKS: u8 = 1;
 /// The layer above is notified at the end of each call.
 const REPORTS: u8 = 2;
 /// Calls are passed to the recorder of the process.
 const RECORDS: u8 = 4;
+/// The layer above does not run: its calls look further.
+const STOPPED: u8 = 8;
 /// The function that runs at the end of a call.
 static AT_END: Mutex<Option<fn()>> = Mutex::new(None);
 /// Wakes a thread that waits with the lock.
@@ -57,8 +59,8 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether a call that neither waits nor runs code of the program may skip [`enter`](Self::enter): calls take no lock, and are not
-    /// reported.
+    /// Whether a call that neither waits nor runs code of the program may skip [`enter`](Self::enter): the layer above runs
+    /// ([`ByCall::set_running`]), and calls take no lock and are not reported.
     #[inline(always)]
     #[must_use]
     pub fn is_plain() -> bool {
@@ -149,6 +151,11 @@ impl ByCall {
     /// Sets whether there are several threads, from the next [`Call::enter`] on. Called while no other thread is in a call.
     pub fn set_locking(is_locking: bool) {
         set(LOCKS, is_locking);
+    }
+
+    /// Sets whether the layer above runs. Called when what its calls use has been made, and before it is removed.
+    pub fn set_running(is_running: bool) {
+        set(STOPPED, !is_running);
     }
 
     /// Runs code of the program (a callback) in a call of the layer above. Other threads and the code itself may make calls meanwhile, so

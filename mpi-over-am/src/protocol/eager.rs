@@ -12,16 +12,16 @@ use crate::early_message::{SHORT_BYTES_MAX, footprint};
 use crate::envelope;
 use crate::error::{Error, Result};
 use crate::handlers::{ASK_REPORT, EAGER};
-use crate::matching::Envelope;
 use crate::message::Route;
 use crate::state::State;
 
-/// Sends a message as one packet if it can go at once; returns whether it did. If not, nothing has changed: call [`send`].
+/// Sends a message in a completion entry, if credits are at hand; returns whether it did. If not, nothing has changed: call [`try_send`].
+/// Until the entry is written this calls no function (`Context::try_amsend_line`).
 #[inline(always)]
-pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
+pub(crate) fn try_send_line<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
     let &Route { task, destination, envelope } = route;
     if bytes.len() > SHORT_BYTES_MAX {
-        return try_send_long(state, (task, destination, envelope), bytes);
+        return false;
     }
     // If the fabric's number of the task is not known, the send fails and its charge is returned; the general path asks for the number.
     let Some(index) = state.handlers().budget.charge_quietly(task.0, 0) else { return false };
@@ -34,11 +34,11 @@ pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[
     is_sent
 }
 
-/// Like [`try_send`], for messages longer than a completion entry.
+/// Sends a message as one packet, or in pieces, if it can go at once; returns whether it did. If not, nothing has changed: call [`send`].
 #[inline(never)]
-fn try_send_long<F: Fabric>(
+pub(crate) fn try_send<F: Fabric>(
     state: &mut State<F>,
-    (task, destination, envelope): (TaskId, u32, Envelope),
+    &Route { task, destination, envelope }: &Route,
     bytes: &[u8],
 ) -> bool {
     if bytes.len() > state.eager_limits.bytes {
@@ -50,17 +50,26 @@ fn try_send_long<F: Fabric>(
         return true;
     }
     let footprint = footprint(bytes.len());
-    if state.handlers().budget.charge_quietly(task.0, footprint).is_none() {
-        return false;
-    }
-    let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
+    let Some(index) = state.handlers().budget.charge_quietly(task.0, footprint) else { return false };
     let header = envelope::to_bytes(&envelope, destination);
-    // If the message was refused, `send` gets the same error and returns it.
-    let is_sent = matches!(state.context.try_amsend(task, EAGER, &header, bytes, options), Ok(Outcome::Done));
+    let target = state.peer(task, index);
+    let is_sent = bytes.len() > SHORT_BYTES_MAX
+        && state.context.try_amsend_packet(target, EAGER, &header, bytes)
+        || try_send_any(state, task, &header, bytes);
     if !is_sent {
         state.handlers().budget.take_back(task.0, footprint);
     }
     is_sent
+}
+
+/// Sends a charged message of any length up to the eager limit, if it can go at once.
+#[cold]
+#[inline(never)]
+fn try_send_any<F: Fabric>(state: &mut State<F>, task: TaskId, header: &[u8], bytes: &[u8]) -> bool {
+    state.learn_peer(task);
+    let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
+    // If the message was refused, `send` gets the same error and returns it.
+    matches!(state.context.try_amsend(task, EAGER, header, bytes, options), Ok(Outcome::Done))
 }
 
 /// Sends a message eagerly, or announces it if the budget of early arrivals is used up.
@@ -119,7 +128,7 @@ mod tests {
     use am_core::testing::loopback::{Config, network};
 
     use super::*;
-    use crate::matching::ContextId;
+    use crate::matching::{ContextId, Envelope};
     use crate::protocol::Borrowed;
     use crate::settings::Settings;
 
@@ -139,9 +148,25 @@ mod tests {
         let untouched = state.handlers().budget.clone();
         for len in [8, 100] {
             let bytes = vec![7; len];
+            assert!(!try_send_line(&mut state, &route(), &bytes), "{len} bytes went to a dead task");
             assert!(!try_send(&mut state, &route(), &bytes), "{len} bytes went to a dead task");
             assert!(send(&mut state, &route(), Borrowed(&bytes)).is_err(), "{len} bytes went to a dead task");
             assert_eq!(state.handlers().budget, untouched, "after {len} bytes");
+        }
+    }
+
+    /// Later short messages take the shortest path, whatever the length of the first message was.
+    #[test]
+    fn the_first_message_introduces_its_receiver() {
+        for len in [8, 100] {
+            let (_network, mut fabrics) = network(Config::new(2));
+            let mut state = State::new(fabrics.swap_remove(0), &Settings::default()).unwrap();
+            assert!(
+                !try_send_line(&mut state, &route(), &[7; 8]),
+                "the fabric's number of the task is not known yet"
+            );
+            assert!(try_send(&mut state, &route(), &vec![7; len]), "{len} bytes");
+            assert!(try_send_line(&mut state, &route(), &[7; 8]), "after {len} bytes");
         }
     }
 
@@ -151,15 +176,22 @@ mod tests {
         let (_network, mut fabrics) = network(Config::new(2));
         let settings = Settings { early_arrival_bytes_max: 4096, ..Settings::default() };
         let mut state = State::new(fabrics.swap_remove(0), &settings).unwrap();
-        assert!(!try_send(&mut state, &route(), &[7; 8]), "the fabric's number of the task is not known yet");
+        assert!(
+            !try_send_line(&mut state, &route(), &[7; 8]),
+            "the fabric's number of the task is not known yet"
+        );
         let first = send(&mut state, &route(), Borrowed(&[7; 8]));
         assert_eq!(first.unwrap(), Outcome::Done);
-        let mut sent = [0; 2];
-        for len in [8, 100].into_iter().cycle().take(1000) {
+        let mut sent = [0; 3];
+        for turn in (0..3).cycle().take(3000) {
             let before = state.handlers().budget.clone();
-            let is_sent = try_send(&mut state, &route(), &vec![7; len]);
-            assert_eq!(is_sent, state.handlers().budget != before, "{len} bytes");
-            sent[usize::from(len == 100)] += u32::from(is_sent);
+            let is_sent = match turn {
+                0 => try_send_line(&mut state, &route(), &[7; 8]),
+                1 => try_send(&mut state, &route(), &[7; 8]),
+                _ => try_send(&mut state, &route(), &[7; 100]),
+            };
+            assert_eq!(is_sent, state.handlers().budget != before, "turn {turn}");
+            sent[turn] += u32::from(is_sent);
         }
         assert!(sent.iter().all(|&sent| sent > 0 && sent < 500), "{sent:?} messages went");
     }

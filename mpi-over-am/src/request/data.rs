@@ -43,7 +43,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Those of [`isend_data`](Self::isend_data).
     #[inline]
     pub fn isend_bytes(&self, mode: Mode, bytes: RawBytes, dest: u32, tag: i32) -> Result<RequestId> {
-        if mode == Mode::Standard && with_slice(bytes, |bytes| self.try_send(bytes, dest, tag)) {
+        let send = |bytes: &[u8]| self.try_send_line(bytes, dest, tag) || self.try_send(bytes, dest, tag);
+        if mode == Mode::Standard && with_slice(bytes, send) {
             return Ok(RequestId::ENDED_SEND);
         }
         self.isend_by(dest, tag, |state, route| match mode {

@@ -17,6 +17,7 @@ pub mod reassembly;
 mod receive;
 mod segment;
 mod send;
+mod send_now;
 mod slab;
 pub mod statistics;
 mod tally;

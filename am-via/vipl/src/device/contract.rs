@@ -33,6 +33,13 @@ pub trait Device: std::fmt::Debug {
     /// Posts an entry with its payload. Entries of a VI keep their order.
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
 
+    /// Like [`post`](Self::post), if the device knows that the peer has a free slot; returns whether the entry was posted. A device whose
+    /// `post` has to look for free slots does not look here, so that the message path calls no function.
+    #[inline(always)]
+    fn post_now(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> bool {
+        matches!(self.post(vi, entry, payload), Ok(Posted::Done))
+    }
+
     /// Posts `entry` with `payload` and at most `len` bytes. `fill` writes these bytes into the peer's receive area (or where the device
     /// gathers them); its argument says how to store them. `fill` returns the number of bytes, which becomes the entry's length, or `None`
     /// to post nothing, which returns [`Posted::Retry`]. If the post returns [`Posted::Retry`] for another reason, `fill` was not called.

@@ -419,6 +419,14 @@ impl Device for Shm {
     }
 
     #[inline(always)]
+    fn post_now(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> bool {
+        match self.vis.get_mut(vi.0 as usize) {
+            Some(Some(found)) => found.connection.post_now(entry, payload),
+            _ => false,
+        }
+    }
+
+    #[inline(always)]
     fn post_area(
         &mut self,
         vi: ViNumber,

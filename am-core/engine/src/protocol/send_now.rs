@@ -1,0 +1,198 @@
+//! The short ways of a message and of a put with a target counter: one packet, or a copy and a notice, and no record. Nothing here waits or
+//! queues: without a credit, nothing is sent.
+
+use super::Engine;
+use super::packet::{self, FIRST, Kind, MessageHead, pack};
+use super::send::{Outgoing, Posted};
+use crate::buffer::{INLINE_BYTES_MAX, InlineBytes, RemoteAddress};
+use crate::counter::CounterName;
+use crate::error::{Outcome, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::transfer::{Body, Class};
+use crate::user_code::UserCode;
+
+impl<U: UserCode> Engine<U> {
+    /// Whether a message of this length is sent as one packet.
+    #[inline(always)]
+    pub(super) fn is_whole(&self, outgoing: &Outgoing<'_>, len: usize) -> bool {
+        let front = outgoing.head().len() + outgoing.uhdr.len();
+        !outgoing.announce && len <= self.limits.packet_bytes_max.saturating_sub(front)
+    }
+
+    /// The fast path for a message that fits into a completion entry; returns whether it was posted. Everything it calls is inlined, so
+    /// that the entry is made in registers. If it returns false, call [`post_whole`](Self::post_whole).
+    #[inline(always)]
+    pub fn post_line<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        outgoing: &Outgoing<'_>,
+        data: &mut impl Body,
+    ) -> bool {
+        // Checked first: a longer message must not pay for an entry that it does not use.
+        if outgoing.uhdr.len() + data.len() > INLINE_BYTES_MAX - MessageHead::BYTES_MIN {
+            return false;
+        }
+        let Ok(target) = fabric.peer(outgoing.target) else { return false };
+        self.post_line_to(fabric, target, outgoing, data)
+    }
+
+    /// Like [`post_line`](Self::post_line), to a target whose number the caller has kept. Returns false also for a number that no peer has.
+    #[inline(always)]
+    pub fn post_line_to<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        target: Peer,
+        outgoing: &Outgoing<'_>,
+        data: &mut impl Body,
+    ) -> bool {
+        let (head, mut packet) = (outgoing.head(), InlineBytes::new());
+        let fits = head.push_to(&mut packet) && packet.push(outgoing.uhdr) && data.push_to(&mut packet);
+        if !fits || outgoing.announce || !self.pending.is_clear() || !self.touched.has(target) {
+            return false;
+        }
+        let label = packet::label(Kind::Message, outgoing.handler);
+        fabric.try_post_inline(target.index, outgoing.class(), label, &packet)
+    }
+
+    /// The fast path for a message that fits into one packet and not into a completion entry, to a target whose number the caller has kept;
+    /// returns whether it was posted. If it returns false, call [`post_whole`](Self::post_whole).
+    #[inline(always)]
+    pub fn post_packet_to<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        target: Peer,
+        outgoing: &Outgoing<'_>,
+        data: &mut impl Body,
+    ) -> bool {
+        if !self.pending.is_clear() || !self.touched.has(target) || !self.is_whole(outgoing, data.len()) {
+            return false;
+        }
+        let mut front = InlineBytes::new();
+        let fits = outgoing.head().push_to(&mut front) && front.push(outgoing.uhdr);
+        let label = packet::label(Kind::Message, outgoing.handler);
+        fits && matches!(
+            fabric.post_packet(target.index, outgoing.class(), label, &front, data),
+            Ok(Outcome::Done)
+        )
+    }
+
+    /// Posts a message as one packet, if it is short enough and no other waits for a credit.
+    ///
+    /// # Errors
+    /// `UnknownTask`, `PeerFailed`.
+    #[inline(always)]
+    pub fn post_whole<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        outgoing: &Outgoing<'_>,
+        data: &mut impl Body,
+    ) -> Result<Posted> {
+        let mut packet = InlineBytes::new();
+        let has_front = outgoing.head().push_to(&mut packet) && packet.push(outgoing.uhdr);
+        if !has_front || outgoing.announce || !self.pending.is_clear() {
+            return Ok(Posted::NotWhole);
+        }
+        let (target, class) = (fabric.peer(outgoing.target)?, outgoing.class());
+        let label = packet::label(Kind::Message, outgoing.handler);
+        self.touched.mark(target);
+        let outcome = if data.push_to(&mut packet) {
+            fabric.post_inline(target.index, class, label, &packet)?
+        } else if self.is_whole(outgoing, data.len()) {
+            fabric.post_packet(target.index, class, label, &packet, data)?
+        } else {
+            return Ok(Posted::NotWhole);
+        };
+        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })
+    }
+
+    /// The fast path of a put with a target counter: a copy, and a notice in a completion entry. Returns whether it was done; if not, call
+    /// [`put_again`](Self::put_again).
+    ///
+    /// If the memory is mapped here, the bytes are stored before the notice is posted. Otherwise the packet carries the bytes, and the
+    /// target stores them. `LOOKS`: looks for credits that the peer has returned, if none is at hand.
+    #[inline(always)]
+    pub fn put<F: Fabric, const LOOKS: bool>(
+        &mut self,
+        fabric: &mut F,
+        to: RemoteAddress,
+        bytes: &[u8],
+        counter: CounterName,
+    ) -> bool {
+        let Ok(target) = fabric.peer(to.owner()) else { return false };
+        if !self.pending.is_clear() || to.grant.is_for_operation() {
+            return false;
+        }
+        let (kind, packet) = if self.touched.has_notices(target) && store_mapped(fabric, to, bytes) {
+            (Kind::Notify, notice(counter))
+        } else {
+            let packet = put_packet(to, bytes, counter).filter(|_| self.touched.has(target));
+            let Some(packet) = packet else { return false };
+            (Kind::Put, packet)
+        };
+        let label = packet::label(kind, FIRST);
+        if LOOKS {
+            // An error is not lost: the caller's next attempt gets it again.
+            matches!(fabric.post_inline(target.index, Class::OneWay, label, &packet), Ok(Outcome::Done))
+        } else {
+            fabric.try_post_inline(target.index, Class::OneWay, label, &packet)
+        }
+    }
+
+    /// Puts bytes and posts the notice for the target's counter, or sends both in one packet, if nothing waits for a credit.
+    ///
+    /// # Errors
+    /// `UnknownTask`, `PeerFailed`.
+    #[inline]
+    pub fn put_again<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        to: RemoteAddress,
+        bytes: &[u8],
+        counter: CounterName,
+    ) -> Result<Posted> {
+        let target = self.target(fabric, to.owner())?;
+        if !self.pending.is_clear() || to.grant.is_for_operation() {
+            return Ok(Posted::NotWhole);
+        }
+        let outcome = match fabric.find_mapped(to, bytes.len() as u64) {
+            Ok(true) if store_mapped(fabric, to, bytes) => {
+                self.touched.mark_notice(target);
+                let label = packet::label(Kind::Notify, FIRST);
+                fabric.post_inline(target.index, Class::OneWay, label, &notice(counter))?
+            }
+            Ok(false) => {
+                let Some(packet) = put_packet(to, bytes, counter) else { return Ok(Posted::NotWhole) };
+                self.touched.mark(target);
+                let label = packet::label(Kind::Put, FIRST);
+                fabric.post_inline(target.index, Class::OneWay, label, &packet)?
+            }
+            // Unexposed meanwhile, or not readable: `write` needs fewer rights, and reports what is wrong.
+            _ => return Ok(Posted::NotWhole),
+        };
+        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })
+    }
+}
+
+/// Copies bytes to mapped memory of a peer; returns whether it did.
+#[inline(always)]
+fn store_mapped<F: Fabric>(fabric: &mut F, to: RemoteAddress, bytes: &[u8]) -> bool {
+    fabric.lend_mapped(to, bytes.len() as u64, |mapped| mapped.write(0, bytes)) == Some(true)
+}
+
+/// The packet that notifies the target of a put that is stored.
+#[inline(always)]
+fn notice(counter: CounterName) -> InlineBytes {
+    pack([&CounterName::to_wire(Some(counter)).to_le_bytes()])
+}
+
+/// The packet of a put that the target stores; `None` if the bytes do not fit. It is written in whole words, with the data at a multiple of
+/// a word: a load of another size than the store before it would wait for the processor's store buffer.
+#[inline(always)]
+fn put_packet(to: RemoteAddress, bytes: &[u8], counter: CounterName) -> Option<InlineBytes> {
+    let mut packet = InlineBytes::new();
+    let fits = packet.push_word(u64::from(to.grant.region) | u64::from(to.grant.generation) << 32)
+        && packet.push_word(to.offset)
+        && packet.push_word(u64::from(CounterName::to_wire(Some(counter))))
+        && packet.push(bytes);
+    fits.then_some(packet)
+}
