@@ -35,9 +35,9 @@ impl Form for InPlace {
         let values: NonNull<[u8; N]> = values.at().cast();
         let (elements, old) = (changed.elements.at().cast::<[u8; N]>(), changed.old.at().cast::<[u8; N]>());
         for index in 0..count {
-            // SAFETY: each range has at least `count` elements of `N` bytes, and arrays of bytes need no alignment. The makers of the ranges
-            // have promised that these bytes stay readable, and those of `elements` and `old` writable, until the operation that has the
-            // ranges ends, which is when this function returns. The elements may change meanwhile: each is loaded once, as a copy.
+            // SAFETY: each range has at least `count` elements of `N` bytes, and arrays of bytes need no alignment. The makers of the
+            // ranges have promised that these bytes stay readable, and those of `elements` and `old` writable, until the operation that
+            // has the ranges ends, which is when this function returns. The elements may change meanwhile: each is loaded as a copy.
             unsafe {
                 let (value, found) = (values.add(index).read(), elements.add(index).read());
                 old.add(index).write(found);

@@ -4,9 +4,9 @@
 //! are therefore atomic with respect to each other for all types, and for near and far tasks. If the updating task dies, the next one takes
 //! the lock over once the process has ended.
 //!
-//! Under the lock, contiguous elements that this task has mapped are combined in their memory. Others are copied, combined here, and written
-//! back: by plain copies if they are mapped, otherwise by a get and a put. None of these needs progress of the target, unless only the
-//! target can access its memory.
+//! Under the lock, contiguous elements that this task has mapped are combined in their memory. Others are copied, combined here, and
+//! written back: by plain copies if they are mapped, otherwise by a get and a put. None of these needs progress of the target, unless only
+//! the target can access its memory.
 
 use std::ops::DerefMut;
 use std::sync::atomic::{AtomicU64, Ordering};
