@@ -1,5 +1,4 @@
-//! A communicator of an environment for one thread cannot go to another thread; the compiler's message names the environment for several
-//! threads.
+//! A communicator of an environment for one thread cannot go to another thread; the error names the environment for several threads.
 #![forbid(unsafe_code)]
 
 use mpi_over_am::Environment;
