@@ -140,7 +140,7 @@ mod tests {
             let peer = Endpoint { task: TaskId(1), ..state.context.endpoint() };
             state.context.peer_statistics(peer).unwrap().packets_sent
         };
-        let mut packets = |one: &mut State<_>, other: &mut State<_>, len| {
+        let packets = |one: &mut State<_>, other: &mut State<_>, len| {
             let before = packets_sent(one);
             assert!(eager::try_send(one, &route(0), &vec![7; len]), "{len} bytes");
             let sent = packets_sent(one) - before;
