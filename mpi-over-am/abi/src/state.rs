@@ -374,8 +374,8 @@ pub(crate) fn enter_briefly() -> Option<&'static Mpi> {
     if !Call::is_plain() {
         return None;
     }
-    // SAFETY: one thread at a time, as in `enter`. There is a value: calls are plain only between `begin`, which says so after it has stored
-    // the value, and `end`, which says the contrary before it takes the value.
+    // SAFETY: one thread at a time, as in `enter`. There is a value: calls are plain only between `begin`, which says so after it has
+    // stored the value, and `end`, which says the contrary before it takes the value.
     Some(unsafe { (*PROCESS.mpi.get()).as_ref().unwrap_unchecked() })
 }
 

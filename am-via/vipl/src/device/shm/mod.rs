@@ -344,16 +344,6 @@ fn copier_by_kernel(ways: Ways, launcher: Option<u32>) -> Option<u32> {
     launcher.filter(|_| ways.kernel)
 }
 
-impl Drop for Shm {
-    fn drop(&mut self) {
-        // A panicking task is about to fail, which the end of its process reports.
-        if !std::thread::panicking() {
-            self.close();
-        }
-        self.end_network();
-    }
-}
-
 fn claim(at: RemoteMemory, len: usize) -> Claim {
     let MemHandle { region, generation } = at.handle;
     Claim { region, generation, offset: at.offset, len: len as u64, ptag: at.ptag }

@@ -121,3 +121,13 @@ impl Shm {
         }
     }
 }
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        // A panicking task is about to fail, which the end of its process reports.
+        if !std::thread::panicking() {
+            self.close();
+        }
+        self.end_network();
+    }
+}
