@@ -144,7 +144,7 @@ fn owner(kmer: u64, tasks: u32) -> TaskId {
     TaskId(random::below(random::mix(kmer), u64::from(tasks)) as u32)
 }
 
-/// The handlers for one word and for many.
+/// Registers the handlers for one word and for many.
 fn register(
     context: &mut Context<ShmFabric>,
     table: &Arc<Mutex<KmerTable>>,

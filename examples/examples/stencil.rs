@@ -183,7 +183,7 @@ struct Tile {
 }
 
 impl Tile {
-    /// Cuts the grid into tiles that are as square as the number of tasks allows, which keeps the halo short.
+    /// The tile of a task. The tiles are as square as the number of tasks allows, which keeps the halo small.
     fn of(task: usize, tasks: usize, size: usize) -> Result<Self, Failure> {
         let across = (1..=tasks).take_while(|n| n * n <= tasks).filter(|n| tasks.is_multiple_of(*n)).last();
         let across = across.unwrap_or(1);

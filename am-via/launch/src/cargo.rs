@@ -51,7 +51,8 @@ impl TargetKind {
 /// Builds `target` in release mode and returns the path of its executable. Cargo's messages go to the standard error.
 ///
 /// # Errors
-/// There is no such target, several packages have one, the build fails, or there is no workspace here.
+/// [`LaunchError::NoSuchTarget`]; [`LaunchError::WhichPackage`]: several packages have such a target; [`LaunchError::Build`];
+/// [`LaunchError::NoWorkspace`]; [`LaunchError::System`]: cargo cannot be started.
 pub fn build(target: &CargoTarget) -> Result<PathBuf, LaunchError> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let package = package_of(target, &metadata(&cargo)?)?;

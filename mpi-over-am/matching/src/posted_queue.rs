@@ -32,18 +32,18 @@ impl<R> PostedSlot for Slot<R> {
     }
 }
 
-/// Receives in the order of posting. `R` identifies a receive request to the caller.
+/// Posted receives, in the order of posting. `R` identifies a receive request to the caller.
 ///
 /// ```
 /// use mpi_matching::{ContextId, Envelope, Pattern, PostedQueue};
 ///
 /// let world = ContextId(1);
 /// let mut posted = PostedQueue::new();
-/// posted.post(Pattern::new(world, None, Some(7)), "from anybody");
+/// posted.post(Pattern::new(world, None, Some(7)), "from any rank");
 /// posted.post(Pattern::exact(world, 3, 7), "from rank 3");
 ///
 /// let message = Envelope::new(world, 3, 7);
-/// assert_eq!(posted.take_match(&message), Some("from anybody"));
+/// assert_eq!(posted.take_match(&message), Some("from any rank"));
 /// assert_eq!(posted.take_match(&message), Some("from rank 3"));
 /// assert_eq!(posted.take_match(&message), None);
 /// ```

@@ -11,9 +11,9 @@ use super::{Plan, partners, receive_all};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// If all tasks get the result: number of pieces by which a task sends its parts ahead of combining its chunk, and combines ahead of
-/// receiving results. If one task gets the result, the number is 0: the others must send each chunk before they combine the next one in the
-/// same memory.
+/// Number of pieces by which a task's sends of its parts are ahead of its combining, and its combining is ahead of its receives of results.
+/// Used if all tasks get the result. If one task gets it, no step is ahead: each of the other tasks combines all its chunks in the same
+/// memory, so it must send a chunk before it combines the next one.
 const PIECES_AHEAD: u64 = 4;
 
 /// Combines the `own` of all tasks into `into` at rank `root`, or at all tasks. `own` is `None` where `into` holds it.

@@ -290,7 +290,7 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
                 mine.turn.set(Some(ManuallyDrop::new(LOCK.enter(ring))));
             }
         });
-        // Other calls have ended their borrows when they release the lock.
+        // This cannot panic: every other call ends its borrow before it releases the lock.
         held.0 = Some(self.0.borrow_mut());
     }
 

@@ -92,7 +92,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Locks all windows, shared (`MPI_Win_lock_all`).
+    /// Locks the windows of all ranks, shared (`MPI_Win_lock_all`).
     ///
     /// # Errors
     /// Another epoch is open; an unknown promise; the death of a task.
@@ -120,7 +120,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.change_epochs(|epochs| epochs.locked_all = promise.map(held));
     }
 
-    /// Unlocks all windows: all operations are complete there (`MPI_Win_unlock_all`).
+    /// Unlocks the windows of all ranks: all operations are complete there (`MPI_Win_unlock_all`).
     ///
     /// # Errors
     /// They are not locked; the death of a task.

@@ -72,7 +72,7 @@ impl<U: UserCode> Engine<U> {
             }
         };
         let waits = matches!(destination, Destination::Later);
-        // A message that waits for its destination holds no credit of its origin, so that other messages can pass it.
+        // A message that waits for its destination gives up the credit reserved for its answer, so that it does not delay other messages.
         tail.reserved = !waits;
         let incoming = Incoming {
             source: packet.from,

@@ -70,7 +70,7 @@ pub struct Engine<U: UserCode> {
     pub counters: Counters,
     /// Its counts so far.
     pub statistics: Statistics,
-    /// Something besides packets waits to be done.
+    /// [`work`](Self::work) has something to do.
     busy: bool,
     /// A task has failed, or an error waits to be reported: blocking calls check further.
     pub attention: bool,
@@ -92,7 +92,7 @@ pub struct Engine<U: UserCode> {
     bounces: Vec<JobBuffer>,
     streams: Streams,
     retries: VecDeque<u32>,
-    /// Purges so far, and the operations that they ended.
+    /// The purges, and the operations that have yet to end because of them.
     pub purges: Purges,
     fences: Vec<FenceWaiting>,
     /// Unanswered gets and fences of each origin.

@@ -271,7 +271,7 @@ pub(crate) const FOURTH: HandlerId = HandlerId(3);
 /// Bytes before the data of a Piece.
 pub(crate) const PIECE_HEAD_BYTES: usize = 12;
 
-/// Code of a strided destination or a list of blocks, in the field for an accumulation's operation.
+/// Codes of a strided destination and of a list of blocks, in the field for an accumulation's operation.
 const LAYOUT_STRIDED: u64 = 0x100;
 const LAYOUT_LIST: u64 = 0x101;
 

@@ -105,11 +105,10 @@ impl<U: UserCode> Engine<U> {
         Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })
     }
 
-    /// The fast path of a put with a target counter: a copy, and a notice in a completion entry. Returns whether it was done; if not, call
-    /// [`put_again`](Self::put_again).
+    /// The fast path of a put with a target counter. Returns whether the put was done; if not, call [`put_again`](Self::put_again).
     ///
-    /// If the memory is mapped here, the bytes are stored before the notice is posted. Otherwise the packet carries the bytes, and the
-    /// target stores them. `LOOKS`: looks for credits that the peer has returned, if none is at hand.
+    /// If the memory is mapped here, the bytes are stored, and then a notice is posted in a completion entry. Otherwise one packet carries
+    /// the bytes, and the target stores them. If `LOOKS` is set and no credit is at hand, looks for credits that the peer has returned.
     #[inline(always)]
     pub fn put<F: Fabric, const LOOKS: bool>(
         &mut self,

@@ -112,7 +112,7 @@ pub trait Device: std::fmt::Debug {
     /// Closes the descriptor by which other tasks open a file. Called when all have opened the file.
     fn close_shared_file(&mut self, _inode: u64) {}
 
-    /// Forgets a file, which registrations no longer name. It stays mapped while its mapping is held.
+    /// Forgets a file that no registration names any more. The file stays mapped while its mapping is held.
     fn forget_shared_file(&mut self, _inode: u64) {}
 
     /// Whether `len` bytes from `at` on are in a memory file that this task has made or opened.
@@ -228,7 +228,8 @@ pub trait Device: std::fmt::Debug {
         0
     }
 
-    /// Ends the current or next wait of a peer. A device whose writes are entries ignores it.
+    /// Ends the current or next wait of a peer, after a change in memory. A device that carries changes of memory as entries ignores the
+    /// call, because an entry ends the wait.
     fn ring(&mut self, _to: NodeAddress) -> Result<(), DeviceError> {
         Ok(())
     }

@@ -51,7 +51,8 @@ fn requests_are_waited_for_one_by_one_any_or_all() {
 #[test]
 fn a_test_sees_what_has_arrived_behind_other_messages() {
     const MESSAGES: u32 = 5;
-    // The tasks synchronise without messages, since messages would make progress. All earlier messages fit into the budget.
+    // The tasks synchronise without messages, since messages would make progress. All messages fit into the budget of early arrivals, so
+    // the sends do not wait.
     let sent = std::sync::Barrier::new(2);
     job(Config::new(2), Settings::default(), |_, world| {
         if world.rank() == 0 {

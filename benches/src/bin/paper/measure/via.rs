@@ -32,7 +32,7 @@ pub(super) enum Operation {
     Copied,
     /// Announced, then written from buffer to buffer, with a registration before and a deregistration after.
     Registered,
-    /// The same, with permanent registrations.
+    /// Like `Registered`, but with registrations that are kept for later messages.
     Kept,
 }
 

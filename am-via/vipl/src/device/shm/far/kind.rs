@@ -9,7 +9,7 @@ use crate::device::NodeAddress;
 pub(super) enum Kind {
     /// Lines of the ring, each with the bytes of its area. `Part` messages may have carried the first bytes of the first line's area.
     Line = 0,
-    /// The number of lines that the program has returned.
+    /// Number of the receiver's lines that the sender's program has released so far.
     Ack = 1,
     /// Numbered like a line: the sender posts nothing more.
     Close = 2,
