@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use am_via_job::{Carrier, Job};
 use am_via_ofi::{Endpoint, PeerAddress};
-use am_via_os::{poll, sched};
+use am_via_os::{fork, poll, sched};
 use am_via_shm::regions::ClaimFault;
 use am_via_shm::{CheckedRange, Connection, Doorbell, Outlet, Shared};
 
@@ -183,6 +183,10 @@ struct LinkOutlet {
 
 impl Outlet for LinkOutlet {
     fn carry(&self) {
+        // The network belongs to the task that this process was copied from.
+        if fork::is_copy() {
+            return;
+        }
         let mut state = self.far.lock();
         let State { endpoint, links, .. } = &mut *state;
         let Links { own, all, reads, .. } = links;
@@ -446,7 +450,11 @@ impl Far {
     }
 
     /// Tells the peers that no line follows, and waits until they have received everything, or until `is_over` reports the end of the job.
+    /// Does nothing in a copy made by fork, whose peers would take this for the end of the task.
     pub(super) fn leave(&self, is_over: impl Fn() -> bool) {
+        if fork::is_copy() {
+            return;
+        }
         self.lock()
             .links
             .all
