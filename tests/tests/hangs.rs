@@ -51,7 +51,7 @@ fn said_before_the_limit(tasks: u32, shape: &'static str) -> String {
         let start = |(tasks, shape)| {
             let (tell, told) = channel();
             std::thread::spawn(move || {
-                tell.send(programs::run(&mut amrun(tasks, &["--timeout", "3"], shape)))
+                tell.send(programs::run(&mut amrun(tasks, &["--timeout", "6"], shape)))
             });
             Mutex::new(told)
         };
