@@ -1,8 +1,8 @@
 //! mpi4py's own test suite, with a build by this library's `mpicc`, and with a build by another library's wrapper, which finds this library
 //! by `LD_LIBRARY_PATH`.
 //!
-//! The suite runs as a whole. If it does not reach its end, each of its files runs by itself, so that a file that hangs or dies affects
-//! only its own tests.
+//! The suite runs as a whole. If it does not reach its end, each of its files runs in a job of its own, so that a file that hangs or dies
+//! affects only its own tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -29,8 +29,8 @@
 //! rounds, and the project's mark. If a peer is missing, the mark is not judged.
 //!
 //! Where each task has a core, or the two hosts are namespaces of this machine, the program also measures the distance of the two cores,
-//! which changes on virtual machines. Turns with far cores do not count (see [`cores`]), and the library runs again, up to three times as
-//! often as there are rounds.
+//! which changes on virtual machines. Turns with far cores do not count (see [`cores`]), and the library runs again: at most three turns
+//! for each round.
 
 mod below;
 mod cores;

@@ -92,7 +92,7 @@ fn duplicates_come_by_themselves_and_in_any_order() {
         for communicator in &made {
             talk(communicator, &all);
         }
-        // A duplication as a request among others, and a duplication for which nobody waits.
+        // One duplication is a request among others, and no call waits for the other one.
         let one = world.idup().unwrap();
         drop(world.idup().unwrap());
         world.wait(one.request()).unwrap();
