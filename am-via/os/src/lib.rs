@@ -10,6 +10,7 @@
 pub mod apart;
 pub mod atomics;
 pub mod clock;
+pub mod event;
 pub mod fork;
 pub mod futex;
 pub mod library;

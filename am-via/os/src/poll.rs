@@ -1,7 +1,8 @@
-//! Waiting until one of several files can be read (`poll(2)`).
+//! Waiting until one of several files can be read (`ppoll(2)`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
 use std::time::Duration;
 
 /// Waits until one of `files` can be read, has ended or is broken, at most for `timeout` (`None`: no limit). Returns one answer for each
@@ -16,11 +17,14 @@ pub fn poll(files: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<V
         .collect();
     let count =
         libc::nfds_t::try_from(entries.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // Rounded up: a wait that ends slightly too early would become a spin.
-    let timeout_ms =
-        timeout.map_or(-1, |timeout| i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
-    // SAFETY: poll reads and writes `count` entries, all in `entries`, whose files are borrowed for the whole call.
-    if unsafe { libc::poll(entries.as_mut_ptr(), count, timeout_ms) } < 0 {
+    let timeout = timeout.map(|timeout| libc::timespec {
+        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(timeout.subsec_nanos().cast_signed()),
+    });
+    let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: ppoll reads and writes `count` entries, all in `entries`, whose files are borrowed for the whole call. It reads the time, a
+    // live local or a null pointer, and without a signal mask changes no mask.
+    if unsafe { libc::ppoll(entries.as_mut_ptr(), count, timeout, ptr::null()) } < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);

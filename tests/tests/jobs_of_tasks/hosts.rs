@@ -142,35 +142,45 @@ fn a_first_message_leaves_while_its_sender_computes() {
 /// A copy of a task, made by fork, leaves the network to its task, while messages wait and are carried, and afterwards.
 #[test]
 fn a_copy_leaves_the_network_to_its_task() {
-    on_hosts("a_copy_leaves_the_network_to_its_task", (2, "a,b"), || {
-        let task = Task::join().expect("an agent made a job");
-        let mut context = task.context().expect("libfabric is there (Debian: libfabric1)");
-        let came = context.counter().expect("a counter");
-        let handler = context.register_handler(move |_| Answer::consumed(Completion::Bump(came)));
-        let handler = handler.expect("the first handler");
-        if task.number() == 0 {
-            wait_for_file("ready");
-            context.amsend(TaskId(1), handler, &[], b"first", AmOptions::default()).expect("it is posted");
-            for _ in 0..20 {
-                let mut in_copy = Some(context);
-                let ended = run_in_copy(|| {
-                    let mut context = in_copy.take().expect("present");
-                    let refused = context.amsend(TaskId(1), handler, &[], &[], AmOptions::default());
-                    assert!(matches!(refused, Err(Error::CopiedProcess { .. })), "{refused:?}");
-                    drop(context);
-                    0
-                });
-                assert_eq!(ended.expect("fork"), Ended::Exited(0));
-                context = in_copy.expect("the copy took its own");
-                let sent = context.amsend(TaskId(1), handler, &[], &[1; 100], AmOptions::default());
-                sent.expect("the task goes on");
-            }
-        } else {
-            make_file("ready");
-            context.wait_counter(came, 21).expect("the messages arrive");
+    on_hosts("a_copy_leaves_the_network_to_its_task", (2, "a,b"), || makes_copies(false));
+}
+
+/// In such a job the copy's end, which its peers would take for the task's, does not end the job.
+#[test]
+fn a_copy_leaves_the_network_to_its_task_in_jobs_that_go_on_after_failures() {
+    let test = "a_copy_leaves_the_network_to_its_task_in_jobs_that_go_on_after_failures";
+    on_hosts(test, (2, "a,b"), || makes_copies(true));
+}
+
+fn makes_copies(goes_on: bool) {
+    let task = Task::join().expect("an agent made a job");
+    task.job().set_continue_on_failure(goes_on);
+    let mut context = task.context().expect("libfabric is there (Debian: libfabric1)");
+    let came = context.counter().expect("a counter");
+    let handler = context.register_handler(move |_| Answer::consumed(Completion::Bump(came)));
+    let handler = handler.expect("the first handler");
+    if task.number() == 0 {
+        wait_for_file("ready");
+        context.amsend(TaskId(1), handler, &[], b"first", AmOptions::default()).expect("it is posted");
+        for _ in 0..20 {
+            let mut in_copy = Some(context);
+            let ended = run_in_copy(|| {
+                let mut context = in_copy.take().expect("present");
+                let refused = context.amsend(TaskId(1), handler, &[], &[], AmOptions::default());
+                assert!(matches!(refused, Err(Error::CopiedProcess { .. })), "{refused:?}");
+                drop(context);
+                0
+            });
+            assert_eq!(ended.expect("fork"), Ended::Exited(0));
+            context = in_copy.expect("the copy took its own");
+            let sent = context.amsend(TaskId(1), handler, &[], &[1; 100], AmOptions::default());
+            sent.expect("the task goes on");
         }
-        context.gfence().expect("all tasks reach the fence");
-    });
+    } else {
+        make_file("ready");
+        context.wait_counter(came, 21).expect("the messages arrive");
+    }
+    context.gfence().expect("all tasks reach the fence");
 }
 
 /// The network carries out gets as reads: no byte of a get arrives as a packet. No read uses a registration that has ended.

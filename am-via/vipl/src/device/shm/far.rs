@@ -72,7 +72,7 @@ struct State {
     rounds: u32,
     /// The network thread has taken events that the task has not seen.
     has_unseen: bool,
-    /// An error that the network thread has found, for the task's next progress.
+    /// The error that ended the network thread. It ends the task's use of the network at its next progress.
     failed: Option<String>,
 }
 
@@ -93,9 +93,12 @@ impl State {
 
     /// Handles arrived messages, and makes progress with the reads. Returns the number of arrived messages.
     fn receive(&mut self) -> Result<usize, String> {
-        let Self { endpoint, links, broken, .. } = self;
+        let Self { endpoint, links, broken, vain, .. } = self;
         let arrived = endpoint.poll(broken, |word, bytes| links.receive(word, bytes));
         let arrived = arrived.map_err(|error| error.to_string())?;
+        if arrived > 0 {
+            *vain = 0;
+        }
         for address in broken.drain(..) {
             links.lose(endpoint, |link| link.address == address);
         }
@@ -168,6 +171,12 @@ impl Waiting for Unsent {
         }
         state.failed.is_none() && state.has_unsent()
     }
+
+    fn fail(&mut self, why: String) {
+        if let Some(far) = self.far.upgrade() {
+            lock(&far).failed.get_or_insert(why);
+        }
+    }
 }
 
 fn lock(far: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -188,6 +197,9 @@ impl Outlet for LinkOutlet {
             return;
         }
         let mut state = self.far.lock();
+        if state.failed.is_some() {
+            return;
+        }
         let State { endpoint, links, .. } = &mut *state;
         let Links { own, all, reads, .. } = links;
         if let Some(link) = all.get_mut(self.link) {
@@ -289,13 +301,11 @@ impl Far {
     /// The network has failed, or has lost a task that is alive.
     pub(super) fn progress(&self) -> Result<Progress, String> {
         let mut state = self.lock();
-        if let Some(why) = state.failed.take() {
-            return Err(why);
+        if let Some(why) = &state.failed {
+            return Err(why.clone());
         }
         (state.rounds, state.has_unseen) = (state.rounds.wrapping_add(1), false);
-        if state.receive()? > 0 {
-            state.vain = 0;
-        }
+        state.receive()?;
         let State { endpoint, links, .. } = &mut *state;
         links.reads.withdraw_offer();
         let own = links.own;
@@ -484,3 +494,6 @@ impl Far {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

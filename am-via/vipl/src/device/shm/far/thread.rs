@@ -1,4 +1,4 @@
-//! The network thread of a context. The first demand starts it; without a demand it is parked.
+//! The network thread of a context. The first demand starts it; without a demand it sleeps.
 //!
 //! The thread is the *alarm* of a task that sleeps on its doorbell: it waits on the provider's file in place of the task, and rings the
 //! doorbell once, so that one sleep waits for near and far peers.
@@ -7,20 +7,21 @@
 //! message to a peer waits for the connection, while the program may compute without a call of the library. At growing intervals, the
 //! thread makes the progress that the task does not make, until no message waits.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
+use am_via_os::event::Event;
 use am_via_os::{fork, poll, signal};
 use am_via_shm::{Doorbell, Shared};
 
-/// How often the alarm checks whether its endpoint is gone.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// First and longest interval of the carrier.
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
@@ -29,6 +30,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(5);
 pub(super) trait Waiting: Debug + Send {
     /// Sends the messages as far as possible, unless the task makes progress or the alarm is set. Returns whether some still wait.
     fn carry(&mut self) -> bool;
+
+    /// Tells the task that the thread has failed. The thread then rings the doorbell.
+    fn fail(&mut self, why: String);
 }
 
 #[derive(Debug)]
@@ -36,16 +40,15 @@ struct Demands {
     is_set: AtomicBool,
     carries: AtomicBool,
     is_over: AtomicBool,
+    /// Wakes the thread after one of the flags above was set.
+    changed: Event,
     /// `None` after the end. Locked while the thread carries.
     waiting: Mutex<Option<Box<dyn Waiting>>>,
 }
 
 /// The thread of one endpoint.
 #[derive(Debug)]
-pub(super) struct NetworkThread {
-    demands: Arc<Demands>,
-    thread: Thread,
-}
+pub(super) struct NetworkThread(Arc<Demands>);
 
 impl NetworkThread {
     /// Starts the thread, which rings `doorbell` when `file` is readable, and carries the messages of `waiting`.
@@ -58,39 +61,45 @@ impl NetworkThread {
             is_set: AtomicBool::new(false),
             carries: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            changed: Event::new()?,
             waiting: Mutex::new(Some(waiting)),
         });
         // The thread may outlive the endpoint by a moment.
         let file = file.map(|file| file.try_clone_to_owned()).transpose()?.map(File::from);
         let shared = Arc::clone(&demands);
-        let started = thread::Builder::new().name("am network".to_owned()).spawn(move || {
+        thread::Builder::new().name("am network".to_owned()).spawn(move || {
             // Signals are for the program's threads.
             signal::block_all();
-            shared.serve(file.as_ref(), &doorbell);
+            // Unwind safety: the report of the panic ends the task's use of the network.
+            let served = catch_unwind(AssertUnwindSafe(|| shared.serve(file.as_ref(), &doorbell)));
+            if let Err(payload) = served {
+                shared.fail(&*payload);
+                doorbell.ring();
+            }
         })?;
-        Ok(Self { demands, thread: started.thread().clone() })
+        Ok(Self(demands))
     }
 
     /// Sets the alarm. Returns `false` if it was already set and has not rung since.
     pub(super) fn set_alarm(&self) -> bool {
         // AcqRel: the thread that clears the flag sees that the task is about to sleep.
-        self.demand(&self.demands.is_set)
+        self.demand(&self.0.is_set)
     }
 
     /// Whether the alarm is set.
     pub(super) fn alarm_is_set(&self) -> bool {
-        self.demands.is_set.load(Ordering::Acquire)
+        self.0.is_set.load(Ordering::Acquire)
     }
 
     /// Lets the thread carry the waiting messages, until none waits.
     pub(super) fn carry(&self) {
-        self.demand(&self.demands.carries);
+        self.demand(&self.0.carries);
     }
 
     fn demand(&self, what: &AtomicBool) -> bool {
         let is_new = !what.swap(true, Ordering::AcqRel);
         if is_new {
-            self.thread.unpark();
+            self.0.changed.set();
         }
         is_new
     }
@@ -98,17 +107,15 @@ impl NetworkThread {
     /// Ends the carrier: when this call returns, the thread uses nothing of the waiting messages. The caller must not hold a lock that
     /// [`Waiting::carry`] takes.
     pub(super) fn end(&self) {
-        self.demands.is_over.store(true, Ordering::Release);
-        *self.demands.waiting() = None;
-        self.thread.unpark();
+        self.0.end();
+        *self.0.waiting() = None;
     }
 }
 
 impl Drop for NetworkThread {
     fn drop(&mut self) {
-        self.demands.is_over.store(true, Ordering::Release);
         // The thread is not joined, because a forked copy of the process does not have it.
-        self.thread.unpark();
+        self.0.end();
     }
 }
 
@@ -117,32 +124,52 @@ impl Demands {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+        self.changed.set();
+    }
+
     /// The loop of the thread.
     fn serve(&self, file: Option<&File>, doorbell: &Doorbell) {
         let mut pause = PAUSE_MIN;
         while !self.is_over.load(Ordering::Acquire) {
             let carries = self.carries.load(Ordering::Acquire);
-            if let Some(file) = file
-                && self.is_set.load(Ordering::Acquire)
-            {
-                let limit = if carries { pause } else { LOOK_EVERY };
-                // If the call fails for lack of memory, the alarm rings, so that the task polls.
-                let is_readable = poll::poll(&[file.as_fd()], Some(limit)).map_or(true, |ready| ready[0]);
+            let alarm = file.filter(|_| self.is_set.load(Ordering::Acquire));
+            let (has_changed, is_readable) = self.wait(alarm, carries.then_some(pause));
+            if alarm.is_some() {
                 // A task that is awake may have left the alarm set. It rings after the interval, since nothing is carried while it is set.
-                if is_readable || carries {
+                if is_readable || carries && !has_changed {
                     // Cleared before the ring, so that the woken task can set the alarm again. AcqRel: pairs with `demand`.
                     self.is_set.swap(false, Ordering::AcqRel);
                     doorbell.ring();
                 }
-            } else if carries {
-                thread::park_timeout(pause);
+            } else if !carries {
+                pause = PAUSE_MIN;
+            } else if !has_changed {
                 pause = (2 * pause).min(PAUSE_MAX);
                 self.carry();
-            } else {
-                pause = PAUSE_MIN;
-                thread::park();
             }
         }
+    }
+
+    /// Waits until a flag was set or the file of the alarm is readable, at most for `limit`. Returns the two.
+    fn wait(&self, alarm: Option<&File>, limit: Option<Duration>) -> (bool, bool) {
+        let changed = self.changed.as_fd();
+        let ready = match alarm {
+            Some(file) => poll::poll(&[changed, file.as_fd()], limit),
+            None => poll::poll(&[changed], limit),
+        };
+        let Ok(ready) = ready else {
+            // The call fails for lack of memory. The alarm rings, so that the task polls.
+            thread::sleep(PAUSE_MAX);
+            return (false, true);
+        };
+        let has_changed = ready[0];
+        if has_changed {
+            // Before the flags are read again: a flag that is set from now on sets the event again.
+            self.changed.clear();
+        }
+        (has_changed, ready.get(1).is_some_and(|&is_readable| is_readable))
     }
 
     fn carry(&self) {
@@ -153,6 +180,15 @@ impl Demands {
         if waits {
             self.carries.store(true, Ordering::Release);
         }
+    }
+
+    /// Reports a panic of the thread to the task.
+    #[cold]
+    fn fail(&self, panic: &(dyn Any + Send)) {
+        let message = panic.downcast_ref::<&str>().copied();
+        let message = message.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let why = format!("the network thread has panicked: {}", message.unwrap_or("no message"));
+        fork::exclude(|| self.waiting().as_mut().map(|waiting| waiting.fail(why)));
     }
 }
 
@@ -173,6 +209,10 @@ mod tests {
     impl Waiting for Told {
         fn carry(&mut self) -> bool {
             self.0.send(()).is_ok() && self.1.recv().unwrap_or(false)
+        }
+
+        fn fail(&mut self, why: String) {
+            panic!("{why}");
         }
     }
 
@@ -219,10 +259,13 @@ mod tests {
             let ((told, is_told), (answer, answers)) = (channel(), channel());
             let waiting = Box::new(Told(told, answers));
             let thread = NetworkThread::start(Some(network.as_fd()), doorbell(), waiting).expect("a thread");
+            let rests = || assert!(is_told.recv_timeout(Duration::from_millis(20)).is_err(), "nothing waits");
             for leaves_the_alarm_set in [false, true, false] {
                 if leaves_the_alarm_set {
                     assert!(thread.set_alarm());
                 }
+                // The thread sleeps, and waits on the file if the alarm is set.
+                rests();
                 thread.carry();
                 for waits in [true, true, false] {
                     is_told.recv().expect("it carries");
@@ -230,9 +273,59 @@ mod tests {
                     answer.send(waits).expect("it waits for the answer");
                 }
             }
-            assert!(is_told.recv_timeout(Duration::from_millis(20)).is_err(), "nothing waits");
+            rests();
             thread.end();
             assert!(is_told.recv().is_err(), "it is gone, with what it used");
+        });
+    }
+
+    /// A demand, or the end, reaches a thread that waits on the provider's file.
+    #[test]
+    fn a_thread_with_a_set_alarm_ends() {
+        guarded(|| {
+            let (network, _peer) = io::pipe().expect("a pipe");
+            let (told, is_told) = channel();
+            let waiting = Box::new(Told(told, channel().1));
+            let thread = NetworkThread::start(Some(network.as_fd()), doorbell(), waiting).expect("a thread");
+            assert!(thread.set_alarm());
+            drop(thread);
+            assert!(is_told.recv().is_err(), "it is gone, with what it used");
+        });
+    }
+
+    /// Panics, and keeps what it is told.
+    #[derive(Debug)]
+    struct Panics(Sender<String>);
+
+    impl Waiting for Panics {
+        fn carry(&mut self) -> bool {
+            panic!("a mistake of the test: {}", 7);
+        }
+
+        fn fail(&mut self, why: String) {
+            self.0.send(why).expect("the test waits");
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_thread_is_reported_and_wakes_the_task() {
+        guarded(|| {
+            let doorbell = doorbell();
+            let (told, is_told) = channel();
+            let thread =
+                NetworkThread::start(None, doorbell.clone(), Box::new(Panics(told))).expect("a thread");
+            thread.carry();
+            let mut why: Option<String> = None;
+            while why.is_none() {
+                // Without the ring the task sleeps for an hour, and the watchdog reports that.
+                doorbell.sleep(SleepBarrier::SenderFence, Duration::from_secs(3600), || {
+                    why = why.take().or_else(|| is_told.try_recv().ok());
+                    why.is_some()
+                });
+            }
+            assert_eq!(why.as_deref(), Some("the network thread has panicked: a mistake of the test: 7"));
+            thread.carry();
+            thread.end();
         });
     }
 }
