@@ -200,6 +200,7 @@ impl Outlet for LinkOutlet {
         if state.failed.is_some() {
             return;
         }
+        let may_hold = !matches!(state.thread, OnDemand::Never);
         let State { endpoint, links, .. } = &mut *state;
         let Links { own, all, reads, .. } = links;
         if let Some(link) = all.get_mut(self.link) {
@@ -208,7 +209,7 @@ impl Outlet for LinkOutlet {
                 return;
             }
             let key = reads.lend_offered(endpoint, self.link);
-            link.send(endpoint, *own, key);
+            link.send_posted(endpoint, *own, key, may_hold);
             if link.has_unsent() {
                 state.carry_unsent(&self.far.0);
             }
@@ -316,7 +317,7 @@ impl Far {
         };
         let mut has_unsent = links.reads.has_unsent();
         for link in &mut links.all {
-            link.expected_posts = 0;
+            (link.expected_posts, link.sent_by_posts) = (0, 0);
             link.send(endpoint, own, None);
             has_unsent |= link.has_unsent();
             if std::mem::take(&mut link.closed_due) {

@@ -12,6 +12,13 @@ use super::line::{self, BEFORE_AREA_BYTES};
 use super::reads::{KEY_MESSAGE_BYTES, KeyMessage};
 use crate::device::{Completion, Entry, NodeAddress, Payload, ViNumber};
 
+/// Number of messages that posts send to a peer at once between two calls of the task's progress. Lines of further posts wait for each
+/// other, since each message costs a pass through the network stack.
+const SENT_AT_ONCE: u32 = 8;
+/// Number of waiting lines, and of their bytes, from which a post sends them.
+const HELD_LINES: usize = 16;
+const HELD_BYTES: usize = 8 << 10;
+
 /// The far end of a connection.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -25,12 +32,14 @@ pub(super) struct Link {
     /// Number of lines that the program is about to post. They are sent together, with the last one.
     pub(super) expected_posts: u32,
     /// Number of the next message to send, and of the next expected message.
-    sent: u32,
+    pub(super) sent: u32,
     pub(super) expected: u32,
     /// Messages that arrived out of order.
     pub(super) early: BTreeMap<u32, (Kind, Vec<u8>)>,
     /// Bytes of the area of the next line.
     parts: Vec<u8>,
+    /// Number of messages that posts have sent since the task's last progress.
+    pub(super) sent_by_posts: u32,
     /// Number of this task's lines that the peer has returned.
     acked: u32,
     /// Number of the peer's lines that were posted here.
@@ -74,6 +83,7 @@ impl Link {
             expected: 0,
             early: BTreeMap::new(),
             parts: Vec::new(),
+            sent_by_posts: 0,
             acked: 0,
             posted: 0,
             told: 0,
@@ -148,6 +158,31 @@ impl Link {
         }
         self.acked = count;
         (0..new).for_each(|_| self.end.release());
+    }
+
+    /// Sends the lines that were posted, or holds them until there are more of them or the task makes progress. `may_hold`: the network
+    /// thread can send lines that are held.
+    pub(super) fn send_posted(
+        &mut self,
+        endpoint: &mut Endpoint,
+        own: NodeAddress,
+        key: Option<[u8; KEY_MESSAGE_BYTES]>,
+        may_hold: bool,
+    ) {
+        if may_hold
+            && key.is_none()
+            && self.sent_by_posts >= SENT_AT_ONCE
+            && !self.is_lost
+            && !self.has_closed
+        {
+            let (lines, _) = self.gather(HELD_BYTES);
+            // Fewer lines fit than have been taken if the bytes are enough.
+            if lines == self.next.len() && lines < HELD_LINES {
+                return;
+            }
+        }
+        self.sent_by_posts = self.sent_by_posts.saturating_add(1);
+        self.send(endpoint, own, key);
     }
 
     /// Sends waiting messages, as far as the network accepts them, and `key` with the first line. If the two do not fit into one message,

@@ -1,6 +1,8 @@
-use am_via_shm::Mapping;
+use am_via_shm::layout::{ATTENTION_OFFSET, ControlLayout, DOORBELL_OFFSET};
+use am_via_shm::{Bell, Mapping, SleepBarrier, ViSlot, Written};
 
 use super::*;
+use crate::device::{Entry, Operation, Payload};
 
 /// The network end of a context without connections. `None` without libfabric.
 fn far() -> Option<Far> {
@@ -66,4 +68,172 @@ fn each_progress_after_a_panic_of_the_thread_reports_it_and_the_task_does_not_sl
         assert_eq!(far.progress().expect_err("the thread has failed"), "it has panicked");
     }
     assert!(!carrier(&far).carry(), "nothing is carried any more");
+}
+
+const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 16 << 10 };
+
+/// Two contexts with a connection, of which the first one posts lines.
+struct Pair {
+    sender: Side,
+    receiver: Side,
+    /// The lengths of all posted lines. Each line has the number of lines before it as its immediate data.
+    posted: Vec<u32>,
+    /// Number of lines that the receiver's program has received.
+    received: u32,
+    end: Instant,
+}
+
+/// One context: its network end, and its program's end of the connection.
+struct Side {
+    far: Far,
+    near: Connection,
+}
+
+impl Side {
+    fn open(task: u32) -> Option<Self> {
+        let far = far()?;
+        far.lock().links.own = NodeAddress { task, context: 0 };
+        Some(Self { far, near: end_of(&Slots::new()) })
+    }
+
+    fn join(&mut self, task: u32, address: &[u8]) {
+        let slots = Slots::new();
+        self.near = end_of(&slots);
+        let end = end_of(&Slots { own: slots.stand_in, stand_in: slots.own });
+        self.far.join(NodeAddress { task, context: 0 }, address, &mut self.near, end).expect("an address");
+    }
+}
+
+struct Slots {
+    own: Arc<Mapping>,
+    stand_in: Arc<Mapping>,
+}
+
+impl Slots {
+    fn new() -> Self {
+        let slot = || Mapping::anonymous(LAYOUT.vi_slot_bytes()).expect("memory").1;
+        Self { own: slot(), stand_in: slot() }
+    }
+}
+
+fn end_of(slots: &Slots) -> Connection {
+    let (_file, head) = Mapping::anonymous(LAYOUT.head_bytes()).expect("memory");
+    let bell = Bell {
+        doorbell: head.atomics(DOORBELL_OFFSET).expect("it lies inside"),
+        attention: head.atomics(ATTENTION_OFFSET).expect("it lies inside"),
+        outlet: None,
+    };
+    let slot = |mapping| ViSlot::new(Arc::clone(mapping), LAYOUT).expect("it is long enough");
+    let (own, stand_in) = (slot(&slots.own), slot(&slots.stand_in));
+    Connection::new(own, stand_in, 0, bell, SleepBarrier::SenderFence, usize::MAX).expect("both are whole")
+}
+
+impl Pair {
+    /// `None` without libfabric.
+    fn open() -> Option<Self> {
+        let (mut sender, mut receiver) = (Side::open(0)?, Side::open(1)?);
+        let [from, to] = [&sender, &receiver].map(|side| side.far.lock().endpoint.address().to_vec());
+        sender.join(1, &to);
+        receiver.join(0, &from);
+        let end = Instant::now() + Duration::from_secs(60);
+        let mut pair = Self { sender, receiver, posted: Vec::new(), received: 0, end };
+        // The first line connects the two endpoints.
+        pair.post(0);
+        pair.receive_all();
+        Some(pair)
+    }
+
+    /// Posts a line with `len` bytes in its area.
+    fn post(&mut self, len: u32) {
+        let number = u32::try_from(self.posted.len()).expect("a test posts few lines");
+        let operation = if len > 0 { Operation::Area } else { Operation::Inline };
+        let entry = Entry { immediate: number, length: len, operation: operation as u32, extra: 0 };
+        let fill = |area: CheckedRange<'_>, _| {
+            area.copy_from_slice(&vec![number.to_le_bytes()[0]; area.len()]);
+            Some(area.len())
+        };
+        let near = &mut self.sender.near;
+        let written = match len {
+            0 => near.post(entry, &Payload::default()),
+            _ => near.post_area(&Payload::default(), len as usize, fill, |_| entry),
+        };
+        assert_eq!(written, Written::Done);
+        self.posted.push(len);
+    }
+
+    /// Number of messages with lines that the sender has sent.
+    fn sent(&self) -> u32 {
+        self.sender.far.lock().links.all[0].sent
+    }
+
+    /// Receives all lines that were posted, with the sender's progress.
+    fn receive_all(&mut self) {
+        while (self.received as usize) < self.posted.len() {
+            self.sender.far.progress().expect("the network is there");
+            self.receive();
+        }
+    }
+
+    /// Receives the lines that have arrived, and checks them.
+    fn receive(&mut self) {
+        assert!(Instant::now() < self.end, "{} of {} lines arrive", self.received, self.posted.len());
+        self.receiver.far.progress().expect("the network is there");
+        let near = &mut self.receiver.near;
+        while let Some((entry, slot)) = near.poll(&mut Payload::default()) {
+            let number = self.received;
+            self.received += 1;
+            assert_eq!((entry.immediate, entry.length), (number, self.posted[number as usize]));
+            if entry.length > 0 {
+                let mut bytes = vec![0; entry.length as usize];
+                near.area(slot, entry.length).copy_to_slice(&mut bytes);
+                assert!(bytes.iter().all(|&byte| byte == number.to_le_bytes()[0]), "line {number}");
+            }
+            near.release();
+        }
+    }
+}
+
+/// The first posts after the task's progress leave at once, and further short ones together. No line waits for a long one, nor for the
+/// task's next progress once enough bytes wait.
+#[test]
+fn short_lines_of_a_burst_share_messages() {
+    let Some(mut pair) = Pair::open() else { return };
+    for (len, messages) in [(0, 8 + 2), (40, 8 + 2), (1024, 8 + 4), (9000, 8 + 32)] {
+        let before = pair.sent();
+        for _ in 0..40 {
+            pair.post(len);
+        }
+        let sent = pair.sent() - before;
+        assert!(sent <= messages, "{sent} messages for 40 lines of {len} bytes");
+        assert_eq!(sent == 40, len > 8192);
+        pair.receive_all();
+        assert!(pair.sent() - before <= messages + 1);
+    }
+    // After progress a line leaves at once.
+    let before = pair.sent();
+    pair.post(8);
+    assert_eq!(pair.sent(), before + 1);
+    pair.receive_all();
+}
+
+/// Lines that are held leave although the task makes no progress.
+#[test]
+fn the_last_lines_of_a_burst_leave_while_the_task_computes() {
+    let Some(mut pair) = Pair::open() else { return };
+    for _ in 0..20 {
+        pair.post(8);
+    }
+    assert!(pair.sender.far.has_unsent());
+    while (pair.received as usize) < pair.posted.len() {
+        pair.receive();
+    }
+    assert!(!pair.sender.far.has_unsent());
+    pair.sender.far.end_thread();
+    // Without the thread, each line leaves at once.
+    let before = pair.sent();
+    for _ in 0..20 {
+        pair.post(8);
+    }
+    assert_eq!(pair.sent(), before + 20);
+    pair.receive_all();
 }
