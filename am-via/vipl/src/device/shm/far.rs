@@ -165,7 +165,7 @@ impl Waiting for Unsent {
                 // The task is about to post more lines to the other links, which are sent in the same message.
                 all.iter_mut()
                     .filter(|link| link.expected_posts == 0)
-                    .for_each(|link| link.send(endpoint, *own, None));
+                    .for_each(|link| link.send(endpoint, *own));
             }
             Err(why) => state.failed = Some(why),
         }
@@ -202,14 +202,13 @@ impl Outlet for LinkOutlet {
         }
         let may_hold = !matches!(state.thread, OnDemand::Never);
         let State { endpoint, links, .. } = &mut *state;
-        let Links { own, all, reads, .. } = links;
+        let Links { own, all, .. } = links;
         if let Some(link) = all.get_mut(self.link) {
             link.expected_posts = link.expected_posts.saturating_sub(1);
             if link.expected_posts > 0 {
                 return;
             }
-            let key = reads.lend_offered(endpoint, self.link);
-            link.send_posted(endpoint, *own, key, may_hold);
+            link.send_posted(endpoint, *own, may_hold);
             if link.has_unsent() {
                 state.carry_unsent(&self.far.0);
             }
@@ -308,7 +307,6 @@ impl Far {
         (state.rounds, state.has_unseen) = (state.rounds.wrapping_add(1), false);
         state.receive()?;
         let State { endpoint, links, .. } = &mut *state;
-        links.reads.withdraw_offer();
         let own = links.own;
         let mut progress = Progress {
             questions: std::mem::take(&mut links.reads.questions),
@@ -318,7 +316,7 @@ impl Far {
         let mut has_unsent = links.reads.has_unsent();
         for link in &mut links.all {
             (link.expected_posts, link.sent_by_posts) = (0, 0);
-            link.send(endpoint, own, None);
+            link.send(endpoint, own);
             has_unsent |= link.has_unsent();
             if std::mem::take(&mut link.closed_due) {
                 progress.closed.push(link.peer);
@@ -388,11 +386,15 @@ impl Far {
         Ok(())
     }
 
-    /// Offers memory to a peer that will read it once: the next line to this peer brings the key, so that the peer need not ask.
+    /// Offers memory to a peer that will read it once: the next lines to this peer bring the key, so that the peer need not ask.
     pub(super) fn offer(&self, to: NodeAddress, handle: MemHandle, ptag: u32, memory: CheckedRange<'_>) {
-        let Links { by_peer, reads, .. } = &mut self.lock().links;
-        if let Some(&link) = by_peer.get(&to) {
-            reads.offer(link, handle, ptag, memory);
+        let mut state = self.lock();
+        let State { endpoint, links: Links { all, by_peer, reads, .. }, .. } = &mut *state;
+        if let Some(&number) = by_peer.get(&to)
+            && all[number].takes_key()
+            && let Some(key) = reads.lend_once(endpoint, number, (handle, ptag), memory)
+        {
+            all[number].bring(handle, key);
         }
     }
 
@@ -409,6 +411,7 @@ impl Far {
     pub(super) fn end_lent(&self, handle: MemHandle, finished: bool) -> bool {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
+        links.all.iter_mut().for_each(|link| link.drop_keys(handle));
         let is_over = links.reads.end_lent(endpoint, handle, finished);
         links.move_reads(endpoint);
         is_over

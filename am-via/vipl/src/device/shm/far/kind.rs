@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Key = 6,
     RevokeKey = 7,
     ReleasedKey = 8,
-    /// An offered key (of memory that is read once), before the bytes of a `Line`.
+    /// Offered keys (of memory that is read once) and their number, before the bytes of a `Line`.
     Keyed = 9,
 }
 

@@ -9,8 +9,8 @@ use am_via_shm::{CheckedRange, Connection, TELL_AFTER, Written};
 
 use super::kind::Kind;
 use super::line::{self, BEFORE_AREA_BYTES};
-use super::reads::{KEY_MESSAGE_BYTES, KeyMessage};
-use crate::device::{Completion, Entry, NodeAddress, Payload, ViNumber};
+use super::reads::{KEY_MESSAGE_BYTES, KeyMessage, OFFERED_MAX};
+use crate::device::{Completion, Entry, MemHandle, NodeAddress, Payload, ViNumber};
 
 /// Number of messages that posts send to a peer at once between two calls of the task's progress. Lines of further posts wait for each
 /// other, since each message costs a pass through the network stack.
@@ -29,6 +29,8 @@ pub(super) struct Link {
     next: Vec<(Entry, Payload, u32)>,
     /// Number of bytes of the first line's area that have been sent.
     cut: usize,
+    /// Keys that the next message with lines brings: the registration and the words of each.
+    keys: Vec<(MemHandle, [u8; KEY_MESSAGE_BYTES])>,
     /// Number of lines that the program is about to post. They are sent together, with the last one.
     pub(super) expected_posts: u32,
     /// Number of the next message to send, and of the next expected message.
@@ -78,6 +80,7 @@ impl Link {
             // The stand-in's ring has no more lines.
             next: Vec::with_capacity(RING_LINES as usize),
             cut: 0,
+            keys: Vec::new(),
             expected_posts: 0,
             sent: 0,
             expected: 0,
@@ -162,19 +165,8 @@ impl Link {
 
     /// Sends the lines that were posted, or holds them until there are more of them or the task makes progress. `may_hold`: the network
     /// thread can send lines that are held.
-    pub(super) fn send_posted(
-        &mut self,
-        endpoint: &mut Endpoint,
-        own: NodeAddress,
-        key: Option<[u8; KEY_MESSAGE_BYTES]>,
-        may_hold: bool,
-    ) {
-        if may_hold
-            && key.is_none()
-            && self.sent_by_posts >= SENT_AT_ONCE
-            && !self.is_lost
-            && !self.has_closed
-        {
+    pub(super) fn send_posted(&mut self, endpoint: &mut Endpoint, own: NodeAddress, may_hold: bool) {
+        if may_hold && self.sent_by_posts >= SENT_AT_ONCE && !self.is_lost && !self.has_closed {
             let (lines, _) = self.gather(HELD_BYTES);
             // Fewer lines fit than have been taken if the bytes are enough.
             if lines == self.next.len() && lines < HELD_LINES {
@@ -182,17 +174,26 @@ impl Link {
             }
         }
         self.sent_by_posts = self.sent_by_posts.saturating_add(1);
-        self.send(endpoint, own, key);
+        self.send(endpoint, own);
     }
 
-    /// Sends waiting messages, as far as the network accepts them, and `key` with the first line. If the two do not fit into one message,
-    /// the key is dropped and the peer asks for it.
-    pub(super) fn send(
-        &mut self,
-        endpoint: &mut Endpoint,
-        own: NodeAddress,
-        key: Option<[u8; KEY_MESSAGE_BYTES]>,
-    ) {
+    /// Whether one more key can go with the next lines.
+    pub(super) fn takes_key(&self) -> bool {
+        self.keys.len() < OFFERED_MAX && !self.is_lost && !self.has_closed
+    }
+
+    /// Lets the next message with lines bring a key.
+    pub(super) fn bring(&mut self, handle: MemHandle, key: [u8; KEY_MESSAGE_BYTES]) {
+        self.keys.push((handle, key));
+    }
+
+    /// Drops the keys of a registration that has ended.
+    pub(super) fn drop_keys(&mut self, handle: MemHandle) {
+        self.keys.retain(|&(of, _)| of != handle);
+    }
+
+    /// Sends waiting messages, as far as the network accepts them.
+    pub(super) fn send(&mut self, endpoint: &mut Endpoint, own: NodeAddress) {
         if self.owes_closed && self.send_number(endpoint, Kind::Closed, own, 0) {
             self.owes_closed = false;
         }
@@ -200,9 +201,7 @@ impl Link {
             self.drop_lines();
             return;
         }
-        if self.send_lines(endpoint, own, key) {
-            while self.send_lines(endpoint, own, None) {}
-        }
+        while self.send_lines(endpoint, own) {}
         let given_back = self.end.released_by_peer();
         if given_back.wrapping_sub(self.told) >= TELL_AFTER
             && given_back.wrapping_sub(self.told) <= self.posted.wrapping_sub(self.told)
@@ -220,26 +219,33 @@ impl Link {
     }
 
     /// Sends one message: as many of the next lines as fit, or a part of the first line's area. Returns whether the network accepted the
-    /// message.
-    fn send_lines(
-        &mut self,
-        endpoint: &mut Endpoint,
-        own: NodeAddress,
-        key: Option<[u8; KEY_MESSAGE_BYTES]>,
-    ) -> bool {
+    /// message. Keys that do not fit with a line wait for the next message.
+    fn send_lines(&mut self, endpoint: &mut Endpoint, own: NodeAddress) -> bool {
         let max = endpoint.message_bytes_max();
-        let (lines, len) = self.gather(max);
+        let mut before = match self.keys.len() {
+            0 => 0,
+            keys => 4 + keys * KEY_MESSAGE_BYTES,
+        };
+        let (mut lines, mut len) = self.gather(max - before);
+        if lines == 0 && before > 0 {
+            before = 0;
+            (lines, len) = self.gather(max);
+        }
         if lines == 0 {
             return self.send_part(endpoint, own);
         }
-        let key = key.filter(|key| len + key.len() <= max);
-        let key = key.as_ref().map_or(&[][..], |key| key);
-        let kind = if key.is_empty() { Kind::Line } else { Kind::Keyed };
+        let kind = if before == 0 { Kind::Line } else { Kind::Keyed };
+        let keys = if before == 0 { &[][..] } else { &self.keys };
         let (number, cut) = (self.sent, self.cut);
         let (end, next) = (&self.end, &self.next[..lines]);
-        let sent = endpoint.send(self.address, kind.word(own), key.len() + len, |buffer| {
-            let (before, mut rest) = buffer.split_at_mut(key.len());
-            before.copy_from_slice(key);
+        let sent = endpoint.send(self.address, kind.word(own), before + len, |buffer| {
+            let (before, mut rest) = buffer.split_at_mut(before);
+            if let Some((number, before)) = before.split_at_mut_checked(4) {
+                number.copy_from_slice(&(keys.len() as u32).to_le_bytes());
+                for (bytes, (_, key)) in before.chunks_exact_mut(KEY_MESSAGE_BYTES).zip(keys) {
+                    bytes.copy_from_slice(key);
+                }
+            }
             for (at, (entry, payload, slot)) in next.iter().enumerate() {
                 let area = area_from(end, *entry, *slot, if at == 0 { cut } else { 0 });
                 let (line, behind) = rest.split_at_mut(BEFORE_AREA_BYTES + area.len());
@@ -251,6 +257,9 @@ impl Link {
             self.sent = self.sent.wrapping_add(1);
             self.next.drain(..lines);
             self.cut = 0;
+            if before > 0 {
+                self.keys.clear();
+            }
             return true;
         }
         false
@@ -346,6 +355,7 @@ impl Link {
     fn drop_lines(&mut self) {
         let mut payload = Payload::default();
         self.next.clear();
+        self.keys.clear();
         self.cut = 0;
         while self.end.poll(&mut payload).is_some() {}
     }

@@ -64,9 +64,9 @@ impl Links {
             }
             return;
         };
-        let (kind, bytes) = match bytes.split_at_checked(KEY_MESSAGE_BYTES) {
-            Some((key, line)) if kind == Kind::Keyed => {
-                self.reads.receive_offered(at, key);
+        let (kind, bytes) = match offered_keys(bytes) {
+            Some((keys, line)) if kind == Kind::Keyed => {
+                keys.chunks_exact(KEY_MESSAGE_BYTES).for_each(|key| self.reads.receive_offered(at, key));
                 (Kind::Line, line)
             }
             _ => (kind, bytes),
@@ -79,7 +79,7 @@ impl Links {
             Kind::Key => self.reads.receive(at, KeyMessage::Grant, bytes),
             Kind::RevokeKey => self.reads.receive(at, KeyMessage::Revoke, bytes),
             Kind::ReleasedKey => self.reads.receive(at, KeyMessage::Released, bytes),
-            // The message is too short for a key.
+            // The message is too short for its keys.
             Kind::Keyed => {}
             Kind::Line | Kind::Part | Kind::Close if number == link.expected => {
                 link.take(kind, bytes, self.slot_bytes);
@@ -95,6 +95,12 @@ impl Links {
             }
         }
     }
+}
+
+/// The keys of a `Keyed` message, and the bytes after them. `None`: the message is too short.
+fn offered_keys(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let len = (number_at(bytes, 0)? as usize).checked_mul(KEY_MESSAGE_BYTES)?;
+    bytes[4..].split_at_checked(len)
 }
 
 fn number_at(bytes: &[u8], at: usize) -> Option<u32> {

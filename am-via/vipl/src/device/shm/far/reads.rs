@@ -4,8 +4,8 @@
 //! registration ends, the owner revokes the key; the memory is free when all holders of the key have answered. The caller numbers the
 //! peers.
 //!
-//! If memory is read only once, such as the data of an announced message, the line that announces the data brings the key. The reader uses
-//! the key for this read and drops it. If the owner knows that the read has ended, the registration ends without a message.
+//! If memory is read only once, such as the data of an announced message, the key comes unasked, with a line. The reader uses the key for
+//! this read and drops it. If the owner knows that the read has ended, the registration ends without a message.
 
 mod lent;
 mod words;
@@ -22,9 +22,9 @@ use lent::Lending;
 pub(super) use words::{KEY_MESSAGE_BYTES, KeyMessage};
 use words::{Key, Name, Outbox, Words};
 
-/// Maximum number of offered keys that a reader keeps. Above it the reader drops the oldest key, and asks for that key if it reads the
-/// memory.
-const OFFERED_MAX: usize = 64;
+/// Maximum number of offered keys that a message brings, and that a reader keeps. Above it the reader drops the oldest key, and asks for
+/// that key if it reads the memory.
+pub(super) const OFFERED_MAX: usize = 64;
 
 /// A peer's request for a key.
 #[derive(Clone, Copy, Debug)]
@@ -256,23 +256,15 @@ impl Reads {
         self.queue(from, KeyMessage::Grant, words);
     }
 
-    /// Offers memory that the peer `to` will read once: [`lend_offered`](Self::lend_offered).
-    pub(super) fn offer(&mut self, to: usize, handle: MemHandle, ptag: u32, memory: CheckedRange<'_>) {
-        self.lent.offer(to, Name { handle, ptag }, memory);
-    }
-
-    /// Ends an offer that no line has taken.
-    pub(super) fn withdraw_offer(&mut self) {
-        self.lent.withdraw_offer();
-    }
-
-    /// The key of the memory that was offered to the peer `to`, if the network can read it.
-    pub(super) fn lend_offered(
+    /// Lends memory that the peer `to` will read once. Returns its key, if the network can read it.
+    pub(super) fn lend_once(
         &mut self,
         endpoint: &mut Endpoint,
         to: usize,
+        (handle, ptag): (MemHandle, u32),
+        memory: CheckedRange<'_>,
     ) -> Option<[u8; KEY_MESSAGE_BYTES]> {
-        self.lent.lend_offered(endpoint, to)
+        self.lent.lend_once(endpoint, to, Name { handle, ptag }, memory)
     }
 
     /// Ends the loans of a registration. Returns whether no peer reads it any more. With `finished` the caller says that no peer does.
@@ -311,6 +303,14 @@ impl Reads {
 /// Whether a claim of `len` bytes lies in the registration.
 fn fits(offset: u64, len: usize, region_len: u64) -> bool {
     offset.checked_add(len as u64).is_some_and(|end| end <= region_len)
+}
+
+#[cfg(test)]
+impl Reads {
+    /// The registrations whose keys peers have offered. Forgets the keys.
+    pub(super) fn take_offered(&mut self) -> Vec<MemHandle> {
+        self.offered.drain(..).map(|((_, name), _)| name.handle).collect()
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use am_via_shm::layout::{ATTENTION_OFFSET, ControlLayout, DOORBELL_OFFSET};
-use am_via_shm::{Bell, Mapping, SleepBarrier, ViSlot, Written};
+use am_via_shm::{Bell, Mapping, PrivateBytes, SleepBarrier, ViSlot, Written};
 
+use super::reads::OFFERED_MAX;
 use super::*;
 use crate::device::{Entry, Operation, Payload};
 
@@ -214,6 +215,36 @@ fn short_lines_of_a_burst_share_messages() {
     pair.post(8);
     assert_eq!(pair.sent(), before + 1);
     pair.receive_all();
+}
+
+/// Each announcement of a burst brings the key of its data, also if its line waits for the lines before it. A registration that ends
+/// before that leaves no key.
+#[test]
+fn the_next_lines_bring_the_keys_of_all_offered_memory() {
+    let Some(mut pair) = Pair::open() else { return };
+    let far = pair.sender.far.clone();
+    if !far.can_read() {
+        return;
+    }
+    let (memory, peer) = (PrivateBytes::new(100).expect("memory"), NodeAddress { task: 1, context: 0 });
+    let handle = |region| MemHandle { region, generation: 1 };
+    for most in [1, 7, OFFERED_MAX as u32] {
+        // The last one is too many, and its reader has to ask.
+        for region in 0..most + u32::from(most > 7) {
+            far.offer(peer, handle(region), 5, memory.range());
+        }
+        assert!(far.end_lent(handle(0), true));
+        // A message of the greatest length has no space for a key.
+        for len in [16 << 10, 0, 0] {
+            pair.post(len);
+        }
+        pair.receive_all();
+        let offered = pair.receiver.far.lock().links.reads.take_offered();
+        assert_eq!(offered, (1..most).map(handle).collect::<Vec<_>>());
+        for region in 1..=most {
+            assert!(far.end_lent(handle(region), true), "the peer has read it");
+        }
+    }
 }
 
 /// Lines that are held leave although the task makes no progress.

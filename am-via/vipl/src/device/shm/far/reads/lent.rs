@@ -31,8 +31,6 @@ impl Lent {
 #[derive(Debug, Default)]
 pub(super) struct Lending {
     lent: Vec<Lent>,
-    /// Memory whose key goes with the next line to this peer.
-    offered: Option<(usize, Name, HeldRange)>,
 }
 
 impl Lending {
@@ -65,25 +63,18 @@ impl Lending {
         Ok(lent)
     }
 
-    /// Offers memory that the peer `to` will read once: [`lend_offered`](Self::lend_offered).
-    pub(super) fn offer(&mut self, to: usize, name: Name, memory: CheckedRange<'_>) {
-        self.offered = Some((to, name, HeldRange::hold(memory)));
-    }
-
-    /// Ends an offer that no line has taken, since its line waits for a credit.
-    pub(super) fn withdraw_offer(&mut self) {
-        self.offered = None;
-    }
-
-    /// The key of the memory that was offered to the peer `to`, if the network can read it.
-    pub(super) fn lend_offered(
+    /// Lends memory that the peer `to` will read once. Returns its key, if the network can read it.
+    pub(super) fn lend_once(
         &mut self,
         endpoint: &mut Endpoint,
         to: usize,
+        name: Name,
+        memory: CheckedRange<'_>,
     ) -> Option<[u8; KEY_MESSAGE_BYTES]> {
-        let (_, name, memory) =
-            self.offered.take_if(|&mut (by, ..)| by == to).filter(|_| endpoint.can_read())?;
-        let lent = self.lend(endpoint, to, name.handle, memory.range()).ok()?;
+        if !endpoint.can_read() {
+            return None;
+        }
+        let lent = self.lend(endpoint, to, name.handle, memory).ok()?;
         lent.was_offered = true;
         Some(lent.words(name.words()).to_bytes())
     }
@@ -97,7 +88,6 @@ impl Lending {
         finished: bool,
     ) -> bool {
         let bytes = Name { handle, ptag: 0 }.words().to_bytes();
-        self.offered.take_if(|(_, name, _)| name.handle == handle);
         for lent in self.lent.iter_mut().filter(|lent| lent.handle == handle) {
             let has_been_read = finished && lent.was_offered;
             if !std::mem::replace(&mut lent.is_ending, true) && !has_been_read {

@@ -70,9 +70,7 @@ fn an_offered_key_comes_unasked_and_serves_one_read() {
     let (memory, to) = (PrivateBytes::new(LEN).expect("memory"), PrivateBytes::new(LEN).expect("memory"));
     memory.range().copy_from_slice(&[9; LEN]);
     let (owner, endpoint, _) = &mut pair.sides[1];
-    owner.offer(0, HANDLE, 1, memory.range());
-    let key = owner.lend_offered(endpoint, 0).expect("the network reads it");
-    assert!(owner.lend_offered(endpoint, 0).is_none(), "it goes with one line");
+    let key = owner.lend_once(endpoint, 0, (HANDLE, 1), memory.range()).expect("the network reads it");
     let reader = &mut pair.sides[0].0;
     reader.receive_offered(0, &key);
     reader.begin(0, from(0), to.range(), 70);
@@ -97,8 +95,7 @@ fn the_owner_ends_a_key_that_was_not_used() {
     let Some(mut pair) = Pair::open() else { return };
     let memory = PrivateBytes::new(LEN).expect("memory");
     let (owner, endpoint, _) = &mut pair.sides[1];
-    owner.offer(0, HANDLE, 1, memory.range());
-    let key = owner.lend_offered(endpoint, 0).expect("the network reads it");
+    let key = owner.lend_once(endpoint, 0, (HANDLE, 1), memory.range()).expect("the network reads it");
     pair.sides[0].0.receive_offered(0, &key);
     let (owner, endpoint, _) = &mut pair.sides[1];
     assert!(!owner.end_lent(endpoint, HANDLE, false), "the peer may read it");
@@ -106,16 +103,6 @@ fn the_owner_ends_a_key_that_was_not_used() {
     assert!(pair.sides[0].0.offered.is_empty());
     let (owner, endpoint, _) = &mut pair.sides[1];
     assert!(owner.end_lent(endpoint, HANDLE, false));
-    // If a registration ends before a line is sent, no line brings its key.
-    owner.offer(0, HANDLE, 1, memory.range());
-    assert!(owner.end_lent(endpoint, HANDLE, false));
-    assert!(owner.lend_offered(endpoint, 0).is_none());
-    // A line to another peer does not bring the key, nor does a line after the offer has ended.
-    owner.offer(0, HANDLE, 1, memory.range());
-    assert!(owner.lend_offered(endpoint, 1).is_none());
-    owner.withdraw_offer();
-    assert!(owner.lend_offered(endpoint, 0).is_none());
-    assert!(owner.end_lent(endpoint, HANDLE, false), "no memory was lent");
 }
 
 #[test]
