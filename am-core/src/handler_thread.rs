@@ -27,7 +27,7 @@ pub(crate) enum Asked {
 pub(crate) struct Ran {
     pub(crate) key: u32,
     pub(crate) asked: Vec<Asked>,
-    /// Its panic, if it panicked.
+    /// The panic of the handler, if it panicked.
     pub(crate) panicked: Option<Error>,
 }
 

@@ -33,13 +33,13 @@ pub enum Received {
 /// One message.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
-    /// Its sender.
+    /// The sender of the message.
     pub from: u32,
-    /// Its receiver.
+    /// The receiver of the message.
     pub dest: u32,
-    /// Its tag, which no other message of the round has.
+    /// The tag of the message, which no other message of the round has.
     pub tag: i32,
-    /// Its length.
+    /// The length of the message in words.
     pub words: usize,
     /// How it is sent.
     pub sent: Sent,
@@ -56,7 +56,7 @@ impl Planned {
         self.seed.wrapping_add(index as u64)
     }
 
-    /// Its content.
+    /// The content of the message.
     #[must_use]
     pub fn content(&self) -> Vec<u64> {
         (0..self.words).map(|index| self.word(index)).collect()

@@ -94,7 +94,7 @@ impl Cube {
         Self { share: share.clone(), values: vec![0.0; row * row * (share.own.len() + 2)] }
     }
 
-    /// Its distribution over the tasks.
+    /// The distribution of the cube over the tasks.
     #[must_use]
     pub fn share(&self) -> &Share {
         &self.share

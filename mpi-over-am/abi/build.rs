@@ -24,9 +24,9 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 #[derive(Clone)]
 struct Parameter {
     name: String,
-    /// Its type in Rust.
+    /// The parameter's type in Rust.
     kind: String,
-    /// Its type in C, without `const`, stars and brackets.
+    /// The parameter's type in C, without `const`, stars and brackets.
     base: String,
     is_array: bool,
 }

@@ -54,7 +54,7 @@ pub(crate) enum Board {
     Never,
     /// The communicator has one.
     Open {
-        /// Its address.
+        /// The board's address.
         at: RemoteAddress,
         /// Number of steps at which this task has arrived.
         arrived: u64,

@@ -22,9 +22,9 @@ const _: () = assert!(size_of::<EarlyMessage>() <= 32);
 pub(crate) enum EarlyMessage {
     /// Stored here. `synchronous`: the sender's request that waits for the match, or 0.
     Short { task: u32, len: u8, bytes: [u8; SHORT_BYTES_MAX], synchronous: u32 },
-    /// Its bytes are in a buffer, which may be longer.
+    /// The bytes of the message are in a buffer, which may be longer.
     Kept { task: u32, len: u32, buffer: Box<[u8]>, synchronous: u32 },
-    /// Its bytes are at the sender.
+    /// The bytes of the message are at the sender.
     Announced { task: u32, ticket: Ticket, len: u64 },
     /// It comes in pieces: its bytes are in the arrival of this number.
     InPieces { task: u32, number: u32, len: u64 },

@@ -159,11 +159,11 @@ impl fmt::Display for Side {
 pub enum Difference {
     /// The collective itself.
     Call,
-    /// Its root.
+    /// The collective's root.
     Root,
-    /// Its operator.
+    /// The collective's operator.
     Operator,
-    /// Its length in bytes.
+    /// The collective's length in bytes.
     Length,
     /// The type of its elements.
     Datatype,

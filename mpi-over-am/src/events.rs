@@ -48,7 +48,7 @@ impl EventKind {
         Self::CollectiveEnded,
     ];
 
-    /// Its name, its description, and the names of its values.
+    /// The name and the description of the kind, and the names of its values.
     #[must_use]
     pub fn description(self) -> (&'static str, &'static str, &'static [&'static str]) {
         const MESSAGE: [&str; 4] = ["source", "tag", "context", "bytes"];
@@ -76,15 +76,15 @@ impl EventKind {
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its kind.
+    /// The kind of the event.
     pub kind: EventKind,
-    /// Its time, in nanoseconds of [`now`].
+    /// The time of the event, in nanoseconds of [`now`].
     pub nanoseconds: u64,
     words: [i64; WORDS],
 }
 
 impl Event {
-    /// Its values, those that [`EventKind::description`] names.
+    /// The values of the event, those that [`EventKind::description`] names.
     #[must_use]
     pub fn words(&self) -> &[i64] {
         &self.words[..self.kind.description().2.len()]

@@ -13,9 +13,9 @@ use am_core::task::TaskId;
 pub(crate) struct Key {
     /// The context id of its communicator or window.
     pub(crate) context_id: u32,
-    /// Its subject.
+    /// The tag of the note: what the note is about.
     pub(crate) tag: i32,
-    /// Its sender.
+    /// The sender of the note.
     pub(crate) from: u32,
 }
 

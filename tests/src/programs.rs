@@ -144,7 +144,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// Its path.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

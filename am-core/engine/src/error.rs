@@ -241,7 +241,7 @@ pub enum Error {
     /// A packet that no correct peer sends.
     #[error("{peer} broke the protocol: {what}")]
     Protocol {
-        /// Its sender.
+        /// The sender of the packet.
         peer: Endpoint,
         /// What was wrong with it.
         what: String,
@@ -341,7 +341,7 @@ pub enum LayoutFault {
         /// Bytes from block to block.
         stride: u64,
     },
-    /// Its end is beyond 2^64.
+    /// The end of the part is beyond 2^64.
     #[error("{len} bytes at offset {offset} end beyond 2^64")]
     TooLong {
         /// Where it begins.

@@ -36,9 +36,9 @@ pub use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 /// A context that this fabric exchanges packets with: its name, and the fabric's number for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its name in the job.
+    /// The peer's name in the job.
     pub endpoint: Endpoint,
-    /// Its number in this fabric.
+    /// The peer's number in this fabric.
     pub index: PeerIndex,
 }
 
@@ -49,13 +49,13 @@ pub struct PeerIndex(pub u32);
 /// A packet that has arrived. A buffered one keeps its slot of the receive queue until [`Post::release`].
 #[derive(Debug)]
 pub struct Arrival {
-    /// Its sender.
+    /// The sender of the packet.
     pub from: Peer,
     /// The credit that it took.
     pub class: Class,
     /// The engine's 16 bits.
     pub label: u16,
-    /// Its bytes.
+    /// The packet's bytes.
     pub payload: Payload,
 }
 
@@ -77,7 +77,7 @@ pub enum Payload {
     Buffered {
         /// The fabric's name for the slot.
         place: u64,
-        /// Its length in bytes.
+        /// The packet's length in bytes.
         len: u32,
     },
 }
@@ -91,7 +91,7 @@ pub enum Event {
     Completed {
         /// The operation.
         op: OpId,
-        /// Its result; for an rmw the old value.
+        /// The operation's result; for an rmw the old value.
         result: Result<u64, Box<Error>>,
     },
     /// A task has died. Reported once for each task.
@@ -305,7 +305,7 @@ pub trait Memory {
 /// What a task waits for, for the report about a job that hangs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitFacts {
-    /// Its operations under way.
+    /// The operations under way in the context that waits.
     pub operations: Vec<UnderWay>,
     /// Number of further operations, which are not listed.
     pub operations_left_out: u32,

@@ -32,7 +32,7 @@ impl HandlerId {
 /// The arguments of a header handler (most of them are in LAPI's `lapi_return_info_t`).
 #[derive(Debug)]
 pub struct Message<'a> {
-    /// Its sender.
+    /// The sender of the message.
     pub source: Endpoint,
     /// The user header, in private memory.
     pub uhdr: &'a [u8],

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 pub struct Block {
     /// Bytes from the start of that memory.
     pub offset: u64,
-    /// Its length in bytes.
+    /// The block's length in bytes.
     pub len: u64,
 }
 

@@ -36,7 +36,7 @@ impl EventKind {
 /// An event of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Its kind.
+    /// The kind of the event.
     pub kind: EventKind,
     /// The call, the protocol, or the queue. Empty for an end.
     pub name: &'a str,

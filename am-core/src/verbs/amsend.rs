@@ -44,7 +44,7 @@ pub struct Amsend<'a, T = TaskId> {
     pub handler: HandlerId,
     /// The user header.
     pub uhdr: &'a [u8],
-    /// Its counters, and how it is sent.
+    /// The message's counters, and how it is sent.
     pub options: AmOptions,
 }
 

@@ -37,7 +37,7 @@ impl GetOptions {
 pub struct Get<T = RemoteAddress> {
     /// Where the bytes come from: an address, or an address and a layout that counts from there.
     pub from: T,
-    /// Its counters.
+    /// The counters of the get.
     pub options: GetOptions,
 }
 

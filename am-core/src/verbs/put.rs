@@ -42,7 +42,7 @@ impl PutOptions {
 pub struct Put<T = RemoteAddress> {
     /// Where the bytes go: an address, or an address and a layout that counts from there.
     pub to: T,
-    /// Its counters.
+    /// The counters of the put.
     pub options: PutOptions,
 }
 

@@ -52,9 +52,9 @@ impl Default for Plan {
 /// The properties of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Its name.
+    /// The name of the check.
     pub name: &'static str,
-    /// Its level.
+    /// The reliability level of the check.
     pub level: Level,
     /// The call or term of VIA that it checks.
     pub clause: &'static str,

@@ -24,7 +24,7 @@ pub enum JobError {
     LimitTooSmall {
         /// The resource.
         limit: Resource,
-        /// Its value, in bytes or files.
+        /// The value of the limit, in bytes or files.
         value: u64,
         /// The use that needs more.
         what: &'static str,

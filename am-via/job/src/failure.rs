@@ -8,21 +8,21 @@ use am_via_os::signal;
 /// How a failed task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its process exited with a code other than 0, or with any code before it left the job.
+    /// The task's process exited with a code other than 0, or with any code before the task left the job.
     Exited(i32),
     /// This signal ended its process.
     Signalled(i32),
-    /// Its process ended behind a wrapper, and its exit status could not be read.
+    /// The task's process ended behind a wrapper, and its exit status could not be read.
     Vanished,
     /// It still ran when the time limit of the job was reached.
     TimedOut,
     /// It reported that it cannot continue.
     GaveUp,
-    /// Its program could not be started.
+    /// The task's program could not be started.
     NotStarted,
-    /// Its process ended with code 0 and had never joined the job, while another task had.
+    /// The task's process ended with code 0 and had never joined the job, while another task had.
     NeverJoined,
-    /// Its host is gone, or the launcher cannot reach it.
+    /// The task's host is gone, or the launcher cannot reach it.
     HostLost,
 }
 
@@ -103,7 +103,7 @@ pub struct Failure {
     pub task: u32,
     /// The cause.
     pub cause: Cause,
-    /// Its last words; empty if there are none.
+    /// The last words of the task; empty if there are none.
     pub last_words: String,
 }
 

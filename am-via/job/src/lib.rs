@@ -76,7 +76,7 @@ const WATCHED_LOOK_EVERY: Duration = Duration::from_millis(1);
 /// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// Its program has not attached yet.
+    /// The task's program has not attached yet.
     NotStarted,
     /// It has attached.
     Running,

@@ -16,7 +16,7 @@ pub enum News {
     Address {
         /// The task.
         task: u32,
-        /// Its context.
+        /// The number of the context.
         context: u32,
         /// The address, as the network device writes it.
         address: Vec<u8>,
@@ -25,7 +25,7 @@ pub enum News {
     Failed {
         /// The task.
         task: u32,
-        /// Its [`Cause`], encoded.
+        /// The [`Cause`] of the failure, encoded.
         kind: u32,
         /// The cause's value.
         value: i32,

@@ -37,7 +37,7 @@ const FILES_OF_A_PROGRAM: u64 = 64;
 pub struct JobPlan {
     /// Number of tasks, at least 1.
     pub num_tasks: u32,
-    /// Its settings.
+    /// The settings of the job.
     pub settings: Settings,
     /// The settings of other layers in the environment.
     pub others: Variables,

@@ -36,7 +36,7 @@ pub(super) struct Part {
     pub(super) hosts: Vec<u32>,
     /// The number of this host.
     pub(super) host: u32,
-    /// Its tasks, with their processes.
+    /// The tasks of this part, with their processes.
     pub(super) processes: BTreeMap<u32, u32>,
 }
 

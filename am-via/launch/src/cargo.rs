@@ -19,9 +19,9 @@ const PROGRESS: [&str; 4] = ["--config", "term.progress.when='always'", "--confi
 pub struct CargoTarget {
     /// An example or a program.
     pub kind: TargetKind,
-    /// Its name.
+    /// The target's name.
     pub name: String,
-    /// Its package. `None`: the package that has a target of this kind and name.
+    /// The target's package. `None`: the package that has a target of this kind and name.
     pub package: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
-    /// Its name in cargo's metadata and options.
+    /// The kind's name in cargo's metadata and options.
     fn word(self) -> &'static str {
         match self {
             Self::Example => "example",

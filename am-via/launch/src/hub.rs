@@ -45,7 +45,7 @@ pub struct Hosts {
     pub tasks: u32,
     /// The program, as a shell would find it.
     pub program: OsString,
-    /// Its arguments.
+    /// The program's arguments.
     pub args: Vec<OsString>,
     /// Variables for the tasks.
     pub env: Vec<(OsString, OsString)>,

@@ -35,9 +35,9 @@ pub struct TaskReport {
     pub ended: Option<Ended>,
     /// Whether the launcher killed it.
     pub killed: bool,
-    /// Its standard output, where it was kept.
+    /// The file with the task's standard output, if the output was captured.
     pub stdout: Option<PathBuf>,
-    /// Its standard error, where it was kept.
+    /// The file with the task's standard error, if the output was captured.
     pub stderr: Option<PathBuf>,
 }
 

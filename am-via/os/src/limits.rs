@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 pub enum Resource {
     /// Size of the files it makes (`RLIMIT_FSIZE`), in bytes.
     FileSize,
-    /// Its address space (`RLIMIT_AS`), in bytes.
+    /// The address space of the process (`RLIMIT_AS`), in bytes.
     AddressSpace,
-    /// Its open files (`RLIMIT_NOFILE`).
+    /// The open files of the process (`RLIMIT_NOFILE`).
     OpenFiles,
     /// Memory that it locks (`RLIMIT_MEMLOCK`), in bytes.
     LockedMemory,

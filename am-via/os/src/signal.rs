@@ -12,7 +12,7 @@ pub struct SignalFd {
 /// A signal that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Its number.
+    /// The number of the signal.
     pub signal: i32,
     /// Whether the kernel sent the signal (for example to a terminal's foreground process group), and not another process.
     pub from_system: bool,

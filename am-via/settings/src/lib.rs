@@ -51,11 +51,11 @@ macro_rules! table {
 /// A setting of table `S`.
 #[derive(Debug)]
 pub struct Setting<S: 'static> {
-    /// Its name.
+    /// The setting's name.
     pub name: &'static str,
     /// The environment variable that sets it.
     pub env: &'static str,
-    /// Its meaning.
+    /// The setting's meaning.
     pub meaning: &'static str,
     /// The words that it accepts; none for a number.
     pub choices: &'static [&'static str],
@@ -94,7 +94,7 @@ impl<S> Setting<S> {
         Self { name, env, meaning, choices, may_be_auto, form, range, store, show }
     }
 
-    /// Its value in `settings`, in a form that is also accepted as input.
+    /// The value of this setting in `settings`, in a form that is also accepted as input.
     #[must_use]
     pub fn value(&self, settings: &S) -> String {
         let text = (self.show)(settings);
@@ -297,19 +297,19 @@ pub trait Table: Clone + Default + 'static {
 /// A setting and its value, as text. `Display` writes at least two lines: value, default, variable, form, meaning, names elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingText {
-    /// Its name.
+    /// The setting's name.
     pub name: &'static str,
     /// The environment variable that sets it.
     pub env: &'static str,
-    /// Its value.
+    /// The setting's value.
     pub value: String,
-    /// Its default.
+    /// The setting's default.
     pub default: String,
     /// The values it takes.
     pub form: String,
-    /// Its meaning.
+    /// The setting's meaning.
     pub meaning: &'static str,
-    /// Its variables in other libraries, and what their values mean here.
+    /// The setting's variables in other libraries, and what the values of these variables mean here.
     pub foreign_names: Vec<(&'static str, &'static str)>,
 }
 

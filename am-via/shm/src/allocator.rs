@@ -27,7 +27,7 @@ pub trait LargeBlocks: Send + Sync + std::fmt::Debug {
 /// A block of job memory.
 #[derive(Clone, Copy, Debug)]
 pub struct LargeBlock {
-    /// Its start, at a page boundary.
+    /// The start of the block, at a page boundary.
     pub at: NonNull<u8>,
     /// Whether it was never used before, so that it reads as zero. Other blocks have arbitrary contents.
     pub is_zero: bool,

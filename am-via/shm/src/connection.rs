@@ -82,9 +82,9 @@ impl ViSlot {
 /// The doorbell on which a peer's context sleeps, and the words that report parked rings to it.
 #[derive(Clone, Debug)]
 pub struct Bell {
-    /// Its doorbell.
+    /// The context's doorbell.
     pub doorbell: Shared<Doorbell>,
-    /// Its attention words.
+    /// The context's attention words.
     pub attention: Shared<Attention>,
     /// Sends posts to a peer on another host.
     pub outlet: Option<Arc<dyn Outlet>>,

@@ -23,7 +23,7 @@ pub struct Heap {
 pub struct Block {
     /// Where it starts.
     pub offset: u64,
-    /// Its length: at least the requested one.
+    /// The block's length: at least the requested one.
     pub len: u64,
     /// Whether it was never used before, so that it reads as zero.
     pub fresh: bool,

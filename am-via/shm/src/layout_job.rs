@@ -115,7 +115,7 @@ pub struct FailureRecord {
     pub complete: AtomicU32,
     /// The kind of its end.
     pub kind: AtomicU32,
-    /// Its exit code or signal number.
+    /// The exit code or signal number of the task.
     pub value: AtomicI32,
     /// The last words of the task, or a description by the launcher.
     pub last_words: Text<128>,
@@ -133,7 +133,7 @@ pub struct TaskEntry {
     pub control_inode: AtomicU64,
     /// Inode of its heap file.
     pub heap_inode: AtomicU64,
-    /// Its process, written by the task when it attaches, because wrappers may be between it and the launcher. 0 before that;
+    /// The task's process, written by the task when it attaches, because wrappers may be between the task and the launcher. 0 before that;
     /// [`PID_UNKNOWN`] if its number is not valid in the launcher's namespace.
     pub pid: AtomicU32,
     /// Not 0: its process has locked byte `task` of the job file, and holds the lock while it can write to any memory.
@@ -146,13 +146,13 @@ pub struct TaskEntry {
     pub cause_kind: AtomicU32,
     /// The exit code or signal number of that end.
     pub cause_value: AtomicI32,
-    /// Its host: tasks on one host share its memory files, others use the network.
+    /// The task's host: tasks on one host share its memory files, others use the network.
     pub host: AtomicU32,
     /// The network addresses of its contexts.
     pub network: [NetworkAddress; CONTEXTS_MAX as usize],
     /// The processors that it may run on: first the launcher's estimate, then the task's own mask.
     pub cpus: [AtomicU64; CPU_WORDS],
-    /// Its last words.
+    /// The task's last words.
     pub last_words: Text<64>,
     /// The note of a long wait.
     pub wait: WaitNote,

@@ -55,11 +55,11 @@ pub struct Tally {
 #[repr(C)]
 #[derive(Debug)]
 pub struct EventSlot {
-    /// Its number, from 1 on; 0 while it is written.
+    /// The event's number, from 1 on; 0 while the event is written.
     pub number: AtomicU64,
-    /// Its time, in nanoseconds of the system's monotonic clock.
+    /// The event's time, in nanoseconds of the system's monotonic clock.
     pub nanoseconds: AtomicU64,
-    /// Its kind (8 bits), the thread (24 bits), the name (32 bits), from the lowest bit on.
+    /// The event's kind (8 bits), thread (24 bits) and name (32 bits), from the lowest bit on.
     pub what: AtomicU64,
     /// The peer, from 1 on, or 0 for none (low half); the tag (high half).
     pub peer_tag: AtomicU64,

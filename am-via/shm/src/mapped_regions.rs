@@ -24,7 +24,7 @@ pub struct MappedRegion {
     /// Generation and rights when it was found.
     state: u64,
     entry: Shared<RegionEntry>,
-    /// Its bytes, which are lent only while this value is borrowed, and the file that keeps them mapped. `None`: not mapped here.
+    /// The region's bytes, which are lent only while this value is borrowed, and the file that keeps them mapped. `None`: not mapped here.
     bytes: Option<(CheckedRange<'static>, Arc<Mapping>)>,
 }
 

@@ -33,7 +33,7 @@ pub enum ClaimFault {
     /// The range ends beyond the registration.
     #[error("the registration has {len} bytes")]
     Bounds {
-        /// Its length.
+        /// The length of the region.
         len: u64,
     },
     /// No write access for peers.
@@ -333,11 +333,11 @@ pub(crate) fn hazard_name(task: u32, region: u32) -> u64 {
 pub struct PeerMemory {
     /// The peer.
     pub task: u32,
-    /// Its process, for copies by the kernel; 0 before it has started.
+    /// The peer's process, for copies by the kernel; 0 before the process has started.
     pub pid: i32,
     /// The head of its control file.
     pub head: Arc<Mapping>,
-    /// Its heap file.
+    /// The peer's heap file.
     pub heap: Arc<Mapping>,
     /// Whether the kernel can copy from its private memory, as tried before.
     pub is_copied_by_kernel: Cell<bool>,
@@ -348,7 +348,7 @@ pub struct PeerMemory {
 pub struct Claimer<'a> {
     /// The claiming task.
     pub task: u32,
-    /// Its hazard line.
+    /// The task's hazard line.
     pub hazard: &'a Hazard,
     /// The barrier of the handshake.
     pub barrier: SleepBarrier,
@@ -363,7 +363,7 @@ pub struct Claimer<'a> {
 pub struct Claim {
     /// The region.
     pub region: u32,
-    /// Its generation.
+    /// The region's generation.
     pub generation: u32,
     /// Bytes from its start.
     pub offset: u64,

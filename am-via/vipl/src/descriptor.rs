@@ -262,7 +262,7 @@ impl Descriptor {
         self
     }
 
-    /// Its status.
+    /// The descriptor's status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status

@@ -136,7 +136,7 @@ impl<W> Vi<W> {
         self.link
     }
 
-    /// Its state.
+    /// The state of the VI.
     #[must_use]
     pub fn state(&self) -> ViState {
         self.state

@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Its type in Rust.
+    /// The type of this kind of constant in Rust.
     fn in_rust(&self) -> &str {
         match self {
             Self::Number => "c_int",

@@ -363,7 +363,7 @@ impl Predefined {
         self.facts().alignment as u64
     }
 
-    /// Its kind.
+    /// The kind of the type.
     #[must_use]
     pub const fn kind(self) -> Kind {
         self.facts().kind

@@ -128,7 +128,7 @@ pub(crate) struct TakenPart<'a, T: NoUninit> {
 }
 
 impl<T: NoUninit> TakenPart<'_, T> {
-    /// Its number.
+    /// The number of the part.
     pub(crate) fn number(&self) -> usize {
         self.part
     }

@@ -39,7 +39,7 @@ impl Scratch {
         Ok((scratch, elements))
     }
 
-    /// Its length in bytes.
+    /// The length of the memory in bytes.
     pub(crate) fn len(&self) -> usize {
         size_of_val(self.memory.as_slice())
     }

@@ -85,7 +85,7 @@ impl Position {
 
 /// A buffer for data and result: a `&mut` to a slice, an array or a vector, or a vector that the operation owns.
 pub trait Buffer {
-    /// Its elements.
+    /// The type of the buffer's elements.
     type Item;
 
     /// All elements.

@@ -66,7 +66,7 @@ pub struct PendingCommunicator<F: Fabric, L: LockPolicy> {
     parent: Communicator<F, L>,
     request: RequestId,
     slot: Slot,
-    /// Its group, and the other side's; `None` if this task is not a member.
+    /// The communicator's group, and the other side's; `None` if this task is not a member.
     groups: Option<(Group, Option<Group>)>,
     inherited: InheritedState<F, L>,
 }

@@ -76,7 +76,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Its name; empty if it has none (`MPI_Comm_get_name`).
+    /// The communicator's name; empty if it has none (`MPI_Comm_get_name`).
     #[must_use]
     pub fn name(&self) -> String {
         self.common.properties.name()
@@ -104,7 +104,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.topology.as_ref()
     }
 
-    /// Its number in the layer above, which callbacks get; 0 until set.
+    /// The communicator's number in the layer above, which callbacks get; 0 until set.
     #[must_use]
     pub fn handle(&self) -> u64 {
         self.common.properties.handle.get()

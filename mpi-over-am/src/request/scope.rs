@@ -36,7 +36,7 @@ pub struct Scope<'scope, 'env: 'scope, F: Fabric, L: LockPolicy> {
 
 /// An operation of a scope. Memory safety does not depend on this value: the scope tracks the operation.
 ///
-/// Its lifetime is invariant, so that only the scope that started the operation can wait for it.
+/// The lifetime of a request is invariant, so that only the scope that started the operation can wait for it.
 #[must_use = "an operation ends with a wait, or at the end of its scope"]
 #[derive(Debug)]
 pub struct Request<'scope> {

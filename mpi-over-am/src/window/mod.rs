@@ -171,7 +171,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 /// A task's part of a window.
 #[derive(Debug)]
 pub(crate) enum Sized {
-    /// Its own memory, of which the window may use fewer bytes.
+    /// A buffer of this part alone, of which the window may use fewer bytes.
     Own { memory: JobBuffer, bytes: usize },
     /// This task's part of memory that all tasks have mapped.
     Common(CommonMemory),
@@ -482,7 +482,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.properties.info.set(info.clone());
     }
 
-    /// Its number in the layer above, which callbacks get; 0 until set.
+    /// The window's number in the layer above, which callbacks get; 0 until set.
     #[must_use]
     pub fn handle(&self) -> u64 {
         self.properties.handle.get()

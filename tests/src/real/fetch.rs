@@ -37,7 +37,7 @@ impl Python {
         Ok(python)
     }
 
-    /// Its interpreter.
+    /// The environment's interpreter.
     #[must_use]
     pub fn program(&self) -> PathBuf {
         self.folder.join("bin/python3")
@@ -105,7 +105,7 @@ pub fn mpich(workshop: &Workshop) -> Result<Python, Problem> {
 pub struct Published {
     /// Where the file is published.
     pub address: &'static str,
-    /// Its SHA-256, in lower case.
+    /// The SHA-256 of the file, in lower case.
     pub sum: &'static str,
 }
 

@@ -133,7 +133,7 @@ fn blas(workshop: &Workshop, folder: &Path) -> Result<PathBuf, Problem> {
     Ok(library)
 }
 
-/// Its input, in HPL's format: one matrix, on a grid of tasks as square as possible.
+/// HPL's input: one matrix, on a grid of tasks as square as possible.
 fn input(tasks: u32) -> String {
     let rows = if tasks == 4 { 2 } else { 1 };
     let columns = tasks / rows;

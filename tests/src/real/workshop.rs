@@ -61,7 +61,7 @@ impl Workshop {
     /// The file for the output of a command of that name.
     ///
     /// # Errors
-    /// Its folder cannot be made.
+    /// The log's folder cannot be made.
     pub fn log(&self, name: &str) -> io::Result<PathBuf> {
         Ok(self.built("logs")?.join(format!("{name}.log")))
     }

@@ -309,7 +309,7 @@ pub struct Exposed {
 /// contexts of other networks in the same process, whose grants have the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Its endpoint.
+    /// The owner's endpoint.
     pub endpoint: Endpoint,
     /// Unique among all contexts that this process has opened.
     pub identity: u64,

@@ -68,7 +68,7 @@ pub struct Engine<U: UserCode> {
     user: U,
     /// The context's counters.
     pub counters: Counters,
-    /// Its counts so far.
+    /// The engine's counts so far.
     pub statistics: Statistics,
     /// [`work`](Self::work) has something to do.
     busy: bool,

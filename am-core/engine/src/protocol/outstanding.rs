@@ -176,7 +176,7 @@ pub(crate) enum State {
 /// An operation that has ended: its result, and the memory it kept.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its result; for an rmw the old value.
+    /// The operation's result; for an rmw the old value.
     pub result: Result<u64, Box<Error>>,
     /// The memory it kept.
     pub kept: Option<JobBuffer>,

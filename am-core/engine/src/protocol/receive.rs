@@ -28,7 +28,7 @@ pub struct Packet<'a> {
     pub(crate) class: Class,
     /// Kind and handler.
     pub(crate) label: u16,
-    /// Its head in private memory; all of it if it came inside its entry.
+    /// The packet's head in private memory; the whole packet, if it came inside its entry.
     pub(crate) front: &'a [u8],
     /// What follows the head in the NIC's buffer.
     pub(crate) rest: Arrived<'a>,

@@ -31,7 +31,7 @@ pub struct Outgoing<'a> {
     pub target_counter: u32,
     /// The counter of this task that the target's answer bumps, as on the wire; 0: none.
     pub completion_counter: u32,
-    /// Its completion may answer: a slot for the answer is reserved.
+    /// Whether the message's completion may answer: then a slot for the answer is reserved.
     pub answerable: bool,
     /// It is announced, even if it is short.
     pub announce: bool,

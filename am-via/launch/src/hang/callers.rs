@@ -29,9 +29,9 @@ pub(crate) struct Symbols {
 /// A function on the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Frame {
-    /// Its name; for an inlined function often without its path.
+    /// The function's name; for an inlined function often without its path.
     function: String,
-    /// Its source file.
+    /// The function's source file.
     file: Option<String>,
     line: Option<u32>,
 }

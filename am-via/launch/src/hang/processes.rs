@@ -9,7 +9,7 @@ use crate::members::fields_of_stat;
 pub(super) struct Process {
     /// A signal or a debugger has stopped it.
     pub(super) is_stopped: bool,
-    /// Its first thread sleeps in a system call.
+    /// Whether the first thread of the process sleeps in a system call.
     pub(super) is_asleep: bool,
     /// Processor time of all its threads.
     pub(super) processor_time: Duration,

@@ -77,7 +77,7 @@ impl Kind {
         Self::ALL.get((entry.extra >> KIND_SHIFT) as usize).copied()
     }
 
-    /// Its bits in the extra word.
+    /// The kind's bits in the extra word.
     pub(crate) fn bits(self) -> u64 {
         (self as u64) << KIND_SHIFT
     }

@@ -15,7 +15,7 @@ use crate::user_agent::work_queue::Queue;
 pub struct CqEntry {
     /// The VI.
     pub vi: ViHandle,
-    /// Its queue.
+    /// The work queue of that VI.
     pub queue: Queue,
 }
 

@@ -15,11 +15,11 @@ use crate::vi::{NO_LINK, Reliability, ViAttributes, ViState};
 /// Attributes that the VI at the other end claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAttributes {
-    /// Its reliability level; `None`: it claims a level that does not exist.
+    /// The peer's reliability level; `None`: the peer claims a level that does not exist.
     pub reliability: Option<Reliability>,
     /// Bytes of its largest transfer.
     pub transfer_bytes_max: u32,
-    /// Its quality of service.
+    /// The peer's quality of service.
     pub qos: u16,
     /// The tag of registrations that are accessible through it.
     pub(crate) ptag: u32,

@@ -19,7 +19,7 @@ pub struct NicAttributes {
     pub address: NodeAddress,
     /// Whether several threads may use it at a time. Never: the borrow checker prevents it.
     pub thread_safe: bool,
-    /// Its limits.
+    /// The limits of the NIC.
     pub limits: NicLimits,
     /// The reliability levels of its VIs.
     pub reliability_levels: &'static [Reliability],

@@ -25,7 +25,7 @@ pub(crate) struct Receiving {
 
 /// Result of a piece of a message.
 enum Piece {
-    /// Its bytes are stored, and more pieces follow.
+    /// The bytes of the piece are stored, and more pieces follow.
     Placed,
     /// The message is whole.
     Last,

@@ -20,7 +20,7 @@ pub(crate) struct Work {
     pub(crate) connection: u32,
     pub(crate) their_connection: u32,
     pub(crate) theirs: Option<PeerAttributes>,
-    /// Its connection attempt, until the program has got the result.
+    /// The VI's connection attempt, until the program has got the result.
     pub(crate) attempt: Option<Attempt>,
     pub(crate) sends: WorkQueue,
     pub(crate) receives: WorkQueue,

@@ -99,7 +99,7 @@ impl WireNetwork {
         Ok(Wire { address, network: Arc::clone(&self.0), vis: Vec::new(), connects_late: 0 })
     }
 
-    /// Its counts so far.
+    /// The network's counts so far.
     #[must_use]
     pub fn statistics(&self) -> WireStatistics {
         self.0.lock().statistics

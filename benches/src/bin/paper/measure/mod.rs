@@ -78,7 +78,7 @@ pub(crate) enum Measure {
 }
 
 impl Measure {
-    /// Its name on the command line.
+    /// The measurement's name on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
