@@ -273,19 +273,19 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.counters.remove(counter);
     }
 
-    /// The value now (`LAPI_Getcntr`). Makes no progress.
+    /// The counter's value now (`LAPI_Getcntr`). Makes no progress.
     ///
     /// # Errors
-    /// [`Error::UnknownCounter`]: it was removed.
+    /// [`Error::UnknownCounter`]: the counter was removed.
     pub fn counter_value(&self, counter: Counter) -> Result<u64> {
         let name = CounterName::to_wire(Some(counter.name()));
         self.engine.counters.value(counter).ok_or(Error::UnknownCounter { counter: name })
     }
 
-    /// Sets the value (`LAPI_Setcntr`).
+    /// Sets the counter's value (`LAPI_Setcntr`).
     ///
     /// # Errors
-    /// [`Error::UnknownCounter`]: it was removed.
+    /// [`Error::UnknownCounter`]: the counter was removed.
     pub fn set_counter(&mut self, counter: Counter, value: u64) -> Result<()> {
         self.engine.counters.set(counter, value)
     }

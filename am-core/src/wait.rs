@@ -32,14 +32,14 @@ const STASHED_MAX: usize = 64;
 /// What a wait does about errors of other operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Errors {
-    /// Returns them.
+    /// Returns the errors.
     Report,
     /// Returns the failure of a task, unless the context goes on. Keeps others for the next probe or wait.
     Failures,
     /// Like [`Failures`](Self::Failures), for a wait for a credit: sleeps are short, because a target does not ring when it returns
     /// credits.
     ForCredit,
-    /// Keeps all of them: the operation uses memory that is about to be returned.
+    /// Keeps all errors: the operation uses memory that is about to be returned.
     Keep,
 }
 

@@ -34,7 +34,7 @@ impl<F: Fabric> Rounds<F> {
         let arrived = context.counter()?;
         let handler = context.register_handler(move |_| Answer::consumed(Completion::Bump(arrived)))?;
         let memory = context.alloc(8)?;
-        // Never unexposed: it is needed until the end.
+        // The memory is never unexposed: it is needed until the end.
         let memory = context.expose(memory, Access::WRITE)?.address(0);
         Ok(Self { context, handler, memory, arrived })
     }

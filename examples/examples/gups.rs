@@ -59,7 +59,7 @@ enum By {
     Amsend,
     /// By messages of many updates.
     Aggregated,
-    /// All of them, one after the other.
+    /// All ways, one after the other.
     All,
 }
 

@@ -65,7 +65,7 @@ enum By {
     Aggregated,
     /// By MPI: rounds of an exchange of lists.
     Alltoallv,
-    /// All of them, one after the other.
+    /// All ways, one after the other.
     All,
 }
 

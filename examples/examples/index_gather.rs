@@ -64,7 +64,7 @@ enum By {
     Aggregated,
     /// By MPI: rounds of two exchanges of lists.
     Alltoallv,
-    /// All of them, one after the other.
+    /// All ways, one after the other.
     All,
 }
 

@@ -61,7 +61,7 @@ enum By {
     Amsend,
     /// By messages of many words.
     Aggregated,
-    /// All of them, one after the other.
+    /// All ways, one after the other.
     All,
 }
 

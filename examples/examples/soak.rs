@@ -123,7 +123,7 @@ fn report(soak: &Soak<'_>, warm: Memory, end: Memory, seconds: f64) -> Result<Op
     }
     Ok(match (all.wrong, grown, world.rank()) {
         (0, ..=GROWTH_BYTES_MAX, _) => None,
-        // One task reports it.
+        // One task reports the growth.
         (0, _, 0) => Some(Failure::Wrong(format!(
             "a task has grown by {grown} bytes, which is more than {GROWTH_BYTES_MAX}"
         ))),
@@ -138,9 +138,9 @@ struct Counts {
     messages: u64,
     bytes: u64,
     wrong: u64,
-    /// By how they were sent, in the order of [`Sent`].
+    /// Messages by how they were sent, in the order of [`Sent`].
     sent: [u64; 5],
-    /// By how they were received, in the order of [`Received`].
+    /// Messages by how they were received, in the order of [`Received`].
     received: [u64; 4],
 }
 

@@ -93,7 +93,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
             }
             let found: Vec<u64> = batch.iter().copied().flat_map(children).collect();
             searched += batch.len() as u64;
-            // They are counted before any task can steal and search them.
+            // The nodes are counted before any task can steal and search them.
             open.fetch_add(context, (found.len() as u64).wrapping_sub(batch.len() as u64))?;
             work.with(|work| work.extend(found));
             context.probe()?;

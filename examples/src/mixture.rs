@@ -41,15 +41,15 @@ pub struct Planned {
     pub tag: i32,
     /// The length of the message in words.
     pub words: usize,
-    /// How it is sent.
+    /// How the message is sent.
     pub sent: Sent,
-    /// How it is received.
+    /// How the message is received.
     pub received: Received,
     seed: u64,
 }
 
 impl Planned {
-    /// Word `index` of its content.
+    /// Word `index` of the message's content.
     #[inline(always)]
     #[must_use]
     pub fn word(&self, index: usize) -> u64 {

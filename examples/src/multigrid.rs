@@ -14,7 +14,7 @@ pub type Weights = [f64; 4];
 /// Restriction of residuals to the next smaller cube.
 const RESTRICTION: Weights = [0.5, 0.25, 0.125, 0.0625];
 
-/// The equation and how it is solved.
+/// The equation and how the program solves it.
 #[derive(Clone, Copy, Debug)]
 pub struct Operators {
     /// The operator of the equation.

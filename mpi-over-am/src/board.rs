@@ -110,7 +110,7 @@ impl Board {
 /// The boards in this task's memory.
 #[derive(Debug, Default)]
 pub(crate) struct OwnBoards {
-    /// Their memory, and their numbers of tasks.
+    /// The boards' memory, and their numbers of tasks.
     all: Vec<(Exposed, u32)>,
 }
 

@@ -14,9 +14,9 @@ use am_core::fabric::PeerIndex;
 /// What to do with a message that is eligible for the eager protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Send it eagerly; otherwise announce it.
+    /// Whether to send the message eagerly; otherwise it is announced.
     pub(crate) eager: bool,
-    /// Also ask for a report.
+    /// Whether to ask for a report, too.
     pub(crate) ask: bool,
 }
 
@@ -30,11 +30,11 @@ pub(crate) const UNKNOWN: PeerIndex = PeerIndex(u32::MAX);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 struct Peer {
-    /// Sent to it eagerly.
+    /// Sent eagerly to this task, in bytes.
     sent: u64,
     /// If `sent` exceeds this, [`Budget::charge`] has to check further.
     attention_at: u64,
-    /// Received by it, according to its last report.
+    /// Received by this task, according to its last report.
     reported: u64,
     /// A report was asked for.
     asked: bool,

@@ -51,11 +51,11 @@ pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     size: u32,
     /// Ranks below this are the tasks of the same numbers. For the world, all ranks.
     direct: u32,
-    /// The envelope of its point-to-point messages, without their tags.
+    /// The envelope of the communicator's point-to-point messages, without their tags.
     origin: Envelope,
     /// Number of ranks that messages can be sent to; for an inter-communicator, those of the other group.
     peers: u32,
-    /// Whether it is an intra-communicator whose collectives treat all tasks alike.
+    /// Whether this is an intra-communicator whose collectives treat all tasks alike.
     is_plain: bool,
     common: Arc<Common<F, L>>,
 }
@@ -69,7 +69,7 @@ struct Common<F: Fabric, L: LockPolicy> {
     /// Only for an inter-communicator.
     other: Option<OtherSide<F, L>>,
     topology: Option<Topology>,
-    /// `None` if its collectives treat all tasks alike.
+    /// `None` if the communicator's collectives treat all tasks alike.
     hosts: Option<Arc<Hosts>>,
     properties: Properties<L>,
     board: L::Field<Board>,
@@ -221,13 +221,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.size
     }
 
-    /// Whether it is an intra-communicator without [hosts](Self::hosts): its collectives treat all tasks alike.
+    /// Whether this is an intra-communicator without [hosts](Self::hosts): its collectives treat all tasks alike.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
     }
 
-    /// The hosts of its tasks, if collectives have to work within each host and between hosts.
+    /// The hosts of the communicator's tasks, if collectives have to work within each host and between hosts.
     #[inline(always)]
     pub(crate) fn hosts(&self) -> Option<&Arc<Hosts>> {
         self.common.hosts.as_ref()

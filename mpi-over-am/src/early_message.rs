@@ -26,14 +26,14 @@ pub(crate) enum EarlyMessage {
     Kept { task: u32, len: u32, buffer: Box<[u8]>, synchronous: u32 },
     /// The bytes of the message are at the sender.
     Announced { task: u32, ticket: Ticket, len: u64 },
-    /// It comes in pieces: its bytes are in the arrival of this number.
+    /// The message comes in pieces: its bytes are in the arrival of this number.
     InPieces { task: u32, number: u32, len: u64 },
-    /// It was sent in ready mode: its receiver gets an error.
+    /// The message was sent in ready mode: its receiver gets an error.
     NotReady { task: u32, len: u64 },
 }
 
 impl EarlyMessage {
-    /// Whether its bytes are at the sender, under this ticket.
+    /// Whether the bytes of the message are at the sender, under this ticket.
     pub(crate) fn is_announced_as(&self, own: Ticket) -> bool {
         matches!(self, Self::Announced { ticket, .. } if *ticket == own)
     }

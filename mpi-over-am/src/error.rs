@@ -139,7 +139,7 @@ pub enum ErrorClass {
 /// On which side of a ready-mode message an error is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The task that sent it. The rank in the error is the receiver.
+    /// The task that sent the message. The rank in the error is the receiver.
     Sender,
     /// The task without a posted receive. The rank in the error is the sender.
     Receiver,
@@ -165,7 +165,7 @@ pub enum Difference {
     Operator,
     /// The collective's length in bytes.
     Length,
-    /// The type of its elements.
+    /// The type of the collective's elements.
     Datatype,
 }
 
@@ -363,7 +363,7 @@ pub enum Error {
     /// Elements outside a window, or outside the memory attached to it.
     #[error("{len} bytes at {offset} are not in the window of rank {rank}, which has {size} bytes")]
     OutsideWindow {
-        /// The rank whose window it is.
+        /// The rank that owns the part of the window.
         rank: u32,
         /// Bytes from the window's start.
         offset: i64,
@@ -378,7 +378,7 @@ pub enum Error {
          attach all of them, in one piece or in several that touch each other"
     )]
     NotAttached {
-        /// The rank whose window it is.
+        /// The rank that owns the part of the window.
         rank: u32,
         /// The address in that task.
         address: i64,
@@ -427,7 +427,7 @@ pub enum Error {
     NotStartable {
         /// The request's number.
         request: u64,
-        /// Whether it is persistent, and so under way.
+        /// Whether the request is persistent, and so under way.
         is_persistent: bool,
     },
     /// A partition that does not exist, or that cannot be marked ready.

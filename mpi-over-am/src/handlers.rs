@@ -66,11 +66,11 @@ const DEFERRED_MAX: usize = 64;
 pub(crate) enum Eager {
     /// The receive in this slot has it, and is complete. The caller books the message as received.
     Received(u32),
-    /// It waits for its receive.
+    /// The message waits for its receive.
     Kept,
-    /// It is a piece of a message.
+    /// The message is a piece of a longer one.
     Piece,
-    /// It is invalid, or beyond its sender's part of the budget.
+    /// The message is invalid, or beyond its sender's part of the budget.
     Refused,
 }
 

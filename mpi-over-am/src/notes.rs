@@ -11,9 +11,9 @@ use am_core::task::TaskId;
 /// The key of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// The context id of its communicator or window.
+    /// The context id of the communicator or window that the note is about.
     pub(crate) context_id: u32,
-    /// The tag of the note: what the note is about.
+    /// The subject of the note.
     pub(crate) tag: i32,
     /// The sender of the note.
     pub(crate) from: u32,

@@ -67,7 +67,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Gives the library memory for this communicator's buffered sends (`MPI_Comm_attach_buffer`).
     ///
     /// # Errors
-    /// [`Error::BufferAttached`](crate::Error::BufferAttached): it already has one.
+    /// [`Error::BufferAttached`](crate::Error::BufferAttached): the communicator already has one.
     pub fn attach_buffer(&self, memory: impl Into<SendBuffer>) -> Result<()> {
         let owner = self.buffer_owner()?;
         self.state()?.handlers().attached.attach(owner, memory.into())

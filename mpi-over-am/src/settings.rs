@@ -156,9 +156,9 @@ pub enum Check {
     /// [`Environment::init`](crate::Environment::init) turns it on in builds for debugging; otherwise off.
     #[default]
     Auto,
-    /// They compare.
+    /// The tasks compare their collectives.
     On,
-    /// They do not compare.
+    /// The tasks do not compare their collectives.
     Off,
 }
 

@@ -136,7 +136,7 @@ impl Scratch {
     /// Makes the folder.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If the folder cannot be made.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let path = env::temp_dir().join(format!("{name}-{}", std::process::id()));

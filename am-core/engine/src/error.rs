@@ -12,7 +12,7 @@ use crate::task::{Endpoint, TaskId};
 pub enum Outcome {
     /// Carried out before the call returned.
     Done,
-    /// Accepted; polling will return its completion.
+    /// Accepted; a later poll returns the operation's completion.
     Posted,
     /// No credit now. Nothing was done: make progress and try again.
     Retry,
@@ -128,7 +128,7 @@ pub enum Error {
         "{context} was asked to unexpose a region that {owner} exposed (another context, or an earlier one): the region stays exposed, and its memory is not reused; call unexpose of the context that exposed the region"
     )]
     ForeignRegion {
-        /// The endpoint that exposed it.
+        /// The endpoint that exposed the memory.
         owner: Endpoint,
         /// The endpoint that was asked to unexpose it.
         context: Endpoint,
@@ -156,7 +156,7 @@ pub enum Error {
         /// Bytes at the other.
         there: u64,
     },
-    /// An accumulation that its element type does not support (`LAPI_ERR_RMW_OP`).
+    /// An accumulation that the element type does not support (`LAPI_ERR_RMW_OP`).
     #[error(
         "elements of type {element} do not support {operation}: bitwise operations need integers, and floating-point numbers have 4 or 8 bytes"
     )]
@@ -201,7 +201,7 @@ pub enum Error {
     Purged {
         /// The other side.
         task: TaskId,
-        /// The task that purged them.
+        /// The task that purged the operations.
         by: TaskId,
     },
     /// An address that is not a multiple of the operand's size.
@@ -219,7 +219,7 @@ pub enum Error {
     PeerFailed {
         /// The dead task.
         task: TaskId,
-        /// How it died; empty if not known.
+        /// How the task died; empty if not known.
         what: String,
     },
     /// An unknown query (`LAPI_ERR_QUERY_TYPE`).
@@ -243,13 +243,13 @@ pub enum Error {
     Protocol {
         /// The sender of the packet.
         peer: Endpoint,
-        /// What was wrong with it.
+        /// What was wrong with the packet.
         what: String,
     },
     /// The target refused an operation, and says why.
     #[error("{target} refused an operation of this task: {why}")]
     Refused {
-        /// The endpoint that refused it.
+        /// The endpoint that refused the operation.
         target: Endpoint,
         /// The reason.
         why: Refusal,
@@ -344,7 +344,7 @@ pub enum LayoutFault {
     /// The end of the part is beyond 2^64.
     #[error("{len} bytes at offset {offset} end beyond 2^64")]
     TooLong {
-        /// Where it begins.
+        /// Where the part begins.
         offset: u64,
         /// Bytes.
         len: u64,
@@ -378,7 +378,7 @@ pub enum Refusal {
     UnknownHandler {
         /// The handler number.
         handler: u16,
-        /// Number of handlers that it has registered.
+        /// Number of handlers that the target has registered.
         registered: u32,
     },
     /// The program at the target refused it.

@@ -51,7 +51,7 @@ pub struct PeerIndex(pub u32);
 pub struct Arrival {
     /// The sender of the packet.
     pub from: Peer,
-    /// The credit that it took.
+    /// The credit that the packet took.
     pub class: Class,
     /// The engine's 16 bits.
     pub label: u16,

@@ -309,7 +309,7 @@ pub trait Deferred {
 /// The name of a message in traces and statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageName {
-    /// The protocol that carries it: "eager", "rendezvous", "amsend".
+    /// The protocol that carries the message: "eager", "rendezvous", "amsend".
     pub protocol: &'static str,
     /// MPI's tag, or the number of the header handler.
     pub tag: i32,

@@ -39,7 +39,7 @@ impl Layout {
     /// One block.
     ///
     /// # Errors
-    /// [`Error::Layout`]: its end is beyond 2^64.
+    /// [`Error::Layout`]: the end of the block is beyond 2^64.
     pub fn contiguous(offset: u64, len: u64) -> Result<Self> {
         Self::strided(offset, len, len, 1)
     }

@@ -12,7 +12,7 @@ pub enum EventKind {
     End = 2,
     /// A message was sent.
     Sent = 3,
-    /// A message matched its receive, or its handler ran.
+    /// A message matched its receive, or the message's handler ran.
     Received = 4,
     /// A put or get was carried out without the peer.
     Moved = 5,

@@ -23,7 +23,7 @@ impl<S> Local<S> {
     /// because a function that runs during such a call could need the value. So threads can block here, but cannot deadlock.
     ///
     /// # Panics
-    /// If it is called inside a function of a call, a handler, or another `with`.
+    /// If this method is called inside a function of a call, a handler, or another `with`.
     pub fn with<R>(&self, call: impl FnOnce(&mut S) -> R) -> R {
         assert!(
             !in_handler::is_running(),

@@ -58,7 +58,7 @@ impl<T: Pod> GlobalPointer<T> {
         Self { address, count, kind: PhantomData }
     }
 
-    /// The task whose memory it is.
+    /// The task that has the element in its memory.
     #[inline(always)]
     #[must_use]
     pub fn task(self) -> TaskId {

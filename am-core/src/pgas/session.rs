@@ -66,7 +66,7 @@ struct Ended {
     result: Result<()>,
     /// For an rmw, the old value.
     value: u64,
-    /// For a transfer, its buffer.
+    /// For a transfer, the buffer.
     buffer: Option<JobBuffer>,
 }
 

@@ -55,7 +55,7 @@ pub struct OwnedHandle(u32);
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Returned {
-    /// Why it could not be started.
+    /// Why the operation could not be started.
     #[source]
     pub error: Error,
     /// The buffer, unchanged.

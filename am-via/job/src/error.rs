@@ -40,7 +40,7 @@ pub enum JobError {
     BadEnvironment {
         /// The value.
         value: String,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         why: &'static str,
     },
     /// A file of the job is neither inherited nor reachable through the launcher.
@@ -68,7 +68,7 @@ pub enum JobError {
     Version {
         /// The launcher.
         launcher_pid: u32,
-        /// The version of its job files.
+        /// The version of the launcher's job files.
         launcher: u64,
         /// The version of this library.
         own: u64,

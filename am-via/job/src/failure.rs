@@ -10,13 +10,13 @@ use am_via_os::signal;
 pub enum Cause {
     /// The task's process exited with a code other than 0, or with any code before the task left the job.
     Exited(i32),
-    /// This signal ended its process.
+    /// This signal ended the task's process.
     Signalled(i32),
     /// The task's process ended behind a wrapper, and its exit status could not be read.
     Vanished,
-    /// It still ran when the time limit of the job was reached.
+    /// The task still ran when the time limit of the job was reached.
     TimedOut,
-    /// It reported that it cannot continue.
+    /// The task reported that it cannot continue.
     GaveUp,
     /// The task's program could not be started.
     NotStarted,

@@ -78,11 +78,11 @@ const WATCHED_LOOK_EVERY: Duration = Duration::from_millis(1);
 pub enum TaskState {
     /// The task's program has not attached yet.
     NotStarted,
-    /// It has attached.
+    /// The task has attached.
     Running,
-    /// It has left the job.
+    /// The task has left the job.
     Finalized,
-    /// It failed, or ended before it left the job.
+    /// The task failed, or its process ended before the task left the job.
     Dead,
 }
 

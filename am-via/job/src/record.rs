@@ -29,7 +29,7 @@ pub struct RecordedEvent {
     pub kind: EventKind,
     /// The thread of the task, numbered from 0.
     pub thread: u32,
-    /// Index of its name in [`Recorded::names`].
+    /// Index of the event's name in [`Recorded::names`].
     pub name: usize,
     /// The task at the other end.
     pub peer: Option<u32>,

@@ -145,7 +145,7 @@ fn private_memory_way() -> String {
 /// that process and compares it.
 ///
 /// # Errors
-/// The reason why it cannot be read.
+/// The reason why the word cannot be read.
 pub fn answer_probe(question: &str) -> Result<(), String> {
     let fields: Vec<u64> = question.split(':').filter_map(|field| field.parse().ok()).collect();
     let [pid, address, expected] = fields[..] else { return Err("not a question".to_owned()) };

@@ -80,7 +80,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Placement of tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
-    /// The system places them.
+    /// The system assigns processors to tasks.
     #[default]
     None,
     /// Task i runs on the i-th processor that this process may use; if there are more tasks than processors, the processors are used again

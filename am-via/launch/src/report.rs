@@ -33,7 +33,7 @@ pub struct TaskReport {
     pub pid: u32,
     /// How that process ended; `None` if it is not known.
     pub ended: Option<Ended>,
-    /// Whether the launcher killed it.
+    /// Whether the launcher killed the process.
     pub killed: bool,
     /// The file with the task's standard output, if the output was captured.
     pub stdout: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub enum EndedBy {
     Timeout,
     /// The launcher got this signal.
     Signal(i32),
-    /// The caller requested it through the handle.
+    /// The caller requested the end through the handle.
     Caller,
     /// The output can no longer be written; contains the system's error number. Often its reader has ended, as in `amrun ... | head`.
     OutputClosed(i32),

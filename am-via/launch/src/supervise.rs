@@ -53,13 +53,13 @@ pub(super) struct Watched {
 #[derive(Debug)]
 enum Attached {
     NotYet,
-    /// It is the process that the launcher started.
+    /// The task is the process that the launcher started.
     Direct,
-    /// It runs behind a wrapper.
+    /// The task runs behind a wrapper.
     Behind(PidFd),
-    /// It ran behind a wrapper and was seen to have ended at this time; how it ended is not known yet.
+    /// The task ran behind a wrapper and was seen to have ended at this time; how it ended is not known yet.
     Leaving(PidFd, Instant),
-    /// It ran behind a wrapper and has ended.
+    /// The task ran behind a wrapper and has ended.
     Gone,
 }
 
@@ -277,7 +277,7 @@ impl Supervisor {
             None => {
                 self.signalled_at = Some(now);
                 self.ended_by.get_or_insert(EndedBy::Signal(number));
-                // A terminal has already sent it to the tasks.
+                // A terminal has already sent the signal to the tasks.
                 if !from_terminal {
                     self.members.signal(number);
                 }

@@ -66,17 +66,17 @@ pub(super) enum Down {
 /// A message of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Up {
-    /// News of its tasks.
+    /// News of the agent's tasks.
     News(News),
-    /// The end of its part of the job.
+    /// The end of the agent's part of the job.
     Ended { exit_code: u8, line: String, ended_by_caller: bool },
-    /// The reason why its part of the job could not be started.
+    /// The reason why the agent's part of the job could not be started.
     NotStarted { exit_code: u8, why: String },
     /// Asks for the launcher's clock.
     AskClock,
     /// What a task has recorded, by the launcher's clock.
     Recorded { task: u32, recorded: Recorded },
-    /// What its tasks do; also shows that the agent is alive.
+    /// What the agent's tasks do; also shows that the agent is alive.
     Activities { first: u32, tasks: Vec<Activity> },
 }
 

@@ -53,7 +53,7 @@ pub enum OfiError {
 /// A provider that can carry messages, as [`providers`] finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
-    /// libfabric's name of it.
+    /// libfabric's name of the provider.
     pub name: String,
     /// The network interface or device.
     pub domain: String,

@@ -28,7 +28,7 @@ pub struct RemoteKey {
 #[derive(Debug)]
 pub struct LentMemory {
     pub(crate) mr: NonNull<Mr>,
-    /// What peers need to read it.
+    /// The key that peers need to read the memory.
     pub remote: RemoteKey,
 }
 

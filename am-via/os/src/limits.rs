@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 /// A resource that can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// Size of the files it makes (`RLIMIT_FSIZE`), in bytes.
+    /// Size of the files that the process makes (`RLIMIT_FSIZE`), in bytes.
     FileSize,
     /// The address space of the process (`RLIMIT_AS`), in bytes.
     AddressSpace,
     /// The open files of the process (`RLIMIT_NOFILE`).
     OpenFiles,
-    /// Memory that it locks (`RLIMIT_MEMLOCK`), in bytes.
+    /// Memory that the process locks (`RLIMIT_MEMLOCK`), in bytes.
     LockedMemory,
-    /// Processes of its user (`RLIMIT_NPROC`).
+    /// Processes of the user (`RLIMIT_NPROC`).
     Processes,
     /// Size of a core dump (`RLIMIT_CORE`), in bytes.
     CoreSize,
@@ -32,7 +32,7 @@ impl Resource {
         Self::CoreSize,
     ];
 
-    /// Whether its limit is a number of bytes.
+    /// Whether the limit of this resource is a number of bytes.
     #[must_use]
     pub fn is_bytes(self) -> bool {
         !matches!(self, Self::OpenFiles | Self::Processes)

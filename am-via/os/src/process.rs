@@ -34,9 +34,9 @@ const GET_EXIT_INFO: libc::Ioctl = 0xc000_ff0b | (size_of::<ExitInfo>() as libc:
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It exited with this code.
+    /// The child exited with this code.
     Exited(i32),
-    /// This signal killed it.
+    /// This signal killed the child.
     Signalled(i32),
 }
 
@@ -158,9 +158,9 @@ pub fn become_subreaper() -> io::Result<()> {
 pub struct BeforeExec {
     /// Files of the parent that the program inherits under the same numbers.
     pub inherit: Vec<i32>,
-    /// The one processor that it is bound to.
+    /// The one processor that the child is bound to.
     pub cpu: Option<usize>,
-    /// Whether it is killed when the thread that starts it ends.
+    /// Whether the child is killed when the thread that starts it ends.
     pub dies_with_starter: bool,
     /// Signals that the starter blocks for itself. They are unblocked in the child, since the program must get them.
     pub unblock: Vec<i32>,

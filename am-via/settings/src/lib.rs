@@ -53,11 +53,11 @@ macro_rules! table {
 pub struct Setting<S: 'static> {
     /// The setting's name.
     pub name: &'static str,
-    /// The environment variable that sets it.
+    /// The environment variable that sets the value.
     pub env: &'static str,
     /// The setting's meaning.
     pub meaning: &'static str,
-    /// The words that it accepts; none for a number.
+    /// The words that the setting accepts; none for a number.
     pub choices: &'static [&'static str],
     /// Whether a number may also be `auto`.
     pub may_be_auto: bool,
@@ -110,7 +110,7 @@ impl<S> Setting<S> {
         (self.show)(settings)
     }
 
-    /// The values that it takes, as text.
+    /// The values that the setting takes, as text.
     #[must_use]
     pub fn form(&self) -> String {
         match &self.range {
@@ -128,7 +128,7 @@ impl<S> Setting<S> {
 }
 
 impl<S: Clone + Default> Setting<S> {
-    /// Changes it in `settings`.
+    /// Changes this setting in `settings`.
     ///
     /// # Errors
     /// An invalid value; `settings` stay as they were.
@@ -175,7 +175,7 @@ pub struct ForeignName<S: 'static> {
     pub own: &'static str,
     /// The meaning of the variable's value for this setting.
     pub meaning: &'static str,
-    /// Stores it.
+    /// Stores a value, given as text, in the settings.
     pub store: fn(&mut S, &str) -> Result<(), String>,
 }
 
@@ -185,13 +185,13 @@ pub struct ForeignName<S: 'static> {
 pub struct SettingError {
     /// The environment variable.
     pub env: &'static str,
-    /// The value to which it was set.
+    /// The value to which the setting was set.
     pub value: String,
-    /// What is wrong with it.
+    /// What is wrong with the value.
     pub why: String,
     /// The values that would be valid.
     pub form: String,
-    /// The value used if it is not set.
+    /// The value that applies if the setting is not set.
     pub default: String,
 }
 
@@ -299,13 +299,13 @@ pub trait Table: Clone + Default + 'static {
 pub struct SettingText {
     /// The setting's name.
     pub name: &'static str,
-    /// The environment variable that sets it.
+    /// The environment variable that sets the value.
     pub env: &'static str,
     /// The setting's value.
     pub value: String,
     /// The setting's default.
     pub default: String,
-    /// The values it takes.
+    /// The values that the setting takes.
     pub form: String,
     /// The setting's meaning.
     pub meaning: &'static str,
@@ -314,7 +314,7 @@ pub struct SettingText {
 }
 
 impl SettingText {
-    /// Whether it differs from its default.
+    /// Whether the setting differs from its default.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.value != self.default
@@ -355,13 +355,13 @@ impl fmt::Display for SettingText {
 /// Which settings `amrun info` and `mpiexec --info` show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Those that differ from their defaults.
+    /// The settings that differ from their defaults.
     Changed,
-    /// All of them.
+    /// All settings.
     All,
-    /// One, by its name or one of its variables.
+    /// One setting, by its name or one of its variables.
     Named(String),
-    /// All of them, as JSON.
+    /// All settings, as JSON.
     Json,
 }
 

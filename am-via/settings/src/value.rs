@@ -4,9 +4,9 @@ use std::fmt;
 
 /// The type of a setting.
 pub trait Value: Sized {
-    /// The values that it takes, as text.
+    /// The values that the type takes, as text.
     const FORM: &'static str;
-    /// The words that it accepts; none for a number.
+    /// The words that the type accepts; none for a number.
     const CHOICES: &'static [&'static str] = &[];
     /// Whether a number may also be `auto`.
     const MAY_BE_AUTO: bool = false;

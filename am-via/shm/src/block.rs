@@ -40,7 +40,7 @@ impl HeapBlock {
         Some(Self { at, len, owner: bytes })
     }
 
-    /// Where it starts.
+    /// Where the block starts.
     #[must_use]
     pub fn at(&self) -> NonNull<u8> {
         self.at
@@ -52,13 +52,13 @@ impl HeapBlock {
         self.len
     }
 
-    /// Whether it has 0 bytes.
+    /// Whether the block has 0 bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All of it, for copies.
+    /// The whole block, for copies.
     #[must_use]
     pub fn range(&self) -> CheckedRange<'_> {
         // SAFETY: `len` bytes at `at`, which `owner` keeps alive until the drop returns them (`new`, `private`).

@@ -318,7 +318,7 @@ impl Connection {
         self.bell.outlet = Some(outlet);
     }
 
-    /// Whether it has an outlet: entries then arrive by progress of a network.
+    /// Whether the connection has an outlet: entries then arrive by progress of a network.
     #[inline(always)]
     #[must_use]
     pub fn has_outlet(&self) -> bool {

@@ -21,11 +21,11 @@ pub struct Heap {
 /// An allocated range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it starts.
+    /// Where the block starts.
     pub offset: u64,
     /// The block's length: at least the requested one.
     pub len: u64,
-    /// Whether it was never used before, so that it reads as zero.
+    /// Whether the block was never used before, so that it reads as zero.
     pub fresh: bool,
 }
 

@@ -33,9 +33,9 @@ pub const PID_UNKNOWN: u32 = u32::MAX;
 
 /// State of a task: attached. Before that, the state is 0.
 pub const STATE_RUNNING: u32 = 1;
-/// State of a task: it has left the job; its end is not a failure.
+/// State of a task that has left the job; the end of its process is then not a failure.
 pub const STATE_FINALIZED: u32 = 2;
-/// State of a task: its process ended before it left the job.
+/// State of a task whose process ended before the task left the job.
 pub const STATE_DEAD: u32 = 3;
 
 /// The first bytes of a job file.
@@ -113,7 +113,7 @@ pub struct FailureRecord {
     pub task: AtomicU32,
     /// Not 0 when the rest is written.
     pub complete: AtomicU32,
-    /// The kind of its end.
+    /// How the task ended: a kind of cause.
     pub kind: AtomicU32,
     /// The exit code or signal number of the task.
     pub value: AtomicI32,
@@ -129,28 +129,28 @@ pub struct TaskEntry {
     pub control_fd: AtomicI32,
     /// Descriptor number by which tasks inherit its heap file.
     pub heap_fd: AtomicI32,
-    /// Inode of its control file, because wrappers may reuse the descriptor number.
+    /// Inode of the task's control file, because wrappers may reuse the descriptor number.
     pub control_inode: AtomicU64,
-    /// Inode of its heap file.
+    /// Inode of the task's heap file.
     pub heap_inode: AtomicU64,
     /// The task's process, written by the task when it attaches, because wrappers may be between the task and the launcher. 0 before that;
     /// [`PID_UNKNOWN`] if its number is not valid in the launcher's namespace.
     pub pid: AtomicU32,
-    /// Not 0: its process has locked byte `task` of the job file, and holds the lock while it can write to any memory.
+    /// Not 0: the task's process has locked byte `task` of the job file, and holds the lock while it can write to any memory.
     pub life_locked: AtomicU32,
     /// `STATE_*`.
     pub state: AtomicU32,
-    /// Not 0: the launcher watches its process, although a wrapper is between them.
+    /// Not 0: the launcher watches the task's process, although a wrapper is between the two.
     pub watched: AtomicU32,
-    /// The first noted kind of its end; 0: none.
+    /// The first noted kind of the task's end; 0: none.
     pub cause_kind: AtomicU32,
     /// The exit code or signal number of that end.
     pub cause_value: AtomicI32,
     /// The task's host: tasks on one host share its memory files, others use the network.
     pub host: AtomicU32,
-    /// The network addresses of its contexts.
+    /// The network addresses of the task's contexts.
     pub network: [NetworkAddress; CONTEXTS_MAX as usize],
-    /// The processors that it may run on: first the launcher's estimate, then the task's own mask.
+    /// The processors that the task may run on: first the launcher's estimate, then the task's own mask.
     pub cpus: [AtomicU64; CPU_WORDS],
     /// The task's last words.
     pub last_words: Text<64>,
@@ -171,7 +171,7 @@ pub struct NetworkAddress {
 }
 
 impl NetworkAddress {
-    /// Bytes it can hold.
+    /// Maximum length of an address, in bytes.
     pub const CAPACITY_BYTES: usize = NETWORK_ADDRESS_WORDS * 8;
 
     /// Stores an address; returns whether it fits.
@@ -203,7 +203,7 @@ impl NetworkAddress {
 #[repr(C)]
 #[derive(Debug)]
 pub struct WaitNote {
-    /// When it was written, in nanoseconds of the system's monotonic clock; 0: never.
+    /// When the note was written, in nanoseconds of the system's monotonic clock; 0: never.
     pub written_ns: AtomicU64,
     /// Time without an arrival until then, in nanoseconds.
     pub quiet_ns: AtomicU64,
@@ -211,7 +211,7 @@ pub struct WaitNote {
     pub num_return_addresses: AtomicU64,
     /// The stack of the wait, innermost first.
     pub return_addresses: [AtomicU64; RETURN_ADDRESSES_MAX],
-    /// Description of what it waits for.
+    /// Description of what the task waits for.
     pub facts: Text<WAIT_FACTS_WORDS>,
 }
 

@@ -21,7 +21,7 @@ const SLOTS_OF_TASK: u32 = 8;
 pub struct MappedRegion {
     /// Task and number, as in the hazard line.
     name: u64,
-    /// Generation and rights when it was found.
+    /// Generation and rights when the region was found.
     state: u64,
     entry: Shared<RegionEntry>,
     /// The region's bytes, which are lent only while this value is borrowed, and the file that keeps them mapped. `None`: not mapped here.

@@ -29,7 +29,7 @@ impl PrivateBytes {
         Some(Self { at, len, layout })
     }
 
-    /// All of them.
+    /// All bytes.
     #[inline]
     #[must_use]
     pub fn range(&self) -> CheckedRange<'_> {

@@ -54,7 +54,7 @@ struct Slot {
 struct Live {
     memory: HeldRange,
     registration: Registration,
-    /// The context that registered it.
+    /// The context that registered the memory.
     context: u32,
 }
 

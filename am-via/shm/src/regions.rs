@@ -223,7 +223,7 @@ impl OwnRegions {
     /// The memory of an own registration, if it has the claim's protection tag and gives peers all rights in `need`.
     ///
     /// # Errors
-    /// It is not open, has another tag, does not give the rights, or the range does not lie inside.
+    /// The registration is not open, has another tag, does not give the rights, or the range does not lie inside.
     #[inline]
     pub fn memory(&self, own: Claim, need: u32) -> Result<CheckedRange<'_>, ClaimFault> {
         let index = own.region.wrapping_sub(self.first) as usize;
@@ -335,7 +335,7 @@ pub struct PeerMemory {
     pub task: u32,
     /// The peer's process, for copies by the kernel; 0 before the process has started.
     pub pid: i32,
-    /// The head of its control file.
+    /// The head of the peer's control file.
     pub head: Arc<Mapping>,
     /// The peer's heap file.
     pub heap: Arc<Mapping>,
@@ -352,9 +352,9 @@ pub struct Claimer<'a> {
     pub hazard: &'a Hazard,
     /// The barrier of the handshake.
     pub barrier: SleepBarrier,
-    /// The ways it uses.
+    /// The ways that the task uses to reach memory of peers.
     pub ways: Ways,
-    /// The shared files that it has mapped.
+    /// The shared files that the task has mapped.
     pub shared: &'a SharedFiles,
 }
 
@@ -365,7 +365,7 @@ pub struct Claim {
     pub region: u32,
     /// The region's generation.
     pub generation: u32,
-    /// Bytes from its start.
+    /// Bytes from the start of the region.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,

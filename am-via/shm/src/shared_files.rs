@@ -16,9 +16,9 @@ use am_via_os::memory;
 /// The name by which other tasks open a shared file. A claim, which opening checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedFileName {
-    /// The process that made it.
+    /// The process that made the file.
     pub pid: u32,
-    /// The number of its descriptor in that process.
+    /// The number of the file's descriptor in that process.
     pub number: i32,
     /// The file's inode, never 0.
     pub inode: u64,

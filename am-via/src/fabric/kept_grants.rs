@@ -17,7 +17,7 @@ struct Kept {
     at: NonZeroUsize,
     len: usize,
     grant: Grant,
-    /// Whether an operation uses it.
+    /// Whether an operation uses the grant.
     in_use: bool,
 }
 
@@ -32,11 +32,11 @@ pub(super) struct KeptGrants {
 /// What happened to a new grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
-    /// It is kept.
+    /// The grant is kept.
     Free,
-    /// It is kept in place of this grant, which has to end.
+    /// The grant is kept in place of this one, which has to end.
     InsteadOf(Grant),
-    /// It is not kept: all kept grants are in use.
+    /// The grant is not kept: all kept grants are in use.
     None,
 }
 

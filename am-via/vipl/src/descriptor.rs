@@ -158,7 +158,7 @@ impl fmt::Debug for Status {
 pub struct DataSegment {
     /// The registration.
     pub handle: MemHandle,
-    /// Bytes from its start.
+    /// Bytes from the start of the registered memory.
     pub offset: u64,
     /// Length in bytes.
     pub length: u32,
@@ -169,7 +169,7 @@ pub struct DataSegment {
 pub struct AddressSegment {
     /// The peer's registration, whose handle the peer has sent.
     pub handle: MemHandle,
-    /// Bytes from its start.
+    /// Bytes from the start of the registered memory.
     pub offset: u64,
 }
 

@@ -68,7 +68,7 @@ pub enum VipError {
     InUse {
         /// The kind of object.
         what: &'static str,
-        /// Number of its users.
+        /// Number of users of the object.
         users: u32,
     },
     /// A limit of the NIC is reached (`VIP_ERROR_RESOURCE`).
@@ -131,7 +131,7 @@ pub enum VipError {
     InvalidState {
         /// The call.
         call: &'static str,
-        /// The state that it needs.
+        /// The state that the call needs.
         needed: &'static str,
         /// The state found.
         state: ViState,
@@ -151,7 +151,7 @@ pub enum VipError {
     /// The name service is not in the state that the call needs (`VIP_ERROR_NAMESERVICE`).
     #[error("the name service of this NIC is {}", if *.is_started { "started already" } else { "not started: call ns_init" })]
     NameServiceState {
-        /// Whether it is started.
+        /// Whether the service is started.
         is_started: bool,
     },
     /// The peer is dead.
@@ -159,7 +159,7 @@ pub enum VipError {
     PeerFailed {
         /// The task.
         task: u32,
-        /// How it died, if known.
+        /// How the peer died, if known.
         how: String,
     },
     /// An error of a tag or a registration.

@@ -35,7 +35,7 @@ pub(crate) struct ErrhandlerObject {
     pub(crate) on: On,
     /// Number of handles that the program has and must free; 0: it cannot use the handler any more.
     pub(crate) by_program: u32,
-    /// Number of objects that have it.
+    /// Number of objects that have the handler.
     pub(crate) by_objects: u32,
 }
 

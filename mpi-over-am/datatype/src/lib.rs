@@ -160,7 +160,7 @@ impl Datatype {
         }
     }
 
-    /// The only predefined type in it; `None` if there are several or none. A pair is one type.
+    /// The only predefined type in this type; `None` if there are several or none. A pair is one type.
     #[inline]
     #[must_use]
     pub fn basic(&self) -> Option<Predefined> {
@@ -181,7 +181,7 @@ impl Datatype {
         }
     }
 
-    /// Whether it was committed. Predefined types are.
+    /// Whether the type was committed. Predefined types always are.
     #[inline(always)]
     #[must_use]
     pub fn is_committed(&self) -> bool {

@@ -258,7 +258,7 @@ const FACTS: [Facts; 70] = [
 ];
 
 impl Predefined {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 70] = [
         Self::Aint,
         Self::Count,

@@ -154,7 +154,7 @@ impl SendData {
         self.0.count
     }
 
-    /// Their type.
+    /// The elements' type.
     #[must_use]
     pub fn datatype(&self) -> &Datatype {
         &self.0.datatype
@@ -228,7 +228,7 @@ impl RecvData {
         self.0.count
     }
 
-    /// Their type.
+    /// The elements' type.
     #[must_use]
     pub fn datatype(&self) -> &Datatype {
         &self.0.datatype
@@ -475,7 +475,7 @@ impl Equal for Writing<'_> {
 pub(crate) struct Scatter {
     base: Base,
     layout: Layout,
-    /// The packed bytes that it accepts.
+    /// The position of the first packed byte that is accepted.
     first: u64,
     end: u64,
 }

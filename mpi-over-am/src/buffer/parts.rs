@@ -65,7 +65,7 @@ pub(crate) struct PartsToSend<T> {
 const FREE: u8 = 0;
 /// Taken by a thread.
 const TAKEN: u8 = 1;
-/// The operation is reading it.
+/// The operation is reading the part.
 const LEAVING: u8 = 2;
 
 /// Why a thread cannot take a part.
@@ -73,9 +73,9 @@ const LEAVING: u8 = 2;
 pub(crate) enum NotFree {
     /// There is no such part.
     Unknown,
-    /// Another thread has taken it.
+    /// Another thread has taken the part.
     Taken,
-    /// It was given to the operation.
+    /// The part was given to the operation.
     Leaving,
 }
 

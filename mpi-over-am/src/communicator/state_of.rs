@@ -41,7 +41,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if self.is_inter() { Ok(self.peers) } else { Err(self.not_inter("remote_size")) }
     }
 
-    /// Whether it is an inter-communicator (`MPI_Comm_test_inter`).
+    /// Whether this is an inter-communicator (`MPI_Comm_test_inter`).
     #[must_use]
     pub fn is_inter(&self) -> bool {
         self.common.other.is_some()
@@ -82,7 +82,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.name()
     }
 
-    /// Sets its name, for people to read (`MPI_Comm_set_name`). A name longer than [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes is cut.
+    /// Sets the communicator's name, for people to read (`MPI_Comm_set_name`). A name is cut after [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX)
+    /// bytes.
     pub fn set_name(&self, name: &str) {
         self.common.properties.set_name(name);
     }
@@ -93,12 +94,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.info.get()
     }
 
-    /// Sets hints (`MPI_Comm_set_info`). They are stored, and have no effect so far.
+    /// Stores hints, which have no effect so far (`MPI_Comm_set_info`).
     pub fn set_info(&self, info: &Info) {
         self.common.properties.info.set(info.clone());
     }
 
-    /// The virtual topology, if it has one (`MPI_Topo_test` and the inquiries).
+    /// The communicator's virtual topology, if it has one (`MPI_Topo_test` and the inquiries).
     #[must_use]
     pub fn topology(&self) -> Option<&Topology> {
         self.common.topology.as_ref()
@@ -110,7 +111,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.handle.get()
     }
 
-    /// Sets its number in the layer above.
+    /// Sets the communicator's number in the layer above.
     pub fn set_handle(&self, handle: u64) {
         self.common.properties.handle.set(handle);
     }

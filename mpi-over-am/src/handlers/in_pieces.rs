@@ -24,7 +24,7 @@ pub(crate) const IN_PIECES_BYTES_MAX: usize = 256 << 10;
 /// Messages in pieces that are not received yet.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
-    /// By their numbers.
+    /// The arrivals, by their numbers.
     slots: Vec<Arrival>,
     free: Vec<u32>,
     /// Those with pieces still to come, at most one for each sender: the sender, and the number.

@@ -53,7 +53,7 @@ impl Op {
         Self(Repr::Typed(Arc::new(typed)))
     }
 
-    /// The predefined operation, if it is one.
+    /// The predefined operation, if this is one.
     #[must_use]
     pub fn as_predefined(&self) -> Option<PredefinedOp> {
         match self.0 {
@@ -62,7 +62,7 @@ impl Op {
         }
     }
 
-    /// Whether it runs code of the program: its function, or the arithmetic of its elements.
+    /// Whether the operation runs code of the program: its function, or the arithmetic of its elements.
     pub(crate) fn is_of_program(&self) -> bool {
         !matches!(self.0, Repr::Predefined(_))
     }
@@ -146,7 +146,7 @@ pub trait Combine {
     /// Whether operands may be swapped.
     fn is_commutative(&self) -> bool;
 
-    /// The predefined operation, if it is one.
+    /// The predefined operation, if this is one.
     fn predefined(&self) -> Option<PredefinedOp>;
 
     /// Replaces each later element by the result of both.

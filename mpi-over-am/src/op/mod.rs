@@ -17,7 +17,7 @@ pub trait Operation<T> {
         true
     }
 
-    /// The predefined operation, if it is one; for the check that all tasks use the same one.
+    /// The predefined operation, if this is one; for the check that all tasks use the same one.
     fn predefined(&self) -> Option<PredefinedOp> {
         None
     }

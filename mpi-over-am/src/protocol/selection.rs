@@ -5,11 +5,11 @@ use crate::message::{EagerLimits, Mode};
 /// How a message is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// With its data, at once.
+    /// The message is sent at once with its data.
     Eager,
-    /// With its data, at once; the receiver acknowledges the match.
+    /// The message is sent at once with its data; the receiver acknowledges the match.
     Synchronous,
-    /// With its data, in pieces, if all can be sent at once; otherwise announced.
+    /// The message is sent with its data, in pieces, if all can be sent at once; otherwise it is announced.
     InPieces,
     /// Announced; the data are fetched when the receive is posted.
     Rendezvous,

@@ -76,7 +76,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// Starts the operation (`MPI_Start`).
     ///
     /// # Errors
-    /// [`Error::NotStartable`]: it is under way; the errors of the operation's start.
+    /// [`Error::NotStartable`]: the operation is under way; the errors of the operation's start.
     pub fn start(&mut self) -> Result<()> {
         self.communicator.start(self.id)?;
         self.is_under_way = true;

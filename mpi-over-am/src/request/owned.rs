@@ -127,7 +127,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
         Ok(turn)
     }
 
-    /// The address that identifies its environment.
+    /// The address that identifies the request's environment.
     pub(super) fn state_address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }

@@ -50,7 +50,7 @@ pub struct Request<'scope> {
 pub enum Tested<'scope> {
     /// The operation is complete.
     Done(Status),
-    /// It is not complete: the request is returned.
+    /// The operation is not complete: the request is returned.
     Pending(Request<'scope>),
 }
 

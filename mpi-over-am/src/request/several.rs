@@ -22,7 +22,7 @@ pub enum AnyCompleted {
     NoneActive,
     /// None is complete.
     Pending,
-    /// This one is complete: its index in the list and its result. The request is gone.
+    /// This request is complete: its index in the list and its result. The request no longer exists.
     Completed(usize, Result<Status>),
 }
 

@@ -70,7 +70,7 @@ impl Requests {
         }
     }
 
-    /// Whether it is a persistent request whose other side is [`PROC_NULL`](crate::PROC_NULL).
+    /// Whether this is a persistent request whose other side is [`PROC_NULL`](crate::PROC_NULL).
     pub(crate) fn is_to_proc_null(&self, id: RequestId) -> bool {
         matches!(self.recipe(id), Some(Recipe::Nobody { .. }))
     }
@@ -164,7 +164,7 @@ impl Requests {
         }
     }
 
-    /// Whether it is a receive.
+    /// Whether the operation is a receive.
     pub(crate) fn is_receive(&self, id: RequestId) -> bool {
         self.get(id).is_some_and(|record| record.is_receive)
     }

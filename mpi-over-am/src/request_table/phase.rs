@@ -13,8 +13,8 @@ pub(crate) enum Phase {
     Posted,
     /// A send, or a receive that has matched a message.
     Moving,
-    /// Partitioned: complete when all of its messages are.
+    /// Partitioned: complete when all messages of the operation are.
     Parts,
-    /// The program carries it out, and reports when it is complete.
+    /// The program carries out the operation, and reports when it is complete.
     ByProgram,
 }

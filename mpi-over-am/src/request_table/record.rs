@@ -27,7 +27,7 @@ pub(super) mod unusual {
     pub(in super::super) const AT_END: u8 = DETACHED | LAYOUT | WATCHED;
     /// The request has rare data: it has failed, or has memory, a recipe or parts.
     pub(in super::super) const COLD: u8 = 8;
-    /// The program carries it out.
+    /// The program carries out the operation.
     pub(in super::super) const GENERALIZED: u8 = 16;
     /// The slot is never allocated.
     pub(in super::super) const RESERVED: u8 = 32;
@@ -49,7 +49,7 @@ pub(super) struct Record {
     pub(super) phase: Phase,
     pub(super) is_receive: bool,
     pub(super) unusual: u8,
-    /// The scope that waits for it; 0: none. In a free slot: the next free one, or [`NO_SLOT`].
+    /// The scope that waits for the request; 0: none. In a free slot: the next free one, or [`NO_SLOT`].
     pub(super) scope: u32,
 }
 

@@ -116,7 +116,7 @@ impl DistributedGraph {
         &self.destination_weights
     }
 
-    /// Whether it has weights (`MPI_Dist_graph_neighbors_count`).
+    /// Whether the edges have weights (`MPI_Dist_graph_neighbors_count`).
     #[must_use]
     pub fn is_weighted(&self) -> bool {
         self.source_weights != Weights::Unweighted || self.destination_weights != Weights::Unweighted

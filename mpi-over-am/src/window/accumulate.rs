@@ -28,7 +28,7 @@ use mpi_datatype::{Datatype, Kind, Predefined};
 
 /// Numbers that typed updates work on.
 pub trait Number: Datum + Send + Sync {
-    /// Their datatype.
+    /// The elements' datatype.
     const DATATYPE: Predefined;
 }
 

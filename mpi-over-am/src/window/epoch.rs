@@ -28,7 +28,7 @@ impl Assertion {
     /// The fence begins no epoch (`MPI_MODE_NOSUCCEED`).
     pub const NO_SUCCEED: Self = Self(16);
 
-    /// Whether it contains all promises of `other`.
+    /// Whether this set contains all promises of `other`.
     #[must_use]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -73,11 +73,11 @@ pub(super) struct Epochs {
 /// The state of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// A thread waits for it.
+    /// A thread waits for the lock.
     Awaited,
     /// Not taken, because the program has promised that it is not needed.
     Promised,
-    /// It is held.
+    /// The lock is held.
     Taken,
 }
 
@@ -238,7 +238,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Exposes this task's part to the tasks of a group, until [`wait`](Self::wait) (`MPI_Win_post`).
     ///
     /// # Errors
-    /// It is already exposed; a task that is not in the window; an unknown promise.
+    /// The part is already exposed; a task that is not in the window; an unknown promise.
     pub fn post(&self, group: &Group, promise: Assertion) -> Result<()> {
         promise.only("Window::post", Assertion::NO_CHECK | Assertion::NO_STORE | Assertion::NO_PUT)?;
         let ranks = self.ranks_of("Window::post", group)?;
@@ -319,7 +319,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Waits until all tasks of the group have completed, and ends the exposure of this task's part (`MPI_Win_wait`).
     ///
     /// # Errors
-    /// It is not exposed; the death of a task.
+    /// The part is not exposed; the death of a task.
     pub fn wait(&self) -> Result<()> {
         let notes = self.begin_wait()?;
         self.receive_notes(notes)
@@ -336,7 +336,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Like [`wait`](Self::wait), without waiting: returns whether the exposure has ended (`MPI_Win_test`). Makes progress.
     ///
     /// # Errors
-    /// It is not exposed; an error of progress.
+    /// The part is not exposed; an error of progress.
     pub fn test(&self) -> Result<bool> {
         let Some(mut ranks) = self.epochs.with(|epochs| epochs.posted.take()) else {
             return Err(refused("Window::test", "nothing was posted", i64::from(self.rank())));

@@ -35,7 +35,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// requests, consecutive shared ones together. Locks and requests of dead tasks are ignored.
     ///
     /// # Errors
-    /// It is locked by this task, or another epoch is open; an unknown rank or promise; the death of a task.
+    /// The window is locked by this task, or another epoch is open; an unknown rank or promise; the death of a task.
     pub fn lock(&self, lock: Lock, rank: u32, promise: Assertion) -> Result<()> {
         self.begin_lock(rank, promise)?;
         let taken = if needs_lock(rank, promise) { self.take_lock(lock, rank) } else { Ok(()) };
@@ -57,7 +57,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// The end of [`lock`](Self::lock) with its promise; `None` if it has failed.
+    /// The end of [`lock`](Self::lock) with its promise; `None` if the lock was not taken.
     pub(crate) fn end_lock(&self, rank: u32, promise: Option<Assertion>) {
         if rank != PROC_NULL {
             let held = promise.map(held);
@@ -68,7 +68,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Unlocks the window of `rank`: all operations are complete there (`MPI_Win_unlock`).
     ///
     /// # Errors
-    /// It is not locked; the death of a task.
+    /// The window is not locked; the death of a task.
     pub fn unlock(&self, rank: u32) -> Result<()> {
         let held = self.begin_unlock(rank)?;
         let given = self.flush_puts().and_then(|()| if held { self.give_lock(rank) } else { Ok(()) });
@@ -123,7 +123,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Unlocks the windows of all ranks: all operations are complete there (`MPI_Win_unlock_all`).
     ///
     /// # Errors
-    /// They are not locked; the death of a task.
+    /// The windows are not locked; the death of a task.
     pub fn unlock_all(&self) -> Result<()> {
         let mut ranks = self.begin_unlock_all()?;
         let given = self.flush_puts().and_then(|()| ranks.try_for_each(|rank| self.give_lock(rank)));
@@ -148,7 +148,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Waits until all puts to `rank` are stored (`MPI_Win_flush`).
     ///
     /// # Errors
-    /// It is not locked; an unknown rank; the death of a task.
+    /// The window is not locked; an unknown rank; the death of a task.
     pub fn flush(&self, rank: u32) -> Result<()> {
         if self.try_flush(rank) || rank == PROC_NULL {
             return Ok(());
@@ -192,7 +192,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Returns when the origin's memory is free (`MPI_Win_flush_local`), which it already is when a put or get returns.
     ///
     /// # Errors
-    /// It is not locked; an unknown rank.
+    /// The window is not locked; an unknown rank.
     pub fn flush_local(&self, rank: u32) -> Result<()> {
         if rank == PROC_NULL {
             return Ok(());

@@ -477,7 +477,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.properties.info.get()
     }
 
-    /// Sets hints (`MPI_Win_set_info`). They are stored, and have no effect so far.
+    /// Stores hints, which have no effect so far (`MPI_Win_set_info`).
     pub fn set_info(&self, info: &Info) {
         self.properties.info.set(info.clone());
     }
@@ -488,7 +488,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.properties.handle.get()
     }
 
-    /// Sets its number in the layer above.
+    /// Sets the window's number in the layer above.
     pub fn set_handle(&self, handle: u64) {
         self.properties.handle.set(handle);
     }

@@ -16,7 +16,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Whether all of them are stored. A counter that no longer exists belonged to a complete batch.
+    /// Whether all puts are stored. A counter that no longer exists belonged to a complete batch.
     pub(crate) fn is_placed<F: Fabric, H: HandlerSet>(&self, context: &Context<F, H>) -> bool {
         context.counter_value(self.placed).map_or(true, |placed| placed >= self.puts)
     }

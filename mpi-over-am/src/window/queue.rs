@@ -123,7 +123,7 @@ impl<F: Fabric> Words for Context<F, MpiHandlers> {
 /// The queue for the lock of one target.
 #[derive(Clone, Debug)]
 pub(super) struct LockQueue {
-    /// The address of its words.
+    /// The address of the queue's words.
     pub(super) at: RemoteAddress,
     /// This task's rank.
     pub(super) own: u32,

@@ -24,13 +24,13 @@ use mpi_datatype::{Datatype, Predefined, Visit};
 /// Elements in a task's window: `count` elements of a datatype, starting at a displacement.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetData<'a> {
-    /// The rank whose window it is.
+    /// The rank that owns the target's part of the window.
     pub rank: u32,
     /// The displacement, in the target's units; in a dynamic window, an address.
     pub displacement: i64,
     /// The number of elements.
     pub count: u64,
-    /// Their type. All tasks have one architecture, so its layout is the same at the target.
+    /// The elements' type. All tasks have one architecture, so its layout is the same at the target.
     pub datatype: &'a Datatype,
 }
 

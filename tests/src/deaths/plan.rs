@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The activity of the tasks when the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// They join the job.
+    /// The tasks join the job.
     Init,
     /// Each task sends its first message to each other task.
     Connection,
@@ -140,7 +140,7 @@ pub struct Plan {
     pub tasks: u32,
     /// The process that dies.
     pub victim: Victim,
-    /// The phase in which it dies.
+    /// The phase in which the task dies.
     pub phase: Phase,
     /// The wrapper of each task.
     pub wrapper: Wrapper,

@@ -11,18 +11,18 @@ use super::Problem;
 /// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
-    /// It ended with exit code 0.
+    /// The command ended with exit code 0.
     Well,
-    /// It ended with another exit code, or by a signal: the exit code by the shell's convention.
+    /// The command ended with another exit code, or by a signal: the exit code by the shell's convention.
     Badly(i32),
-    /// It exceeded its time limit and was killed.
+    /// The command exceeded its time limit and was killed.
     TooLong,
 }
 
 /// The end of a command, and its output: standard output and standard error together.
 #[derive(Debug)]
 pub struct Ran {
-    /// How it ended.
+    /// How the command ended.
     pub end: End,
     /// The output.
     pub said: String,

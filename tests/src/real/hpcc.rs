@@ -22,7 +22,7 @@ const BLAS: Published = Published {
     sum: "9aae8058b8d02b800bdafc5b340614df1442a2d2abbc2d351947c0fdd67aa08a",
 };
 
-/// The settings of its build, under the name that its makefile expects.
+/// The settings of HPCC's build, under the name that its makefile expects.
 const MAKE: &str = include_str!("Make.hpcc");
 
 /// The order of the matrix; the other sizes follow from it.
@@ -31,7 +31,7 @@ const ORDER: u32 = 600;
 const BUILD_LIMIT: Duration = Duration::from_secs(900);
 const RUN_LIMIT: Duration = Duration::from_secs(600);
 
-/// Builds and runs it.
+/// Builds and runs HPCC.
 ///
 /// # Errors
 /// A tool is missing, or the program does not build.

@@ -20,7 +20,7 @@ const SOURCE: Published = Published {
 const BUILD_LIMIT: Duration = Duration::from_secs(300);
 const RUN_LIMIT: Duration = Duration::from_secs(180);
 
-/// The number of tasks that it supports.
+/// The number of tasks that NetPIPE supports.
 const TASKS: u32 = 2;
 
 /// The runs: a name, the program, and the options for the mode.
@@ -36,7 +36,7 @@ const WAYS: [(&str, &str, &[&str]); 9] = [
     ("get, measured", "NPmpi2", &["-g"]),
 ];
 
-/// Builds and runs it.
+/// Builds and runs NetPIPE.
 ///
 /// # Errors
 /// A tool is missing, or the program does not build.
@@ -77,7 +77,7 @@ pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether it ran to its end, found no wrong byte in any size, and wrote a line for each.
+/// Whether NetPIPE ran to its end, found no wrong byte, and wrote a line for each size.
 fn is_good(ran: &Ran, checked: bool, measured: &Path) -> bool {
     /// Minimum number of sizes: NetPIPE measures sizes from 1 byte to 4 MiB, and sizes around each of them.
     const SIZES: usize = 50;

@@ -21,7 +21,7 @@ const FEATURES: &str = "derive,complex";
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Builds and runs it.
+/// Builds rsmpi, and runs its examples and tests.
 ///
 /// # Errors
 /// A tool is missing, or the program does not build.
@@ -57,7 +57,7 @@ pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The names of its examples.
+/// The names of rsmpi's examples.
 fn examples(source: &Path) -> Result<Vec<String>, Problem> {
     let mut names: Vec<String> = fs::read_dir(source.join("examples"))?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())

@@ -45,7 +45,7 @@ impl Workshop {
     /// A folder of that name for fetched files, in the user's cache, so that they are fetched once.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The folder cannot be made.
     pub fn fetched(&self, name: &str) -> io::Result<PathBuf> {
         made(self.fetched.join(name))
     }
@@ -53,7 +53,7 @@ impl Workshop {
     /// A folder of that name for builds with this library, next to the library.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The folder cannot be made.
     pub fn built(&self, name: &str) -> io::Result<PathBuf> {
         made(self.built.join(name))
     }

@@ -140,7 +140,7 @@ fn a_sender_beyond_its_part_of_the_budget_is_named_and_the_receiver_keeps_no_mor
                 );
                 assert!((1..=PART / 1000).contains(&kept), "{kept} messages are kept");
             }
-            // It reports the remaining errors.
+            // `finalize` reports the remaining errors.
             let _ = environment.finalize();
         },
     );

@@ -218,7 +218,7 @@ pub enum Executor {
 /// An address in the exposed memory of a task. `LAPI_Address_init` exchanges such addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteAddress {
-    /// The task whose memory it is.
+    /// The task that has the memory.
     pub task: TaskId,
     /// The context that exposed the memory. It serves requests for this memory and owns the target's counters of puts and gets.
     pub context: ContextNumber,
@@ -380,7 +380,7 @@ impl Exposed {
     /// The part `offset..offset + len` as a destination for data.
     ///
     /// # Errors
-    /// [`Error::LocalRange`] if it does not lie inside.
+    /// [`Error::LocalRange`]: the part does not lie inside the region.
     pub fn range(&self, offset: u64, len: u64) -> Result<ExposedRange> {
         self.check(offset, len)?;
         Ok(ExposedRange { grant: self.grant, offset, len })

@@ -81,7 +81,7 @@ impl RawBytes {
         self.at
     }
 
-    /// The part `offset..offset + len`; `None` if it does not lie inside.
+    /// The part `offset..offset + len`; `None` if the part does not lie inside.
     #[inline(always)]
     #[must_use]
     pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
@@ -165,7 +165,7 @@ impl RawBuffer {
         self.at
     }
 
-    /// The part `offset..offset + len`; `None` if it does not lie inside.
+    /// The part `offset..offset + len`; `None` if the part does not lie inside.
     #[inline(always)]
     #[must_use]
     pub fn part(&self, offset: usize, len: usize) -> Option<Self> {

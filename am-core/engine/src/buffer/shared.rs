@@ -58,7 +58,7 @@ impl SharedMemory {
         self.len
     }
 
-    /// Whether it has 0 bytes.
+    /// Whether the memory has 0 bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -73,7 +73,7 @@ impl SharedMemory {
     /// The part `offset..offset + len`, which keeps the whole memory mapped.
     ///
     /// # Errors
-    /// [`Error::LocalRange`] if it does not lie inside.
+    /// [`Error::LocalRange`]: the part does not lie inside the memory.
     pub fn part(&self, offset: u64, len: u64) -> Result<SharedPart> {
         let outside = Error::LocalRange { offset, len, region_len: self.len as u64 };
         let range = || Some((usize::try_from(offset).ok()?, usize::try_from(len).ok()?));

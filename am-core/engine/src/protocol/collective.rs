@@ -32,7 +32,7 @@ const ENTRY_BYTES: usize = 5 + CONTRIBUTION_BYTES_MAX;
 pub enum FenceKind {
     /// The data of earlier messages are stored.
     Data,
-    /// Their handlers have run, too.
+    /// The handlers of earlier messages have run, too.
     Operations,
 }
 

@@ -138,7 +138,7 @@ pub struct Op {
     /// The target.
     pub peer: Peer,
     pub(crate) len: u64,
-    /// What follows its end.
+    /// What follows the end of the operation.
     pub end: End,
     pub(crate) state: State,
 }
@@ -152,7 +152,7 @@ pub(crate) enum State {
     Announced {
         data: Data,
         grant: Option<Grant>,
-        /// The target asked for pieces: they are being sent, or were sent.
+        /// Whether the target asked for pieces, which are being sent or were sent.
         in_pieces: bool,
     },
     /// A put carried by the fabric.
@@ -173,12 +173,12 @@ pub(crate) enum State {
     Ended(Result<u64, Box<Error>>),
 }
 
-/// An operation that has ended: its result, and the memory it kept.
+/// An operation that has ended: its result, and the memory that the operation kept.
 #[derive(Debug)]
 pub struct Ended {
     /// The operation's result; for an rmw the old value.
     pub result: Result<u64, Box<Error>>,
-    /// The memory it kept.
+    /// The memory that the operation kept.
     pub kept: Option<JobBuffer>,
 }
 
@@ -319,7 +319,7 @@ impl Outstanding {
 }
 
 impl Op {
-    /// Whether fences wait for it.
+    /// Whether fences wait for the operation.
     fn counts(&self) -> bool {
         !matches!(self.state, State::Fence | State::Fetch { .. } | State::Ended(_))
     }
@@ -421,7 +421,7 @@ impl<U: UserCode> Engine<U> {
     /// Adds 1 to a counter that a peer names; 0 names none.
     ///
     /// # Errors
-    /// `UnknownCounter`: it does not exist.
+    /// `UnknownCounter`: the counter does not exist.
     pub fn bump_claimed(&mut self, counter: u32) -> Result<()> {
         match CounterName::from_wire(counter) {
             Some(name) if !self.counters.bump(name) => Err(super::unknown_counter(name)),

@@ -234,7 +234,7 @@ impl Announcement {
     pub(crate) const BYTES: usize = 20;
     const NOTHING_GRANTED: u32 = u32::MAX;
 
-    /// Encodes it.
+    /// Encodes the announcement.
     #[must_use]
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let Grant { region, generation } =
@@ -247,7 +247,7 @@ impl Announcement {
         bytes
     }
 
-    /// Parses it; `None` if `bytes` are too short.
+    /// Parses the announcement; `None` if `bytes` are too short.
     #[must_use]
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(bytes);

@@ -199,7 +199,7 @@ impl Incoming {
         }
     }
 
-    /// Whether its destination is in the memory of this grant.
+    /// Whether the stream's destination is in the memory of this grant.
     pub(crate) fn is_into(&self, own: Grant) -> bool {
         match &self.destination {
             Destination::Exposed(range) => range.grant == own,

@@ -24,7 +24,7 @@ use alloc::boxed::Box;
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     pub(crate) from: Peer,
-    /// The credit that it took, which says whether the packet may be answered.
+    /// The credit that the packet took, which says whether the packet may be answered.
     pub(crate) class: Class,
     /// Kind and handler.
     pub(crate) label: u16,
@@ -55,7 +55,7 @@ impl<'a> Packet<'a> {
     /// The fields of a packet of fixed format.
     ///
     /// # Errors
-    /// `Protocol`: it is longer than any such packet.
+    /// `Protocol`: the packet is longer than any such packet.
     pub(crate) fn fields(&self) -> Result<Fields<'a>> {
         if !self.rest.is_empty() {
             return Err(malformed(self.from, "a packet longer than its kind can be"));

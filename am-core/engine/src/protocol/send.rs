@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 /// A message to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// The context that receives it.
+    /// The context that receives the message.
     pub target: Endpoint,
     /// The header handler to run there.
     pub handler: HandlerId,
@@ -33,7 +33,7 @@ pub struct Outgoing<'a> {
     pub completion_counter: u32,
     /// Whether the message's completion may answer: then a slot for the answer is reserved.
     pub answerable: bool,
-    /// It is announced, even if it is short.
+    /// Whether the message is announced even if it is short.
     pub announce: bool,
 }
 
@@ -116,7 +116,7 @@ pub enum Posted {
     Sent,
     /// No credit now.
     NoCredit,
-    /// It needs more than one packet, or others wait before it.
+    /// The message needs more than one packet, or others wait before it.
     NotWhole,
 }
 

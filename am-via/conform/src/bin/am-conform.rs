@@ -13,7 +13,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "am-conform", version)]
 struct Options {
-    /// Only lists the checks with their levels and clauses.
+    /// Lists the checks with their levels and clauses, and runs none.
     #[arg(long)]
     list: bool,
     /// Runs only checks whose names contain this text.

@@ -26,7 +26,7 @@ use clap_complete::Shell;
     override_usage = "amrun -n TASKS [OPTIONS] PROGRAM [ARGS]...\n       amrun -n TASKS [OPTIONS] --example NAME [-- ARGS]...\n       amrun info [--all | --json | SETTING]\n       amrun report PROCESS [--json]"
 )]
 struct Options {
-    /// Number of tasks. It may exceed the number of processors.
+    /// Number of tasks, which may exceed the number of processors.
     #[arg(short = 'n', long = "tasks", value_name = "TASKS")]
     tasks: Option<u32>,
     /// Builds this example of the cargo workspace around the current directory, in release mode, and runs it.

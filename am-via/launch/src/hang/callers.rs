@@ -14,7 +14,7 @@ use addr2line::Loader;
 pub(crate) struct Call {
     /// The call: the outermost function of this library.
     pub(super) name: Option<String>,
-    /// The program's function that made it, with file and line.
+    /// The program's function that made the call, with file and line.
     pub(super) caller: Option<String>,
 }
 
@@ -107,7 +107,7 @@ const CRATES_BELOW: [&str; 11] =
     ["engine", "os", "shm", "job", "vipl", "launch", "conform", "matching", "datatype", "abi", "malloc"];
 
 impl Frame {
-    /// Whether it belongs to this library: to its C or Fortran interface, or its crates.
+    /// Whether the function belongs to this library: to its C or Fortran interface, or its crates.
     fn is_ours(&self) -> bool {
         let of_mpi = ["MPI_", "PMPI_", "mpi_", "pmpi_"];
         let of_crate = ["am_core", "am_via", "mpi_over_am", "mpi_datatype", "mpi_matching"];

@@ -17,7 +17,7 @@ pub enum Verdict {
     PartnerEnded {
         /// The task that waits.
         waiting: u32,
-        /// The task that it waits for.
+        /// The task that `waiting` waits for.
         partner: u32,
     },
     /// All tasks wait, and none has an operation under way: only a message from outside the job could end this.

@@ -32,32 +32,32 @@ const OPERATIONS_SHOWN_MAX: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
-    /// It has not joined the job.
+    /// The task has not joined the job.
     HasNotJoined,
-    /// It runs on another host, and the report covers only this host.
+    /// The task runs on another host, and the report covers only this host.
     Elsewhere,
-    /// It waits, and nothing has arrived for a while.
+    /// The task waits, and nothing has arrived for a while.
     Waits(Wait),
-    /// It is stopped by a signal or a debugger.
+    /// The task is stopped by a signal or a debugger.
     Stopped {
-        /// The wait that it noted before it was stopped.
+        /// The wait that the task noted before it was stopped.
         wait: Option<Wait>,
     },
-    /// It does not wait for a message.
+    /// The task does not wait for a message.
     Computes {
-        /// Processor time that it has used since its start.
+        /// Processor time that the task has used since its start.
         processor_time: Duration,
     },
-    /// It sleeps in a system call that is not this library's: a read, a lock, another library's wait.
+    /// The task sleeps in a system call that is not this library's: a read, a lock, another library's wait.
     SleepsElsewhere,
-    /// It has ended.
+    /// The task has ended.
     Ended,
 }
 
 /// The wait of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// The operations it waits for; `None` if its note can't be read.
+    /// The operations that the task waits for; `None` if its note can't be read.
     pub facts: Option<WaitFacts>,
     /// Time without arrivals.
     pub quiet: Duration,

@@ -11,7 +11,7 @@ pub(super) struct Process {
     pub(super) is_stopped: bool,
     /// Whether the first thread of the process sleeps in a system call.
     pub(super) is_asleep: bool,
-    /// Processor time of all its threads.
+    /// Processor time of all threads of the process.
     pub(super) processor_time: Duration,
 }
 

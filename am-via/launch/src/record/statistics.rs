@@ -22,7 +22,7 @@ pub struct TaskStatistics {
     pub seconds_in_calls: f64,
     /// Number of sleeps in waits.
     pub sleeps: u64,
-    /// Their total time.
+    /// Total time of the sleeps, in seconds.
     pub seconds_asleep: f64,
     /// The calls, the one that took the most time first.
     pub calls: Vec<Call>,
@@ -34,7 +34,7 @@ pub struct TaskStatistics {
     pub moved: Vec<Messages>,
     /// Other events: early arrivals, stalls for want of credits.
     pub events: Vec<Messages>,
-    /// Maximum lengths of its queues.
+    /// Maximum lengths of the task's queues.
     pub queues: Vec<Queue>,
     /// Number of events that were not counted, because the record had no slot for their kind.
     pub not_counted: u64,
@@ -47,7 +47,7 @@ pub struct Call {
     pub name: String,
     /// Number of calls.
     pub count: u64,
-    /// Their total time, including nested calls.
+    /// Total time of the calls in seconds, including nested calls.
     pub seconds: f64,
     /// The longest call.
     pub seconds_longest: f64,
@@ -56,13 +56,13 @@ pub struct Call {
 /// Messages, transfers or events of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Messages {
-    /// Their protocol or kind.
+    /// The protocol or kind of the messages.
     pub name: String,
     /// The task at the other end.
     pub peer: Option<u32>,
-    /// Their number.
+    /// Number of the messages.
     pub count: u64,
-    /// Their bytes in total.
+    /// Bytes of the messages in total.
     pub bytes: u64,
 }
 

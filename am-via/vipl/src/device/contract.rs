@@ -165,10 +165,10 @@ pub trait Device: std::fmt::Debug {
         id: u64,
     ) -> Result<Transfer, DeviceError>;
 
-    /// Finds registered memory of a peer, for [`lend_mapped`](Self::lend_mapped); returns whether it is mapped here.
+    /// Finds registered memory of a peer, for [`lend_mapped`](Self::lend_mapped); returns whether the memory is mapped here.
     ///
     /// # Errors
-    /// [`DeviceError::Refused`]: it is not registered for reading and writing.
+    /// [`DeviceError::Refused`]: the memory is not registered for reading and writing.
     fn find_mapped(&mut self, _at: RemoteMemory, _len: u64) -> Result<bool, DeviceError> {
         Ok(false)
     }

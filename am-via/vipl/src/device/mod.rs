@@ -98,7 +98,7 @@ pub struct RemoteMemory {
     pub task: u32,
     /// The registration.
     pub handle: MemHandle,
-    /// Bytes from its start.
+    /// Bytes from the start of the registered memory.
     pub offset: u64,
     /// The protection tag of the owner's VI, which must be that of the registration.
     pub ptag: u32,
@@ -162,7 +162,7 @@ pub enum News {
     Ended {
         /// The caller's number.
         id: u64,
-        /// Whether it was carried out.
+        /// Whether the transfer was carried out.
         result: Result<u64, ClaimFault>,
     },
     /// A task has died.
@@ -207,7 +207,7 @@ pub enum AtomicTransfer {
     Posted,
     /// No capacity now.
     Retry,
-    /// This device cannot carry it out.
+    /// This device cannot carry out the transfer.
     Unreachable,
 }
 

@@ -19,7 +19,7 @@ static TAGS_MADE: AtomicU32 = AtomicU32::new(0);
 /// A protection tag: only VIs with the same tag can access the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PTag {
-    /// The NIC that made it. Other NICs refuse it.
+    /// The NIC that made the tag. Other NICs refuse it.
     nic: u32,
     number: u32,
 }
@@ -173,7 +173,7 @@ impl Registrations {
     /// Ends a tag.
     ///
     /// # Errors
-    /// It does not exist, or is still in use.
+    /// The tag does not exist, or is still in use.
     pub(crate) fn destroy_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
         match self.tags.get(&tag.number).filter(|_| tag.nic == self.nic) {
             None => Err(RegistrationFault::UnknownTag(tag.number)),
@@ -188,7 +188,7 @@ impl Registrations {
     /// Adds a registration or VI as a user of the tag.
     ///
     /// # Errors
-    /// It does not exist.
+    /// The tag does not exist.
     pub(crate) fn use_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
         let users = self.tags.get_mut(&tag.number).filter(|_| tag.nic == self.nic);
         let users = users.ok_or(RegistrationFault::UnknownTag(tag.number))?;

@@ -30,7 +30,7 @@ pub(crate) struct Attempt {
     timeout: Option<Duration>,
     /// The request was sent.
     sent: bool,
-    /// Why it failed.
+    /// Why the attempt failed.
     failed: Option<VipError>,
 }
 
@@ -39,9 +39,9 @@ pub(crate) const CONNECT_STEP: Duration = Duration::from_millis(5);
 
 /// State of an attempt after a step.
 enum AttemptState {
-    /// It cannot proceed now. Later attempts at the same endpoints wait behind it.
+    /// The attempt cannot proceed now. Later attempts at the same endpoints wait behind it.
     Blocked,
-    /// It is connected, or has failed.
+    /// The VI is connected, or the attempt has failed.
     Done,
 }
 

@@ -18,7 +18,7 @@ pub struct ConnectionRequest {
     slot: Slot,
     /// Address of the client.
     pub from: NetAddress,
-    /// The attributes of its VI.
+    /// The attributes of the client's VI.
     pub attributes: PeerAttributes,
 }
 

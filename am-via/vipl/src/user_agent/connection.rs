@@ -17,7 +17,7 @@ use crate::vi::{NO_LINK, Reliability, ViAttributes, ViState};
 pub struct PeerAttributes {
     /// The peer's reliability level; `None`: the peer claims a level that does not exist.
     pub reliability: Option<Reliability>,
-    /// Bytes of its largest transfer.
+    /// Bytes of the peer's largest transfer.
     pub transfer_bytes_max: u32,
     /// The peer's quality of service.
     pub qos: u16,
@@ -149,7 +149,7 @@ const CALLERS_MAX: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Rejection {
-    /// The program rejects it.
+    /// The program rejects the request.
     Refused = 1,
     /// No program waits at that endpoint.
     NoMatch = 2,

@@ -17,11 +17,11 @@ pub struct NicAttributes {
     pub provider_version: &'static str,
     /// The NIC's address. All addresses have this type, so there is no separate length (VIA's NicAddressLen).
     pub address: NodeAddress,
-    /// Whether several threads may use it at a time. Never: the borrow checker prevents it.
+    /// Whether several threads may use the NIC at a time. Never: the borrow checker prevents it.
     pub thread_safe: bool,
     /// The limits of the NIC.
     pub limits: NicLimits,
-    /// The reliability levels of its VIs.
+    /// The reliability levels of the NIC's VIs.
     pub reliability_levels: &'static [Reliability],
     /// The levels that support RDMA reads.
     pub rdma_read_levels: &'static [Reliability],
@@ -52,7 +52,7 @@ impl<D: Device> UserAgent<D> {
     /// Starts the name service for this NIC (`VipNSInit`).
     ///
     /// # Errors
-    /// It is already started.
+    /// The name service is already started.
     pub fn ns_init(&mut self) -> Result<(), VipError> {
         if self.names.is_some() {
             return Err(VipError::NameServiceState { is_started: true });
@@ -64,7 +64,7 @@ impl<D: Device> UserAgent<D> {
     /// Ends the name service (`VipNSShutdown`).
     ///
     /// # Errors
-    /// It was not started.
+    /// The name service was not started.
     pub fn ns_shutdown(&mut self) -> Result<(), VipError> {
         self.names.take().map(drop).ok_or(VipError::NameServiceState { is_started: false })
     }

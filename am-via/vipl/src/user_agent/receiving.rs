@@ -29,7 +29,7 @@ enum Piece {
     Placed,
     /// The message is whole.
     Last,
-    /// It belongs to a message that is dropped.
+    /// The piece belongs to a message that is dropped.
     Discarded,
     /// No receive is posted.
     NoDescriptor,

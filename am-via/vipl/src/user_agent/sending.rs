@@ -76,7 +76,7 @@ const SUCCESS: Status = Status(0);
 pub(crate) const LAST_PIECE: u64 = 1;
 pub(crate) const HAS_IMMEDIATE: u64 = 2;
 pub(crate) const WANTS_ACKNOWLEDGEMENT: u64 = 4;
-/// It announces an RDMA write, and has no bytes.
+/// The message announces an RDMA write, and has no bytes.
 pub(crate) const WRITTEN: u64 = 8;
 /// The position of the piece's number: 32 bits.
 pub(crate) const PIECE_SHIFT: u32 = 8;

@@ -44,7 +44,7 @@ impl<D: Device> UserAgent<D> {
     /// Ends a VI (`VipDestroyVi`).
     ///
     /// # Errors
-    /// It is not idle, or a queue still holds descriptors.
+    /// The VI is not idle, or a queue still holds descriptors.
     pub fn destroy_vi(&mut self, vi: ViHandle) -> Result<(), VipError> {
         let found = self.vi(vi)?;
         if found.state() != ViState::Idle || !found.work.sends.is_empty() || !found.work.receives.is_empty() {
@@ -80,7 +80,7 @@ impl<D: Device> UserAgent<D> {
     /// Changes the attributes of a VI (`VipSetViAttributes`).
     ///
     /// # Errors
-    /// It is not idle, the tag does not exist, or RDMA reads on an unreliable VI; nothing is changed.
+    /// The VI is not idle, the tag does not exist, or RDMA reads on an unreliable VI; nothing is changed.
     pub fn set_vi_attributes(&mut self, vi: ViHandle, attributes: ViAttributes) -> Result<(), VipError> {
         let found = self.vi(vi)?;
         let (state, old) = (found.state(), found.attributes.ptag);

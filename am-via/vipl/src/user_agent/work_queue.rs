@@ -34,7 +34,7 @@ pub(crate) struct WorkQueue {
 }
 
 impl WorkQueue {
-    /// Number of its descriptors, including those that are done and not dequeued.
+    /// Number of the queue's descriptors, including those that are done and not dequeued.
     pub(crate) fn len(&self) -> usize {
         self.pending.len() + self.done.len()
     }
@@ -72,7 +72,7 @@ impl WorkQueue {
         self.pending.is_empty()
     }
 
-    /// Whether it holds no descriptor at all.
+    /// Whether the queue holds no descriptor at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.done.is_empty()
     }

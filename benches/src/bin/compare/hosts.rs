@@ -120,7 +120,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It ends by itself, within its time limit.
+        // The program ends by itself, within its time limit.
         let _ = self.0.wait();
     }
 }

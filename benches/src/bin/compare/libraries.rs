@@ -79,7 +79,7 @@ impl Library {
         self.launcher.with_file_name(name)
     }
 
-    /// Whether it is a build of this library.
+    /// Whether the library is a build of this project.
     pub(crate) fn is_ours(&self) -> bool {
         self.name == OURS || self.name == BEFORE
     }

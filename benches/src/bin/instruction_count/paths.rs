@@ -67,7 +67,7 @@ fn core(path: Path, bytes: usize, messages: u32, turns: &FilePath) -> Result<(),
     let arrived = context.counter()?;
     let handler = context.register_handler(move |_| Answer::consumed(Completion::Bump(arrived)))?;
     let memory = context.alloc(bytes)?;
-    // Never unexposed: it is needed until the end.
+    // The memory is never unexposed: it is needed until the end.
     let memory = context.expose(memory, Access::WRITE)?.address(0);
     let addresses = context.address_init(memory)?;
     let peer = TaskId(1 - rank);

@@ -51,7 +51,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// The shell command that runs it alone.
+    /// The shell command that runs the job alone.
     pub(crate) fn command(&self, effort: &Effort) -> String {
         let settings: String = self.settings.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         let program = match self.program {

@@ -39,7 +39,7 @@ pub enum PredefinedOp {
 }
 
 impl PredefinedOp {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 14] = [
         Self::Max,
         Self::Min,

@@ -60,7 +60,7 @@ pub(super) enum Taken {
 /// One direction.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// The NIC whose receive ring it fills.
+    /// The NIC whose receive ring the link fills.
     pub(super) to: NodeAddress,
     /// The VI there.
     pub(super) to_vi: u32,

@@ -9,7 +9,7 @@ use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
 /// A transfer in flight.
 #[derive(Debug)]
 pub(super) struct Transfer {
-    /// The NIC that asked for it.
+    /// The NIC that asked for the transfer.
     pub(super) by: NodeAddress,
     pub(super) at: RemoteMemory,
     /// That NIC's number for the transfer.
