@@ -126,7 +126,8 @@ impl<T> Turns<T> {
         self.give_way();
     }
 
-    /// Wakes the threads in [`sleep`](Self::sleep) after progress was made. Called during the caller's turn, so that no thread misses it.
+    /// Wakes the threads in [`sleep`](Self::sleep) after progress was made. Called during the caller's turn, so that no thread misses the
+    /// wake-up.
     pub fn tell_sleepers(&self) {
         // Relaxed: the turns order it.
         if self.sleeping.load(Ordering::Relaxed) > 0 {

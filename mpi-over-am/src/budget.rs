@@ -36,7 +36,7 @@ struct Peer {
     attention_at: u64,
     /// Received by this task, according to its last report.
     reported: u64,
-    /// A report was asked for.
+    /// Whether a report was asked for.
     asked: bool,
     /// Eager bytes of this peer that the program has received.
     received: u64,

@@ -24,7 +24,7 @@ use crate::settings::CompletionVariant;
 /// The state of the variants other than in context.
 #[derive(Debug, Default)]
 pub(crate) struct Completions {
-    /// A message that meets its receive only has to be completed in context: no other variant is chosen, and no event is watched.
+    /// Whether a message that meets its receive only has to be completed in context: no other variant is chosen, and no event is watched.
     is_plain: bool,
     by_thread: Option<ByThread>,
     by_counter: Option<ByCounter>,

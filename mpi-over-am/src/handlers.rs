@@ -86,7 +86,7 @@ pub(crate) struct MpiHandlers {
     pub(crate) arrivals: Arrivals,
     pub(crate) completions: Completions,
     pub(crate) notes: Notes<RequestId>,
-    /// A check is due before the next call: an earlier call left an error, or no further call is allowed.
+    /// Whether a check is due before the next call: an earlier call left an error, or no further call is allowed.
     pub(crate) attention: bool,
     /// Errors of calls that have returned.
     pub(crate) deferred: Vec<Error>,
@@ -100,7 +100,7 @@ pub(crate) struct MpiHandlers {
     pub(crate) peers: Peers,
     /// The failed tasks, and how each failed.
     failed: Vec<(TaskId, String)>,
-    /// Several threads of this task may make calls, so that another one may end a wait.
+    /// Whether several threads of this task may make calls, so that another one may end a wait.
     pub(crate) has_threads: bool,
     num_tasks: u32,
 }

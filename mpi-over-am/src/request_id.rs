@@ -99,9 +99,9 @@ impl RequestId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestFacts {
-    /// A wait does not free the request, and it can be started again.
+    /// Whether the request is persistent: a wait does not free it, and it can be started again.
     pub is_persistent: bool,
-    /// The program carries the operation out (`MPI_Grequest_start`).
+    /// Whether the program carries the operation out (`MPI_Grequest_start`).
     pub is_generalized: bool,
     /// A context id of the operation's communicator; `None` if it has none.
     pub context_id: Option<u32>,

@@ -24,8 +24,8 @@ pub struct Settings {
     /// Maximum bytes of a standard-mode message that is sent eagerly; longer ones are announced. Also bounded by the capacity of a packet.
     /// All tasks of a job need the same, since blocking collectives divide long data by it. `AM_EAGER_LIMIT_BYTES`.
     pub eager_limit_bytes: usize,
-    /// Synchronous-mode messages up to the eager limit are sent with their data, and the receiver acknowledges the match; otherwise they
-    /// are announced, as in the MPI-LAPI paper. Only with [`CompletionVariant::InContext`]. `AM_EAGER_SYNCHRONOUS`.
+    /// Whether synchronous-mode messages up to the eager limit are sent with their data, and the receiver acknowledges the match. If not,
+    /// they are announced, as in the MPI-LAPI paper. Only with [`CompletionVariant::InContext`]. `AM_EAGER_SYNCHRONOUS`.
     pub eager_synchronous: bool,
     /// Maximum memory for messages that arrive before their receive, of all senders together, in bytes. `AM_EARLY_ARRIVAL_BYTES_MAX`.
     pub early_arrival_bytes_max: u64,
@@ -37,10 +37,10 @@ pub struct Settings {
     pub posted_receives_max: Option<u64>,
     /// Maximum number of non-blocking sends under way when a send beyond the eager limit is started. `AM_LONG_SENDS_MAX`.
     pub long_sends_max: Option<u64>,
-    /// For programs in C, Fortran and Python: a thread of each task handles messages while the program computes. A Rust program calls
-    /// [`Environment::set_progress_thread`](crate::Environment::set_progress_thread). `AM_PROGRESS_THREAD`.
+    /// Whether a thread of each task handles messages while the program computes; for programs in C, Fortran and Python. A Rust program
+    /// calls [`Environment::set_progress_thread`](crate::Environment::set_progress_thread). `AM_PROGRESS_THREAD`.
     pub progress_thread: bool,
-    /// Prints the settings at the start of MPI, each call and message, and a summary at the end to the standard error. `AM_DEBUG`.
+    /// Whether MPI prints to the standard error: the settings at its start, each call and message, and a summary at its end. `AM_DEBUG`.
     pub debug: bool,
     /// Algorithms of collectives by length and number of tasks.
     pub collectives: Selection,
@@ -88,9 +88,9 @@ pub struct Selection {
     /// Maximum number of tasks that use a board for barriers and for short allreduces, allgathers and alltoalls. `None`: 1024 if the tasks
     /// outnumber the processors, or 0. `AM_COLLECTIVE_BOARD_TASKS_MAX`.
     pub board_tasks_max: Option<u32>,
-    /// Maximum bytes of a broadcast along a tree; longer ones use a chain, in pieces.
+    /// Maximum bytes of a broadcast along a tree; a longer one runs along a chain of tasks, in pieces.
     pub broadcast_tree_bytes_max: u64,
-    /// Length of a piece in that chain, in bytes.
+    /// Length of a piece of a broadcast along a chain, in bytes.
     pub broadcast_piece_bytes: u64,
     /// Maximum bytes of a reduction along a tree; for longer vectors, each task reduces a part.
     pub reduce_tree_bytes_max: u64,

@@ -121,7 +121,7 @@ fn installed(name: &str) -> Scratch {
     programs::build();
     let scratch = Scratch::new(name);
     let mut install = Command::new(programs::folder().join("mpi-install"));
-    // If cargo runs mpi-install, which it detects by this variable, it builds everything first. Here everything has been built.
+    // If cargo runs mpi-install, which the program detects by this variable, mpi-install builds everything first. Here everything is built.
     let _ = said(install.arg("--prefix").arg(scratch.path()).env_remove("CARGO"));
     scratch
 }

@@ -313,7 +313,7 @@ pub struct WaitFacts {
     pub early_messages: u32,
     /// Descriptions of the first of these.
     pub first_early: Vec<String>,
-    /// Something other than a message may end the wait: a time limit, or another thread of the task.
+    /// Whether something other than a message may end the wait: a time limit, or another thread of the task.
     pub may_end_alone: bool,
 }
 

@@ -23,11 +23,11 @@ pub struct AmOptions {
     pub target: Option<CounterName>,
     /// Bumped here when the target is done (`cmpl_cntr`).
     pub completion: Option<Counter>,
-    /// A predefined completion may answer the message (`Completion::BumpAtSource`, `Completion::Reply`): a credit for the answer is
-    /// reserved. This is implied by a completion counter, and by an announcement. All other messages are one-way.
+    /// Whether a predefined completion may answer the message (`Completion::BumpAtSource`, `Completion::Reply`). A credit is then reserved
+    /// for the answer. A completion counter and an announcement imply this. All other messages are one-way.
     pub answerable: bool,
-    /// The message is announced even if its data fit into one packet. The data leave this task only when the target has a destination for
-    /// them, so the operation ends at the match (MPI's synchronous mode, and rendezvous).
+    /// Whether the message is announced even if its data fit into one packet. The data of an announced message leave this task only when
+    /// the target has a destination for them, so the operation ends at the match (MPI's synchronous mode, and rendezvous).
     pub announce: bool,
 }
 

@@ -35,11 +35,11 @@ pub struct Plan {
     pub only: Option<String>,
     /// The seed of random numbers and faults.
     pub seed: u64,
-    /// Run over shared memory, in two processes.
+    /// Whether to run over shared memory, in two processes.
     pub over_shm: bool,
-    /// Run over the network, in two processes of this host. Needs libfabric.
+    /// Whether to run over the network, in two processes of this host. Needs libfabric.
     pub over_ofi: bool,
-    /// Run over the emulated wire, in one process.
+    /// Whether to run over the emulated wire, in one process.
     pub over_wire: bool,
 }
 

@@ -26,11 +26,11 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// How the tasks' output is forwarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputFormat {
-    /// Each line begins with `[task] `.
+    /// Whether each line begins with `[task] `.
     pub tag: bool,
-    /// Each line begins, after the tag, with the time (UTC) at which the launcher received the line's end.
+    /// Whether each line begins, after the tag, with the time (UTC) at which the launcher received the line's end.
     pub time: bool,
-    /// The tasks' standard error is written to the standard output.
+    /// Whether the tasks' standard error is written to the standard output.
     pub merged: bool,
 }
 

@@ -56,9 +56,9 @@ pub enum ClaimFault {
 /// The ways to access a peer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ways {
-    /// Plain copies, if the memory is in a heap file.
+    /// Whether to use plain copies, if the memory is in a heap file.
     pub mapped: bool,
-    /// Copies by the kernel.
+    /// Whether to use copies by the kernel.
     pub kernel: bool,
 }
 
@@ -90,7 +90,7 @@ struct OwnSlot {
     access: u32,
     ptag: u32,
     live: Option<(NonNull<u8>, usize)>,
-    /// Closed to new claims, but possibly still being copied.
+    /// Whether the registration is closed to new claims, though its memory may still be copied.
     closing: bool,
 }
 

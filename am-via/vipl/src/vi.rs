@@ -43,9 +43,9 @@ pub struct ViAttributes {
     pub qos: u16,
     /// The tag of the memory that this VI can access.
     pub ptag: PTag,
-    /// The peer may write memory of this tag.
+    /// Whether the peer may write memory of this tag.
     pub rdma_write: bool,
-    /// The peer may read memory of this tag.
+    /// Whether the peer may read memory of this tag.
     pub rdma_read: bool,
 }
 
@@ -88,7 +88,7 @@ pub struct Vi<W = ()> {
     pub(super) attributes: ViAttributes,
     /// The peer, or the NIC that this VI asks for a connection. Meaningless while the VI is idle.
     pub peer: NodeAddress,
-    /// The peer is alive, and has closed its NIC.
+    /// Whether the peer is alive, and has closed its NIC.
     pub is_peer_closed: bool,
     pub(super) work: W,
 }

@@ -71,7 +71,7 @@ pub(crate) struct Generalized {
     pub(crate) free: Callback,
     pub(crate) cancel: Callback,
     pub(crate) extra_state: usize,
-    /// The program has freed the request before its operation completed.
+    /// Whether the program has freed the request before its operation completed.
     pub(crate) is_freed: bool,
 }
 

@@ -107,7 +107,7 @@ struct Handle {
     count: usize,
     /// The value counted before the last start, or the value written.
     kept: Vec<u64>,
-    /// The counts when the handle was started; `None` while it is stopped.
+    /// The counts when the handle was started; `None` while the handle is stopped.
     since: Option<Vec<u64>>,
 }
 

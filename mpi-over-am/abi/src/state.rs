@@ -315,7 +315,7 @@ const AFTER: u32 = 2;
 
 struct Process {
     stage: AtomicU32,
-    /// `MPI_Finalize` has been called. MPI may still run, or run again, for sessions.
+    /// Whether `MPI_Finalize` has been called. MPI may still run, or run again, for sessions.
     is_finalized: AtomicBool,
     has_progress_thread: AtomicBool,
     mpi: UnsafeCell<Option<Mpi>>,

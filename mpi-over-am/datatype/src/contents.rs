@@ -53,7 +53,7 @@ pub struct Contents {
     pub addresses: Vec<i64>,
     /// The types that the type is made of.
     pub datatypes: Vec<Datatype>,
-    /// The call had large counts ([`Datatype::made_large`]); [`large`](Self::large) has the arguments in that form.
+    /// Whether the call had large counts ([`Datatype::made_large`]); [`large`](Self::large) has the arguments in that form.
     pub is_large: bool,
 }
 

@@ -75,7 +75,7 @@ struct Bounds {
     /// Bounds of the data alone.
     true_lower: i64,
     true_upper: i64,
-    /// The bounds were set by `resized` (MPI 5.0 section 5.1.6): only set bounds count in types made of this one.
+    /// Whether `resized` has set the bounds (MPI 5.0 section 5.1.6): only set bounds count in types made of this one.
     is_set: bool,
     /// Alignment of the most aligned basic type.
     alignment: i64,

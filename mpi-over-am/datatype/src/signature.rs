@@ -20,7 +20,7 @@ enum Shape {
     Run(Predefined),
     /// Repetitions of one signature.
     Loop(Arc<Signature>),
-    /// One after the other.
+    /// The signatures, one after the other.
     Sequence(Arc<[Signature]>),
 }
 

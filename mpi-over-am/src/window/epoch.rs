@@ -55,7 +55,7 @@ fn unknown(call: &'static str, bits: i64) -> Error {
 /// The open epochs of this task.
 #[derive(Debug)]
 pub(super) struct Epochs {
-    /// Between two fences.
+    /// Whether the window is between two fences.
     fenced: bool,
     /// The ranks passed to [`Window::start`].
     started: Option<Vec<u32>>,

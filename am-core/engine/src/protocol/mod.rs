@@ -70,9 +70,9 @@ pub struct Engine<U: UserCode> {
     pub counters: Counters,
     /// The engine's counts so far.
     pub statistics: Statistics,
-    /// [`work`](Self::work) has something to do.
+    /// Whether [`work`](Self::work) has something to do.
     busy: bool,
-    /// A task has failed, or an error waits to be reported: blocking calls check further.
+    /// Whether blocking calls have to check further, because a task has failed or an error waits to be reported.
     pub attention: bool,
     due: Option<Cold>,
     /// The peers that packets were sent to since the last fence of all peers.

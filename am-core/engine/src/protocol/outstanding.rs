@@ -119,7 +119,7 @@ pub struct End {
     pub request: Option<u64>,
     /// The group of operations that counts this one until it ends.
     pub part_of: Option<u32>,
-    /// A caller will take the result.
+    /// Whether a caller will take the result.
     pub held: bool,
     /// Memory that belongs to the operation until it ends.
     pub keep: Option<JobBuffer>,

@@ -7,7 +7,7 @@ use crate::error::{Error, RangeFault, Result};
 struct Region {
     generation: u32,
     memory: Option<(RawBuffer, Access)>,
-    /// No new access may start.
+    /// Whether the region is closed to new accesses.
     closed: bool,
 }
 

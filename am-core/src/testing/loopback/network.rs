@@ -90,7 +90,7 @@ impl Job {
 struct Posted {
     op: OpId,
     job: Job,
-    /// A write that was performed and is not reported yet.
+    /// Whether the operation is a write that was performed and is not reported yet.
     written: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::members::fields_of_stat;
 /// The state of a process at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process {
-    /// A signal or a debugger has stopped it.
+    /// Whether a signal or a debugger has stopped the process.
     pub(super) is_stopped: bool,
     /// Whether the first thread of the process sleeps in a system call.
     pub(super) is_asleep: bool,

@@ -71,9 +71,9 @@ pub struct MemHandle {
 pub struct MemAttributes {
     /// The protection tag.
     pub ptag: u32,
-    /// Peers may write (VIA's EnableRdmaWrite).
+    /// Whether peers may write (VIA's EnableRdmaWrite).
     pub rdma_write: bool,
-    /// Peers may read (VIA's EnableRdmaRead).
+    /// Whether peers may read (VIA's EnableRdmaRead).
     pub rdma_read: bool,
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Attempt {
     /// When the attempt began, and its time limit; `None`: no limit.
     asked: Instant,
     timeout: Option<Duration>,
-    /// The request was sent.
+    /// Whether the request was sent.
     sent: bool,
     /// Why the attempt failed.
     failed: Option<VipError>,

@@ -82,7 +82,7 @@ pub struct UserAgent<D: Device> {
     pub(super) listener: Option<Listener>,
     pub(super) names: Option<NameService>,
     pub(super) notices: Notices<D>,
-    /// A post of the last round of progress found no free line.
+    /// Whether a post of the last round of progress found no free line.
     pub(super) held_up: bool,
     /// Transfers in flight, with their VIs and their local memory.
     pub(super) transfers: HashMap<u64, (ViHandle, MemHandle)>,

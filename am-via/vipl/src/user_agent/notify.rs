@@ -24,7 +24,7 @@ pub(crate) struct Notices<D: Device> {
     queues: HashMap<(ViHandle, Queue), DescriptorHandler<D>>,
     cqs: HashMap<CqHandle, CqHandler<D>>,
     errors: Option<ErrorHandler<D>>,
-    /// A handler is running: handlers that become due meanwhile run after it.
+    /// Whether a handler is running: handlers that become due meanwhile run after it.
     running: bool,
 }
 

@@ -19,7 +19,7 @@ use crate::vi::ViState;
 pub(crate) struct Receiving {
     placed: u32,
     next_piece: u32,
-    /// The rest of this message is dropped: it had no descriptor, or its descriptor ended with an error.
+    /// Whether the rest of this message is dropped: it had no descriptor, or its descriptor ended with an error.
     discarding: bool,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Effort {
     pub(crate) rounds: u32,
     /// Measuring time of a task per length.
     pub(crate) milliseconds: u32,
-    /// Fewer lengths, the smallest kernels.
+    /// Whether to measure fewer lengths, and the smallest kernels.
     pub(crate) is_quick: bool,
 }
 

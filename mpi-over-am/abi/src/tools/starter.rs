@@ -151,7 +151,7 @@ struct Plan {
     hosts: Hosts,
     /// `-N`: tasks of each host.
     tasks_a_host: Option<u32>,
-    /// `--shared-malloc`.
+    /// Whether `--shared-malloc` was given.
     shares_malloc: bool,
 }
 

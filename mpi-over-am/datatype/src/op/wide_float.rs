@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 pub(super) struct Format {
     exponent_bits: u32,
     fraction_bits: u32,
-    /// The leading bit of the significand is stored.
+    /// Whether the leading bit of the significand is stored.
     has_integer_bit: bool,
 }
 

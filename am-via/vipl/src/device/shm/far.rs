@@ -70,7 +70,7 @@ struct State {
     vain: u32,
     /// Counts the task's calls of [`progress`](Far::progress) (wraps).
     rounds: u32,
-    /// The network thread has taken events that the task has not seen.
+    /// Whether the network thread has taken events that the task has not seen.
     has_unseen: bool,
     /// The error that ended the network thread. It ends the task's use of the network at its next progress.
     failed: Option<String>,

@@ -23,7 +23,7 @@ pub(super) struct Pipes {
     open: Vec<Open>,
     /// Messages that wait for a pipe, oldest first.
     waiting: VecDeque<MemHandle>,
-    /// An open message may have pieces left to stage.
+    /// Whether an open message may have pieces left to stage.
     has_work: bool,
 }
 

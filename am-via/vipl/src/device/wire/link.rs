@@ -23,7 +23,7 @@ pub(super) struct Frame {
     pub(super) payload: Payload,
     /// The bytes of an area entry.
     pub(super) area: Option<PrivateBytes>,
-    /// Frames of an unreliable VI have separate numbers.
+    /// Whether the frame belongs to an unreliable VI: such frames have separate numbers.
     pub(super) lossy: bool,
     pub(super) sequence: u64,
     /// The parts that have arrived, of a frame whose parts travel separately.
@@ -65,9 +65,9 @@ pub(super) struct Link {
     /// The VI there.
     pub(super) to_vi: u32,
     pub(super) from: NodeAddress,
-    /// Posts are refused; earlier posts still arrive.
+    /// Whether posts are refused; earlier posts still arrive.
     pub(super) closed: bool,
-    /// Later posts may be lost.
+    /// Whether later posts may be lost.
     pub(super) lossy: bool,
     /// Nothing arrives before this poll, because an earlier frame is late.
     pub(super) held_up_until: u64,

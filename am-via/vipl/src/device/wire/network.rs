@@ -48,7 +48,7 @@ pub(super) enum NicEvent {
 pub(super) struct NicState {
     pub(super) open: bool,
     pub(super) events: VecDeque<NicEvent>,
-    /// The owner was rung, and has to look.
+    /// Whether the owner was rung, and has to look.
     pub(super) rung: bool,
     pub(super) bell: Arc<Condvar>,
     vis: Vec<ViEnd>,

@@ -50,13 +50,13 @@ pub(super) struct Link {
     told: u32,
     pub(super) closing: Closing,
     pub(super) owes_closed: bool,
-    /// The peer's task has failed, or the network has lost it.
+    /// Whether the peer's task has failed, or the network has lost it.
     pub(super) is_lost: bool,
     /// When the network lost the peer; `None` again once the failure of the peer's task is known.
     pub(super) lost_at: Option<Instant>,
-    /// The peer has closed, and reads no more lines.
+    /// Whether the peer has closed, and reads no more lines.
     pub(super) has_closed: bool,
-    /// The peer's close has yet to be reported.
+    /// Whether the peer's close has yet to be reported.
     pub(super) closed_due: bool,
 }
 

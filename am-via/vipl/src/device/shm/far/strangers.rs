@@ -14,7 +14,7 @@ pub(super) struct Strangers {
 struct Waiting {
     /// Each message with its word.
     messages: Vec<(u32, Vec<u8>)>,
-    /// The sender has sent more messages than are kept.
+    /// Whether the sender has sent more messages than are kept.
     has_overrun: bool,
 }
 

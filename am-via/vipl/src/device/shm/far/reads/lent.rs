@@ -14,7 +14,7 @@ pub(super) struct Lent {
     len: u64,
     /// The peers that have the key.
     holders: Vec<usize>,
-    /// The key was offered to its only holder.
+    /// Whether the key was offered to its only holder.
     was_offered: bool,
     is_ending: bool,
 }
