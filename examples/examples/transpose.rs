@@ -110,7 +110,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
 struct Blocks {
     own: usize,
     order: usize,
-    /// The first column of each task, and how many it has.
+    /// The first column and the number of columns of each task.
     columns: Vec<(usize, usize)>,
 }
 

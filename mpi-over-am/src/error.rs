@@ -357,7 +357,7 @@ pub enum Error {
     /// Memory that all tasks of a window share cannot be allocated.
     #[error("memory shared by all tasks cannot be allocated: {why}")]
     Unshareable {
-        /// The error of the task that cannot make or map it.
+        /// The error of the task that cannot make or map the memory.
         why: String,
     },
     /// Elements outside a window, or outside the memory attached to it.

@@ -130,7 +130,7 @@ pub enum Error {
     ForeignRegion {
         /// The endpoint that exposed the memory.
         owner: Endpoint,
-        /// The endpoint that was asked to unexpose it.
+        /// The endpoint that was asked to unexpose the region.
         context: Endpoint,
     },
     /// A local range that does not lie in its region.
@@ -299,7 +299,7 @@ pub enum Error {
         needed: u64,
         /// How much there is.
         available: u64,
-        /// What the user can do about it.
+        /// What the user can do about the shortage.
         remedy: &'static str,
     },
     /// A handler, a sink or a gatherer panicked; the operation it served has ended.
@@ -381,7 +381,7 @@ pub enum Refusal {
         /// Number of handlers that the target has registered.
         registered: u32,
     },
-    /// The program at the target refused it.
+    /// The program at the target refused the operation.
     #[error("its program refused the message")]
     ByProgram,
     /// A remote range that the target does not expose.

@@ -311,7 +311,7 @@ pub struct WaitFacts {
     pub operations_left_out: u32,
     /// Messages that have arrived and that the program has not received.
     pub early_messages: u32,
-    /// Descriptions of the first of these.
+    /// Descriptions of the first of these messages.
     pub first_early: Vec<String>,
     /// Whether something other than a message may end the wait: a time limit, or another thread of the task.
     pub may_end_alone: bool,

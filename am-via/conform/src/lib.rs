@@ -56,7 +56,7 @@ pub struct Description {
     pub name: &'static str,
     /// The reliability level of the check.
     pub level: Level,
-    /// The call or term of VIA that it checks.
+    /// The call or term of VIA that the check covers.
     pub clause: &'static str,
     /// Whether the check needs a faulty wire, and so cannot run over shared memory.
     pub on_wire_only: bool,

@@ -56,7 +56,7 @@ impl Needs {
 pub(super) struct Check<D: Device> {
     pub(super) name: &'static str,
     pub(super) level: Level,
-    /// The call or term of VIA that it checks.
+    /// The call or term of VIA that the check covers.
     pub(super) clause: &'static str,
     pub(super) needs: Needs,
     pub(super) run: fn(&mut Pair<D>) -> Outcome,

@@ -41,7 +41,7 @@ pub struct JobPlan {
     pub settings: Settings,
     /// The settings of other layers in the environment.
     pub others: Variables,
-    /// The extent of the record of its tasks.
+    /// What the tasks record.
     pub record: Record,
     /// The processor that each task will be bound to; empty if tasks are not bound.
     pub cpus: Vec<usize>,

@@ -23,7 +23,7 @@ pub struct WaitFacts {
     pub operations_left_out: u32,
     /// Number of messages that have arrived and wait for a receive.
     pub early_messages: u32,
-    /// A description of the first of them.
+    /// Descriptions of the first of these messages.
     pub first_early: Vec<String>,
     /// Whether something other than a message may end the wait: a time limit, or another thread of the task.
     pub may_end_alone: bool,

@@ -68,7 +68,7 @@ impl fmt::Display for Resource {
 pub struct Limit {
     /// The value in force.
     pub soft: Option<u64>,
-    /// The maximum to which the process may raise it.
+    /// The maximum to which the process may raise the limit.
     pub hard: Option<u64>,
 }
 

@@ -171,7 +171,7 @@ impl<S: Clone + Default> Setting<S> {
 pub struct ForeignName<S: 'static> {
     /// The environment variable.
     pub env: &'static str,
-    /// The name of the setting that it changes.
+    /// The name of the setting that the variable changes.
     pub own: &'static str,
     /// The meaning of the variable's value for this setting.
     pub meaning: &'static str,

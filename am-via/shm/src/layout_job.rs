@@ -125,9 +125,9 @@ pub struct FailureRecord {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct TaskEntry {
-    /// Descriptor number by which tasks inherit its control file.
+    /// Descriptor number under which all tasks inherit this task's control file.
     pub control_fd: AtomicI32,
-    /// Descriptor number by which tasks inherit its heap file.
+    /// Descriptor number under which all tasks inherit this task's heap file.
     pub heap_fd: AtomicI32,
     /// Inode of the task's control file, because wrappers may reuse the descriptor number.
     pub control_inode: AtomicU64,

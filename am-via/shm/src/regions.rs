@@ -339,7 +339,7 @@ pub struct PeerMemory {
     pub head: Arc<Mapping>,
     /// The peer's heap file.
     pub heap: Arc<Mapping>,
-    /// Whether the kernel can copy from its private memory, as tried before.
+    /// Whether the kernel can copy from the peer's private memory, as tried before.
     pub is_copied_by_kernel: Cell<bool>,
 }
 

@@ -299,7 +299,7 @@ pub struct PostError {
 pub enum Resource {
     /// The VI.
     Vi,
-    /// The completion queue of one of its work queues.
+    /// The completion queue of one of the VI's work queues.
     CompletionQueue(CqHandle),
 }
 

@@ -122,7 +122,7 @@ struct Registered {
     offset: usize,
     len: usize,
     attributes: MemAttributes,
-    /// Number of transfers in flight that use it as their local end.
+    /// Number of transfers in flight whose local end is in this memory.
     transfers: u32,
 }
 

@@ -52,7 +52,7 @@ pub(crate) enum Kind {
     StagedWrite,
     /// An RDMA read that the other end has to serve, if the device cannot access the memory.
     ReadRequest,
-    /// A piece of the data that it reads, in the receive area.
+    /// A piece of the data of an RDMA read, in the receive area.
     ReadPiece,
 }
 

@@ -21,11 +21,11 @@ pub struct PeerAttributes {
     pub transfer_bytes_max: u32,
     /// The peer's quality of service.
     pub qos: u16,
-    /// The tag of registrations that are accessible through it.
+    /// The tag of the registrations that are accessible through the peer's VI.
     pub(crate) ptag: u32,
-    /// Whether memory may be written through it.
+    /// Whether memory may be written through the peer's VI.
     pub rdma_write: bool,
-    /// Whether memory may be read through it.
+    /// Whether memory may be read through the peer's VI.
     pub rdma_read: bool,
 }
 

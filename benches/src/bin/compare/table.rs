@@ -41,7 +41,7 @@ pub(crate) struct Table {
 pub(crate) struct Standing {
     pub(crate) kind: Kind,
     pub(crate) mark: Option<Mark>,
-    /// Ratio of ours to the best peer, with its name; `None` without a peer.
+    /// Ratio of ours to the best peer, with the peer's name; `None` without a peer.
     pub(crate) ratio: Option<(f64, String)>,
     /// Whether every peer with which the mark is judged has run.
     pub(crate) is_judged: bool,

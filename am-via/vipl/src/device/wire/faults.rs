@@ -30,7 +30,7 @@ pub struct WireFaults {
 pub struct Kill {
     /// The task.
     pub task: u32,
-    /// Number of polls of the network before its death.
+    /// Number of polls of the network before the task's death.
     pub at_poll: u64,
 }
 
