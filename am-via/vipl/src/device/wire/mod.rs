@@ -442,18 +442,19 @@ impl Device for Wire {
         self.failure(task).is_some()
     }
 
+    fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
+        // An RDMA write or an atomic operation changes the memory of `to` without an event there.
+        self.network.lock().nic(to).ring();
+        Ok(())
+    }
+
     fn fail(&mut self, why: &str) {
         self.network.lock().fail(self.address.task, why);
     }
 
     fn waker(&self) -> Waker {
         let (network, address) = (Arc::clone(&self.network), self.address);
-        Arc::new(move || {
-            let mut state = network.lock();
-            let nic = state.nic(address);
-            nic.rung = true;
-            nic.bell.notify_all();
-        })
+        Arc::new(move || network.lock().nic(address).ring())
     }
 }
 

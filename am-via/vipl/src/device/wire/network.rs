@@ -64,6 +64,12 @@ impl NicState {
         self.events.push_back(events);
         self.bell.notify_all();
     }
+
+    /// Ends the owner's current or next sleep.
+    pub(super) fn ring(&mut self) {
+        self.rung = true;
+        self.bell.notify_all();
+    }
 }
 
 /// One end of a connection.

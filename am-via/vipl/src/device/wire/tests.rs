@@ -316,6 +316,20 @@ fn wake_a_sleeper() {
 }
 
 #[test]
+fn a_ring_wakes_a_sleeper() {
+    guarded(|| {
+        let (_network, mut a, mut b, ..) = pair(WireOptions::new(2));
+        while next(&mut b, 100).is_some() {}
+        let sleeper = thread::spawn(move || b.wait(1000, Duration::from_secs(600)));
+        while !sleeper.is_finished() {
+            a.ring(at(1)).unwrap();
+            thread::yield_now();
+        }
+        sleeper.join().unwrap();
+    });
+}
+
+#[test]
 fn a_task_talks_to_itself() {
     let network = WireNetwork::new(WireOptions::new(1));
     let mut nic = network.open(at(0)).unwrap();
