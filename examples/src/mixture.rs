@@ -22,11 +22,11 @@ pub enum Sent {
 pub enum Received {
     /// By a receive that was posted before the message was sent, and names the sender.
     Posted,
-    /// The same, for any sender.
+    /// By a receive that was posted before the message was sent, for any sender.
     PostedForAnySource,
     /// After a probe, perhaps long after the message arrived.
     Probed,
-    /// The same, to words that do not lie side by side.
+    /// After a probe, to words that do not lie side by side.
     ProbedScattered,
 }
 

@@ -32,7 +32,7 @@ impl Progress {
         Self::with_template(total, shown, "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
     }
 
-    /// The same for `total` items.
+    /// A bar at 0 of `total` items. Only one task of a job should have `shown` set.
     #[must_use]
     pub fn count(total: u64, shown: bool) -> Self {
         Self::with_template(total, shown, "{bar:40} {human_pos}/{human_len} {rate} {eta}")

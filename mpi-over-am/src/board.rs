@@ -177,7 +177,7 @@ pub(crate) struct Step {
 pub(crate) enum Arrival {
     /// The step before has not ended: an error has ended this task's wait for it.
     TooEarly,
-    /// Others have not arrived.
+    /// Other tasks have not arrived.
     Waits,
     /// All have arrived. This task has to [end](Step::end) the step.
     Last,

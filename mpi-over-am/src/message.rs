@@ -37,7 +37,7 @@ pub(crate) struct Receive {
 /// The destination of a received message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReceiveBuffer {
-    /// These bytes.
+    /// A message of these bytes.
     Bytes(RawBuffer),
     /// The layout that the receive's request holds.
     Layout,

@@ -11,9 +11,9 @@ pub const ANY_TAG: i32 = -2;
 /// The tag that a receive or a probe names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tag {
-    /// This tag.
+    /// A message with this tag.
     Is(i32),
-    /// Any tag (`MPI_ANY_TAG`).
+    /// A message with any tag (`MPI_ANY_TAG`).
     Any,
 }
 

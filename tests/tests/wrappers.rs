@@ -275,7 +275,7 @@ fn what_cannot_be_written_is_an_error() {
         let (good, said) = run(Command::new("sh").args(["-c", &script]));
         assert!(!good && said.contains("cannot be written"), "{words}: {said}");
     }
-    // The same if all tasks end before the launcher detects the loss, as happens on few processors.
+    // The error is also reported if all tasks end before the launcher detects the loss, as happens on few processors.
     let script = format!("exec {} -n 2 echo lost >/dev/full", mpiexec.display());
     let jobs: Vec<_> = (0..24)
         .map(|_| Command::new("sh").args(["-c", &script]).stderr(Stdio::piped()).spawn().unwrap())

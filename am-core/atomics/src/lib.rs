@@ -58,7 +58,7 @@ impl AtomicOp {
         Self::FetchAddFloat(u64::from(value.to_bits()))
     }
 
-    /// The same operation with another operand (for a compare and swap, another new value).
+    /// This operation with another operand (for a compare and swap, another new value).
     #[must_use]
     pub fn with_operand(self, value: u64) -> Self {
         match self {

@@ -12,9 +12,9 @@ use super::pair::{Outcome, Pair};
 pub enum Level {
     /// NICs, memory, client-server connections, send and receive, RDMA write, completion queues.
     EarlyAdopter,
-    /// Also protection tags, peers, asynchronous errors, resizing, the exact semantics of the reliability levels, and repair of faults.
+    /// In addition: protection tags, peers, asynchronous errors, resizing, the exact semantics of the reliability levels, repair of faults.
     Functional,
-    /// Also notification, RDMA read, name service, management, hostile peers.
+    /// In addition: notification, RDMA read, name service, management, hostile peers.
     Full,
 }
 

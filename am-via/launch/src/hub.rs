@@ -71,10 +71,10 @@ pub struct Hosts {
     pub guard: u32,
 }
 
-/// The end of such a job.
+/// The end of a job of several hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The same as for a job on one host.
+    /// The exit code of the launcher, as for a job on one host.
     pub exit_code: u8,
     /// A line for a person; empty if all went well.
     pub line: String,

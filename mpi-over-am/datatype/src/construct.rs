@@ -214,7 +214,7 @@ impl Datatype {
 }
 
 impl Basic {
-    /// These types and those of another part.
+    /// The predefined types of this part and of another part together.
     fn with(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, other) => other,

@@ -49,8 +49,8 @@ pub struct EarlyArrivalQueue<M> {
     long: Slab<Envelope, Option<M>, LANES>,
     /// A pattern that no message of the long queue satisfies, so that a polling caller does not search again.
     missed: Option<Pattern>,
-    /// One for each [`Shape`]. Every message of the long queue is in each of them, so a receive with a wildcard does not have to build a
-    /// table.
+    /// The tables, one for each [`Shape`]. Every message of the long queue is in each table, so a receive with a wildcard does not have to
+    /// build one.
     tables: [Index; 4],
 }
 

@@ -57,7 +57,7 @@ pub struct PostedList {
     missed: Option<Envelope>,
     /// The tables that are not empty, one bit each.
     filled: u8,
-    /// One for each [`Shape`].
+    /// The tables, one for each [`Shape`].
     tables: [Index; 4],
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Stages<'a> {
 enum Members {
     /// All tasks, host by host.
     All,
-    /// Those of this task's host, the leader first.
+    /// The tasks of this task's host, the leader first.
     Near,
     /// The leaders of all hosts.
     Leaders,

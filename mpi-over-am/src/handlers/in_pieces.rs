@@ -27,7 +27,7 @@ pub(crate) struct Arrivals {
     /// The arrivals, by their numbers.
     slots: Vec<Arrival>,
     free: Vec<u32>,
-    /// Those with pieces still to come, at most one for each sender: the sender, and the number.
+    /// Arrivals with pieces still to come, at most one for each sender: the sender, and the number.
     under_way: Vec<(u32, u32)>,
 }
 
@@ -47,9 +47,9 @@ struct Arrival {
 #[derive(Debug)]
 enum To {
     Receive(RequestId, ReceiveBuffer),
-    /// Here, until the receive is posted.
+    /// In this buffer, until the receive is posted.
     Kept(Box<[u8]>),
-    /// Those that have arrived lie in the buffer of the receive that takes the message next.
+    /// In the buffer of the receive that takes the message next, as far as the bytes have arrived.
     InPlace,
     /// The sender has failed.
     Lost(Box<am_core::error::Error>),

@@ -20,7 +20,7 @@ use crate::turn::Turn;
 pub enum AnyCompleted {
     /// There is nothing to wait for.
     NoneActive,
-    /// None is complete.
+    /// No request is complete.
     Pending,
     /// This request is complete: its index in the list and its result. The request no longer exists.
     Completed(usize, Result<Status>),

@@ -15,7 +15,7 @@ pub struct Graph {
 pub enum Weights {
     /// No weights (`MPI_UNWEIGHTED`).
     Unweighted,
-    /// One for each edge.
+    /// A weight for each edge.
     Each(Vec<u32>),
 }
 

@@ -135,7 +135,7 @@ fn an_operator_that_unwinds_runs_again() {
     }
 }
 
-/// The same for callbacks of attributes: each makes a call, and waits for a call of another thread.
+/// Callbacks of attributes: each makes a call, and waits for a call of another thread.
 #[test]
 fn a_callback_of_an_attribute_waits_for_a_thread_that_makes_a_call() {
     let task = |environment: &crate::threads::Environment<Threads>| {

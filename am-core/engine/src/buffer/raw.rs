@@ -340,7 +340,7 @@ impl<'a> PacketWriter<'a> {
         Self { at, len, used: 0, is_past_caches: false, _lives: PhantomData }
     }
 
-    /// The same, with stores past this processor's caches, for a reader that shares none of them.
+    /// This writer with stores past this processor's caches, for a reader that shares none of them.
     #[inline(always)]
     #[must_use]
     pub fn past_caches(self) -> Self {

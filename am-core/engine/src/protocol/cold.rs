@@ -25,7 +25,7 @@ pub(super) enum Cold {
     Whole(u32),
     /// A peer has ended an operation.
     EndOp { op: u32, result: Result<u64> },
-    /// The same, and its packet had an error that concerns the caller, not the operation.
+    /// A peer has ended an operation, by a packet with an error that concerns the caller, not the operation.
     EndOpWith { op: u32, met: Box<Error> },
     /// An answer of fixed format.
     Answer(Peer, u16, InlineBytes),

@@ -106,7 +106,7 @@ impl HangWatch {
         }
     }
 
-    /// The same watch with an inspection due.
+    /// This watch with an inspection due.
     #[cfg(test)]
     pub(crate) fn due(mut self) -> Self {
         self.looked_at -= LOOK_EVERY;

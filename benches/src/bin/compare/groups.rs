@@ -9,7 +9,7 @@ use crate::libraries::{Library, Placement};
 pub(crate) enum Group {
     /// Two tasks, each on its own core: latency, streams, collectives, one-sided.
     Pair,
-    /// The same at MPI_THREAD_MULTIPLE: one and two pairs of threads.
+    /// Two tasks at MPI_THREAD_MULTIPLE, each on its own core: one and two pairs of threads.
     Threads,
     /// Two tasks on one core.
     OneCore,
@@ -23,9 +23,9 @@ pub(crate) enum Group {
     Kernels,
     /// 128 tasks on all available cores: the first exchange among all.
     Connect,
-    /// Bytes per task, in jobs of 2, 16 and 128.
+    /// Bytes per task, in jobs of 2, 16 and 128 tasks.
     Memory,
-    /// Start and end of a job of 2 and of 16.
+    /// Start and end of a job of 2 and of 16 tasks.
     Start,
 }
 

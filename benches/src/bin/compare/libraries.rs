@@ -23,7 +23,7 @@ pub(crate) enum Placement {
     OneCore,
     /// No placement.
     Free,
-    /// Each on a host of its own.
+    /// Each task on its own host.
     Hosts,
 }
 

@@ -19,11 +19,11 @@ use crate::turns::Turns;
 pub(crate) enum Path {
     /// amsend of one-way messages, at the origin.
     Amsend,
-    /// The same at the target.
+    /// amsend of one-way messages, at the target.
     AmsendTarget,
     /// put with a target counter, at the origin.
     Put,
-    /// The same at the target.
+    /// put with a target counter, at the target.
     PutTarget,
     /// A blocking send of the Rust interface.
     Send,

@@ -12,7 +12,7 @@ pub(super) struct Transfer {
     /// The NIC that asked for the transfer.
     pub(super) by: NodeAddress,
     pub(super) at: RemoteMemory,
-    /// That NIC's number for the transfer.
+    /// The number that this NIC has given the transfer.
     pub(super) id: u64,
     pub(super) kind: Kind,
 }

@@ -37,19 +37,19 @@ pub(crate) enum Measure {
     Mpi,
     /// Each of many MPI_Isend, one way, up to the answer to the last one.
     MpiStream,
-    /// An MPI_Recv of a message that has arrived before it.
+    /// An MPI_Recv of a message that has arrived before the call.
     MpiUnexpected,
-    /// An MPI_Bcast; the root changes from one to the next.
+    /// An MPI_Bcast; the root changes from one call to the next.
     MpiBroadcast,
     /// An MPI_Barrier.
     MpiBarrier,
     /// A message and its acknowledgement, by amsend; the target polls.
     AmsendPolled,
-    /// The same; the target sleeps, and is interrupted.
+    /// A message and its acknowledgement, by amsend; the target sleeps, and is interrupted.
     AmsendInterrupted,
-    /// The same; the target computes, and is interrupted.
+    /// A message and its acknowledgement, by amsend; the target computes, and is interrupted.
     AmsendComputing,
-    /// The speed of that computation that remains, in per cent.
+    /// The remaining speed of the target's computation in `AmsendComputing`, in per cent.
     ComputationLeft,
     /// An MPI_Ssend to a task that computes, and has a progress thread.
     SsendComputing,
@@ -65,15 +65,15 @@ pub(crate) enum Measure {
     ViaKept,
     /// A TCP connection of std::net.
     Tcp,
-    /// A broadcast over such connections; the root writes to each task.
+    /// A broadcast over connections of std::net; the root writes to each task.
     TcpBroadcast,
-    /// A barrier over such connections, by dissemination.
+    /// A barrier over connections of std::net, by dissemination.
     TcpBarrier,
     /// A copy from memory to memory.
     Copy,
-    /// A registration of private memory with the NIC, and its end.
+    /// Registering private memory with the NIC, and deregistering it.
     RegisterPrivate,
-    /// A registration of job memory with the NIC, and its end.
+    /// Registering job memory with the NIC, and deregistering it.
     RegisterJob,
 }
 

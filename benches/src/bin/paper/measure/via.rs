@@ -56,7 +56,7 @@ pub(super) struct Via {
     /// The program's buffers, which are not registered at first.
     from: Region,
     to: Region,
-    /// The same, for the variant that copies.
+    /// The program's buffer for the variant that copies.
     user: Vec<u8>,
 }
 
