@@ -137,8 +137,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Maximum bytes of [`try_send_line`](Self::try_send_line).
     pub const LINE_BYTES_MAX: usize = SHORT_BYTES_MAX;
 
-    /// Sends a short message in standard mode, if writing one completion entry is enough; returns whether it was. If not, nothing was sent:
-    /// call [`try_send`](Self::try_send). This function is inlined and, until the entry is written, calls no other.
+    /// Sends a short message in standard mode, if writing one completion entry is enough; returns whether the message was sent. If not,
+    /// nothing was sent: call [`try_send`](Self::try_send). This function is inlined and, until the entry is written, calls no other.
     #[inline(always)]
     pub fn try_send_line(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
         let Some(route) = self.route_directly(dest, tag) else { return false };
@@ -146,8 +146,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         protocol::try_send_line(&mut state, &route, bytes)
     }
 
-    /// Sends bytes in standard mode as one packet or in pieces, if that is possible at once; returns whether it was. If not, nothing was
-    /// sent, and [`send_bytes_slowly`](Self::send_bytes_slowly) sends the message or reports the error.
+    /// Sends bytes in standard mode as one packet or in pieces, if that is possible at once; returns whether the bytes were sent. If not,
+    /// nothing was sent, and [`send_bytes_slowly`](Self::send_bytes_slowly) sends the message or reports the error.
     #[inline]
     pub fn try_send(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
         let Some(route) = self.route_now(dest, tag) else { return false };

@@ -398,7 +398,7 @@ static void win_start(enum phase phase) {
     if (phase == CALL && IS_PEER) OK(MPI_Win_post(mine, 0, win)), OK(MPI_Win_wait(win));
 }
 
-/* The waiter's put must be stored before it completes. */
+/* MPI_Win_complete waits until the put is stored, which needs the peer. */
 static void win_complete(enum phase phase) {
     window(phase), groups(phase);
     if (phase == FIRST && IS_PEER) OK(MPI_Win_post(mine, 0, win));

@@ -332,8 +332,8 @@ pub trait HandlerSet {
     fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer>;
 
     /// Consumes a message whose data are all `here`, before [`header`](Self::header) is called: stores the data, and runs the completion
-    /// (LAPI's header handlers do this with `LAPI_BURY_MSG`). Returns whether it did; if not, nothing has changed. Only for sets that run
-    /// no code of the program.
+    /// (LAPI's header handlers do this with `LAPI_BURY_MSG`). Returns whether the message was buried; if not, nothing has changed. Only for
+    /// sets that run no code of the program.
     #[inline(always)]
     fn consume(&mut self, _id: HandlerId, _source: Endpoint, _uhdr: &[u8], _here: Arrived<'_>) -> bool {
         false

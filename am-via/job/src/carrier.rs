@@ -15,7 +15,8 @@ pub trait Carrier {
     /// may have held any lock.
     fn call_in_copies(&self, hook: fork::Hook);
 
-    /// Records that NICs are opened (the caller defines the bits), unless one of `others` was recorded before. Returns whether it did.
+    /// Records that NICs are opened (the caller defines the bits), unless one of `others` was recorded before. Returns whether the NICs
+    /// were recorded.
     fn note_nics(&self, bits: u32, others: u32) -> bool;
 
     /// The method by which tasks order a store before a load of a peer's store. The same in all tasks of the job.

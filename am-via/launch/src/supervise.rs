@@ -67,7 +67,7 @@ enum Attached {
 struct Watch {
     /// How the process that the launcher started has ended.
     ended: Option<Ended>,
-    /// How the task's own process, behind that process, has ended, if known.
+    /// If that process is a wrapper: how the task's own process has ended, if known.
     behind: Option<Ended>,
     killed: bool,
     attached: Attached,

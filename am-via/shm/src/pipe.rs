@@ -119,7 +119,7 @@ impl PipeWriter {
         }
     }
 
-    /// Stages the next piece of `message` that the receiver needs, if the ring has a free slot; returns whether it did.
+    /// Stages the next piece of `message` that the receiver needs, if the ring has a free slot; returns whether a piece was staged.
     pub fn stage(&mut self, message: CheckedRange<'_>) -> bool {
         // Acquire: "piece taken": the receiver has read the slots that will be overwritten.
         self.taken = self.header.taken.load(Ordering::Acquire);

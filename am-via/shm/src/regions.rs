@@ -160,7 +160,7 @@ impl OwnRegions {
         Some((region, generation))
     }
 
-    /// Closes a registration to new claims; returns whether it was open, or already closing.
+    /// Closes a registration to new claims; returns whether the registration was open, or already closing.
     pub fn remove(&mut self, region: u32, generation: u32) -> bool {
         let Some(slot) = self.slot_mut(region).filter(|slot| slot.generation == generation) else {
             return false;
@@ -175,7 +175,7 @@ impl OwnRegions {
         slot.closing
     }
 
-    /// Changes the rights of a registration; returns whether it is open.
+    /// Changes the rights of a registration; returns whether the registration is open.
     pub fn set_registration(&mut self, region: u32, generation: u32, registration: Registration) -> bool {
         let Some(slot) = self.slot_mut(region) else { return false };
         if slot.generation != generation || slot.live.is_none() {
@@ -435,7 +435,7 @@ impl PeerMemory {
         }
     }
 
-    /// Copies a range of the peer's memory to `to`. Calls `idle` while a pipe is empty; it returns whether it did something.
+    /// Copies a range of the peer's memory to `to`. Calls `idle` while a pipe is empty; `idle` returns whether it did something.
     ///
     /// # Errors
     /// The claim is refused, or the peer is gone.

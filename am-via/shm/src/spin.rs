@@ -91,7 +91,7 @@ impl Spin {
         (self.is_on, self.began, self.looked) = (true, now, now);
     }
 
-    /// Decides whether the wait continues to spin. Returns whether it does, and is longer than [`LIMIT_MIN`].
+    /// Decides whether the wait continues to spin. Returns whether the wait spins on, and is longer than [`LIMIT_MIN`].
     fn look(&mut self, now: Instant) -> bool {
         if now.duration_since(self.looked) > JUMP {
             self.short_until = now + KEPT_SHORT;

@@ -180,8 +180,8 @@ impl<W> Vi<W> {
         Some(self.link).filter(|&link| link != NO_LINK)
     }
 
-    /// Posts an entry; returns whether it did. The only check is one comparison with the allowance, which is 0 unless the VI may send. If
-    /// it returns false, call [`post_slowly`](Self::post_slowly).
+    /// Posts an entry; returns whether the entry was posted. The only check is one comparison with the allowance, which is 0 unless the VI
+    /// may send. If it returns false, call [`post_slowly`](Self::post_slowly).
     #[inline(always)]
     pub fn post<D: Device>(
         &mut self,

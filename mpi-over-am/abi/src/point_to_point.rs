@@ -62,8 +62,8 @@ unsafe fn bytes_to_send<'a>(
 /// The data of a send or receive: address, count, datatype.
 type Elements<P> = (P, i64, MPI_Datatype);
 
-/// Sends a message in standard mode if writing one completion entry is enough; returns whether it was. Calls no function before the entry
-/// is written, so the calls below keep their arguments in registers, and pass them on to the long way by a jump.
+/// Sends a message in standard mode if writing one completion entry is enough; returns whether the message was sent. Calls no function
+/// before the entry is written, so the calls below keep their arguments in registers, and pass them on to the long way by a jump.
 #[inline(always)]
 unsafe fn send_line(
     (at, count, datatype): Elements<*const c_void>,
@@ -83,8 +83,8 @@ unsafe fn send_line(
     communicator.try_send_line(bytes, dest.cast_unsigned(), tag)
 }
 
-/// Sends a message in standard mode if it can be sent at once; returns whether it was. `send` handles communicators that are still being
-/// made.
+/// Sends a message in standard mode if the message can be sent at once; returns whether it was sent. `send` handles communicators that are
+/// still being made.
 #[inline(always)]
 unsafe fn send_now(
     mpi: &Mpi,

@@ -379,7 +379,7 @@ pub(crate) fn enter_briefly() -> Option<&'static Mpi> {
     Some(unsafe { (*PROCESS.mpi.get()).as_ref().unwrap_unchecked() })
 }
 
-/// Whether MPI has been started, and whether it has ended.
+/// Whether MPI has been started, and whether MPI has ended.
 pub(crate) fn stage() -> (bool, bool) {
     let stage = PROCESS.stage.load(Ordering::Acquire);
     (stage != BEFORE, stage == AFTER)

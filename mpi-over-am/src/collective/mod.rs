@@ -167,7 +167,7 @@ fn nothing() -> (SendData, RecvData) {
     (SendData::from_bytes(RawBytes::EMPTY), RecvData::from_buffer(RawBuffer::EMPTY))
 }
 
-/// The same memory as bytes, if it is contiguous.
+/// The memory of `data` as bytes, if it is contiguous.
 fn as_bytes(data: &RecvData) -> Option<RecvData> {
     data.as_buffer().map(RecvData::from_buffer)
 }

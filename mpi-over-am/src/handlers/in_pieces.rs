@@ -158,7 +158,7 @@ impl MpiHandlers {
         self.early.push(envelope, EarlyMessage::InPieces { task, number, len: len as u64 });
     }
 
-    /// Stores the next piece of a message; returns whether it is one.
+    /// Stores the next piece of a message; returns whether the packet is such a piece.
     fn store_piece(&mut self, number: u32, here: Arrived<'_>) -> bool {
         let Self { arrivals, requests, .. } = self;
         let arrival = &mut arrivals.slots[number as usize];

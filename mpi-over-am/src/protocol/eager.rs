@@ -15,8 +15,8 @@ use crate::handlers::{ASK_REPORT, EAGER};
 use crate::message::Route;
 use crate::state::State;
 
-/// Sends a message in a completion entry, if credits are at hand; returns whether it did. If not, nothing has changed: call [`try_send`].
-/// Until the entry is written this calls no function (`Context::try_amsend_line`).
+/// Sends a message in a completion entry, if credits are at hand; returns whether the message was sent. If not, nothing has changed: call
+/// [`try_send`]. Until the entry is written this calls no function (`Context::try_amsend_line`).
 #[inline(always)]
 pub(crate) fn try_send_line<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
     let &Route { task, destination, envelope } = route;
@@ -34,7 +34,8 @@ pub(crate) fn try_send_line<F: Fabric>(state: &mut State<F>, route: &Route, byte
     is_sent
 }
 
-/// Sends a message as one packet, or in pieces, if it can go at once; returns whether it did. If not, nothing has changed: call [`send`].
+/// Sends a message as one packet, or in pieces, if that is possible at once; returns whether the message was sent. If not, nothing has
+/// changed: call [`send`].
 #[inline(never)]
 pub(crate) fn try_send<F: Fabric>(
     state: &mut State<F>,

@@ -63,7 +63,7 @@ pub(super) fn try_send_split<F: Fabric>(state: &mut State<F>, route: Route, byte
     has_answered && state.context.shares_cache(target) && try_send(state, route, bytes)
 }
 
-/// Sends a message in pieces, if it is not too long and all of them can go at once; returns whether it did.
+/// Sends a message in pieces, if the message is not too long and all pieces can be sent at once; returns whether it was sent.
 #[inline(never)]
 pub(super) fn try_send<F: Fabric>(
     state: &mut State<F>,

@@ -73,7 +73,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// The fast path of [`put_data`](Self::put_data), for contiguous bytes to mapped memory. Returns whether it was done; if not, call
+    /// The fast path of [`put_data`](Self::put_data), for contiguous bytes to mapped memory. Returns whether the put was done; if not, call
     /// `put_data`.
     #[inline(always)]
     pub fn try_put(&self, from: RawBytes, rank: u32, displacement: i64) -> bool {

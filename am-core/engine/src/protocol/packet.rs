@@ -25,8 +25,8 @@
 //! Exchange    epoch(4) then for each task: task(4) length(1) bytes(length)          OneWay
 //! Withdraw    op(4)                           the origin withdraws an announcement  Request
 //!             1: nothing                      this task purges its operations with you    Request
-//!             2: nothing                      the answer to that, behind all sent before  Answer
-//!             3: incoming(4)                  no more pieces of that message come        OneWay
+//!             2: nothing                      the answer to a purge, after all earlier packets  Answer
+//!             3: incoming(4)                  no more pieces of this message come        OneWay
 //! Refused     op(4) reason(4) value(8) value(8)                                     Answer, OneWay
 //!
 //! fixed       uhdr length(2) flags(1) spare(1) target counter(4) [completion counter(4) if flag 1]

@@ -19,8 +19,8 @@ impl<U: UserCode> Engine<U> {
         !outgoing.announce && len <= self.limits.packet_bytes_max.saturating_sub(front)
     }
 
-    /// The fast path for a message that fits into a completion entry; returns whether it was posted. Everything it calls is inlined, so
-    /// that the entry is made in registers. If it returns false, call [`post_whole`](Self::post_whole).
+    /// The fast path for a message that fits into a completion entry; returns whether the message was posted. Everything it calls is
+    /// inlined, so that the entry is made in registers. If it returns false, call [`post_whole`](Self::post_whole).
     #[inline(always)]
     pub fn post_line<F: Fabric>(
         &mut self,
@@ -172,7 +172,7 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// Copies bytes to mapped memory of a peer; returns whether it did.
+/// Copies bytes to memory of a peer if the memory is mapped; returns whether the bytes were copied.
 #[inline(always)]
 fn store_mapped<F: Fabric>(fabric: &mut F, to: RemoteAddress, bytes: &[u8]) -> bool {
     fabric.lend_mapped(to, bytes.len() as u64, |mapped| mapped.write(0, bytes)) == Some(true)

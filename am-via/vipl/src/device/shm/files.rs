@@ -142,7 +142,7 @@ impl Files {
         }
     }
 
-    /// Maps a peer's memory, once; returns whether it can be mapped.
+    /// Maps a peer's memory, once; returns whether the memory can be mapped.
     #[inline]
     pub(super) fn open_peer(&self, peers: &mut Peers, task: u32) -> Result<bool, DeviceError> {
         match peers.memory(task) {

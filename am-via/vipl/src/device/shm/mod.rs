@@ -310,7 +310,7 @@ impl Shm {
         quiet.end_sleep(began, without_news) >= NOTED_AFTER
     }
 
-    /// Finds memory of a peer, for [`lend_mapped`](Device::lend_mapped); returns whether it is mapped here.
+    /// Finds memory of a peer, for [`lend_mapped`](Device::lend_mapped); returns whether the memory is mapped here.
     fn find(&mut self, at: RemoteMemory, len: u64) -> Result<bool, DeviceError> {
         let claim = Claim { len, ..claim(at, 0) };
         if !self.mapped.has(at.task, &claim) && !self.find_region(at)? {

@@ -314,7 +314,7 @@ impl Link {
         self.was_sent(sent)
     }
 
-    /// Sends a message about reads. Returns whether it was sent, or need not be sent because the peer is lost or has closed.
+    /// Sends a message about reads. Returns whether the message was sent, or need not be sent because the peer is lost or has closed.
     pub(super) fn send_key_message(
         &mut self,
         endpoint: &mut Endpoint,
