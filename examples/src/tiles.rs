@@ -29,7 +29,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The opposite one.
+    /// The opposite side.
     #[must_use]
     pub fn other(self) -> Self {
         match self {

@@ -167,7 +167,7 @@ pub(crate) fn is_reachable<F: Fabric>(context: &mut Context<F, MpiHandlers>, at:
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     at: RemoteAddress,
-    /// The first one is 1.
+    /// The first step is 1.
     number: u64,
     rank: u32,
     size: u32,

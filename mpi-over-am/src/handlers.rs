@@ -403,7 +403,7 @@ impl HandlerSet for MpiHandlers {
         })
     }
 
-    /// An eager message that meets its receive is stored, and its receive complete, when this returns; no answer is needed.
+    /// An eager message that meets its receive is stored, and its receive complete, when the call returns; no answer is needed.
     #[inline(always)]
     fn consume(&mut self, id: HandlerId, source: Endpoint, uhdr: &[u8], here: Arrived<'_>) -> bool {
         if id != EAGER || !self.completions.are_plain() {

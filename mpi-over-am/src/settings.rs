@@ -78,8 +78,8 @@ impl Default for Settings {
 /// Thresholds between the algorithms of collectives. The defaults were measured on 2 busy cores, and should be measured again on more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// Each collective begins with an exchange in which all tasks compare call, root, operator, datatype and length
-    /// ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks need the same value. Off by default, but
+    /// Whether each collective begins with an exchange in which all tasks compare call, root, operator, datatype and length
+    /// ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks need the same value. The default is off, but
     /// [`Environment::init`](crate::Environment::init) turns it on in builds for debugging. `AM_CHECK_COLLECTIVES`.
     pub check: Check,
     /// Maximum number of tasks for which barriers and short allreduces use rounds, in which each task waits for another one. More tasks use

@@ -341,7 +341,7 @@ impl Logs {
     }
 }
 
-/// Prints the job's output if the test panics before this is dropped.
+/// Prints the job's output if the test panics before the value is dropped.
 struct StoryOnPanic<'a> {
     what: String,
     logs: &'a Path,

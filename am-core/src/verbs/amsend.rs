@@ -112,7 +112,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// sent. If not, call [`amsend`](Self::amsend) or [`try_amsend`](Self::try_amsend): nothing is sent in a process with handlers of the
     /// program, or with a recorder. `target` is a value that [`peer`](Self::peer) has returned; to any other target nothing is sent.
     ///
-    /// Until the entry is written this calls no function, so its caller need not save values around one.
+    /// Until the entry is written, this function calls no other, so the caller need not save values around a call.
     #[inline(always)]
     pub fn try_amsend_line(&mut self, target: Peer, handler: HandlerId, uhdr: &[u8], udata: &[u8]) -> bool {
         let message = Amsend { target: target.endpoint, handler, uhdr, options: AmOptions::default() };

@@ -112,7 +112,7 @@ impl<'a> CheckedRange<'a> {
         }
     }
 
-    /// The part `offset..offset + len`, or `None` if it does not lie inside.
+    /// The part `offset..offset + len`, or `None` if the part does not lie inside.
     #[inline(always)]
     #[must_use]
     pub fn part(&self, offset: usize, len: usize) -> Option<Self> {

@@ -123,7 +123,8 @@ impl Mapping {
         NonNull::new(self.map.as_mut_ptr()).expect("a mapping never starts at address zero")
     }
 
-    /// The checked range `offset..offset + len`; `None` if it does not lie inside. Only this function turns an offset into an address.
+    /// The checked range `offset..offset + len`; `None` if the range does not lie inside the mapping. Only this function turns an offset
+    /// into an address.
     #[inline(always)]
     #[must_use]
     pub fn range(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
@@ -135,14 +136,14 @@ impl Mapping {
         }
     }
 
-    /// The offset in the mapping of the `len` bytes at `at`; `None` if they do not lie inside.
+    /// The offset in the mapping of the `len` bytes at `at`; `None` if the bytes do not lie inside.
     #[must_use]
     pub(crate) fn offset_of(&self, at: NonNull<u8>, len: usize) -> Option<usize> {
         let offset = at.addr().get().checked_sub(self.base().addr().get())?;
         self.range(offset, len).map(|_| offset)
     }
 
-    /// The range `offset..offset + len` for copies; `None` if it does not lie inside.
+    /// The range `offset..offset + len` for copies; `None` if the range does not lie inside the mapping.
     #[inline(always)]
     #[must_use]
     pub fn checked(&self, offset: usize, len: usize) -> Option<CheckedRange<'_>> {

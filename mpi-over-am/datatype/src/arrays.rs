@@ -12,9 +12,9 @@ use crate::error::{Error, Result};
 /// Which index of an array runs fastest through memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// The last one (`MPI_ORDER_C`).
+    /// The last index (`MPI_ORDER_C`).
     C,
-    /// The first one (`MPI_ORDER_FORTRAN`).
+    /// The first index (`MPI_ORDER_FORTRAN`).
     Fortran,
 }
 

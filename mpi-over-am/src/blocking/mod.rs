@@ -23,7 +23,7 @@ use crate::turn::Turn;
 
 pub(crate) use buffered::{detach, flush, send_buffered, send_buffered_data};
 
-/// Sends elements in any mode but the buffered one. When this returns or unwinds, nothing uses the elements any more.
+/// Sends elements in any mode but the buffered one. When the call returns or unwinds, nothing uses the elements any more.
 ///
 /// # Errors
 /// An error of am-core, or of progress.
@@ -46,8 +46,8 @@ pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// Like [`send`], for bytes that are lent for this call: their memory is free when this returns. A send that has to wait gives up its turn
-/// meanwhile.
+/// Like [`send`], for bytes that are lent for this call: their memory is free when the call returns. A send that has to wait gives up its
+/// turn meanwhile.
 ///
 /// # Errors
 /// Those of [`send`].
@@ -202,7 +202,7 @@ pub(super) fn wait_for_send<F: Fabric, L: LockPolicy>(
     if request == RequestId::ENDED_SEND { Ok(()) } else { wait_here(state, request).map(|_| ()) }
 }
 
-/// Waits for an operation whose memory is lent for this call: nothing uses the memory when this returns or unwinds.
+/// Waits for an operation whose memory is lent for this call: nothing uses the memory when the call returns or unwinds.
 ///
 /// # Errors
 /// The operation's error; an error of progress.

@@ -90,7 +90,7 @@ impl<T: NoUninit> PartsToSend<T> {
     /// All elements, for an operation that reads a part after it was [handed over](TakenPart::hand_over) and until [all are
     /// freed](Self::free_all).
     pub(crate) fn bytes(&self, _keeper: &impl Keeps) -> RawBytes {
-        // SAFETY: the elements stay on the heap until this is dropped, when nothing reads them any more (`Keeps`), and are
+        // SAFETY: the elements stay on the heap until the value is dropped, when nothing reads them any more (`Keeps`), and are
         // initialised (`NoUninit`). No part is written while it is read: threads write only parts that they have taken.
         unsafe { RawBytes::new(self.elements.at.cast(), self.elements.bytes()) }
     }
@@ -190,7 +190,7 @@ impl<T: AnyBitPattern> PartsToReceive<T> {
     /// All elements, for an operation that writes each part in a round until the part has [arrived](Self::see). The keeper starts no round
     /// while a part [is borrowed](Self::is_seen).
     pub(crate) fn buffer(&self, _keeper: &impl Keeps) -> RawBuffer {
-        // SAFETY: the elements stay on the heap until this is dropped, when nothing writes to them any more (`Keeps`).
+        // SAFETY: the elements stay on the heap until the value is dropped, when nothing writes to them any more (`Keeps`).
         // No part is read while it is written (`Keeps`), and any received bytes are valid elements (`AnyBitPattern`).
         unsafe { RawBuffer::new(self.elements.at.cast(), self.elements.bytes()) }
     }

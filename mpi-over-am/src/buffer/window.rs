@@ -86,7 +86,7 @@ pub(crate) fn get<F: Fabric, H: HandlerSet>(
     request: u64,
 ) -> Result<Outcome> {
     // SAFETY: the maker of `to` has promised that it stays writable, and that nothing else accesses it, until the operation has ended:
-    // until this returns Done or an error, or the request is reported.
+    // until the function returns Done or an error, or the request is reported.
     unsafe { context.start_raw(Get { from, options: GetOptions::default() }, to, Some(request)) }
 }
 

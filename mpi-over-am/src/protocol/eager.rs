@@ -16,7 +16,7 @@ use crate::message::Route;
 use crate::state::State;
 
 /// Sends a message in a completion entry, if credits are at hand; returns whether the message was sent. If not, nothing has changed: call
-/// [`try_send`]. Until the entry is written this calls no function (`Context::try_amsend_line`).
+/// [`try_send`]. Until the entry is written, this function calls no other (`Context::try_amsend_line`).
 #[inline(always)]
 pub(crate) fn try_send_line<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
     let &Route { task, destination, envelope } = route;

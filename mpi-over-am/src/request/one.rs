@@ -43,7 +43,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Ends an operation for which no request remains, whatever its state. An unmatched operation is withdrawn, and transfers under way are
-    /// waited for. Nothing uses its memory when this returns. Does nothing if the result was already taken.
+    /// waited for. Nothing uses its memory when the call returns. Does nothing if the result was already taken.
     pub fn abandon(&self, request: RequestId) {
         let Some(mut state) = self.state_to_end() else { return };
         if state.handlers().requests.check(request).is_err() {

@@ -117,7 +117,8 @@ fn can_compare(basic: Predefined) -> bool {
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Combines elements of a task's window with those of `origin`, one by one (`MPI_Accumulate`). The updates are done when this returns.
+    /// Combines elements of a task's window with those of `origin`, one by one (`MPI_Accumulate`). The updates are done when the call
+    /// returns.
     ///
     /// # Errors
     /// Those of [`put_data`](Self::put_data); a user-defined operation, or one that is not defined for the type; a basic type different

@@ -57,8 +57,8 @@ impl Visit for Collected {
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Copies elements to a task's window (`MPI_Put`). The origin's memory is free when this returns; the elements are stored at the target
-    /// at the end of the epoch, or after a flush.
+    /// Copies elements to a task's window (`MPI_Put`). The origin's memory is free when the call returns; the elements are stored at the
+    /// target at the end of the epoch, or after a flush.
     ///
     /// # Errors
     /// An unknown rank, or one without an open epoch; elements outside the window; different lengths of origin and target; the death of a
@@ -120,7 +120,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Copies elements from a task's window (`MPI_Get`). They have arrived when this returns.
+    /// Copies elements from a task's window (`MPI_Get`). The elements have arrived when the call returns.
     ///
     /// # Errors
     /// Those of [`put_data`](Self::put_data).
@@ -294,8 +294,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Copies bytes to pieces of the same total length; other threads may make calls meanwhile. When this returns, nothing uses the bytes
-    /// any more.
+    /// Copies bytes to pieces of the same total length; other threads may make calls meanwhile. When the call returns, nothing uses the
+    /// bytes any more.
     fn put_pieces(&self, bytes: RawBytes, pieces: &[Piece]) -> Result<()> {
         let mut offset = 0;
         pieces.chunks(UNDER_WAY_MAX).try_for_each(|pieces| {
@@ -329,7 +329,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         buffer::lend_to_receive(into, |into| self.get_pieces(into, pieces))
     }
 
-    /// Starts puts or gets and waits for them; nothing uses their memory any more when this returns or unwinds.
+    /// Starts puts or gets and waits for them; nothing uses their memory any more when the call returns or unwinds.
     fn transfer(&self, start: impl FnOnce(&mut Vec<Started>) -> Result<()>) -> Result<()> {
         let mut under_way = UnderWay { communicator: &self.communicator, started: Vec::new() };
         start(&mut under_way.started)?;

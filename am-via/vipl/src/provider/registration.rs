@@ -58,18 +58,18 @@ impl Memory {
         self.0.is_empty()
     }
 
-    /// Copies `bytes` to `offset`; `None` if they do not lie inside.
+    /// Copies `bytes` to `offset`; `None` if that range does not lie inside the memory.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Option<()> {
         self.0.range().part(offset, bytes.len()).map(|range| range.copy_from_slice(bytes))
     }
 
-    /// Copies from `offset` to `bytes`; `None` if they do not lie inside.
+    /// Copies from `offset` to `bytes`; `None` if that range does not lie inside the memory.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Option<()> {
         self.0.range().part(offset, bytes.len()).map(|range| range.copy_to_slice(bytes))
     }
 }
 
-/// Why an operation on tags or registrations was refused. The caller is at fault, except for the last three.
+/// Why an operation on tags or registrations was refused. The caller is at fault, except for `NoTagLeft`, `NoBytesLeft` and `Device`.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistrationFault {
     /// A tag that was never made, or was destroyed.

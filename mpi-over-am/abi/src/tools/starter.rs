@@ -487,7 +487,7 @@ fn become_launcher(name: &str, plan: &Plan) -> ExitCode {
     };
     let amrun = launcher(&own);
     let error = Command::new(&amrun).args(plan.launcher_arguments(&own)).exec();
-    eprintln!("{name}: cannot run {}: {error}; it belongs beside this program", amrun.display());
+    eprintln!("{name}: cannot run {}: {error}; amrun belongs beside this program", amrun.display());
     ExitCode::FAILURE
 }
 
