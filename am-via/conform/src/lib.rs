@@ -1,4 +1,4 @@
-//! A conformance suite for the provider, in the three levels of VIA's own: Early Adopter, Functional, Full.
+//! A conformance suite for the provider, in the three levels of VIA's own suite: Early Adopter, Functional, Full.
 //!
 //! Each check has a name, a level and the clause of VIA that it tests. A check runs on two sides at once: as two processes over shared
 //! memory, started through the launcher, and as two threads over the emulated wire, where the checks of a faulty wire also run. The program

@@ -89,7 +89,7 @@ impl Line {
         Ok(Self { out: Out::Socket(socket), heard })
     }
 
-    /// Sends a message. If the other side is gone, this is noticed when no answer arrives.
+    /// Sends a message. If the other side is gone, the caller notices it by the missing answer.
     pub(super) fn say(&mut self, word: Word) {
         match &mut self.out {
             Out::Thread(tell) => drop(tell.send(word)),

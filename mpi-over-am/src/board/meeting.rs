@@ -77,7 +77,7 @@ impl<W: Word> Meeting<'_, W> {
 /// Marks a task as one that may sleep. The task must then look once more whether the step has ended.
 #[inline]
 pub(super) fn mark(sleepers: &impl Word, bit: u32) {
-    // AcqRel: if this comes after `take_marks`, the look that follows finds the end of the step; if not, `take_marks` finds the mark.
+    // AcqRel: if this mark is set after `take_marks`, the look that follows finds the end of the step; if not, `take_marks` finds the mark.
     sleepers.fetch_or(1 << bit, Ordering::AcqRel);
 }
 
