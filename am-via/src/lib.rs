@@ -52,7 +52,7 @@ pub mod start;
 
 pub use am_via_job::settings;
 pub use am_via_os::standard_output::was_closed as output_was_closed;
-/// A program selects it in one line, and joins its job as usual:
+/// A program selects this allocator in one line, and joins its job as usual:
 ///
 /// ```
 /// #[global_allocator]

@@ -64,7 +64,7 @@ impl SharedMemory {
         self.len == 0
     }
 
-    /// The address at which this task has mapped it, for layers with their own safety rules.
+    /// The address at which this task has mapped the memory, for layers with their own safety rules.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.at.as_ptr()
