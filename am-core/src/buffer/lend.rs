@@ -10,7 +10,7 @@ use crate::vector::{Layout, Pieces, PiecesMut};
 
 /// Local memory that an operation borrows: a slice of bytes, a value that converts to one by reference, [`Pieces`], or [`PiecesMut`].
 pub trait Borrowed: Sealed {
-    /// The form in which the engine holds it.
+    /// The form in which the engine holds the memory.
     type Raw;
 
     /// The memory without its lifetime.
@@ -26,7 +26,7 @@ pub trait Borrowed: Sealed {
 
 /// Local memory that an operation owns: a [`JobBuffer`], or a layout of one.
 pub trait Owned: Sealed {
-    /// The form in which the engine holds it.
+    /// The form in which the engine holds the memory.
     type Raw;
 
     /// The memory. The caller does not drop the buffer before the operation owns it, or before the caller knows that no operation got the

@@ -181,8 +181,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         crate::buffer::lend_elements(memory, elements, |data| self.accumulate_data(&data, target, op))
     }
 
-    /// Replaces one element if it has the expected value, and returns its old value (`MPI_Compare_and_swap`). All three are one element of
-    /// `target.datatype`.
+    /// Replaces one element if it has the expected value, and returns its old value (`MPI_Compare_and_swap`). The new, the expected and the
+    /// old value are one element of `target.datatype` each.
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data); a type that is not an integer, a truth value, a character or a byte.

@@ -422,7 +422,7 @@ impl State {
             let Posted { job, written, .. } = self.tasks[own.index()].posted[at];
             if matches!(job, Job::Write { .. }) && !written {
                 self.tasks[own.index()].posted[at].written = true;
-                // The region is live until this completes; if its task has ended, the completion reports that.
+                // The region is live until the access completes; if the region's task has ended, the completion reports that.
                 let _ = self.carry_out(job);
             }
         }
