@@ -37,7 +37,8 @@ fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
         let buffer = context.alloc(len).expect("alloc");
         let own = context.expose(buffer, Access::WRITE).expect("expose");
         let all = context.address_init(own.address(0)).expect("address_init");
-        let to = all[next(context).task.index()];
+        let target = next(context);
+        let to = all[target.task.index()];
         let mut own = Some(own);
         let mut refused = false;
         let mut round = 0;
@@ -45,8 +46,12 @@ fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
             round += 1;
             let bytes = pattern(round, len);
             // A put to mapped memory makes no progress. A peer may send its puts as messages, which need this task's progress.
-            let put = context.put(to, &bytes, PutOptions::default());
-            match put.and_then(|()| context.probe().map(|_| ())) {
+            let mut done = context.put(to, &bytes, PutOptions::default()).and_then(|()| context.probe());
+            // A fence reports that the target has refused such a message. Without it, the puts of this task would keep the target busy.
+            if done.is_ok() && own.is_none() && round % 4 == 0 {
+                done = context.fence_data(Some(target)).map(|()| true);
+            }
+            match done.map(|_| ()) {
                 Ok(()) => {}
                 Err(Error::RemoteRange { .. } | Error::Refused { .. }) => refused = true,
                 Err(other) => panic!("the error does not name the range: {other}"),
