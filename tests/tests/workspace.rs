@@ -100,7 +100,8 @@ fn circle<'a>(graph: &'a Graph, module: &'a str) -> Vec<&'a str> {
 #[test]
 fn modules_import_each_other_in_no_circle() {
     let mut edges = 0;
-    for member in members() {
+    // The package of the criterion benches has no crate.
+    for member in members().into_iter().filter(|member| root().join(member).join("src").exists()) {
         let graph = imports(&root().join(&member).join("src"));
         edges += graph.values().map(BTreeSet::len).sum::<usize>();
         for module in graph.keys() {

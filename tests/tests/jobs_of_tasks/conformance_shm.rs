@@ -1,6 +1,6 @@
 //! am-core's conformance suite in processes: over shared memory with every method of memory access, with one credit, and over the network
-//! by libfabric. `AM_CHECK=put cargo test -p am-tests --test jobs_of_tasks` runs the checks with `put` in their names. `.ci/run long` also
-//! runs the ignored tests, which are longer forms of the others.
+//! by libfabric. `AM_CHECK=put,get cargo test -p am-tests --test jobs_of_tasks` runs the checks with `put` or `get` in their names. `.ci/run
+//! long` also runs the ignored tests, which are longer forms of the others.
 
 use std::time::Duration;
 
@@ -15,13 +15,24 @@ fn suite() {
     let filter = std::env::var("AM_CHECK").unwrap_or_default();
     let task = Task::join().expect("the launcher made a job");
     let mut context = task.context().expect("the job has memory");
-    let checks = conformance::checks().into_iter().filter(|(name, _)| name.contains(&filter));
+    let is_wanted = |name: &str| filter.split(',').any(|part| name.contains(part));
+    let checks = conformance::checks().into_iter().filter(|(name, _)| is_wanted(name));
     let mut count = 0;
     for (name, check) in checks {
         conformance::run(name, check, &mut context);
         count += 1;
     }
     assert!(count > 0, "no check has {filter:?} in its name");
+}
+
+/// The checks that move data into or out of a peer's memory, and so depend on the method of access. All methods run these checks; the other
+/// checks run with two methods, and with all of them in `.ci/run long`.
+const OF_MEMORY: &str =
+    "put,get,every_length,truncated,gather,announced,vector,rmw,accumulate,memory,purge,ranges,rights,loans";
+
+/// [`OF_MEMORY`], or the checks that the user has chosen.
+fn of_memory() -> String {
+    std::env::var("AM_CHECK").unwrap_or_else(|_| OF_MEMORY.to_owned())
 }
 
 /// The check in which tasks compete for a lock by sending to its owner, and the owner by sending to itself.
@@ -45,12 +56,12 @@ fn two_tasks_auto() {
 
 #[test]
 fn three_tasks_job_memory() {
-    run("three_tasks_job_memory", 3, &[("AM_MEMORY", "job")]);
+    run("three_tasks_job_memory", 3, &[("AM_MEMORY", "job"), ("AM_CHECK", &of_memory())]);
 }
 
 #[test]
 fn two_tasks_kernel_copies() {
-    run("two_tasks_kernel_copies", 2, &[("AM_MEMORY", "kernel")]);
+    run("two_tasks_kernel_copies", 2, &[("AM_MEMORY", "kernel"), ("AM_CHECK", &of_memory())]);
 }
 
 #[test]
@@ -81,7 +92,7 @@ fn one_credit() {
     }
 }
 
-/// The test with four tasks, of which pairs share memory, is in `hosts`.
+/// The test with tasks of which some share memory is in `hosts`.
 #[test]
 #[ignore = "long"]
 fn two_tasks_over_the_network() {

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::common::{Communicator, Environment, job};
+use super::common::{Communicator, Environment, job, numbers};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::{Error, Selection, Settings, op};
 
@@ -35,9 +35,10 @@ fn packets(environment: &Environment) -> u64 {
 /// Collectives with results that depend on every task.
 fn check_collectives(world: &Communicator, count: usize) {
     let (rank, size) = (world.rank() as usize, world.size() as usize);
-    let of = |from: usize, to: usize, i: usize| (from * 1000 + to) * 1000 + i;
-    let own: Vec<usize> = (0..count).map(|i| of(rank, 0, i)).collect();
-    let sum: Vec<usize> = (0..count).map(|i| (0..size).map(|from| of(from, 0, i)).sum()).collect();
+    let first = |from: usize, to: usize| (from as u64 * 1000 + to as u64) * 1000;
+    let part = |from: usize, to: usize| numbers(first(from, to), 1, count);
+    let own = part(rank, 0);
+    let sum = numbers((0..size).map(|from| first(from, 0)).sum(), size as u64, count);
     let mut got = vec![0; count];
     world.allreduce(&own, &mut got, op::Sum).expect("all tasks are there");
     assert_eq!(got, sum, "the sum of {count}");
@@ -55,7 +56,7 @@ fn check_collectives(world: &Communicator, count: usize) {
     let all = (0..world.size()).map(map).reduce(|a, b| after(&a, &b)).expect("there are tasks");
     assert_eq!(composed, vec![all; count], "{count} in order");
 
-    let all: Vec<usize> = (0..size).flat_map(|from| (0..count).map(move |i| of(from, 0, i))).collect();
+    let all = (0..size).map(|from| part(from, 0)).collect::<Vec<_>>().concat();
     let mut got = vec![0; count * size];
     world.allgather(&own, &mut got).expect("all tasks are there");
     assert_eq!(got, all, "allgather of {count}");
@@ -64,9 +65,8 @@ fn check_collectives(world: &Communicator, count: usize) {
     world.allgather_in_place(&mut got).expect("all tasks are there");
     assert_eq!(got, all, "allgather of {count} in place");
 
-    let parts = |from: usize, to: usize| (0..count).map(move |i| of(from, to, i));
-    let out: Vec<usize> = (0..size).flat_map(|to| parts(rank, to)).collect();
-    let to_this: Vec<usize> = (0..size).flat_map(|from| parts(from, rank)).collect();
+    let out = (0..size).map(|to| part(rank, to)).collect::<Vec<_>>().concat();
+    let to_this = (0..size).map(|from| part(from, rank)).collect::<Vec<_>>().concat();
     world.alltoall(&out, &mut got).expect("all tasks are there");
     assert_eq!(got, to_this, "alltoall of {count}");
     got.copy_from_slice(&out);

@@ -1,6 +1,6 @@
-//! Every collective in every form against a serial reference, for 1 to 9 tasks.
+//! Every collective in every form against a serial reference, for each of [`numbers_of_tasks`].
 
-use super::common::{Communicator, Environment, job, jobs_on_hosts, numbers_of_tasks};
+use super::common::{Communicator, Environment, combined, job, jobs_on_hosts, numbers, numbers_of_tasks};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, Operation};
@@ -50,13 +50,16 @@ fn value(rank: u32, index: usize) -> u64 {
 }
 
 fn vector(rank: u32, count: usize) -> Vec<u64> {
-    (0..count).map(|index| value(rank, index)).collect()
+    numbers(value(rank, 0), 7, count)
 }
 
 /// The combination of the vectors of these ranks.
 fn reduced(ranks: std::ops::Range<u32>, count: usize, combine: fn(u64, u64) -> u64) -> Vec<u64> {
-    let fold = |index| ranks.clone().map(|rank| value(rank, index)).reduce(combine);
-    (0..count).map(|index| fold(index).expect("there are ranks")).collect()
+    combined(ranks.map(|rank| vector(rank, count)), combine)
+}
+
+fn concatenated(vectors: impl Iterator<Item = Vec<u64>>) -> Vec<u64> {
+    vectors.collect::<Vec<_>>().concat()
 }
 
 fn rank_of(index: usize) -> u32 {
@@ -103,9 +106,9 @@ fn gather_and_scatter() {
     with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         for count in COUNTS {
+            let own = vector(rank, count);
+            let all = concatenated((0..size).map(|rank| vector(rank, count)));
             for root in 0..size {
-                let own = vector(rank, count);
-                let all: Vec<u64> = (0..size).flat_map(|rank| vector(rank, count)).collect();
                 let mut got = vec![0; if rank == root { all.len() } else { 0 }];
                 world.gather(&own, &mut got, root).unwrap();
                 assert!(rank != root || got == all);
@@ -148,7 +151,7 @@ fn allgather_and_alltoall() {
     with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         for count in COUNTS {
-            let all: Vec<u64> = (0..size).flat_map(|rank| vector(rank, count)).collect();
+            let all = concatenated((0..size).map(|rank| vector(rank, count)));
             let mut got = vec![0; all.len()];
             world.allgather(&vector(rank, count), &mut got).unwrap();
             assert_eq!(got, all);
@@ -158,8 +161,8 @@ fn allgather_and_alltoall() {
             assert_eq!(in_place, all);
 
             // The block from a to b contains the vector of rank 10 a + b.
-            let out: Vec<u64> = (0..size).flat_map(|to| vector(10 * rank + to, count)).collect();
-            let expected: Vec<u64> = (0..size).flat_map(|from| vector(10 * from + rank, count)).collect();
+            let out = concatenated((0..size).map(|to| vector(10 * rank + to, count)));
+            let expected = concatenated((0..size).map(|from| vector(10 * from + rank, count)));
             world.alltoall(&out, &mut got).unwrap();
             assert_eq!(got, expected);
             let mut in_place = out;
@@ -295,11 +298,10 @@ fn alltoallw() {
             world.alltoallw((&out, &from), (&mut got, &to)).unwrap();
             let mut expected = vec![u64::MAX; out.len()];
             for other in 0..size {
-                let theirs = vector(other, block * size as usize);
                 for index in 0..count(other) {
                     let taken = if rank % 2 == 1 { 2 * index } else { index };
                     let placed = if other % 2 == 0 { 2 * index } else { index };
-                    expected[other as usize * block + placed] = theirs[rank as usize * block + taken];
+                    expected[other as usize * block + placed] = value(other, rank as usize * block + taken);
                 }
             }
             assert!(got == expected, "{times} times");

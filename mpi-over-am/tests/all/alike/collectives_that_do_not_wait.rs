@@ -1,6 +1,6 @@
 //! Non-blocking, persistent, neighbourhood and inter-group collectives, and their errors.
 
-use super::common::{Communicator, Environment, job, jobs_on_hosts, numbers_of_tasks};
+use super::common::{Communicator, Environment, combined, job, jobs_on_hosts, numbers, numbers_of_tasks};
 use am_core::testing::loopback::Config;
 use mpi_over_am::{
     Error, ErrorClass, Neighbours, PROC_NULL, Placement, ROOT, Selection, Settings, collective, op,
@@ -30,15 +30,15 @@ fn element(rank: u32, index: usize) -> u64 {
 }
 
 fn vector(rank: u32, count: usize) -> Vec<u64> {
-    (0..count).map(|index| element(rank, index)).collect()
+    numbers(element(rank, 0), 7, count)
 }
 
 fn concatenated(ranks: impl IntoIterator<Item = u32>, count: usize) -> Vec<u64> {
-    ranks.into_iter().flat_map(|rank| vector(rank, count)).collect()
+    ranks.into_iter().map(|rank| vector(rank, count)).collect::<Vec<_>>().concat()
 }
 
 fn sum(ranks: std::ops::Range<u32>, count: usize) -> Vec<u64> {
-    (0..count).map(|index| ranks.clone().map(|rank| element(rank, index)).sum()).collect()
+    combined(ranks.map(|rank| vector(rank, count)), |a, b| a + b)
 }
 
 #[test]

@@ -68,11 +68,47 @@ fn run_tasks(config: Config, settings: Settings, task: &(dyn Fn(Environment) + S
     }
 }
 
-/// The numbers of tasks of a test of collectives: 1 to 9. Both lock policies take the same steps, so the policy for several threads is
-/// tested only with one task, two, a number that is not a power of two, and a power of two; with all numbers if [`is_long`].
+/// The numbers of tasks of a test of collectives: 1 to 9 if [`is_long`]. Otherwise powers of two, odd numbers beside them, and an even
+/// number that is not a power of two. Both lock policies take the same steps, so the policy for several threads is tested with fewer
+/// numbers.
 pub(crate) fn numbers_of_tasks() -> impl Iterator<Item = u32> {
     let for_threads = std::any::TypeId::of::<Policy>() == std::any::TypeId::of::<mpi_over_am::Threads>();
-    (1..10).filter(move |tasks| !for_threads || is_long() || [1, 2, 5, 8].contains(tasks))
+    let few: &[u32] = if for_threads { &[1, 2, 5] } else { &[1, 2, 3, 4, 5, 6, 8] };
+    (1..10).filter(move |tasks| is_long() || few.contains(tasks))
+}
+
+/// `count` numbers from `first` on, `step` apart. A loop without calls: in an unoptimised build, iterators took most of the time of the
+/// tests that compare long vectors.
+pub(crate) fn numbers(first: u64, step: u64, count: usize) -> Vec<u64> {
+    let mut all = vec![0; count];
+    let slots = &mut all[..];
+    let (mut at, mut number) = (0, first);
+    while at < slots.len() {
+        slots[at] = number;
+        number += step;
+        at += 1;
+    }
+    all
+}
+
+/// Combines vectors of one length element by element, in order. A loop without calls, as in [`numbers`].
+///
+/// # Panics
+/// If there is no vector.
+pub(crate) fn combined(
+    mut vectors: impl Iterator<Item = Vec<u64>>,
+    combine: fn(u64, u64) -> u64,
+) -> Vec<u64> {
+    let mut result = vectors.next().expect("there are tasks");
+    for vector in vectors {
+        let (slots, others) = (&mut result[..], &vector[..]);
+        let mut at = 0;
+        while at < slots.len() {
+            slots[at] = combine(slots[at], others[at]);
+            at += 1;
+        }
+    }
+    result
 }
 
 /// The networks for a test of behaviour: a friendly one, and some with all permitted faults.

@@ -1,6 +1,6 @@
 //! The cost of a match at depth 1, 1 000 and 100 000.
 //!
-//! Run: `cargo bench -p am-benches --bench matching`, or a part of it: `... --bench matching -- posted/exact`.
+//! Run: `cargo bench -p am-criterion --bench matching`, or a part of it: `... --bench matching -- posted/exact`.
 //!
 //! One round fills a queue to the depth and drains it, in the order in which it was filled or in reverse. Criterion's throughput is in
 //! entries per second; one entry is one post and one match (or one arrival and one receive). Expected: the cost of an entry grows when the

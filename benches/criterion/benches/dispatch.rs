@@ -1,6 +1,6 @@
 //! The cost of the engine: an 8-byte message from a task to itself, through all layers except another core's cache.
 //!
-//! Run: `cargo bench -p am-benches --bench dispatch`.
+//! Run: `cargo bench -p am-criterion --bench dispatch`.
 //!
 //! A round is one send and the wait for the counter that it bumps: by `amsend`, whose handler asks to bump the counter in context, and by
 //! `put` with a target counter. Over `shm` it goes through the fabric, a VI and a ring of a job of one: the whole stack of a real message,

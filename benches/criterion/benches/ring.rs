@@ -1,6 +1,6 @@
 //! The cost of a line of a ring, the lower bound for every short message.
 //!
-//! Run: `cargo bench -p am-benches --bench ring`.
+//! Run: `cargo bench -p am-criterion --bench ring`.
 //!
 //! `one_thread` writes a line and polls it, all in one core's cache, so it measures the instructions. `two_threads` sends a line to another
 //! thread and waits for its echo, so that half of it is the transfer of one line between cores, and measures the machine. Expected: a few
