@@ -1,6 +1,6 @@
 //! am-core's conformance suite in processes: over shared memory with every method of memory access, with one credit, and over the network
-//! by libfabric. `AM_CHECK=put,get cargo test -p am-tests --test jobs_of_tasks` runs the checks with `put` or `get` in their names. `.ci/run
-//! long` also runs the ignored tests, which are longer forms of the others.
+//! by libfabric. `AM_CHECK=put,get cargo test -p am-tests --test jobs_of_tasks` runs the checks with `put` or `get` in their names.
+//! `.ci/run long` also runs the ignored tests, which are longer forms of the others.
 
 use std::time::Duration;
 
