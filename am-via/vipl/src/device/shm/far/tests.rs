@@ -1,7 +1,8 @@
 use am_via_shm::layout::{ATTENTION_OFFSET, ControlLayout, DOORBELL_OFFSET};
 use am_via_shm::{Bell, Mapping, PrivateBytes, SleepBarrier, ViSlot, Written};
 
-use super::reads::OFFERED_MAX;
+use super::kind::Kind;
+use super::reads::{KEY_MESSAGE_BYTES, OFFERED_MAX};
 use super::*;
 use crate::device::{Entry, Operation, Payload};
 
@@ -245,6 +246,26 @@ fn the_next_lines_bring_the_keys_of_all_offered_memory() {
             assert!(far.end_lent(handle(region), true), "the peer has read it");
         }
     }
+}
+
+/// The number of keys in a message is a claim.
+#[test]
+fn messages_with_fewer_keys_than_they_claim_are_dropped() {
+    let Some(mut pair) = Pair::open() else { return };
+    let word = Kind::Keyed.word(NodeAddress { task: 0, context: 0 });
+    for claimed in [0, 1, 3, 1 << 30, u32::MAX] {
+        let mut bytes = vec![0; 4 + 3 * KEY_MESSAGE_BYTES + 2 * BEFORE_AREA_BYTES];
+        bytes[..4].copy_from_slice(&claimed.to_le_bytes());
+        for len in 0..=bytes.len() {
+            let links = &mut pair.receiver.far.lock().links;
+            links.receive(word, &bytes[..len]);
+            let are_there = len >= 4 + (claimed as usize).saturating_mul(KEY_MESSAGE_BYTES);
+            let offered = links.reads.take_offered().len();
+            assert_eq!(offered, if are_there { claimed as usize } else { 0 }, "{len} bytes, {claimed} keys");
+        }
+    }
+    pair.post(8);
+    pair.receive_all();
 }
 
 /// Lines that are held leave although the task makes no progress.
