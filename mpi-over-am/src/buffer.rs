@@ -28,7 +28,7 @@ pub(crate) use data::{Gather, Scatter, Window};
 pub use data::{RecvData, SendData};
 pub use fields::{Equivalence, FieldList, FieldListMut};
 pub(crate) use kept::KeptVec;
-pub(crate) use mapped::{InPlace, change_mapped};
+pub(crate) use mapped::{Arriving, InPlace, Operand, change_mapped};
 pub use message::{Buffer, BufferMut, Incoming, Outgoing};
 pub(crate) use message::{Lends, Receiving, Sending, incoming_to_keep, outgoing_to_keep};
 pub(crate) use parts::{NotFree, PartsToReceive, PartsToSend, SeenPart, TakenPart};

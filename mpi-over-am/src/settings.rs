@@ -94,7 +94,7 @@ pub struct Selection {
     pub broadcast_piece_bytes: u64,
     /// Maximum bytes of a reduction along a tree; for longer vectors, each task reduces a part.
     pub reduce_tree_bytes_max: u64,
-    /// Length of a task's chunk of a piece of a long vector, in bytes: short enough that it stays in the cache.
+    /// Length of a task's chunk of a piece of a long vector, in bytes, for two tasks; for more, 16 KiB at most.
     pub reduce_piece_bytes: u64,
     /// Maximum bytes of an allreduce by recursive doubling; longer vectors are reduced in parts.
     pub allreduce_doubling_bytes_max: u64,
@@ -117,7 +117,7 @@ impl Default for Selection {
             broadcast_tree_bytes_max: 64 << 10,
             broadcast_piece_bytes: 128 << 10,
             reduce_tree_bytes_max: 16 << 10,
-            reduce_piece_bytes: 16 << 10,
+            reduce_piece_bytes: 64 << 10,
             allreduce_doubling_bytes_max: 16 << 10,
             allgather_linear_tasks_max: 4,
             allgather_rounds_bytes_max: 16 << 10,
@@ -210,7 +210,7 @@ table! { Settings, foreign FOREIGN_NAMES;
         broadcast_piece_bytes: u64 = collectives.broadcast_piece_bytes, "AM_BROADCAST_PIECE_BYTES", 1..=1 << 40;
     "Largest MPI_Reduce, in bytes, that uses a tree. In longer ones each task reduces a part of the vector. Two tasks always use the tree.",
         reduce_tree_bytes_max: u64 = collectives.reduce_tree_bytes_max, "AM_REDUCE_TREE_BYTES_MAX";
-    "Length, in bytes, of the part of a long vector that one task reduces at a time: short enough to stay in the cache.",
+    "Length, in bytes, of the part of a long vector that one of two tasks reduces at a time. If there are more tasks, it is 16 KiB at most.",
         reduce_piece_bytes: u64 = collectives.reduce_piece_bytes, "AM_REDUCE_PIECE_BYTES", 1..=1 << 40;
     "Largest MPI_Allreduce, in bytes, that uses recursive doubling. In longer ones each task reduces a part.",
         allreduce_doubling_bytes_max: u64 = collectives.allreduce_doubling_bytes_max, "AM_ALLREDUCE_DOUBLING_BYTES_MAX";

@@ -77,6 +77,7 @@ programs! {
     c_threads_callbacks
     d_collectives
     d_datatypes
+    d_long_reductions
     d_point_to_point
     d_requests
     o_collectives

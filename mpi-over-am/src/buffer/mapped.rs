@@ -1,9 +1,10 @@
-//! Updates of elements in memory that other tasks have mapped.
+//! Operations on elements in memory that other tasks have mapped: windows, and packets in a NIC's buffer.
 
 use std::ptr::NonNull;
 
-use am_core::buffer::{MappedRange, RawBuffer, RawBytes};
-use mpi_datatype::op::{Form, Function};
+use am_core::buffer::{Arrived, MappedRange, RawBuffer, RawBytes};
+use mpi_datatype::Predefined;
+use mpi_datatype::op::{Form, Function, PredefinedOp, function_of};
 
 use super::scratch::CHANGED_BYTES_MAX;
 
@@ -55,6 +56,115 @@ impl Form for InPlace {
     }
 }
 
+/// Elements in a packet, which are combined with others in one pass: each is loaded once, and needs no copy.
+#[derive(Debug)]
+struct InPackets;
+
+/// Contiguous elements in a packet, and the destination of the results, which is as long.
+#[derive(Debug)]
+struct Packet {
+    arrived: RawBytes,
+    results: RawBuffer,
+}
+
+impl Form for InPackets {
+    const ELEMENT_BYTES_MAX: u64 = ELEMENT_BYTES_MAX;
+    type Earlier<'a> = RawBytes;
+    type Later<'a> = Packet;
+    type Result = ();
+
+    #[inline(always)]
+    fn each<const N: usize>(values: RawBytes, packet: Packet, combine: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
+        let count = values.len().min(packet.arrived.len()).min(packet.results.len()) / N;
+        let (values, arrived): (NonNull<[u8; N]>, NonNull<[u8; N]>) =
+            (values.at().cast(), packet.arrived.at().cast());
+        let results: NonNull<[u8; N]> = packet.results.at().cast();
+        for index in 0..count {
+            // SAFETY: each range has at least `count` elements of `N` bytes, and arrays of bytes need no alignment. The makers of the
+            // ranges have promised that the bytes of the first two stay readable, and those of `results` writable, until the operation that
+            // has the ranges ends, which is when this function returns. Arrived elements may change meanwhile: each is loaded as a copy.
+            unsafe { results.add(index).write(combine(values.add(index).read(), arrived.add(index).read())) };
+        }
+    }
+
+    fn replace(values: RawBytes, packet: Packet) {
+        values.copy_to_buffer(packet.results);
+    }
+
+    fn leave(_values: RawBytes, packet: Packet) {
+        packet.arrived.copy_to_buffer(packet.results);
+    }
+}
+
+/// Maximum size of the elements that are combined in packets: all but the last packet of a message have a multiple of it.
+const ELEMENT_BYTES_MAX: u64 = 64;
+
+/// An operation on elements that arrive in packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arriving {
+    element_bytes: usize,
+    onto: Function<InPackets>,
+    in_place: Function<InPlace>,
+}
+
+/// The elements that arrived ones are combined with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operand {
+    /// The earlier elements, and the destination of the results.
+    Earlier(RawBytes, RawBuffer),
+    /// The later elements, which the results replace.
+    Later(RawBuffer),
+}
+
+impl Arriving {
+    /// `None` if the operation is not defined for the type, or packets may end inside an element.
+    pub(crate) fn new(op: PredefinedOp, datatype: Predefined) -> Option<Self> {
+        let element_bytes = usize::try_from(datatype.size()).ok().filter(|size| size.is_power_of_two())?;
+        let (onto, in_place) =
+            (function_of::<InPackets>(op, datatype)?, function_of::<InPlace>(op, datatype)?);
+        Some(Self { element_bytes, onto, in_place })
+    }
+
+    /// Bytes of an element.
+    pub(crate) fn element_bytes(&self) -> usize {
+        self.element_bytes
+    }
+
+    /// Combines the elements in a packet with those of `operand` from byte `offset` on. If they are not all inside `operand`, none is
+    /// combined.
+    pub(crate) fn combine(&self, packet: Arrived<'_>, offset: usize, operand: Operand) {
+        // SAFETY: the bytes are not used after this function returns, which is before the packet's lifetime ends.
+        let arrived = unsafe { packet.to_raw() };
+        let len = arrived.len();
+        match operand {
+            Operand::Earlier(values, results) => {
+                if let (Some(values), Some(results)) = (values.part(offset, len), results.part(offset, len)) {
+                    (self.onto)(values, Packet { arrived, results });
+                }
+            }
+            Operand::Later(elements) => {
+                if let Some(elements) = elements.part(offset, len) {
+                    change_each_block(arrived, elements, self.in_place);
+                }
+            }
+        }
+    }
+}
+
+/// Combines `values` with `elements`, which has the same length, and does not keep the old values.
+fn change_each_block(values: RawBytes, elements: RawBuffer, change: Function<InPlace>) {
+    // Stays in the first cache.
+    let mut ignored = [0u8; CHANGED_BYTES_MAX];
+    for offset in (0..values.len()).step_by(CHANGED_BYTES_MAX) {
+        let len = CHANGED_BYTES_MAX.min(values.len() - offset);
+        // SAFETY: the bytes are those of the array, which is live, and nothing else accesses it before `change` returns.
+        let old = unsafe { RawBuffer::new(NonNull::from(&mut ignored).cast(), len) };
+        if let (Some(values), Some(elements)) = (values.part(offset, len), elements.part(offset, len)) {
+            change(values, Changed { elements, old });
+        }
+    }
+}
+
 /// Combines `values` with the elements of `part` from `offset` on, and stores their old bytes in `result`, which has the same length.
 /// Returns `None`, and changes nothing, if not all elements are inside `part`, or `result` has another length.
 pub(crate) fn change_mapped(
@@ -72,14 +182,7 @@ pub(crate) fn change_mapped(
         change(values, Changed { elements, old });
         return Some(());
     }
-    // Stays in the first cache.
-    let mut ignored = [0u8; CHANGED_BYTES_MAX];
-    for offset in (0..values.len()).step_by(CHANGED_BYTES_MAX) {
-        let len = CHANGED_BYTES_MAX.min(values.len() - offset);
-        // SAFETY: the bytes are those of the array, which is live, and nothing else accesses it before `change` returns.
-        let old = unsafe { RawBuffer::new(NonNull::from(&mut ignored).cast(), len) };
-        change(values.part(offset, len)?, Changed { elements: elements.part(offset, len)?, old });
-    }
+    change_each_block(values, elements, change);
     Some(())
 }
 
@@ -123,6 +226,47 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Elements in packets are combined as in slices, as the later ones and as the earlier ones, whichever packet has them.
+    #[test]
+    fn elements_in_packets_are_combined_as_in_slices() {
+        let mut combined = 0;
+        for op in PredefinedOp::ALL {
+            for datatype in Predefined::ALL.into_iter().filter(|datatype| datatype.size() > 0) {
+                let Some(combine) = combine_of(op, datatype) else {
+                    assert!(Arriving::new(op, datatype).is_none());
+                    continue;
+                };
+                let Some(arriving) = Arriving::new(op, datatype) else {
+                    assert!(!datatype.size().is_power_of_two(), "{op:?} of {datatype:?}");
+                    continue;
+                };
+                combined += 1;
+                // No byte is above 63, so that no floating-point number is a NaN, whose bits the operations do not determine.
+                let mut own: Vec<u8> = (0..=63).cycle().take(5000 * arriving.element_bytes()).collect();
+                let arrived: Vec<u8> = (0..=60).rev().cycle().take(own.len()).collect();
+                let (mut after, mut before) = (arrived.clone(), own.clone());
+                combine(&own, &mut after);
+                combine(&arrived, &mut before);
+                let mut results = vec![0; own.len()];
+                let packet_bytes = 1024 * arriving.element_bytes();
+                for offset in (0..own.len()).step_by(packet_bytes) {
+                    let packet = Arrived::private(&arrived).skip(offset).take(packet_bytes);
+                    let operand = Operand::Earlier(range(&mut own).as_bytes(), range(&mut results));
+                    arriving.combine(packet, offset, operand);
+                }
+                for offset in (0..own.len()).step_by(packet_bytes) {
+                    let packet = Arrived::private(&arrived).skip(offset).take(packet_bytes);
+                    arriving.combine(packet, offset, Operand::Later(range(&mut own)));
+                }
+                assert!(results == after && own == before, "{op:?} of {datatype:?}");
+                // A packet that is longer than the rest of the elements changes nothing.
+                arriving.combine(Arrived::private(&arrived), 1, Operand::Later(range(&mut own)));
+                assert!(own == before, "{op:?} of {datatype:?}");
+            }
+        }
+        assert!(combined > 300, "{combined}");
     }
 
     #[test]

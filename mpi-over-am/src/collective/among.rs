@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Plan;
+use super::plan::{Others, Plan};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use crate::hosts::Hosts;
@@ -198,6 +198,11 @@ impl Plan for Among<'_> {
     fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
         let from = self.whole(from);
         self.stages.plan.pull(data, from)
+    }
+
+    fn pull_and_combine(&mut self, buffer: &RecvData, from: u32, others: Others<'_>) -> Result<()> {
+        let from = self.whole(from);
+        self.stages.plan.pull_and_combine(buffer, from, others)
     }
 
     fn across(&mut self, (out, to): (&SendData, u32), (data, from): (&RecvData, u32)) -> Result<()> {

@@ -62,9 +62,14 @@ pub(super) fn pieces(count: u64, piece: u64) -> impl Iterator<Item = (i64, u64)>
     })
 }
 
+/// Maximum bytes of a chunk of a piece among more than two tasks. A task keeps as many parts of a chunk in its cache as there are tasks.
+const CHUNK_OF_SEVERAL_BYTES_MAX: u64 = 16 << 10;
+
 /// Number of elements of a piece of a long vector. A piece has one chunk for each task, of `reduce_piece_bytes` and at least one element.
 pub(super) fn elements_of_piece(plan: &impl Plan, datatype: &Datatype) -> u64 {
-    (plan.selection().reduce_piece_bytes / datatype.size().max(1)).max(1).saturating_mul(plan.size().into())
+    let bytes = plan.selection().reduce_piece_bytes;
+    let bytes = if plan.size() > 2 { bytes.min(CHUNK_OF_SEVERAL_BYTES_MAX) } else { bytes };
+    (bytes / datatype.size().max(1)).max(1).saturating_mul(plan.size().into())
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
-use super::Plan;
+use super::plan::{Others, Plan};
 use crate::blocking;
-use crate::buffer::{RecvData, Scratch, SendData, with_slice};
+use crate::buffer::{Arriving, Operand, RecvData, Scratch, SendData, with_slice};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::Result;
@@ -15,7 +15,7 @@ use crate::hosts::Hosts;
 use crate::message::Mode;
 use crate::op::Combine;
 use crate::policy::LockPolicy;
-use crate::progress::{check_len, end};
+use crate::progress::{check_len, end, receive_packets};
 use crate::protocol;
 use crate::request_id::RequestId;
 use crate::settings::Selection;
@@ -42,6 +42,36 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
         let selection = communicator.state()?.selection;
         let (pending, scratch) = (SmallVec::new(), SmallVec::new());
         Ok(Self { communicator, op, selection, pending, scratch })
+    }
+
+    /// Combines elements directly in the packets in which they arrive, which the sender has written to this task's receive area. Returns
+    /// the number of the elements, which may be less than all.
+    fn combined_in_line(&mut self, buffer: &RecvData, from: u32, others: Others<'_>) -> Result<u64> {
+        let operand = match (others, buffer.as_buffer()) {
+            (Others::Earlier(own), Some(buffer)) => own.as_bytes().map(|own| Operand::Earlier(own, buffer)),
+            (Others::Later(into), _) => into.as_buffer().map(Operand::Later),
+            _ => None,
+        };
+        // Other operations run no code while this task has its turn.
+        let op = self.op.and_then(|op| op.without_code_of_program());
+        let arriving =
+            op.zip(buffer.datatype().as_predefined()).and_then(|(op, datatype)| Arriving::new(op, datatype));
+        let (Some(operand), Some(arriving), Some(source)) =
+            (operand, arriving, self.communicator.task_now(from))
+        else {
+            return Ok(0);
+        };
+        // The result 0 means that no message was taken, so this does not take a message without elements.
+        let Some(len) = usize::try_from(buffer.packed_len()).ok().filter(|&len| len > 0 && !L::takes_turns())
+        else {
+            return Ok(0);
+        };
+        let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
+        let mut state = self.communicator.state()?;
+        let received = receive_packets(&mut state, source, &pattern, len, |offset, packet| {
+            arriving.combine(packet, offset, operand);
+        })?;
+        Ok((received / arriving.element_bytes()) as u64)
     }
 
     /// Waits for one of the pending operations.
@@ -124,6 +154,14 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     fn send(&mut self, data: &SendData, to: u32) -> Result<()> {
         let route = self.communicator.route(Space::Collective, to, TAG)?;
         let mut state = self.communicator.state()?;
+        // Between two tasks most sends end at once, and need no request. Among more tasks, `try_send` would split packets in vain.
+        let is_sent = self.communicator.size() == 2
+            && data.as_bytes().is_some_and(|bytes| {
+                with_slice(bytes, |bytes| protocol::try_send(&mut state, &route, bytes))
+            });
+        if is_sent {
+            return Ok(());
+        }
         let request = protocol::send_or_start(&mut state, Mode::Standard, &route, data)?;
         if request != RequestId::ENDED_SEND {
             self.pending.push((request, None));
@@ -194,6 +232,21 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
         let source = self.communicator.task_now(from);
         let status = blocking::receive_data(&mut self.communicator.state()?, source, pattern, data)?;
         check_len(status, Some(data.packed_len()))
+    }
+
+    fn pull_and_combine(&mut self, buffer: &RecvData, from: u32, others: Others<'_>) -> Result<()> {
+        let combined = self.combined_in_line(buffer, from, others)?;
+        let left = buffer.count() - combined;
+        if combined > 0 && left == 0 {
+            return Ok(());
+        }
+        self.pull(buffer, from)?;
+        let first = combined.cast_signed();
+        let buffer = buffer.part(first, left);
+        match others {
+            Others::Earlier(own) => self.combine(&own.part(first, left), &buffer),
+            Others::Later(into) => self.combine(&buffer.as_send(), &into.part(first, left)),
+        }
     }
 
     #[inline]

@@ -12,6 +12,15 @@ use crate::hosts::Hosts;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
+/// The elements that received ones are combined with.
+#[derive(Clone, Copy)]
+pub(super) enum Others<'a> {
+    /// The earlier ones. The results replace the received elements.
+    Earlier(&'a SendData),
+    /// The later ones, which the results replace.
+    Later(&'a RecvData),
+}
+
 /// One task's part in a collective. Ranks are those of the peers: in an inter-communicator, ranks of the other side.
 pub(super) trait Plan {
     /// This task's rank.
@@ -81,6 +90,15 @@ pub(super) trait Plan {
     fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
         self.receive(data, from)?;
         self.wait_for_receives()
+    }
+
+    /// Receives into `buffer`, and combines the received elements with `others`, of which there are as many.
+    fn pull_and_combine(&mut self, buffer: &RecvData, from: u32, others: Others<'_>) -> Result<()> {
+        self.pull(buffer, from)?;
+        match others {
+            Others::Earlier(own) => self.combine(own, buffer),
+            Others::Later(into) => self.combine(&buffer.as_send(), into),
+        }
     }
 
     /// Sends while receiving, and waits.

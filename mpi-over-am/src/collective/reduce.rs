@@ -2,16 +2,17 @@
 //!
 //! Short vectors are combined along a binomial tree whose root is the task that gets the result. If the operation does not commute, the
 //! tree's root is rank 0, which sends the result on. For long vectors each task reduces a chunk, and the root collects the chunks. Two
-//! tasks use the tree for vectors of any length, piece by piece: each byte is sent once, and combined while it is in the cache.
+//! tasks use the tree for vectors of any length, piece by piece: each byte is sent once, and combined in the packet in which it arrives.
 
 use super::chunks::pieces;
+use super::plan::Others;
 use super::tree::Tree;
 use super::{Plan, hosts, stages};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
 /// Maximum bytes of a piece along the tree.
-const TREE_PIECE_BYTES: u64 = 16 << 10;
+const TREE_PIECE_BYTES: u64 = 64 << 10;
 
 /// Combines the `own` of all tasks into `into` at rank `root`. At the root, `own` is `None` if `into` holds it.
 pub(super) fn reduce(
@@ -62,8 +63,7 @@ pub(super) fn by_tree(
                     buffers[number % 2].insert(buffer).part(0, count)
                 }
             };
-            plan.pull(&buffer, child)?;
-            plan.combine(&reduced, &buffer)?;
+            plan.pull_and_combine(&buffer, child, Others::Earlier(&reduced))?;
             reduced = buffer.as_send();
         }
         if let Some(parent) = place.parent() {

@@ -4,7 +4,8 @@
 //! step, and keeps the order for operations that do not commute.
 
 use super::chunks::Chunks;
-use super::{Plan, hosts};
+use super::plan::Others;
+use super::{Plan, hosts, receive_all};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::Datatype;
@@ -91,6 +92,23 @@ impl<'a> Incoming<'a> {
         let number = if from < self.rank { from } else { from - 1 };
         let count = self.chunk.count();
         self.slots.part((u64::from(number) * count).cast_signed(), count)
+    }
+
+    /// Receives the parts, and combines them in the chunk.
+    pub(super) fn receive_and_combine(&self, plan: &mut impl Plan) -> Result<()> {
+        let other = 1 - self.rank.min(1);
+        match self.in_chunk {
+            Some(_) if plan.size() == 2 => {
+                plan.pull_and_combine(self.chunk, other, Others::Earlier(self.own))
+            }
+            None if plan.size() == 2 && plan.is_commutative() => {
+                plan.pull_and_combine(&self.slot(other), other, Others::Later(self.chunk))
+            }
+            _ => {
+                receive_all(plan, |from| self.slot(from))?;
+                self.combine(plan)
+            }
+        }
     }
 
     /// Combines the parts, which have all arrived, in the chunk.

@@ -3,7 +3,7 @@
 //! The vector is cut into pieces, and each piece into one chunk for each task. A task gets one chunk of all vectors, combines it in the
 //! order of the ranks, and sends the result to the tasks that need it. Several pieces are under way at once: a task sends its parts of a
 //! later piece before it combines its chunk of this one, and receives the results of an earlier piece after that. So two tasks copy at the
-//! same time, and a chunk is combined and sent on while it is in the cache.
+//! same time. A chunk is a message of a few packets: its receiver combines one packet while the sender writes the next.
 
 use super::chunks::{Chunks, elements_of_piece};
 use super::reduce_scatter::{Incoming, slots};
@@ -11,10 +11,12 @@ use super::{Plan, partners, receive_all};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Number of pieces by which a task's sends of its parts are ahead of its combining, and its combining is ahead of its receives of results.
-/// Used if all tasks get the result. If one task gets it, no step is ahead: each of the other tasks combines all its chunks in the same
-/// memory, so it must send a chunk before it combines the next one.
+/// Number of pieces by which a task's sends of its parts are ahead of its combining, and its combining is ahead of its receives of results:
+/// few enough that all chunks under way find credits. Used for more than two tasks if all get the result. If one task gets it, no step is
+/// ahead: each of the other tasks combines all its chunks in the same memory, so it must send a chunk before it combines the next one.
 const PIECES_AHEAD: u64 = 4;
+/// The same for two tasks, whose chunks are longer.
+const PIECES_AHEAD_OF_TWO: u64 = 1;
 
 /// Combines the `own` of all tasks into `into` at rank `root`, or at all tasks. `own` is `None` where `into` holds it.
 pub(super) fn reduce(
@@ -35,7 +37,11 @@ pub(super) fn reduce(
         let (first, count) = Chunks::Even { count: of_piece.min(whole.count() - at), size }.of(rank);
         (at.cast_signed() + first, count)
     };
-    let ahead = if root.is_none() { PIECES_AHEAD } else { 0 };
+    let ahead = match (root, size) {
+        (Some(_), _) => 0,
+        (None, 2) => PIECES_AHEAD_OF_TWO,
+        (None, _) => PIECES_AHEAD,
+    };
     let pieces = whole.count().div_ceil(of_piece.max(1));
     for step in 0..pieces + 2 * ahead {
         // All tasks do these three in the same order, so the messages between two tasks are in the same order at both.
@@ -55,8 +61,7 @@ pub(super) fn reduce(
             };
             let part = whole.part(first, count);
             let incoming = Incoming::new(plan, (&part, own.is_none()), (&chunk, &slots))?;
-            receive_all(plan, |from| incoming.slot(from))?;
-            incoming.combine(plan)?;
+            incoming.receive_and_combine(plan)?;
             match root {
                 None => partners(rank, size).try_for_each(|(_, to)| plan.send(&chunk.as_send(), to))?,
                 Some(root) if root != rank => plan.push(&chunk.as_send(), root)?,

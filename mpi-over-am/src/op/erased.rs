@@ -149,6 +149,11 @@ pub trait Combine {
     /// The predefined operation, if this is one.
     fn predefined(&self) -> Option<PredefinedOp>;
 
+    /// The predefined operation, if [`combine`](Self::combine) runs no code of the program, not even the arithmetic of its elements.
+    fn without_code_of_program(&self) -> Option<PredefinedOp> {
+        None
+    }
+
     /// Replaces each later element by the result of both.
     ///
     /// # Errors
@@ -167,6 +172,10 @@ impl Combine for Op {
 
     fn is_commutative(&self) -> bool {
         self.is_commutative()
+    }
+
+    fn without_code_of_program(&self) -> Option<PredefinedOp> {
+        self.as_predefined()
     }
 
     fn combine(&self, earlier: &SendData, later: &RecvData) -> Result<()> {

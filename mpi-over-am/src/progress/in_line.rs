@@ -1,6 +1,8 @@
 //! Receives in line: a short eager message is taken directly from the sender's ring, without a poll and the engine's queues.
 
-use am_core::buffer::RawBuffer;
+use std::ops::RangeInclusive;
+
+use am_core::buffer::{Arrived, RawBuffer};
 use am_core::fabric::{Fabric, Peer};
 use am_core::task::TaskId;
 
@@ -8,10 +10,14 @@ use crate::early_message::footprint;
 use crate::envelope;
 use crate::error::Result;
 use crate::handlers::{EAGER, Eager, MpiHandlers};
-use crate::matching::Pattern;
+use crate::matching::{Envelope, Pattern};
 use crate::request_id::RequestId;
 use crate::state::State;
 use crate::status::Status;
+
+/// Maximum rounds of progress in which [`receive_packets`] waits for a message. Each looks at the ring for up to 2 us if each task has a
+/// core; if not, a round takes no time.
+const ROUNDS_MAX: u32 = 8;
 
 /// Receives the next message of `source` in line, if it matches `pattern` and fits. `None`: nothing has happened, and the receive has to be
 /// posted.
@@ -54,37 +60,91 @@ pub(crate) fn receive_pieces<F: Fabric>(
     pattern: &Pattern,
     buffer: RawBuffer,
 ) -> Option<Status> {
-    let handlers = state.context.handlers();
-    if !may_receive(handlers) {
+    if !may_receive(state.context.handlers()) {
         return None;
     }
+    let taken = take_packets(state, source, pattern, 0..=buffer.len(), |offset, data| {
+        if let Some(part) = buffer.part(offset, data.len()) {
+            data.copy_to_buffer(part);
+        }
+    })?;
+    let (envelope, len) = (taken.envelope, taken.len as u64);
+    (taken.received == taken.len).then_some(Status { source: envelope.source(), tag: envelope.tag(), len })
+}
+
+/// Waits for some rounds of progress for the next message of `source`. If it matches `pattern` and has `len` bytes, passes the bytes of
+/// each packet to `store`, with their offset in the message. Returns the number of these bytes. If it is less than `len`, the caller posts
+/// its receive: the message becomes an early message, and the receive gets only the bytes from this number on, at their place.
+///
+/// # Errors
+/// An error of progress; no byte was received then.
+pub(crate) fn receive_packets<F: Fabric>(
+    state: &mut State<F>,
+    source: TaskId,
+    pattern: &Pattern,
+    len: usize,
+    mut store: impl FnMut(usize, Arrived<'_>),
+) -> Result<usize> {
+    state.learn_peer(source);
+    for _ in 0..ROUNDS_MAX {
+        if !may_receive(state.context.handlers()) {
+            break;
+        }
+        if let Some(taken) = take_packets(state, source, pattern, len..=len, &mut store) {
+            return Ok(taken.received);
+        }
+        state.probe()?;
+    }
+    Ok(0)
+}
+
+/// A message that was received in line.
+struct Taken {
+    envelope: Envelope,
+    len: usize,
+    received: usize,
+}
+
+/// Takes the next message of `source`, if it matches and has one of these lengths. A message in pieces of which not all come in time is
+/// then an early message.
+fn take_packets<F: Fabric>(
+    state: &mut State<F>,
+    source: TaskId,
+    pattern: &Pattern,
+    lens: RangeInclusive<usize>,
+    mut store: impl FnMut(usize, Arrived<'_>),
+) -> Option<Taken> {
     let task = source.0;
-    let source = state.peer(source, handlers.budget.index(task));
+    let source = state.peer(source, state.context.handlers().budget.index(task));
     let next = state.context.look_at_next(source, EAGER)?;
     let (handlers, uhdr, data) = state.context.parts_of(&next)?;
-    let (envelope, len) = handlers.first_of_pieces(task, uhdr, data.len())?;
-    if !pattern.matches(&envelope) || len > buffer.len() {
+    let (envelope, len) = match envelope::parse(uhdr) {
+        Some((envelope, _)) => (envelope, data.len()),
+        None => handlers.first_of_pieces(task, uhdr, data.len())?,
+    };
+    if !pattern.matches(&envelope) || !lens.contains(&len) {
         return None;
     }
-    let mut received = data.copy_to_buffer(buffer);
+    let mut received = data.len();
+    store(0, data);
     state.context.take_next(next);
-    while let Some(left) = buffer.part(received, len - received).filter(|left| !left.is_empty()) {
+    while received < len {
         let Some(next) = state.context.look_at_next(source, EAGER) else { break };
         // Anything but a piece is left to the poll, which refuses it.
         let Some((_, [], data)) = state.context.parts_of(&next) else { break };
-        if data.is_empty() || data.len() > left.len() {
+        if data.is_empty() || data.len() > len - received {
             break;
         }
-        received += data.copy_to_buffer(left);
+        store(received, data);
+        received += data.len();
         state.context.take_next(next);
     }
     let handlers = state.handlers();
     handlers.budget.received(task, 1, footprint(len));
     if received < len {
         handlers.begin_in_place(task, envelope, len, received);
-        return None;
     }
-    Some(Status { source: envelope.source(), tag: envelope.tag(), len: len as u64 })
+    Some(Taken { envelope, len, received })
 }
 
 impl<F: Fabric> State<F> {

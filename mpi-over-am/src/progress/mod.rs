@@ -14,7 +14,7 @@ use crate::request_id::RequestId;
 use crate::request_table::Phase;
 use crate::state::State;
 
-pub(crate) use in_line::{receive_in_line, receive_pieces};
+pub(crate) use in_line::{receive_in_line, receive_packets, receive_pieces};
 pub(crate) use parts::{abandon, has_arrived, release, start_parts};
 pub(crate) use schedules::{check_len, drive_schedules, start_schedule, start_schedule_as};
 

@@ -246,6 +246,17 @@ impl<'a> Arrived<'a> {
         len
     }
 
+    /// The bytes without their lifetime.
+    ///
+    /// # Safety
+    /// The result is not used after `'a`. Its bytes may change meanwhile, so each is read as a copy, and no reference to them exists.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn to_raw(self) -> RawBytes {
+        // SAFETY: the bytes are mapped and readable during `'a` (constructors), after which the result is not used.
+        unsafe { RawBytes::new(self.at, self.len) }
+    }
+
     /// A private copy.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {

@@ -148,8 +148,8 @@ fn collectives_go_on_while_their_task_waits_for_something_else() {
 #[test]
 fn a_long_reduction_announces_no_message() {
     for tasks in 2..5 {
-        // As over shared memory, a piece fits into one packet.
-        let config = Config { packet_bytes_max: 32 << 10, ..Config::new(tasks) };
+        // As over shared memory, a piece fits into a few packets, and there are credits for several pieces.
+        let config = Config { packet_bytes_max: 32 << 10, credits: 64, ..Config::new(tasks) };
         job(config, Settings::default(), |environment, world| {
             let (rank, size) = (world.rank(), world.size());
             let (own, expected) = (vector(rank, 40_000), sum(0..size, 40_000));
