@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_void};
 
 use mpi_over_am::{Error, ErrorClass, Mode, PROC_NULL, RequestId, Source, Status, Tag};
 
-use crate::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL, MPI_SUCCESS};
+use crate::constants::{MPI_BYTE, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL, MPI_SUCCESS};
 use crate::data::{
     dest_of, message_to_receive, message_to_send, raw_to_receive, raw_to_send, source_of, tag_of, to_receive,
     to_send,
@@ -62,31 +62,67 @@ unsafe fn bytes_to_send<'a>(
 /// The data of a send or receive: address, count, datatype.
 type Elements<P> = (P, i64, MPI_Datatype);
 
-/// Sends a message in standard mode if writing one completion entry is enough; returns whether the message was sent. Calls no function
-/// before the entry is written, so the calls below keep their arguments in registers, and pass them on to the long way by a jump.
+/// What remains to be done after [`send_line`].
+enum Remaining {
+    /// Nothing: the message was sent.
+    Nothing,
+    /// To send this number of bytes as a packet, or to wait: they do not fit into a completion entry, or no credit is at hand.
+    Packet(&'static Mpi, usize),
+    /// Everything: calls take a lock, the data are not known to be contiguous, or the communicator is still being made.
+    Everything,
+}
+
+/// Sends a message in standard mode if writing one completion entry is enough. Calls no function before the entry is written, so the calls
+/// below keep their arguments in registers, and pass them on to the long ways by a jump.
 #[inline(always)]
 unsafe fn send_line(
     (at, count, datatype): Elements<*const c_void>,
     (dest, tag): (c_int, c_int),
     comm: MPI_Comm,
-) -> bool {
-    let Some(mpi) = enter_briefly() else { return false };
-    let Some(len) = mpi.dense_len(datatype, count) else { return false };
-    if len > Communicator::LINE_BYTES_MAX || at.is_null() {
-        return false;
+) -> Remaining {
+    let Some(mpi) = enter_briefly() else { return Remaining::Everything };
+    let Some(len) = mpi.dense_len(datatype, count) else { return Remaining::Everything };
+    if at.is_null() {
+        return Remaining::Everything;
+    }
+    if len > Communicator::LINE_BYTES_MAX {
+        return Remaining::Packet(mpi, len);
     }
     // SAFETY: a send creates and frees no communicator.
-    let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
+    let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else {
+        return Remaining::Everything;
+    };
     // SAFETY: the program lends the buffer for the duration of the call; it is not null, and `len` fits any memory.
     let bytes = unsafe { std::slice::from_raw_parts(at.cast(), len) };
     // A negative rank is not a rank of the communicator.
-    communicator.try_send_line(bytes, dest.cast_unsigned(), tag)
+    if communicator.try_send_line(bytes, dest.cast_unsigned(), tag) {
+        Remaining::Nothing
+    } else {
+        Remaining::Packet(mpi, len)
+    }
 }
 
-/// Sends a message in standard mode if the message can be sent at once; returns whether it was sent. `send` handles communicators that are
-/// still being made.
+/// Sends bytes in standard mode as one packet or in pieces, if they can go at once; returns whether they did. The general way handles
+/// communicators that are still being made.
+///
+/// # Safety
+/// There are `len` bytes at `at`, which the program lends for the duration of the call.
 #[inline(always)]
-unsafe fn send_now(
+unsafe fn send_packet(
+    mpi: &Mpi,
+    (at, len): (*const c_void, usize),
+    (dest, tag): (c_int, c_int),
+    comm: MPI_Comm,
+) -> bool {
+    // SAFETY: a send creates and frees no communicator.
+    let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(at.cast(), len) };
+    communicator.try_send(bytes, dest.cast_unsigned(), tag)
+}
+
+/// Sends a message in standard mode if it can go at once, in a call that has entered MPI; returns whether it did.
+unsafe fn send_at_once(
     mpi: &Mpi,
     (at, count, datatype): Elements<*const c_void>,
     (dest, tag): (c_int, c_int),
@@ -96,8 +132,8 @@ unsafe fn send_now(
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
     // SAFETY: the program lends the buffer for the duration of the call.
     let Some(bytes) = (unsafe { bytes_to_send(mpi, at, count, datatype) }) else { return false };
-    // A negative rank is not a rank of the communicator.
-    communicator.try_send(bytes, dest.cast_unsigned(), tag)
+    let dest = dest.cast_unsigned();
+    communicator.try_send_line(bytes, dest, tag) || communicator.try_send(bytes, dest, tag)
 }
 
 /// A blocking send that may have to wait, or to report an error.
@@ -133,7 +169,7 @@ unsafe fn start_send(
     on_communicator_in(mpi, function, comm, |mpi, object| {
         let dest = dest_of(dest)?;
         let id = match unsafe { raw_to_send(mpi, at, count, datatype) } {
-            Some(bytes) => object.communicator.isend_bytes(mode, bytes, dest, tag)?,
+            Some(bytes) => object.communicator.isend_bytes_slowly(mode, bytes, dest, tag)?,
             None => {
                 let data = unsafe { to_send(mpi, at, count, datatype) }?;
                 object.communicator.isend_data(mode, &data, dest, tag)?
@@ -143,9 +179,155 @@ unsafe fn start_send(
     })
 }
 
+/// Any blocking send whose short path was not tried.
+#[inline(always)]
+unsafe fn send_in_mode(
+    function: &str,
+    mode: Mode,
+    data: Elements<*const c_void>,
+    to: (c_int, c_int),
+    comm: MPI_Comm,
+) -> c_int {
+    match enter(function) {
+        Ok(mpi) if mode == Mode::Standard && unsafe { send_at_once(&mpi, data, to, comm) } => MPI_SUCCESS,
+        Ok(mpi) => unsafe { send(&mpi, function, mode, data, to, comm) },
+        Err(code) => code,
+    }
+}
+
+/// Starts any send whose short path was not tried.
+#[inline(always)]
+unsafe fn start_send_in_mode(
+    function: &str,
+    mode: Mode,
+    data: Elements<*const c_void>,
+    to: (c_int, c_int),
+    (comm, request): (MPI_Comm, *mut MPI_Request),
+) -> c_int {
+    match enter(function) {
+        Ok(mpi) if mode == Mode::Standard && unsafe { send_at_once(&mpi, data, to, comm) } => {
+            unsafe { *request = handle_of(RequestId::ENDED_SEND) };
+            MPI_SUCCESS
+        }
+        Ok(mpi) => unsafe { start_send(&mpi, function, mode, data, to, (comm, request)) },
+        Err(code) => code,
+    }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn mpi_send_c(
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    unsafe {
+        match send_line((buf, count, datatype), (dest, tag), comm) {
+            Remaining::Nothing => MPI_SUCCESS,
+            Remaining::Packet(mpi, len) => send_bytes(buf, len, mpi, dest, tag, comm),
+            Remaining::Everything => send_anything(buf, count, datatype, dest, tag, comm),
+        }
+    }
+}
+
+/// Sends bytes in standard mode that [`send_line`] has not sent. Its arguments have the registers that they have in the call by the
+/// program, and it does not unwind: it is jumped to.
+#[inline(never)]
+unsafe extern "C" fn send_bytes(
+    buf: *const c_void,
+    len: usize,
+    mpi: &'static Mpi,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    if unsafe { send_packet(mpi, (buf, len), (dest, tag), comm) } {
+        return MPI_SUCCESS;
+    }
+    let data = (buf, len as i64, MPI_BYTE);
+    match enter("MPI_Send") {
+        Ok(mpi) => unsafe { send(&mpi, "MPI_Send", Mode::Standard, data, (dest, tag), comm) },
+        Err(code) => code,
+    }
+}
+
+#[inline(never)]
+unsafe extern "C" fn send_anything(
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    unsafe { send_in_mode("MPI_Send", Mode::Standard, (buf, count, datatype), (dest, tag), comm) }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn mpi_isend_c(
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    unsafe {
+        match send_line((buf, count, datatype), (dest, tag), comm) {
+            Remaining::Nothing => {
+                *request = handle_of(RequestId::ENDED_SEND);
+                MPI_SUCCESS
+            }
+            Remaining::Packet(mpi, len) => start_bytes(buf, len, mpi, dest, tag, comm, request),
+            Remaining::Everything => start_anything(buf, count, datatype, dest, tag, comm, request),
+        }
+    }
+}
+
+/// Like [`send_bytes`], and stores the request of a send that has not ended.
+#[inline(never)]
+unsafe extern "C" fn start_bytes(
+    buf: *const c_void,
+    len: usize,
+    mpi: &'static Mpi,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    if unsafe { send_packet(mpi, (buf, len), (dest, tag), comm) } {
+        unsafe { *request = handle_of(RequestId::ENDED_SEND) };
+        return MPI_SUCCESS;
+    }
+    let data = (buf, len as i64, MPI_BYTE);
+    match enter("MPI_Isend") {
+        Ok(mpi) => unsafe {
+            start_send(&mpi, "MPI_Isend", Mode::Standard, data, (dest, tag), (comm, request))
+        },
+        Err(code) => code,
+    }
+}
+
+#[inline(never)]
+unsafe extern "C" fn start_anything(
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    let (data, to) = ((buf, count, datatype), (dest, tag));
+    unsafe { start_send_in_mode("MPI_Isend", Mode::Standard, data, to, (comm, request)) }
+}
+
+/// The sends of the other modes.
 macro_rules! sends {
-    ($($send:ident $isend:ident $init:ident $send_slowly:ident $isend_slowly:ident $mode:ident $name:literal $started:literal)*) => { $(
-        #[inline(always)]
+    ($($send:ident $isend:ident $mode:ident $name:literal $started:literal)*) => { $(
         pub(crate) unsafe fn $send(
             buf: *const c_void,
             count: i64,
@@ -154,39 +336,10 @@ macro_rules! sends {
             tag: c_int,
             comm: MPI_Comm,
         ) -> c_int {
-            unsafe {
-                if Mode::$mode == Mode::Standard && send_line((buf, count, datatype), (dest, tag), comm) {
-                    return MPI_SUCCESS;
-                }
-                $send_slowly(buf, count, datatype, dest, tag, comm)
-            }
+            let (function, data) = (concat!("MPI_", $name), (buf, count, datatype));
+            unsafe { send_in_mode(function, Mode::$mode, data, (dest, tag), comm) }
         }
 
-        /// The arguments have the registers that they have in the call by the program, and this function does not unwind: it is jumped to.
-        #[inline(never)]
-        unsafe extern "C" fn $send_slowly(
-            buf: *const c_void,
-            count: i64,
-            datatype: MPI_Datatype,
-            dest: c_int,
-            tag: c_int,
-            comm: MPI_Comm,
-        ) -> c_int {
-            let (function, data, to) = (concat!("MPI_", $name), (buf, count, datatype), (dest, tag));
-            if Mode::$mode == Mode::Standard
-                && let Some(mpi) = enter_briefly()
-                && unsafe { send_now(mpi, data, to, comm) }
-            {
-                return MPI_SUCCESS;
-            }
-            match enter(function) {
-                Ok(mpi) if Mode::$mode == Mode::Standard && unsafe { send_now(&mpi, data, to, comm) } => MPI_SUCCESS,
-                Ok(mpi) => unsafe { send(&mpi, function, Mode::$mode, data, to, comm) },
-                Err(code) => code,
-            }
-        }
-
-        #[inline(always)]
         pub(crate) unsafe fn $isend(
             buf: *const c_void,
             count: i64,
@@ -196,36 +349,21 @@ macro_rules! sends {
             comm: MPI_Comm,
             request: *mut MPI_Request,
         ) -> c_int {
-            unsafe {
-                if Mode::$mode == Mode::Standard && send_line((buf, count, datatype), (dest, tag), comm) {
-                    *request = handle_of(RequestId::ENDED_SEND);
-                    return MPI_SUCCESS;
-                }
-                $isend_slowly(buf, count, datatype, dest, tag, comm, request)
-            }
+            let (function, data) = (concat!("MPI_", $started), (buf, count, datatype));
+            unsafe { start_send_in_mode(function, Mode::$mode, data, (dest, tag), (comm, request)) }
         }
+    )* };
+}
 
-        #[inline(never)]
-        unsafe extern "C" fn $isend_slowly(
-            buf: *const c_void,
-            count: i64,
-            datatype: MPI_Datatype,
-            dest: c_int,
-            tag: c_int,
-            comm: MPI_Comm,
-            request: *mut MPI_Request,
-        ) -> c_int {
-            let (function, data, to) = (concat!("MPI_", $started), (buf, count, datatype), (dest, tag));
-            match enter(function) {
-                Ok(mpi) if Mode::$mode == Mode::Standard && unsafe { send_now(&mpi, data, to, comm) } => {
-                    unsafe { *request = handle_of(RequestId::ENDED_SEND) };
-                    MPI_SUCCESS
-                }
-                Ok(mpi) => unsafe { start_send(&mpi, function, Mode::$mode, data, to, (comm, request)) },
-                Err(code) => code,
-            }
-        }
+sends! {
+    mpi_bsend_c mpi_ibsend_c Buffered "Bsend" "Ibsend"
+    mpi_ssend_c mpi_issend_c Synchronous "Ssend" "Issend"
+    mpi_rsend_c mpi_irsend_c Ready "Rsend" "Irsend"
+}
 
+/// The persistent sends.
+macro_rules! persistent_sends {
+    ($($init:ident $mode:ident $name:literal)*) => { $(
         pub(crate) unsafe fn $init(
             buf: *const c_void,
             count: i64,
@@ -244,11 +382,11 @@ macro_rules! sends {
     )* };
 }
 
-sends! {
-    mpi_send_c mpi_isend_c mpi_send_init_c send_slowly isend_slowly Standard "Send" "Isend"
-    mpi_bsend_c mpi_ibsend_c mpi_bsend_init_c bsend_slowly ibsend_slowly Buffered "Bsend" "Ibsend"
-    mpi_ssend_c mpi_issend_c mpi_ssend_init_c ssend_slowly issend_slowly Synchronous "Ssend" "Issend"
-    mpi_rsend_c mpi_irsend_c mpi_rsend_init_c rsend_slowly irsend_slowly Ready "Rsend" "Irsend"
+persistent_sends! {
+    mpi_send_init_c Standard "Send"
+    mpi_bsend_init_c Buffered "Bsend"
+    mpi_ssend_init_c Synchronous "Ssend"
+    mpi_rsend_init_c Ready "Rsend"
 }
 
 #[inline(always)]

@@ -47,6 +47,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if mode == Mode::Standard && with_slice(bytes, send) {
             return Ok(RequestId::ENDED_SEND);
         }
+        self.isend_bytes_slowly(mode, bytes, dest, tag)
+    }
+
+    /// The slow path of [`isend_bytes`](Self::isend_bytes).
+    ///
+    /// # Errors
+    /// Those of [`isend_data`](Self::isend_data).
+    #[inline(never)]
+    pub fn isend_bytes_slowly(&self, mode: Mode, bytes: RawBytes, dest: u32, tag: i32) -> Result<RequestId> {
         self.isend_by(dest, tag, |state, route| match mode {
             Mode::Buffered => send_buffered(state, route, &SendData::from_bytes(bytes)),
             _ => protocol::send_bytes_or_start(state, mode, route, bytes),

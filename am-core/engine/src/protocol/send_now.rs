@@ -47,7 +47,7 @@ impl<U: UserCode> Engine<U> {
     ) -> bool {
         let (head, mut packet) = (outgoing.head(), InlineBytes::new());
         let fits = head.push_to(&mut packet) && packet.push(outgoing.uhdr) && data.push_to(&mut packet);
-        if !fits || outgoing.announce || !self.pending.is_clear() || !self.touched.has(target) {
+        if !fits || !self.may_go_now(target, outgoing) {
             return false;
         }
         let label = packet::label(Kind::Message, outgoing.handler);
@@ -64,7 +64,7 @@ impl<U: UserCode> Engine<U> {
         outgoing: &Outgoing<'_>,
         data: &mut impl Body,
     ) -> bool {
-        if !self.pending.is_clear() || !self.touched.has(target) || !self.is_whole(outgoing, data.len()) {
+        if !self.may_go_now(target, outgoing) || !self.is_whole(outgoing, data.len()) {
             return false;
         }
         let mut front = InlineBytes::new();
@@ -74,6 +74,12 @@ impl<U: UserCode> Engine<U> {
             fabric.post_packet(target.index, outgoing.class(), label, &front, data),
             Ok(Outcome::Done)
         )
+    }
+
+    /// Whether a message that is one packet needs nothing but a credit: nothing waits for one, and the target is marked already.
+    #[inline(always)]
+    fn may_go_now(&self, target: Peer, outgoing: &Outgoing<'_>) -> bool {
+        !outgoing.announce && self.pending.is_clear() && self.touched.has(target)
     }
 
     /// Posts a message as one packet, if it is short enough and no other waits for a credit.
