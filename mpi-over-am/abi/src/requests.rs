@@ -9,6 +9,7 @@
 )]
 
 use std::ffi::c_int;
+use std::ops::Range;
 
 use mpi_over_am::{AnyCompleted, Error, ErrorClass, RequestId, Status, WaitList};
 use smallvec::SmallVec;
@@ -189,6 +190,17 @@ impl InOrder {
 }
 
 impl WaitList for InOrder {
+    #[inline(always)]
+    fn end_ended_sends(&mut self, places: Range<usize>) -> usize {
+        let ended = handle_of(RequestId::ENDED_SEND);
+        let Range { start, end } = places;
+        let other = (start..end).find(|&place| unsafe { *self.requests.add(place) } != ended).unwrap_or(end);
+        for place in start..other {
+            self.ended(place, Status::default());
+        }
+        other
+    }
+
     #[inline(always)]
     fn request(&mut self, place: usize) -> Option<RequestId> {
         match unsafe { *self.requests.add(place) } {
