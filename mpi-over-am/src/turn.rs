@@ -138,9 +138,15 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         self.wait_and_drive(&mut |_, schedules| schedules.is_empty())
     }
 
+    /// Whether another thread waits for its turn.
+    #[inline(always)]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.cell.is_wanted()
+    }
+
     /// Gives the turn up for threads that want one, and takes the next.
     pub(crate) fn pass(&mut self) {
-        if self.cell.is_wanted() {
+        if self.is_wanted() {
             self.cell.pass(&mut self.held);
         }
     }

@@ -94,6 +94,13 @@ pub(crate) fn receive<F: Fabric, L: LockPolicy>(
     buffer: RawBuffer,
 ) -> Result<Status> {
     if L::takes_turns() {
+        // A look in line ends soon, so it may delay a thread that comes meanwhile.
+        if let Some(source) = source
+            && !state.is_wanted()
+            && let Some(status) = receive_in_line(state, source, &pattern, buffer)
+        {
+            return Ok(status);
+        }
         // Several threads may be in a blocking receive.
         let request = start_receive(state, Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) });
         return wait_here(state, request);
