@@ -473,8 +473,8 @@ impl<D: Device> Post for ViaFabric<D> {
 
     fn takes_pieces(&mut self, PeerIndex(to): PeerIndex, bytes: &[u8], packets: u32) -> bool {
         let Some((vi, device)) = self.nic.vi(to) else { return false };
-        let takes = device.prefers_pieces(vi.peer, NonNull::from(bytes).cast(), bytes.len(), packets)
-            && vi.may_send_several(device, packets);
+        let takes =
+            device.prefers_pieces(vi.peer, bytes.len(), packets) && vi.may_send_several(device, packets);
         if takes {
             device.expect_posts(vi.peer, packets);
         }

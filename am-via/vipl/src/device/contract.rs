@@ -83,7 +83,7 @@ pub trait Device: std::fmt::Debug {
     }
 
     /// Whether `len` bytes from `at` on reach a peer sooner as this number of entries (0: not known yet) than if the peer reads them.
-    fn prefers_pieces(&self, _to: NodeAddress, _at: NonNull<u8>, _len: usize, _entries: u32) -> bool {
+    fn prefers_pieces(&self, _to: NodeAddress, _len: usize, _entries: u32) -> bool {
         false
     }
 
