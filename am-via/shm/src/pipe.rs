@@ -153,6 +153,13 @@ impl PipeWriter {
         self.next >= pieces_of(message.len())
     }
 
+    /// The receiver's count of pieces: a claim.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        // Relaxed: only compared.
+        self.header.taken.load(Ordering::Relaxed)
+    }
+
     /// Leaks the pipe's memory: a receiver may still use it.
     pub fn leak(mut self) {
         std::mem::forget(self.block.take());

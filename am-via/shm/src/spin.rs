@@ -87,6 +87,17 @@ impl Spin {
         self.is_on
     }
 
+    /// Lets a spin that has reached its limit begin again; returns whether it does. It does not where another thread wants the processor, or
+    /// without a spin.
+    pub fn prolong(&mut self, polls: u32) -> bool {
+        let now = Instant::now();
+        if self.max.is_zero() || polls >= NO_SPIN || now < self.short_until {
+            return false;
+        }
+        self.begin(now);
+        true
+    }
+
     fn begin(&mut self, now: Instant) {
         (self.is_on, self.began, self.looked) = (true, now, now);
     }
@@ -192,6 +203,20 @@ mod tests {
         let mut short = Spin::new(Duration::from_micros(30));
         short.follow(Duration::from_micros(20));
         assert_eq!(clock.spin(&mut short, 0), 30);
+    }
+
+    #[test]
+    fn a_spin_is_prolonged_unless_another_thread_wants_the_processor() {
+        let (mut spin, clock) = new();
+        assert!(!Spin::new(Duration::ZERO).prolong(EAGER_POLLS) && !spin.prolong(NO_SPIN));
+        assert_eq!(clock.spin(&mut spin, 0), 1000, "its limit");
+        assert!(!spin.is_on, "the limit is reached");
+        assert!(spin.prolong(EAGER_POLLS));
+        assert!(spin.is_on, "it begins again");
+        spin.begin(clock.at(20_000));
+        spin.look(clock.at(20_900));
+        spin.short_until = Instant::now() + KEPT_SHORT;
+        assert!(!spin.is_on && !spin.prolong(EAGER_POLLS), "the clock has jumped");
     }
 
     #[test]

@@ -276,7 +276,8 @@ impl Shm {
     #[cold]
     #[inline(never)]
     fn wait_longer(&mut self, polls: u32, limit: Duration) -> bool {
-        if self.spin.pause(polls) {
+        // While a receiver takes pieces of a message of this task, the end of the transfer is near.
+        if self.spin.pause(polls) || self.pipes.has_moved() && self.spin.prolong(polls) {
             return false;
         }
         // A closed peer has to be reported in time.

@@ -25,6 +25,8 @@ pub(super) struct Pipes {
     waiting: VecDeque<MemHandle>,
     /// Whether an open message may have pieces left to stage.
     has_work: bool,
+    /// The receivers' counts of pieces, added up, at the last [`has_moved`](Self::has_moved).
+    taken: u64,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,7 @@ impl Pipes {
             open: Vec::with_capacity(PIPES_MAX),
             waiting: VecDeque::with_capacity(if bytes_min < usize::MAX { WAITING_MAX } else { 0 }),
             has_work: false,
+            taken: 0,
         }
     }
 
@@ -113,6 +116,13 @@ impl Pipes {
             self.has_work |= !pipe.has_staged(memory);
         }
         false
+    }
+
+    /// Whether a receiver has taken pieces of an open message since the last call.
+    #[cold]
+    pub(super) fn has_moved(&mut self) -> bool {
+        let taken = self.open.iter().fold(0_u64, |sum, open| sum.wrapping_add(open.pipe.taken()));
+        std::mem::replace(&mut self.taken, taken) != taken && !self.open.is_empty()
     }
 
     /// The registration `message` has ended: no peer reads it any more.
@@ -302,6 +312,19 @@ mod tests {
         }
         assert!(pair.pipes.open.is_empty() && pair.pipes.waiting.is_empty());
         assert_eq!(pair.pipes.free.len(), PIPES_MAX);
+    }
+
+    #[test]
+    fn a_transfer_moves_while_its_receiver_takes_pieces() {
+        let mut pair = Pair::new(0);
+        let memory = message(1);
+        let handle = pair.begin(&memory);
+        pair.stage();
+        assert!(!pair.pipes.has_moved(), "nobody has read");
+        pair.read(handle);
+        assert!(pair.pipes.has_moved() && !pair.pipes.has_moved(), "once");
+        pair.end(handle);
+        assert!(!pair.pipes.has_moved(), "there is no transfer");
     }
 
     #[test]
