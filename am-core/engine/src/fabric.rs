@@ -282,13 +282,13 @@ pub trait Memory {
     /// have mapped a region, or none.
     ///
     /// # Errors
-    /// `RemoteRange`: the memory is not granted for reading and writing. `PeerFailed`: the peer is dead.
-    fn find_mapped(&mut self, _at: RemoteAddress, _len: u64) -> Result<bool> {
+    /// `RemoteRange`: the memory is not granted for the accesses `need`. `PeerFailed`: the peer is dead.
+    fn find_mapped(&mut self, _at: RemoteAddress, _len: u64, _need: Access) -> Result<bool> {
         Ok(false)
     }
 
     /// Lends `call` memory of a region that [`find_mapped`](Self::find_mapped) has found. The grant outlives the call. `None`: the region
-    /// was not found, or is no longer granted, and `call` was not called.
+    /// was not found, is no longer granted, or not for reading and writing, and `call` was not called.
     fn lend_mapped<R>(
         &mut self,
         _at: RemoteAddress,
@@ -296,6 +296,13 @@ pub trait Memory {
         _call: impl FnOnce(MappedRange<'_>) -> R,
     ) -> Option<R> {
         None
+    }
+
+    /// Writes `bytes` to memory of a region that [`find_mapped`](Self::find_mapped) has found; returns whether it did. If not, the region
+    /// was not found, or is no longer granted for writing.
+    #[inline(always)]
+    fn write_mapped(&mut self, _at: RemoteAddress, _bytes: &[u8]) -> bool {
+        false
     }
 
     /// Operates atomically on a word of granted memory of a peer.

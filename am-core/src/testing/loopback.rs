@@ -336,8 +336,8 @@ impl Memory for Loopback {
         self.network.lock().transfer(self.own, Job::Read { from, to }, op)
     }
 
-    fn find_mapped(&mut self, at: RemoteAddress, len: u64) -> Result<bool> {
-        self.network.lock().find_mapped(self.own, at, len)
+    fn find_mapped(&mut self, at: RemoteAddress, len: u64, need: Access) -> Result<bool> {
+        self.network.lock().find_mapped(self.own, at, len, need)
     }
 
     fn lend_mapped<R>(
@@ -347,6 +347,10 @@ impl Memory for Loopback {
         call: impl FnOnce(MappedRange<'_>) -> R,
     ) -> Option<R> {
         self.network.lock().lend_mapped(self.own, at, len, call)
+    }
+
+    fn write_mapped(&mut self, at: RemoteAddress, bytes: &[u8]) -> bool {
+        self.network.lock().write_mapped(self.own, at, bytes)
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {

@@ -336,9 +336,9 @@ impl<F: Fabric> Memory for InTurn<F> {
         done
     }
 
-    fn find_mapped(&mut self, at: RemoteAddress, len: u64) -> Result<bool> {
+    fn find_mapped(&mut self, at: RemoteAddress, len: u64, need: Access) -> Result<bool> {
         self.turn.begin();
-        let found = self.fabric.find_mapped(at, len);
+        let found = self.fabric.find_mapped(at, len, need);
         self.turn.note(("find_mapped", at.to_bytes(), len, words(&found)), 0);
         found
     }
@@ -353,6 +353,13 @@ impl<F: Fabric> Memory for InTurn<F> {
         let returned = self.fabric.lend_mapped(at, len, call);
         self.turn.note(("lend_mapped", at.to_bytes(), len, returned.is_some()), 0);
         returned
+    }
+
+    fn write_mapped(&mut self, at: RemoteAddress, bytes: &[u8]) -> bool {
+        self.turn.begin();
+        let done = self.fabric.write_mapped(at, bytes);
+        self.turn.note(("write_mapped", at.to_bytes(), bytes.len(), done), 0);
+        done
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {

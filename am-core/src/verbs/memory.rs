@@ -100,7 +100,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<Option<R>> {
         in_handler::check("with_mapped")?;
         self.engine.check_target(&mut self.fabric, at, len)?;
-        let is_mapped = self.fabric.find_mapped(at, len)?;
+        let is_mapped = self.fabric.find_mapped(at, len, Access::READ_WRITE)?;
         Ok(if is_mapped { self.fabric.lend_mapped(at, len, call) } else { None })
     }
 

@@ -61,7 +61,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let (Some(counter), None) = (options.target, options.completion) else {
             return self.put_long(to, bytes, options);
         };
-        if self.engine.put::<F, false>(&mut self.fabric, to, bytes, counter) {
+        if self.engine.put(&mut self.fabric, to, bytes, counter) {
             self.engine.statistics.puts += 1;
             self.engine.bump_own(options.origin);
             return Ok(());
@@ -78,11 +78,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         counter: CounterName,
         options: PutOptions,
     ) -> Result<()> {
-        if self.engine.put::<F, true>(&mut self.fabric, to, bytes, counter) {
-            self.engine.statistics.puts += 1;
-            self.engine.bump_own(options.origin);
-            return Ok(());
-        }
         let mut polls = 0;
         loop {
             match self.engine.put_again(&mut self.fabric, to, bytes, counter)? {

@@ -201,7 +201,7 @@ impl CheckedRange<'_> {
         assert!(from.len() <= self.len, "{} bytes were given to a range of {}", from.len(), self.len);
         self.note_write();
         // SAFETY: destination: `from.len()` live bytes (`new`, and the assertion). Source: a shared borrow, elsewhere.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at.as_ptr(), from.len()) };
+        unsafe { am_copies::bytes(from.as_ptr(), self.at.as_ptr(), from.len()) };
     }
 
     /// No bytes.

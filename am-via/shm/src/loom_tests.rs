@@ -446,9 +446,9 @@ fn found(peer: &PeerMemory, hazard: &Shared<Hazard>, names: &[(u32, u32)]) -> im
     let shared = SharedFiles::default();
     let claimer = Claimer { task: 1, hazard, barrier: BARRIER, ways: WAYS, shared: &shared };
     let mut known = MappedRegions::default();
-    known.keep(0, region, peer.mapped_region(&claimer, claim).expect("it is open"));
+    known.keep(0, region, peer.mapped_region(&claimer, claim, ACCESS_WRITE).expect("it is open"));
     let hazard = hazard.clone();
-    move || match known.lend((&hazard, BARRIER), 0, claim) {
+    move || match known.lend((&hazard, BARRIER), 0, claim, ACCESS_WRITE) {
         Ok(lent) => {
             lent.expect("it is mapped").range().zero();
             true

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::copy::CheckedRange;
-use crate::layout::{ACCESS_READ, ACCESS_WRITE, ControlLayout, Hazard, RegionEntry};
+use crate::layout::{ControlLayout, Hazard, RegionEntry};
 use crate::regions::{Claim, ClaimFault, Claimer, InUse, PeerMemory, hazard_name};
 use crate::segment::{Mapping, Shared};
 use crate::wait::SleepBarrier;
@@ -15,7 +15,7 @@ const SLOTS: usize = 256;
 /// Number of a task's regions that have neighbouring slots: programs use few regions of many tasks.
 const SLOTS_OF_TASK: u32 = 8;
 
-/// A region of a peer that is open for reading and writing.
+/// A region of a peer that is open, with the rights that it had when it was found.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct MappedRegion {
@@ -40,14 +40,19 @@ impl MappedRegion {
 }
 
 impl PeerMemory {
-    /// The region of a claim.
+    /// The region of a claim, which must have the rights `need`.
     ///
     /// # Errors
     /// The claim is refused.
-    pub fn mapped_region(&self, claimer: &Claimer<'_>, claim: Claim) -> Result<MappedRegion, ClaimFault> {
+    pub fn mapped_region(
+        &self,
+        claimer: &Claimer<'_>,
+        claim: Claim,
+        need: u32,
+    ) -> Result<MappedRegion, ClaimFault> {
         let name = hazard_name(self.task, claim.region);
         let _in_use = InUse::begin(claimer.hazard, name, claimer.barrier);
-        let (entry, state) = self.open_entry(claim, ACCESS_READ | ACCESS_WRITE)?;
+        let (entry, state) = self.open_entry(claim, need)?;
         #[expect(clippy::cast_possible_truncation, reason = "the rights are the low half")]
         let file = self.file_of(claimer, entry, state as u32);
         let (offset, len) = (entry.file_offset.load(Ordering::Relaxed), entry.len.load(Ordering::Relaxed));
@@ -100,20 +105,21 @@ fn slot_of(task: u32, region: u32) -> usize {
 
 impl MappedRegions {
     #[inline(always)]
-    fn found(&self, task: u32, claim: &Claim) -> Option<&MappedRegion> {
-        let slot = &self.0[slot_of(task, claim.region)];
-        let is_it = |found: &&MappedRegion| {
-            found.name == hazard_name(task, claim.region) && found.state >> 32 == u64::from(claim.generation)
-        };
-        slot.as_ref().filter(is_it)
+    fn found(&self, task: u32, claim: &Claim, need: u32) -> Option<&MappedRegion> {
+        let found = self.0[slot_of(task, claim.region)].as_ref()?;
+        let (generation, rights) = (u64::from(claim.generation) << 32, u64::from(need));
+        // Not `filter`: the compiler would not inline its closure.
+        let is_it = found.name == hazard_name(task, claim.region)
+            && found.state & (u64::from(u32::MAX) << 32 | rights) == generation | rights;
+        if is_it { Some(found) } else { None }
     }
 
-    /// Whether the region of a claim to memory of `task` is cached, and unchanged.
+    /// Whether the region of a claim to memory of `task` is cached with the rights `need`, and unchanged.
     #[inline(always)]
     #[must_use]
-    pub fn has(&self, task: u32, claim: &Claim) -> bool {
+    pub fn has(&self, task: u32, claim: &Claim, need: u32) -> bool {
         // Relaxed: `lend` checks again.
-        self.found(task, claim).is_some_and(|found| found.is_open(Ordering::Relaxed))
+        self.found(task, claim, need).is_some_and(|found| found.is_open(Ordering::Relaxed))
     }
 
     /// Caches a region of `task`, in place of the one in its slot.
@@ -126,18 +132,20 @@ impl MappedRegions {
         self.0.fill_with(|| None);
     }
 
-    /// Lends the part of a region that a claim to memory of `task` names; `None` if it is not mapped. `hazard` is this task's own line.
+    /// Lends the part of a region that a claim to memory of `task` names, for accesses that need the rights `need`; `None` if it is not
+    /// mapped. `hazard` is this task's own line.
     ///
     /// # Errors
-    /// The region is not cached, or no longer open; another protection tag; the part does not lie inside.
+    /// The region is not cached with these rights, or no longer open; another protection tag; the part does not lie inside.
     #[inline(always)]
     pub fn lend<'a>(
         &'a self,
         (hazard, barrier): (&'a Hazard, SleepBarrier),
         task: u32,
         claim: Claim,
+        need: u32,
     ) -> Result<Option<Lent<'a>>, ClaimFault> {
-        let Some(found) = self.found(task, &claim) else { return Err(ClaimFault::Stale) };
+        let Some(found) = self.found(task, &claim, need) else { return Err(ClaimFault::Stale) };
         let Some((bytes, _)) = &found.bytes else { return Ok(None) };
         let in_use = InUse::begin(hazard, found.name, barrier);
         // Acquire: "region opened".
@@ -158,7 +166,7 @@ impl MappedRegions {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::layout::{HAZARD_OFFSET, REGION_OFFSET};
+    use crate::layout::{ACCESS_READ, ACCESS_WRITE, HAZARD_OFFSET, REGION_OFFSET};
     use crate::regions::{OwnRegions, Registration, Ways};
     use crate::shared_files::SharedFiles;
 
@@ -198,16 +206,24 @@ mod tests {
         }
 
         fn find(&mut self, claim: Claim, ways: Ways) -> Result<(), ClaimFault> {
+            self.find_for(claim, ways, BOTH)
+        }
+
+        fn find_for(&mut self, claim: Claim, ways: Ways, need: u32) -> Result<(), ClaimFault> {
             let shared = SharedFiles::default();
             let claimer = Claimer { task: 1, hazard: &self.hazard, barrier: BARRIER, ways, shared: &shared };
-            let found = self.peer.mapped_region(&claimer, claim)?;
+            let found = self.peer.mapped_region(&claimer, claim, need)?;
             self.known.keep(0, claim.region, found);
             Ok(())
         }
 
         /// Lends 8 bytes and sets them to `byte`; `None` if they are not mapped.
         fn fill(&self, claim: Claim, byte: u8) -> Result<Option<()>, ClaimFault> {
-            let lent = self.known.lend((&self.hazard, BARRIER), 0, claim)?;
+            self.fill_by(claim, byte, BOTH)
+        }
+
+        fn fill_by(&self, claim: Claim, byte: u8, need: u32) -> Result<Option<()>, ClaimFault> {
+            let lent = self.known.lend((&self.hazard, BARRIER), 0, claim, need)?;
             assert_eq!(lent.is_some(), self.hazard.copying.load(Ordering::Relaxed) != 0, "named while lent");
             Ok(lent.map(|lent| lent.range().copy_from_slice(&[byte; 8])))
         }
@@ -219,10 +235,10 @@ mod tests {
     fn a_found_region_is_lent_within_its_bounds_until_it_is_closed_or_changed() {
         let mut peers = Peers::new(MAPPED);
         let claim = peers.open(4096);
-        assert!(!peers.known.has(0, &claim));
+        assert!(!peers.known.has(0, &claim, BOTH));
         assert_eq!(peers.fill(claim, 1), Err(ClaimFault::Stale), "not found yet");
         peers.find(claim, MAPPED).unwrap();
-        assert!(peers.known.has(0, &claim) && !peers.known.has(1, &claim));
+        assert!(peers.known.has(0, &claim, BOTH) && !peers.known.has(1, &claim, BOTH));
         peers.fill(Claim { offset: 56, ..claim }, 9).unwrap().unwrap();
         let mut there = [0; 8];
         peers.heap.checked(4096 + 56, 8).unwrap().copy_to_slice(&mut there);
@@ -234,7 +250,7 @@ mod tests {
         assert_eq!(peers.fill(Claim { ptag: 8, ..claim }, 1), Err(ClaimFault::Tag));
         let read_only = Registration { access: ACCESS_READ, ptag: 7 };
         assert!(peers.own.set_registration(claim.region, claim.generation, read_only));
-        assert!(!peers.known.has(0, &claim));
+        assert!(!peers.known.has(0, &claim, BOTH));
         assert_eq!(peers.fill(claim, 1), Err(ClaimFault::Stale));
         assert_eq!(peers.find(claim, MAPPED), Err(ClaimFault::NotWritable));
         assert!(peers.own.remove(claim.region, claim.generation));
@@ -247,7 +263,26 @@ mod tests {
         peers.heap.checked(8192, 8).unwrap().copy_to_slice(&mut there);
         assert_eq!(there, [5; 8]);
         peers.known.clear();
-        assert!(!peers.known.has(0, &next));
+        assert!(!peers.known.has(0, &next, BOTH));
+    }
+
+    #[test]
+    fn a_region_is_lent_for_the_rights_that_it_has() {
+        let mut peers = Peers::new(MAPPED);
+        let claim = peers.open(4096);
+        let write_only = Registration { access: ACCESS_WRITE, ptag: 7 };
+        assert!(peers.own.set_registration(claim.region, claim.generation, write_only));
+        assert_eq!(peers.find(claim, MAPPED), Err(ClaimFault::NotReadable));
+        assert_eq!(peers.find_for(claim, MAPPED, ACCESS_READ), Err(ClaimFault::NotReadable));
+        peers.find_for(claim, MAPPED, ACCESS_WRITE).unwrap();
+        peers.fill_by(claim, 3, ACCESS_WRITE).unwrap().unwrap();
+        let mut there = [0; 8];
+        peers.heap.checked(4096, 8).unwrap().copy_to_slice(&mut there);
+        assert_eq!(there, [3; 8]);
+        for need in [ACCESS_READ, BOTH] {
+            assert!(!peers.known.has(0, &claim, need));
+            assert_eq!(peers.fill_by(claim, 1, need), Err(ClaimFault::Stale));
+        }
     }
 
     #[test]
@@ -256,7 +291,7 @@ mod tests {
         let mut peers = Peers::new(ways);
         let claim = peers.open(0);
         peers.find(claim, ways).unwrap();
-        assert!(peers.known.has(0, &claim));
+        assert!(peers.known.has(0, &claim, BOTH));
         assert_eq!(peers.fill(claim, 1), Ok(None));
     }
 }

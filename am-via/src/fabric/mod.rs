@@ -644,8 +644,9 @@ impl<D: Device> Memory for ViaFabric<D> {
         started
     }
 
-    fn find_mapped(&mut self, at: RemoteAddress, len: u64) -> Result<bool> {
-        self.nic.device.find_mapped(remote(at), len).map_err(|error| self.refused(at, len, error))
+    fn find_mapped(&mut self, at: RemoteAddress, len: u64, need: Access) -> Result<bool> {
+        let found = self.nic.device.find_mapped(remote(at), len, mem_attributes(need));
+        found.map_err(|error| self.refused(at, len, error))
     }
 
     #[inline(always)]
@@ -656,6 +657,11 @@ impl<D: Device> Memory for ViaFabric<D> {
         call: impl FnOnce(MappedRange<'_>) -> R,
     ) -> Option<R> {
         self.nic.device.lend_mapped(remote(at), len, |range| call(memory::mapped(range)))
+    }
+
+    #[inline(always)]
+    fn write_mapped(&mut self, at: RemoteAddress, bytes: &[u8]) -> bool {
+        self.nic.device.write_mapped(remote(at), bytes)
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {

@@ -62,6 +62,7 @@ pub(super) fn is_private(device: &impl Device, at: NonNull<u8>, len: usize) -> b
     !device.is_job_memory(at, len) && !device.is_in_shared_file(at, len)
 }
 
+#[inline(always)]
 pub(super) fn remote(at: RemoteAddress) -> RemoteMemory {
     RemoteMemory {
         task: at.task.0,
@@ -75,6 +76,7 @@ pub(super) fn own_address(Endpoint { task, context }: Endpoint, grant: Grant, of
     RemoteAddress { task, context, executor: Executor::Anyone, grant, offset }
 }
 
+#[inline(always)]
 pub(super) fn handle(grant: Grant) -> MemHandle {
     MemHandle { region: grant.region & !Grant::OPERATION_BIT, generation: grant.generation }
 }
@@ -84,12 +86,14 @@ pub(super) fn for_operation(handle: MemHandle) -> Grant {
     Grant { region: handle.region | Grant::OPERATION_BIT, generation: handle.generation }
 }
 
+#[inline(always)]
 pub(super) fn mem_attributes(access: Access) -> MemAttributes {
     MemAttributes { ptag: tag(access.for_operation), rdma_write: access.write, rdma_read: access.read }
 }
 
 /// The protection tag of memory lent to one operation, or of memory exposed by a program. The tags differ, so that even a forged grant for
 /// one kind never accesses the other.
+#[inline(always)]
 fn tag(for_operation: bool) -> u32 {
     u32::from(for_operation)
 }

@@ -2,9 +2,9 @@
 //! queues: without a credit, nothing is sent.
 
 use super::Engine;
-use super::packet::{self, FIRST, Kind, MessageHead, pack};
+use super::packet::{self, FIRST, Kind, MessageHead};
 use super::send::{Outgoing, Posted};
-use crate::buffer::{INLINE_BYTES_MAX, InlineBytes, RemoteAddress};
+use crate::buffer::{Access, INLINE_BYTES_MAX, InlineBytes, RemoteAddress};
 use crate::counter::CounterName;
 use crate::error::{Outcome, Result};
 use crate::fabric::{Fabric, Peer};
@@ -111,12 +111,10 @@ impl<U: UserCode> Engine<U> {
         Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })
     }
 
-    /// The fast path of a put with a target counter. Returns whether the put was done; if not, call [`put_again`](Self::put_again).
-    ///
-    /// If the memory is mapped here, the bytes are stored, and then a notice is posted in a completion entry. Otherwise one packet carries
-    /// the bytes, and the target stores them. If `LOOKS` is set and no credit is at hand, looks for credits that the peer has returned.
+    /// The fast path of a put with a target counter, to memory that an earlier put has found to be mapped here: stores the bytes, and then
+    /// posts a notice in a completion entry. Returns whether the put was done; if not, call [`put_again`](Self::put_again).
     #[inline(always)]
-    pub fn put<F: Fabric, const LOOKS: bool>(
+    pub fn put<F: Fabric>(
         &mut self,
         fabric: &mut F,
         to: RemoteAddress,
@@ -124,26 +122,20 @@ impl<U: UserCode> Engine<U> {
         counter: CounterName,
     ) -> bool {
         let Ok(target) = fabric.peer(to.owner()) else { return false };
-        if !self.pending.is_clear() || to.grant.is_for_operation() {
-            return false;
-        }
-        let (kind, packet) = if self.touched.has_notices(target) && store_mapped(fabric, to, bytes) {
-            (Kind::Notify, notice(counter))
-        } else {
-            let packet = put_packet(to, bytes, counter).filter(|_| self.touched.has(target));
-            let Some(packet) = packet else { return false };
-            (Kind::Put, packet)
-        };
-        let label = packet::label(kind, FIRST);
-        if LOOKS {
-            // An error is not lost: the caller's next attempt gets it again.
-            matches!(fabric.post_inline(target.index, Class::OneWay, label, &packet), Ok(Outcome::Done))
-        } else {
-            fabric.try_post_inline(target.index, Class::OneWay, label, &packet)
-        }
+        let may_be_sent = self.pending.is_clear() && !to.grant.is_for_operation();
+        may_be_sent
+            && self.touched.has_notices(target)
+            && fabric.write_mapped(to, bytes)
+            && fabric.try_post_inline(
+                target.index,
+                Class::OneWay,
+                packet::label(Kind::Notify, FIRST),
+                &notice(counter),
+            )
     }
 
-    /// Puts bytes and posts the notice for the target's counter, or sends both in one packet, if nothing waits for a credit.
+    /// Puts bytes and posts the notice for the target's counter, if nothing waits for a credit. If the memory is not mapped here, one packet
+    /// carries the bytes, and the target stores them.
     ///
     /// # Errors
     /// `UnknownTask`, `PeerFailed`.
@@ -159,8 +151,8 @@ impl<U: UserCode> Engine<U> {
         if !self.pending.is_clear() || to.grant.is_for_operation() {
             return Ok(Posted::NotWhole);
         }
-        let outcome = match fabric.find_mapped(to, bytes.len() as u64) {
-            Ok(true) if store_mapped(fabric, to, bytes) => {
+        let outcome = match fabric.find_mapped(to, bytes.len() as u64, Access::WRITE) {
+            Ok(true) if fabric.write_mapped(to, bytes) => {
                 self.touched.mark_notice(target);
                 let label = packet::label(Kind::Notify, FIRST);
                 fabric.post_inline(target.index, Class::OneWay, label, &notice(counter))?
@@ -171,23 +163,20 @@ impl<U: UserCode> Engine<U> {
                 let label = packet::label(Kind::Put, FIRST);
                 fabric.post_inline(target.index, Class::OneWay, label, &packet)?
             }
-            // Unexposed meanwhile, or not readable: `write` needs fewer rights, and reports what is wrong.
+            // Unexposed meanwhile, or an error, which `write` reports.
             _ => return Ok(Posted::NotWhole),
         };
         Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoCredit })
     }
 }
 
-/// Copies bytes to memory of a peer if the memory is mapped; returns whether the bytes were copied.
-#[inline(always)]
-fn store_mapped<F: Fabric>(fabric: &mut F, to: RemoteAddress, bytes: &[u8]) -> bool {
-    fabric.lend_mapped(to, bytes.len() as u64, |mapped| mapped.write(0, bytes)) == Some(true)
-}
-
 /// The packet that notifies the target of a put that is stored.
 #[inline(always)]
 fn notice(counter: CounterName) -> InlineBytes {
-    pack([&CounterName::to_wire(Some(counter)).to_le_bytes()])
+    let mut packet = InlineBytes::new();
+    let fitted = packet.push(&CounterName::to_wire(Some(counter)).to_le_bytes());
+    debug_assert!(fitted, "four bytes fit into an empty packet");
+    packet
 }
 
 /// The packet of a put that the target stores; `None` if the bytes do not fit. It is written in whole words, with the data at a multiple of

@@ -3,16 +3,19 @@
 use std::cell::RefCell;
 
 use super::Check;
-use super::common::{UNTOUCHED, lengths, new_counter, next, pattern, previous};
-use crate::buffer::{Access, Exposed, RemoteAddress};
+use super::common::{UNTOUCHED, lengths, new_counter, next, pattern, previous, register};
+use crate::buffer::{Access, Exposed, JobBuffer, RemoteAddress};
 use crate::context::Context;
+use crate::counter::Counter;
 use crate::fabric::Fabric;
-use crate::{Get, GetOptions, Put, PutOptions};
+use crate::handler::{Answer, Completion, HandlerId};
+use crate::{AmOptions, Get, GetOptions, Put, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
         ("put_every_length_target_counter", put_target_counter),
         ("put_in_place_when_it_returns", put_in_place),
+        ("put_counters_among_messages", put_counters_among_messages),
         ("put_every_length_completion_counter", put_completion_counter),
         ("put_every_length_fence", put_fence),
         ("get_every_length", get),
@@ -99,11 +102,17 @@ fn put_in_place<F: Fabric>(context: &mut Context<F>) {
     let rings = rings(context);
     let target = new_counter(context);
     let own = context.endpoint();
+    let ignore = register(context, |_| Answer::discard());
     for ring in &rings {
         let to = ring.all[own.task.index()];
-        for len in lengths(context) {
+        for (at, len) in lengths(context).into_iter().enumerate() {
             ring.clear();
             context.fence_data(Some(own)).expect("fence");
+            // The way of a put does not depend on what else the target has got. The fence then waits for the message.
+            let is_alone = at % 2 == 0;
+            if !is_alone {
+                context.amsend(own, ignore, &[], &[], AmOptions::default()).expect("amsend");
+            }
             let is_mapped = context.with_mapped(to, len as u64, |_| ()).expect("exposed").is_some();
             let before = context.peer_statistics(own).expect("this task").packets_sent;
             let options = PutOptions { target: Some(target.name()), ..PutOptions::default() };
@@ -115,12 +124,81 @@ fn put_in_place<F: Fabric>(context: &mut Context<F>) {
             context.fence_data(Some(own)).expect("fence");
             ring.check(own.task.0, len);
             let sent = context.peer_statistics(own).expect("this task").packets_sent - before;
+            assert!(
+                !is_mapped || !is_alone || sent == 1,
+                "only the counter's packet is sent, not {sent} packets"
+            );
+            context.wait_counter(target, 1).expect("target");
+        }
+    }
+    context.gfence().expect("gfence");
+    for ring in rings {
+        let len = ring.longest as u64;
+        let is_mapped =
+            context.with_mapped(ring.all[own.task.index()], len, |_| ()).expect("exposed").is_some();
+        let buffer = context.unexpose(ring.own).expect("unexpose");
+        put_in_place_to_write_only(context, buffer, is_mapped, (ignore, target));
+    }
+    context.remove_counter(target);
+}
+
+/// Waits for counters that puts and messages of one task bump, in runs of one kind: each counter gets what is its own, and data are stored
+/// before their counter.
+fn put_counters_among_messages<F: Fabric>(context: &mut Context<F>) {
+    let rings = rings(context);
+    let (stored, greeted) = (new_counter(context), new_counter(context));
+    let greet = register(context, move |_| Answer::consumed(Completion::Bump(greeted)));
+    let to = next(context).task;
+    for round in 0..60_usize {
+        let (kind, ring) = (round / 8 % 3, &rings[0]);
+        let len = [8, 8, 300][kind];
+        let bytes = pattern(context.task().0, len);
+        ring.clear();
+        context.gfence().expect("gfence");
+        if kind == 1 {
+            context.amsend(to, greet, &[round as u8], &bytes, AmOptions::default()).expect("amsend");
+            context.wait_counter(greeted, 1).expect("greeted");
+        } else {
+            let options = PutOptions { target: Some(stored.name()), ..PutOptions::default() };
+            context.put(ring.all[to.index()], &bytes, options).expect("put");
+            context.wait_counter(stored, 1).expect("stored");
+            ring.check(previous(context).task.0, len);
+        }
+        let values = [stored, greeted].map(|counter| context.counter_value(counter).expect("value"));
+        assert_eq!(values, [0, 0], "round {round}");
+        context.gfence().expect("gfence");
+    }
+    close(context, rings);
+    context.remove_counter(stored);
+    context.remove_counter(greeted);
+}
+
+/// [`put_in_place`] to memory that peers may write and not read.
+fn put_in_place_to_write_only<F: Fabric>(
+    context: &mut Context<F>,
+    buffer: JobBuffer,
+    is_mapped: bool,
+    (ignore, target): (HandlerId, Counter),
+) {
+    let own = context.expose(buffer, Access::WRITE).expect("expose");
+    let endpoint = context.endpoint();
+    let options = PutOptions { target: Some(target.name()), ..PutOptions::default() };
+    for round in 0..3_u8 {
+        for len in [1, 8, 16, 40, 200] {
+            let to = own.address(AROUND as u64);
+            context.fence_data(Some(endpoint)).expect("fence");
+            context.amsend(endpoint, ignore, &[], &[], AmOptions::default()).expect("amsend");
+            let before = context.peer_statistics(endpoint).expect("this task").packets_sent;
+            context.put(to, &vec![round + 1; len], options).expect("put");
+            let sent = context.peer_statistics(endpoint).expect("this task").packets_sent - before;
+            let mut there = vec![0; len];
+            own.read(AROUND as u64, &mut there).expect("its owner may read");
+            assert!(!is_mapped || there == vec![round + 1; len], "{len} bytes are not in place");
             assert!(!is_mapped || sent == 1, "only the counter's packet is sent, not {sent} packets");
             context.wait_counter(target, 1).expect("target");
         }
     }
-    close(context, rings);
-    context.remove_counter(target);
+    drop(context.unexpose(own).expect("unexpose"));
 }
 
 fn put_completion_counter<F: Fabric>(context: &mut Context<F>) {

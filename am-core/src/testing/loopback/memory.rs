@@ -66,9 +66,9 @@ impl Regions {
 
     /// Like [`range`](Self::range), borrowed for a call that is made under the network's lock.
     #[allow(unsafe_code, reason = "the promise of every fabric")]
-    pub(super) fn lend(&self, at: RemoteAddress, len: u64) -> Result<MappedRange<'_>> {
-        let range = self.range(at, len, Access::READ_WRITE)?;
-        // SAFETY: the region is live and granted for both accesses (`range`), and no grant is revoked under the network's lock, which is
+    pub(super) fn lend(&self, at: RemoteAddress, len: u64, need: Access) -> Result<MappedRange<'_>> {
+        let range = self.range(at, len, need)?;
+        // SAFETY: the region is live, in memory of this process, and granted for what the caller does with it (`range`), and no grant is revoked under the network's lock, which is
         // held while the regions are borrowed.
         Ok(unsafe { MappedRange::new(range.at(), range.len()) })
     }

@@ -348,14 +348,14 @@ impl State {
     }
 
     /// Returns mapped memory, where all memory is accessed directly.
-    pub(super) fn find_mapped(&self, own: TaskId, at: RemoteAddress, len: u64) -> Result<bool> {
+    pub(super) fn find_mapped(&self, own: TaskId, at: RemoteAddress, len: u64, need: Access) -> Result<bool> {
         if (self.config.reach, self.config.atomics) != (Reach::Direct, Reach::Direct) {
             return Ok(false);
         }
         self.check(own, endpoint(at.task))?;
         let regions = &self.tasks[at.task.index()].regions;
         regions.check_open(at, len)?;
-        regions.lend(at, len).map(|_| true)
+        regions.lend(at, len, need).map(|_| true)
     }
 
     pub(super) fn lend_mapped<R>(
@@ -365,9 +365,17 @@ impl State {
         len: u64,
         call: impl FnOnce(MappedRange<'_>) -> R,
     ) -> Option<R> {
-        let is_mapped = self.find_mapped(own, at, len).is_ok_and(|is_mapped| is_mapped);
+        let need = Access::READ_WRITE;
+        let is_mapped = self.find_mapped(own, at, len, need).is_ok_and(|is_mapped| is_mapped);
         let regions = &self.tasks[at.task.index()].regions;
-        if is_mapped { regions.lend(at, len).ok().map(call) } else { None }
+        if is_mapped { regions.lend(at, len, need).ok().map(call) } else { None }
+    }
+
+    pub(super) fn write_mapped(&self, own: TaskId, at: RemoteAddress, bytes: &[u8]) -> bool {
+        let (len, need) = (bytes.len() as u64, Access::WRITE);
+        let is_mapped = self.find_mapped(own, at, len, need).is_ok_and(|is_mapped| is_mapped);
+        let lent = is_mapped.then(|| self.tasks[at.task.index()].regions.lend(at, len, need));
+        matches!(lent, Some(Ok(range)) if range.write(0, bytes))
     }
 
     pub(super) fn atomic(&mut self, own: TaskId, job: Job, op: OpId) -> Result<Atomic> {

@@ -168,13 +168,18 @@ pub trait Device: std::fmt::Debug {
     /// Finds registered memory of a peer, for [`lend_mapped`](Self::lend_mapped); returns whether the memory is mapped here.
     ///
     /// # Errors
-    /// [`DeviceError::Refused`]: the memory is not registered for reading and writing.
-    fn find_mapped(&mut self, _at: RemoteMemory, _len: u64) -> Result<bool, DeviceError> {
+    /// [`DeviceError::Refused`]: the memory is not registered with the rights of `need`.
+    fn find_mapped(
+        &mut self,
+        _at: RemoteMemory,
+        _len: u64,
+        _need: MemAttributes,
+    ) -> Result<bool, DeviceError> {
         Ok(false)
     }
 
     /// Lends `call` memory of a registration that [`find_mapped`](Self::find_mapped) found; the registration cannot end during the call.
-    /// `None`, without a call: it was not found, or has ended.
+    /// `None`, without a call: the registration was not found for reading and writing, or has ended.
     fn lend_mapped<R>(
         &mut self,
         _at: RemoteMemory,
@@ -182,6 +187,12 @@ pub trait Device: std::fmt::Debug {
         _call: impl FnOnce(CheckedRange<'_>) -> R,
     ) -> Option<R> {
         None
+    }
+
+    /// Writes `bytes` to memory of a registration that [`find_mapped`](Self::find_mapped) found; returns whether it was written. If not, the
+    /// registration was not found for writing, or has ended.
+    fn write_mapped(&mut self, _at: RemoteMemory, _bytes: &[u8]) -> bool {
+        false
     }
 
     /// Operates atomically on a word of 1, 2, 4 or 8 `bytes` in registered memory of a peer.

@@ -29,7 +29,8 @@ use crate::device::{
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext, WaitFacts};
 use am_via_os::{private_memory, sched};
 use am_via_shm::layout::{
-    Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard, REGIONS_PER_CONTEXT, RING_LINES,
+    ACCESS_READ, ACCESS_WRITE, Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard,
+    REGIONS_PER_CONTEXT, RING_LINES,
 };
 use am_via_shm::regions::{self, Claim, ClaimFault, Claimer, OwnRegions, Ways, is_quiet, update_word};
 use am_via_shm::{CheckedRange, Connection, Copied, TELL_AFTER, Written};
@@ -312,24 +313,24 @@ impl Shm {
     }
 
     /// Finds memory of a peer, for [`lend_mapped`](Device::lend_mapped); returns whether the memory is mapped here.
-    fn find(&mut self, at: RemoteMemory, len: u64) -> Result<bool, DeviceError> {
+    fn find(&mut self, at: RemoteMemory, len: u64, need: MemAttributes) -> Result<bool, DeviceError> {
         let claim = Claim { len, ..claim(at, 0) };
-        if !self.mapped.has(at.task, &claim) && !self.find_region(at)? {
+        if !self.mapped.has(at.task, &claim, need.access()) && !self.find_region(at, need)? {
             return Ok(false);
         }
-        let lent = self.mapped.lend((&self.hazard, self.barrier), at.task, claim)?;
+        let lent = self.mapped.lend((&self.hazard, self.barrier), at.task, claim, need.access())?;
         Ok(lent.is_some())
     }
 
     /// Finds the region of a peer's memory; returns whether that memory is accessible.
     #[cold]
     #[inline(never)]
-    fn find_region(&mut self, at: RemoteMemory) -> Result<bool, DeviceError> {
+    fn find_region(&mut self, at: RemoteMemory, need: MemAttributes) -> Result<bool, DeviceError> {
         if !self.files.open_peer(&mut self.peers, at.task)? {
             return Ok(false);
         }
         let peer = self.peers.memory(at.task)?;
-        let found = peer.mapped_region(&self.claimer(), claim(at, 0))?;
+        let found = peer.mapped_region(&self.claimer(), claim(at, 0), need.access())?;
         self.mapped.keep(at.task, at.handle.region, found);
         Ok(true)
     }
@@ -686,9 +687,9 @@ impl Device for Shm {
         transfer(peer.read(&claimer, claim(from, to.len()), to, || pipes.has_work() && pipes.stage(regions)))
     }
 
-    fn find_mapped(&mut self, at: RemoteMemory, len: u64) -> Result<bool, DeviceError> {
+    fn find_mapped(&mut self, at: RemoteMemory, len: u64, need: MemAttributes) -> Result<bool, DeviceError> {
         // All tasks must use the same method: otherwise some would change a word in place while others read it and write it back.
-        if self.far.is_some() { Ok(false) } else { self.find(at, len) }
+        if self.far.is_some() { Ok(false) } else { self.find(at, len, need) }
     }
 
     #[inline(always)]
@@ -698,10 +699,21 @@ impl Device for Shm {
         len: u64,
         call: impl FnOnce(CheckedRange<'_>) -> R,
     ) -> Option<R> {
-        let claim = Claim { len, ..claim(at, 0) };
-        match self.mapped.lend((&self.hazard, self.barrier), at.task, claim) {
+        let (claim, need) = (Claim { len, ..claim(at, 0) }, ACCESS_READ | ACCESS_WRITE);
+        match self.mapped.lend((&self.hazard, self.barrier), at.task, claim, need) {
             Ok(Some(lent)) => Some(call(lent.range())),
             _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn write_mapped(&mut self, at: RemoteMemory, bytes: &[u8]) -> bool {
+        match self.mapped.lend((&self.hazard, self.barrier), at.task, claim(at, bytes.len()), ACCESS_WRITE) {
+            Ok(Some(lent)) => {
+                lent.range().copy_from_slice(bytes);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -712,7 +724,8 @@ impl Device for Shm {
         operation: AtomicOp,
         _id: u64,
     ) -> Result<AtomicTransfer, DeviceError> {
-        if !self.find(at, bytes)? {
+        let need = MemAttributes { ptag: at.ptag, rdma_write: true, rdma_read: true };
+        if !self.find(at, bytes, need)? {
             return Ok(AtomicTransfer::Unreachable);
         }
         let updated = self.lend_mapped(at, bytes, |word| update_word(word, operation));
