@@ -298,8 +298,8 @@ pub trait Memory {
         None
     }
 
-    /// Writes `bytes` to memory of a region that [`find_mapped`](Self::find_mapped) has found; returns whether it did. If not, the region
-    /// was not found, or is no longer granted for writing.
+    /// Writes `bytes` to memory of a region that [`find_mapped`](Self::find_mapped) has found; returns whether they were written. If
+    /// not, the region was not found, or is no longer granted for writing.
     #[inline(always)]
     fn write_mapped(&mut self, _at: RemoteAddress, _bytes: &[u8]) -> bool {
         false

@@ -87,8 +87,8 @@ impl Spin {
         self.is_on
     }
 
-    /// Lets a spin that has reached its limit begin again; returns whether it does. It does not where another thread wants the processor, or
-    /// without a spin.
+    /// Lets a spin that has reached its limit begin again; returns whether it does. It does not if another thread wants the processor, or
+    /// if waits do not spin.
     pub fn prolong(&mut self, polls: u32) -> bool {
         let now = Instant::now();
         if self.max.is_zero() || polls >= NO_SPIN || now < self.short_until {

@@ -54,6 +54,7 @@ mod objects;
 mod one_sided;
 mod operations;
 mod packing;
+mod partitioned;
 mod performance;
 mod point_to_point;
 mod raise;
@@ -94,6 +95,7 @@ mod implementation {
     pub(crate) use crate::one_sided::*;
     pub(crate) use crate::operations::*;
     pub(crate) use crate::packing::*;
+    pub(crate) use crate::partitioned::*;
     pub(crate) use crate::performance::*;
     pub(crate) use crate::point_to_point::*;
     pub(crate) use crate::requests::*;

@@ -1,4 +1,4 @@
-//! Sending, receiving and probing (MPI 5.0 chapter 3; partitioned: chapter 4).
+//! Sending, receiving and probing (MPI 5.0 chapter 3).
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
@@ -24,7 +24,7 @@ use crate::objects::{CommunicatorObject, MessageObject};
 use crate::requests::{Owner, handle_of, keep_request, on_requests};
 use crate::state::{Mpi, enter, enter_briefly};
 use crate::statuses::store;
-use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Message, MPI_Request, MPI_Status};
+use crate::types::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
 
 /// Stores the handle of a message's request.
 ///
@@ -40,7 +40,11 @@ unsafe fn give(id: RequestId, at: *mut MPI_Request) -> Outcome<()> {
 ///
 /// # Safety
 /// Those of [`give`].
-unsafe fn give_kept(object: &CommunicatorObject, id: RequestId, at: *mut MPI_Request) -> Outcome<()> {
+pub(crate) unsafe fn give_kept(
+    object: &CommunicatorObject,
+    id: RequestId,
+    at: *mut MPI_Request,
+) -> Outcome<()> {
     unsafe { *at = keep_request(&object.communicator, id) };
     Ok(())
 }
@@ -102,8 +106,8 @@ unsafe fn send_line(
     }
 }
 
-/// Sends bytes in standard mode as one packet or in pieces, if they can go at once; returns whether they did. The general way handles
-/// communicators that are still being made.
+/// Sends bytes in standard mode as one packet or in pieces, if they can be sent at once; returns whether they were sent. The general way
+/// handles communicators that are still being made.
 ///
 /// # Safety
 /// There are `len` bytes at `at`, which the program lends for the duration of the call.
@@ -121,7 +125,7 @@ unsafe fn send_packet(
     communicator.try_send(bytes, dest.cast_unsigned(), tag)
 }
 
-/// Sends a message in standard mode if it can go at once, in a call that has entered MPI; returns whether it did.
+/// Sends a message in standard mode if the message can be sent at once, in a call that has entered MPI; returns whether it was sent.
 unsafe fn send_at_once(
     mpi: &Mpi,
     (at, count, datatype): Elements<*const c_void>,
@@ -784,45 +788,5 @@ pub(crate) unsafe fn mpi_imrecv_c(
     on_requests("MPI_Imrecv", |mpi, of| {
         let id = unsafe { start_mrecv(mpi, buf, count, datatype, message, of) }?;
         unsafe { give(id, request) }
-    })
-}
-
-pub(crate) unsafe fn mpi_psend_init_c(
-    buf: *const c_void,
-    partitions: c_int,
-    count: i64,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    _info: MPI_Info,
-    request: *mut MPI_Request,
-) -> c_int {
-    on_communicator("MPI_Psend_init", comm, |mpi, object| {
-        let parts = (crate::data::count_of(partitions.into())?, crate::data::count_of(count)?);
-        let elements = count.saturating_mul(partitions.into());
-        let data = unsafe { to_send(mpi, buf, elements, datatype) }?;
-        let id = object.communicator.psend_init_data(&data, parts, dest_of(dest)?, tag)?;
-        unsafe { give_kept(object, id, request) }
-    })
-}
-
-pub(crate) unsafe fn mpi_precv_init_c(
-    buf: *mut c_void,
-    partitions: c_int,
-    count: i64,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    _info: MPI_Info,
-    request: *mut MPI_Request,
-) -> c_int {
-    on_communicator("MPI_Precv_init", comm, |mpi, object| {
-        let parts = (crate::data::count_of(partitions.into())?, crate::data::count_of(count)?);
-        let elements = count.saturating_mul(partitions.into());
-        let data = unsafe { to_receive(mpi, buf, elements, datatype) }?;
-        let id = object.communicator.precv_init_data(&data, parts, dest_of(source)?, tag)?;
-        unsafe { give_kept(object, id, request) }
     })
 }

@@ -134,8 +134,8 @@ impl<U: UserCode> Engine<U> {
             )
     }
 
-    /// Puts bytes and posts the notice for the target's counter, if nothing waits for a credit. If the memory is not mapped here, one packet
-    /// carries the bytes, and the target stores them.
+    /// Puts bytes and posts the notice for the target's counter, if nothing waits for a credit. If the memory is not mapped here, one
+    /// packet carries the bytes, and the target stores them.
     ///
     /// # Errors
     /// `UnknownTask`, `PeerFailed`.

@@ -189,8 +189,8 @@ pub trait Device: std::fmt::Debug {
         None
     }
 
-    /// Writes `bytes` to memory of a registration that [`find_mapped`](Self::find_mapped) found; returns whether it was written. If not, the
-    /// registration was not found for writing, or has ended.
+    /// Writes `bytes` to memory of a registration that [`find_mapped`](Self::find_mapped) found; returns whether they were written. If
+    /// not, the registration was not found for writing, or has ended.
     fn write_mapped(&mut self, _at: RemoteMemory, _bytes: &[u8]) -> bool {
         false
     }

@@ -13,6 +13,7 @@ mod far;
 mod files;
 mod heap;
 mod left;
+mod mapped;
 mod peers;
 mod pipes;
 mod rare;
@@ -310,29 +311,6 @@ impl Shm {
             self.spin.news_after_sleep(polls);
         }
         quiet.end_sleep(began, without_news) >= NOTED_AFTER
-    }
-
-    /// Finds memory of a peer, for [`lend_mapped`](Device::lend_mapped); returns whether the memory is mapped here.
-    fn find(&mut self, at: RemoteMemory, len: u64, need: MemAttributes) -> Result<bool, DeviceError> {
-        let claim = Claim { len, ..claim(at, 0) };
-        if !self.mapped.has(at.task, &claim, need.access()) && !self.find_region(at, need)? {
-            return Ok(false);
-        }
-        let lent = self.mapped.lend((&self.hazard, self.barrier), at.task, claim, need.access())?;
-        Ok(lent.is_some())
-    }
-
-    /// Finds the region of a peer's memory; returns whether that memory is accessible.
-    #[cold]
-    #[inline(never)]
-    fn find_region(&mut self, at: RemoteMemory, need: MemAttributes) -> Result<bool, DeviceError> {
-        if !self.files.open_peer(&mut self.peers, at.task)? {
-            return Ok(false);
-        }
-        let peer = self.peers.memory(at.task)?;
-        let found = peer.mapped_region(&self.claimer(), claim(at, 0), need.access())?;
-        self.mapped.keep(at.task, at.handle.region, found);
-        Ok(true)
     }
 
     fn claimer(&self) -> Claimer<'_> {
