@@ -54,7 +54,7 @@ impl Default for Plan {
 pub struct Description {
     /// The name of the check.
     pub name: &'static str,
-    /// The reliability level of the check.
+    /// The conformance level of the check.
     pub level: Level,
     /// The call or term of VIA that the check covers.
     pub clause: &'static str,
