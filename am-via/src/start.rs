@@ -159,9 +159,8 @@ impl Task {
     /// If each task has a core, a wait may spin. With fewer cores a spinning task keeps its peer from running, so it yields a few times,
     /// then sleeps.
     fn wait_policy(&self) -> WaitPolicy {
-        let has_core = self.job.tasks_here() <= self.job.cpus() as usize;
         let (spin_max, yield_polls_max) =
-            if has_core { (SPIN_MAX, 0) } else { (Duration::ZERO, YIELD_POLLS) };
+            if self.job.is_crowded() { (Duration::ZERO, YIELD_POLLS) } else { (SPIN_MAX, 0) };
         let set = self.job.settings().spin_microseconds_max;
         WaitPolicy {
             spin_max: set.map_or(spin_max, |limit| Duration::from_micros(limit.into())),

@@ -1,6 +1,6 @@
 /* Measures an MPI library from a C program, with buffers from malloc: compare GROUP ONLY BATCHES
- * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), one_core, hosts, crowd (more tasks than cores), kernels, connect (the
- * first exchange), memory (of a task), start (does nothing: the launcher is timed). ONLY: names of measurements, separated by commas, or -
+ * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), one_core, hosts, cores (a task for each core), crowd (more tasks than
+ * cores), kernels, connect (the first exchange), memory (of a task), start (does nothing: the launcher is timed). ONLY: names of measurements, separated by commas, or -
  * for all of the group. Rank 0 prints a line for each measurement: NAME BYTES NANOSECONDS (the median of the batches; for memory: bytes of a
  * task). The Rust program `compare` builds and runs this program with each library; the source does not depend on the library. */
 #include <fcntl.h>
@@ -17,6 +17,8 @@ enum { BATCHES_MAX = 101, WINDOW = 64, BYTES_MAX = 4 << 20, FRESH_MAX = 16 << 20
 
 static int rank, size, batches_wanted;
 static const char *only;
+/* Names of rows begin with it, so that two groups can have the same measurement. */
+static const char *prefix = "";
 static char *out, *in, *fresh;
 static MPI_Win window;
 static char *window_memory;
@@ -112,6 +114,16 @@ static double stream_new(int bytes, int times)
         seconds += one_window(fresh, step, wrap, bytes);
     }
     return seconds;
+}
+
+/* Each task sends to the next one and receives from the one before it. */
+static double shift(int bytes, int times)
+{
+    int next = (rank + 1) % size, before = (rank + size - 1) % size;
+    double start = MPI_Wtime();
+    for (int i = 0; i < times; i++)
+        MPI_Sendrecv(out, bytes, MPI_BYTE, next, 4, in, bytes, MPI_BYTE, before, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return since(start);
 }
 
 /* Rank 1 has waited in its receive for this number of microseconds when the message arrives. */
@@ -258,9 +270,11 @@ static int is_wanted(const char *name)
     return 0;
 }
 
-static void measure(const char *name, run_fn *run, int bytes, int times)
+static void measure(const char *measurement, run_fn *run, int bytes, int times)
 {
     double batches[BATCHES_MAX];
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", prefix, measurement);
     if (!is_wanted(name)) return;
     run(bytes, times / 4 + 1);
     for (int b = 0; b < batches_wanted; b++) {
@@ -369,6 +383,18 @@ static void hosts(void)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         measure("hosts_latency", latency_new, sizes[i], times_for(sizes[i]));
         measure("stream_hosts", stream_new, sizes[i], window_times(sizes[i]));
+    }
+}
+
+/* A task for each core. */
+static void cores(void)
+{
+    static const int sizes[] = { 8, 1024, 65536, 1 << 20 };
+    prefix = "cores_";
+    measure("barrier", barrier, 0, 512);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        measure("shift", shift, sizes[i], times_for(sizes[i]) / 2);
+        collectives(sizes[i]);
     }
 }
 
@@ -487,6 +513,7 @@ int main(int argc, char **argv)
     if (!strcmp(group, "one_core")) measure("one_core", latency_new, 8, 1024);
     if (!strcmp(group, "pair") && size == 2) pair();
     if (!strcmp(group, "hosts") && size == 2) hosts();
+    if (!strcmp(group, "cores")) cores();
     if (!strcmp(group, "crowd")) crowd();
     if (!strcmp(group, "kernels")) kernels();
     if (!strcmp(group, "connect")) connect_all();

@@ -82,9 +82,10 @@ pub struct Selection {
     /// ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks need the same value. The default is off, but
     /// [`Environment::init`](crate::Environment::init) turns it on in builds for debugging. `AM_CHECK_COLLECTIVES`.
     pub check: Check,
-    /// Maximum number of tasks for which barriers and short allreduces use rounds, in which each task waits for another one. More tasks use
-    /// a tree, which is flat for short data.
-    pub rounds_tasks_max: u32,
+    /// Maximum number of tasks for which barriers and short allreduces use rounds, in which each task waits for another one, and for which
+    /// trees are binomial. More tasks use a tree, which is flat for short data. `None`: no limit if all tasks share one host and each has a
+    /// processor, otherwise [`ROUNDS_TASKS_MAX`](Self::ROUNDS_TASKS_MAX). `AM_COLLECTIVE_ROUNDS_TASKS_MAX`.
+    pub rounds_tasks_max: Option<u32>,
     /// Maximum number of tasks that use a board for barriers and for short allreduces, allgathers and alltoalls. `None`: 1024 if the tasks
     /// outnumber the processors, or 0. `AM_COLLECTIVE_BOARD_TASKS_MAX`.
     pub board_tasks_max: Option<u32>,
@@ -108,11 +109,22 @@ pub struct Selection {
     pub alltoall_rounds_bytes_max: u64,
 }
 
+impl Selection {
+    /// The default of [`rounds_tasks_max`](Self::rounds_tasks_max) for tasks that share processors or have several hosts.
+    pub const ROUNDS_TASKS_MAX: u32 = 4;
+
+    /// Whether a communicator of `size` tasks uses rounds and binomial trees.
+    #[inline(always)]
+    pub(crate) fn uses_rounds(&self, size: u64) -> bool {
+        size <= self.rounds_tasks_max.unwrap_or(Self::ROUNDS_TASKS_MAX).into()
+    }
+}
+
 impl Default for Selection {
     fn default() -> Self {
         Self {
             check: Check::Auto,
-            rounds_tasks_max: 4,
+            rounds_tasks_max: None,
             board_tasks_max: None,
             broadcast_tree_bytes_max: 64 << 10,
             broadcast_piece_bytes: 128 << 10,
@@ -200,8 +212,8 @@ table! { Settings, foreign FOREIGN_NAMES;
         posted_receives_max: Option<u64> = posted_receives_max, "AM_POSTED_RECEIVES_MAX", 1..=1 << 46;
     "Maximum number of non-blocking MPI sends that a task may have in flight when it starts a message beyond the eager limit. One more is an error. auto: no limit.",
         long_sends_max: Option<u64> = long_sends_max, "AM_LONG_SENDS_MAX", 1..=1 << 46;
-    "Largest communicator, in tasks, whose MPI_Barrier and short MPI_Allreduce use rounds, in which each task waits for another one. Larger ones use a tree, which for data of up to 1 KiB has 16 children per task: fewer waits, which matters if tasks share processors.",
-        collective_rounds_tasks_max: u32 = collectives.rounds_tasks_max, "AM_COLLECTIVE_ROUNDS_TASKS_MAX";
+    "Largest communicator, in tasks, whose MPI_Barrier and short MPI_Allreduce use rounds, in which each task waits for another one. Larger ones use a tree, which for data of up to 1 KiB has 16 children per task: fewer waits, which matters if tasks share processors. auto: no limit if all tasks of the job share one host and each has a processor, otherwise 4.",
+        collective_rounds_tasks_max: Option<u32> = collectives.rounds_tasks_max, "AM_COLLECTIVE_ROUNDS_TASKS_MAX", 0..=0xFFFF_FFFF;
     "Largest communicator, in tasks, that uses a board for MPI_Barrier and for short MPI_Allreduce, MPI_Allgather and MPI_Alltoall: memory of rank 0 that all tasks of the communicator write and read, so that each task has to run only once per collective. auto: 1024 if the tasks of rank 0's host outnumber its processors, otherwise 0.",
         collective_board_tasks_max: Option<u32> = collectives.board_tasks_max, "AM_COLLECTIVE_BOARD_TASKS_MAX", 0..=1024;
     "Largest MPI_Bcast, in bytes, that uses a tree. Longer ones use a chain, in pieces.",

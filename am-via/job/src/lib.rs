@@ -626,6 +626,17 @@ impl Job {
         union.min(self.header.quota_cpus.load(Ordering::Relaxed)).max(1)
     }
 
+    /// Whether the tasks of this host outnumber the processors that they may use. In a job on one host all tasks get the same answer; in a
+    /// job of several hosts it can change while tasks attach.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        let tasks = self.tasks_here();
+        if tasks == self.entries.len() {
+            return self.header.is_crowded.load(Ordering::Relaxed) != 0;
+        }
+        tasks > self.cpus() as usize
+    }
+
     /// Tasks of this host, which share its processors.
     #[must_use]
     pub fn tasks_here(&self) -> usize {

@@ -1,7 +1,9 @@
 //! The launcher's side of a job: creates its files before any task starts, records deaths, rings all doorbells.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use am_via_os::sched;
 use am_via_shm::layout::{ControlHeader, ControlLayout, MEASURE_BYTES};
 #[cfg(test)]
 use am_via_shm::layout_job::JOB_VERSION_SHIFT;
-use am_via_shm::layout_job::{JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX, TaskEntry};
+use am_via_shm::layout_job::{self, JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX, TaskEntry};
 use am_via_shm::layout_record::TaskRecord;
 use am_via_shm::{Mapping, Shared, SleepBarrier};
 
@@ -162,6 +164,31 @@ impl JobOwner {
         }
     }
 
+    /// Replaces the processors of tasks that were not started by this owner by those on which their processes may run. No task may have
+    /// attached yet.
+    ///
+    /// # Errors
+    /// A process has ended.
+    pub(super) fn take_masks(&self, processes: impl Iterator<Item = (u32, u32)>) -> io::Result<()> {
+        for (task, pid) in processes {
+            self.entries[task as usize].set_cpus(&sched::allowed_cpus_of(pid)?);
+        }
+        self.mark_crowded();
+        Ok(())
+    }
+
+    /// Notes whether the tasks of a host outnumber its processors: of the host with the most tasks, as if it had this host's processors.
+    fn mark_crowded(&self) {
+        let mut tasks_of: BTreeMap<u32, usize> = BTreeMap::new();
+        for entry in &self.entries {
+            *tasks_of.entry(entry.host.load(Ordering::Relaxed)).or_default() += 1;
+        }
+        let tasks = tasks_of.into_values().max().unwrap_or(1);
+        let cpus = layout_job::count_cpus(self.entries.iter().map(|entry| &**entry));
+        let cpus = cpus.min(self.header.quota_cpus.load(Ordering::Relaxed)).max(1);
+        self.header.is_crowded.store(u32::from(tasks > cpus as usize), Ordering::Relaxed);
+    }
+
     fn write_header(&self, plan: &JobPlan) -> Result<(), JobError> {
         let header = &self.header;
         if let Some(record) = &self.record {
@@ -180,6 +207,7 @@ impl JobOwner {
             if plan.settings.membarrier { SleepBarrier::probe() } else { SleepBarrier::SenderFence };
         header.barrier.store(barrier.to_word(), Ordering::Relaxed);
         header.settings.write(&plan.others.lines_with(&plan.settings));
+        self.mark_crowded();
         // Release: "job file made", pairs with the load in `Job::attach`.
         header.magic.store(JOB_MAGIC, Ordering::Release);
         Ok(())

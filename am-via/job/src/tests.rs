@@ -50,6 +50,39 @@ fn the_tasks_of_a_host_share_its_processors() {
     assert!(job.cpus() <= own, "{} of {own}", job.cpus());
 }
 
+/// Whatever processors a task chooses later, the others of its job have the same answer as before.
+#[test]
+fn the_tasks_of_a_host_agree_whether_they_outnumber_its_processors() {
+    for (cpus, processors) in [(vec![0, 1, 2], 3), (vec![0, 1, 0], 2)] {
+        let owner = JobOwner::create(&JobPlan {
+            num_tasks: 3,
+            settings: Settings::default(),
+            others: Variables::default(),
+            cpus,
+            hosts: Vec::new(),
+            record: Record::Nothing,
+        })
+        .unwrap();
+        let is_crowded = 3 > processors.min(owner.header.quota_cpus.load(Ordering::Relaxed));
+        for task in 0..3 {
+            // Attaching replaces the task's processors by those of this process.
+            assert_eq!(attach_to(&owner, task).unwrap().is_crowded(), is_crowded);
+        }
+    }
+}
+
+/// Tasks that another launcher has started may each be bound to a processor: the owner asks the kernel.
+#[test]
+fn an_owner_takes_the_processors_of_processes() {
+    let owner = owner(2);
+    let own = u32::try_from(sched::allowed_cpus().len()).unwrap();
+    let is_crowded = 2 > own.min(owner.header.quota_cpus.load(Ordering::Relaxed));
+    let pid = std::process::id();
+    owner.take_masks([(0, pid), (1, pid)].into_iter()).unwrap();
+    assert_eq!(attach_to(&owner, 0).unwrap().is_crowded(), is_crowded);
+    assert!(owner.take_masks([(0, 0)].into_iter()).is_err());
+}
+
 #[test]
 fn a_task_finds_its_job_and_takes_its_leave() {
     let owner = owner(3);

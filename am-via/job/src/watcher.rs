@@ -130,6 +130,7 @@ impl Watch {
             cpus: Vec::new(),
             hosts: part.hosts.clone(),
         })?);
+        job.take_masks(part.processes.iter().map(|(&task, &pid)| (task, pid)))?;
         let mut running = Vec::new();
         for (&task, &pid) in &part.processes {
             running.push(Watched { task, process: PidFd::open(pid)?, ended_at: None });

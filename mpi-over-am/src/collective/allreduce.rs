@@ -30,7 +30,7 @@ pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     }
     match plan.size() {
         1 => Ok(()),
-        size if size <= plan.selection().rounds_tasks_max => by_doubling(plan, into),
+        size if plan.selection().uses_rounds(size.into()) => by_doubling(plan, into),
         _ => {
             reduce::by_tree(plan, &into.as_send(), Some(into), (0, true))?;
             broadcast::by_tree(plan, into, 0)

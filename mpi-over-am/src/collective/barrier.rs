@@ -14,7 +14,7 @@ pub(super) fn barrier(plan: &mut impl Plan) -> Result<()> {
     if let Some(hosts) = plan.hosts() {
         return hosts::barrier(plan, &hosts);
     }
-    if plan.size() <= plan.selection().rounds_tasks_max { in_rounds(plan) } else { by_tree(plan) }
+    if plan.selection().uses_rounds(plan.size().into()) { in_rounds(plan) } else { by_tree(plan) }
 }
 
 fn in_rounds(plan: &mut impl Plan) -> Result<()> {

@@ -25,7 +25,7 @@ impl Tree {
     /// The position of `rank` among `size` tasks, in the tree for data of `len` bytes with rank `top` as its top.
     #[inline(always)]
     pub(super) fn new(selection: &Selection, (rank, size): (u32, u32), top: u32, len: u64) -> Self {
-        let is_flat = size > selection.rounds_tasks_max && len <= FLAT_BYTES_MAX;
+        let is_flat = !selection.uses_rounds(size.into()) && len <= FLAT_BYTES_MAX;
         let (rank, size) = (u64::from(rank), u64::from(size));
         let before = rank + size - u64::from(top);
         Self { number: if before >= size { before - size } else { before }, size, top, is_flat }

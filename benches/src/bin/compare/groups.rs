@@ -1,5 +1,8 @@
 //! The groups of measurements: which tasks run where.
 
+use std::num::NonZero;
+use std::thread::available_parallelism;
+
 use clap::ValueEnum;
 
 use crate::libraries::{Library, Placement};
@@ -17,6 +20,8 @@ pub(crate) enum Group {
     Below,
     /// Two tasks on two hosts, which `tests/hosts/with 2` makes; compared with libfabric's own `fi_pingpong` where it is installed.
     Hosts,
+    /// A task for each available core, at most 32: collectives, and messages to a neighbour. Not among the default groups.
+    Cores,
     /// 16 tasks on all available cores: collectives.
     Crowd,
     /// 2 tasks, each on its own core, and 4 tasks on all available cores: kernels with the communication of the NAS Parallel Benchmarks.
@@ -30,7 +35,7 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    /// All groups that need only one machine.
+    /// The groups that run unless `--group` names others.
     pub(crate) const ALL: [Self; 9] = [
         Self::Pair,
         Self::Threads,
@@ -43,21 +48,23 @@ impl Group {
         Self::Start,
     ];
 
-    pub(crate) fn tasks(self) -> &'static [u32] {
+    /// The numbers of tasks with which it runs.
+    pub(crate) fn tasks(self) -> Vec<u32> {
         match self {
-            Self::Pair | Self::Threads | Self::OneCore | Self::Below | Self::Hosts => &[2],
-            Self::Crowd => &[16],
-            Self::Kernels => &[2, 4],
-            Self::Connect => &[128],
-            Self::Memory => &[2, 16, 128],
-            Self::Start => &[2, 16],
+            Self::Pair | Self::Threads | Self::OneCore | Self::Below | Self::Hosts => vec![2],
+            Self::Cores => vec![available_parallelism().map_or(2, NonZero::get).clamp(2, 32) as u32],
+            Self::Crowd => vec![16],
+            Self::Kernels => vec![2, 4],
+            Self::Connect => vec![128],
+            Self::Memory => vec![2, 16, 128],
+            Self::Start => vec![2, 16],
         }
     }
 
     pub(crate) fn placement(self, tasks: u32) -> Placement {
         match self {
             Self::Kernels if tasks == 2 => Placement::Cores,
-            Self::Pair | Self::Threads | Self::Below => Placement::Cores,
+            Self::Pair | Self::Threads | Self::Below | Self::Cores => Placement::Cores,
             Self::OneCore => Placement::OneCore,
             Self::Hosts => Placement::Hosts,
             Self::Crowd | Self::Kernels | Self::Connect | Self::Memory | Self::Start => Placement::Free,
@@ -72,6 +79,7 @@ impl Group {
             Self::OneCore => "one_core",
             Self::Below => "below",
             Self::Hosts => "hosts",
+            Self::Cores => "cores",
             Self::Crowd => "crowd",
             Self::Kernels => "kernels",
             Self::Connect => "connect",
@@ -91,6 +99,10 @@ impl Group {
 
     /// Whether the C program measures the distance of the tasks' cores. It does for two hosts if they are namespaces of this machine.
     pub(crate) fn has_distance(self, tasks: u32) -> bool {
-        self == Self::Hosts || self != Self::Below && self.placement(tasks) == Placement::Cores
+        match self {
+            Self::Hosts => true,
+            Self::Below | Self::Cores => false,
+            _ => self.placement(tasks) == Placement::Cores,
+        }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn measure(libraries: &[Library], folder: &Path, arguments: &Argument
     turns.expected =
         groups.iter().map(|&group| turns.in_a_round(group)).sum::<usize>() * arguments.rounds() as usize;
     for &group in groups {
-        for &tasks in group.tasks() {
+        for tasks in group.tasks() {
             turns.run_group(group, tasks)?;
         }
     }

@@ -13,7 +13,7 @@ const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
 fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
         check: Check::On,
-        rounds_tasks_max: 0,
+        rounds_tasks_max: Some(0),
         board_tasks_max: Some(8),
         broadcast_tree_bytes_max: 0,
         broadcast_piece_bytes: 1000,
