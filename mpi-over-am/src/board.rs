@@ -1,5 +1,8 @@
 //! The board of a communicator: memory of its rank 0 on which all its tasks meet.
 //!
+//! If each task has a processor, each has lines of its own on the board ([`lines`], [`on_lines`](crate::collective)), and what a task
+//! writes once the others read.
+//!
 //! If tasks outnumber processors, a collective takes as long as the switches between its tasks. With messages, a task runs several times,
 //! and reads and writes the rings of several peers. With a board, it writes its data and counts its arrival; when the last task has
 //! arrived, all tasks read the data that they need.
@@ -8,6 +11,7 @@
 //! have arrived at step n - 1. By then all tasks had read the data of step n - 2, which are in the same half. The last task to arrive may
 //! replace the data of rank 0, as a reduction does with its result, before it ends the step.
 
+mod lines;
 mod meeting;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +21,7 @@ use am_core::buffer::{Access, Exposed, MappedRange, RemoteAddress};
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
+pub(crate) use lines::{Awaited, LINES_TASKS_MAX, Lines};
 use meeting::Meeting;
 
 use crate::buffer::{RecvData, SendData, with_mapped_elements};
@@ -45,6 +50,22 @@ const BOARD_BYTES: usize = DATA + 2 * HALF_BYTES;
 const WORD_BYTES: usize = size_of::<u64>();
 const WORD_BITS: u32 = u64::BITS;
 
+/// The method by which the tasks of a board synchronize.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// By a counter of arrivals, for tasks that share processors.
+    Counter,
+    /// By lines, for tasks that each have a processor.
+    Lines,
+}
+
+impl Method {
+    /// Maximum number of tasks of a board.
+    pub(crate) fn tasks_max(self) -> u32 {
+        if self == Self::Lines { LINES_TASKS_MAX } else { TASKS_MAX }
+    }
+}
+
 /// Whether a communicator has a board.
 #[derive(Debug)]
 pub(crate) enum Board {
@@ -52,13 +73,15 @@ pub(crate) enum Board {
     Later(u32),
     /// The communicator cannot have one.
     Never,
-    /// The communicator has one.
+    /// The communicator has one with a counter.
     Open {
         /// The board's address.
         at: RemoteAddress,
         /// Number of steps at which this task has arrived.
         arrived: u64,
     },
+    /// The communicator has one with lines.
+    Lines(Lines),
 }
 
 /// What a collective has to do before it can use the board.
@@ -67,6 +90,7 @@ pub(crate) enum Use {
     /// All tasks have to agree about a board first.
     Agree,
     Step(Step),
+    Lines(Lines),
 }
 
 impl Default for Board {
@@ -76,10 +100,32 @@ impl Default for Board {
 }
 
 impl Board {
-    /// Begins a collective that can use a board.
-    pub(crate) fn begin(&mut self, rank: u32, size: u32) -> Use {
+    /// The board of `size` tasks at `at`.
+    pub(crate) fn open(method: Method, at: RemoteAddress, (rank, size): (u32, u32)) -> Self {
+        match method {
+            Method::Counter => Self::Open { at, arrived: 0 },
+            Method::Lines => Self::Lines(Lines::new(at, rank, size)),
+        }
+    }
+
+    /// Whether a collective that can use lines has to begin on the board: because the communicator has one with lines, or has none yet.
+    #[inline(always)]
+    pub(crate) fn may_have_lines(&self) -> bool {
+        matches!(self, Self::Later(_) | Self::Lines(_))
+    }
+
+    /// Begins a collective that can use a board: one with a counter, with lines, or either.
+    pub(crate) fn begin(&mut self, (rank, size): (u32, u32), can: impl Fn(Method) -> bool) -> Use {
         match self {
             Self::Never => Use::Messages,
+            Self::Open { .. } if !can(Method::Counter) => Use::Messages,
+            Self::Lines(lines) => {
+                if can(Method::Lines) {
+                    Use::Lines(*lines)
+                } else {
+                    Use::Messages
+                }
+            }
             Self::Later(FIRST_BY_MESSAGES) => Use::Agree,
             Self::Later(count) => {
                 *count += 1;
@@ -98,7 +144,11 @@ impl Board {
 
     /// Ends this task's use of the board.
     pub(crate) fn close<F: Fabric>(self, context: &mut Context<F, MpiHandlers>) {
-        let Self::Open { at, .. } = self else { return };
+        let at = match self {
+            Self::Later(_) | Self::Never => return,
+            Self::Open { at, .. } => at,
+            Self::Lines(lines) => lines.board(),
+        };
         // If rank 0 has gone, its memory is not used again.
         let _ = lend(context, at, |board| {
             // Release: this task's accesses come before the next use of the memory.

@@ -13,7 +13,7 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use crate::attribute::{Attributes, ObjectKind};
-use crate::board::{Board, Use};
+use crate::board::{Board, Lines, Method, Use};
 use crate::buffer::Keeps;
 use crate::context_id::{self, Space};
 use crate::error::{Error, Result};
@@ -261,9 +261,20 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Arc::clone(&self.shared)
     }
 
-    /// Begins a collective that can use a board.
-    pub(crate) fn begin_on_board(&self) -> Use {
-        self.common.board.with(|board| board.begin(self.rank, self.size))
+    /// Begins a collective that can use a board, of one method or the other.
+    pub(crate) fn begin_on_board(&self, can: impl Fn(Method) -> bool) -> Use {
+        self.common.board.with(|board| board.begin((self.rank, self.size), can))
+    }
+
+    /// Whether a collective that can use lines has to begin on the board.
+    #[inline(always)]
+    pub(crate) fn may_have_lines(&self) -> bool {
+        self.common.board.with(|board| board.may_have_lines())
+    }
+
+    /// Sets this task's position on a board with lines.
+    pub(crate) fn set_lines(&self, lines: Lines) {
+        self.common.board.with(|board| *board = Board::Lines(lines));
     }
 
     /// Counts an arrival of this task at the board.

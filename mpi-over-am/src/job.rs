@@ -1,7 +1,7 @@
 //! The job that a task was started in, on this machine. The only file that names am-via: it chooses the fabric.
 
 use crate::error::{Error, Result};
-use crate::settings::{Selection, SettingError, Settings, Table};
+use crate::settings::{BoardKind, Selection, SettingError, Settings, Table};
 
 /// The settings of am-via in a job, and the variables with settings, from which those of MPI are read ([`Settings`]).
 pub use am_via::{job::Variables, output_was_closed, settings::Settings as JobSettings};
@@ -67,11 +67,14 @@ impl Joined {
         }
         let mut settings: Settings = variables.try_into()?;
         let job = self.0.job();
-        let Selection { rounds_tasks_max, board_tasks_max, .. } = &mut settings.collectives;
-        if job.is_crowded() {
-            // No limit but the board's own.
-            board_tasks_max.get_or_insert(u32::MAX);
-        } else if job.tasks_here() == job.num_tasks() as usize {
+        let Selection { rounds_tasks_max, board, board_tasks_max, .. } = &mut settings.collectives;
+        let is_crowded = job.is_crowded();
+        if *board == BoardKind::Auto {
+            *board = if is_crowded { BoardKind::Counter } else { BoardKind::Lines };
+        }
+        // No limit but the board's own.
+        board_tasks_max.get_or_insert(u32::MAX);
+        if !is_crowded && job.tasks_here() == job.num_tasks() as usize {
             // On several hosts tasks could get different answers.
             rounds_tasks_max.get_or_insert(u32::MAX);
         }

@@ -133,8 +133,8 @@ pub use request_id::{RequestFacts, RequestId};
 pub use request_table::MessageId;
 pub use session::Session;
 pub use settings::{
-    COLLECTIVE_SETTINGS, Check, CompletionVariant, Selection, Setting, SettingError, SettingText, Settings,
-    Table, Wanted,
+    BoardKind, COLLECTIVE_SETTINGS, Check, CompletionVariant, Selection, Setting, SettingError, SettingText,
+    Settings, Table, Wanted,
 };
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};

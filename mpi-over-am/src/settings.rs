@@ -86,8 +86,10 @@ pub struct Selection {
     /// trees are binomial. More tasks use a tree, which is flat for short data. `None`: no limit if all tasks share one host and each has a
     /// processor, otherwise [`ROUNDS_TASKS_MAX`](Self::ROUNDS_TASKS_MAX). `AM_COLLECTIVE_ROUNDS_TASKS_MAX`.
     pub rounds_tasks_max: Option<u32>,
-    /// Maximum number of tasks that use a board for barriers and for short allreduces, allgathers and alltoalls. `None`: 1024 if the tasks
-    /// outnumber the processors, or 0. `AM_COLLECTIVE_BOARD_TASKS_MAX`.
+    /// The kind of the board of a communicator. `AM_COLLECTIVE_BOARD`.
+    pub board: BoardKind,
+    /// Maximum number of tasks that use a board. `None`: in a job, 1024 with a counter and 64 with lines; otherwise 0.
+    /// `AM_COLLECTIVE_BOARD_TASKS_MAX`.
     pub board_tasks_max: Option<u32>,
     /// Maximum bytes of a broadcast along a tree; a longer one runs along a chain of tasks, in pieces.
     pub broadcast_tree_bytes_max: u64,
@@ -125,6 +127,7 @@ impl Default for Selection {
         Self {
             check: Check::Auto,
             rounds_tasks_max: None,
+            board: BoardKind::Auto,
             board_tasks_max: None,
             broadcast_tree_bytes_max: 64 << 10,
             broadcast_piece_bytes: 128 << 10,
@@ -187,6 +190,41 @@ impl Value for Check {
     }
 }
 
+/// The kind of a board: memory of rank 0 that all tasks of a communicator write and read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BoardKind {
+    /// In a job, `Counter` if the tasks of rank 0's host outnumber its processors, otherwise `Lines`. Outside of a job, `Counter`.
+    #[default]
+    Auto,
+    /// Tasks count their arrivals: barriers and short allreduces, allgathers and alltoalls of tasks that share processors.
+    Counter,
+    /// Each task has lines of its own: broadcasts, gathers, allgathers and short alltoalls of tasks that each have a processor.
+    Lines,
+}
+
+impl Value for BoardKind {
+    const FORM: &'static str = "auto, counter or lines";
+    const CHOICES: &'static [&'static str] = &["auto", "counter", "lines"];
+
+    fn parse(text: &str) -> Result<Self, String> {
+        choose(text, &[Self::Auto, Self::Counter, Self::Lines])
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for BoardKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Counter => "counter",
+            Self::Lines => "lines",
+        })
+    }
+}
+
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -214,7 +252,9 @@ table! { Settings, foreign FOREIGN_NAMES;
         long_sends_max: Option<u64> = long_sends_max, "AM_LONG_SENDS_MAX", 1..=1 << 46;
     "Largest communicator, in tasks, whose MPI_Barrier and short MPI_Allreduce use rounds, in which each task waits for another one. Larger ones use a tree, which for data of up to 1 KiB has 16 children per task: fewer waits, which matters if tasks share processors. auto: no limit if all tasks of the job share one host and each has a processor, otherwise 4.",
         collective_rounds_tasks_max: Option<u32> = collectives.rounds_tasks_max, "AM_COLLECTIVE_ROUNDS_TASKS_MAX", 0..=0xFFFF_FFFF;
-    "Largest communicator, in tasks, that uses a board for MPI_Barrier and for short MPI_Allreduce, MPI_Allgather and MPI_Alltoall: memory of rank 0 that all tasks of the communicator write and read, so that each task has to run only once per collective. auto: 1024 if the tasks of rank 0's host outnumber its processors, otherwise 0.",
+    "Kind of the board, memory of rank 0 that all tasks of a communicator on one host write and read in blocking collectives. counter: tasks count their arrivals, so that each has to run only once per collective: MPI_Barrier and short MPI_Allreduce, MPI_Allgather and MPI_Alltoall. lines: each task writes its data once, and others read them there: MPI_Bcast, MPI_Gather, MPI_Allgather and short MPI_Alltoall of at least 3 tasks. auto: counter if the tasks of rank 0's host outnumber its processors, otherwise lines.",
+        collective_board: BoardKind = collectives.board, "AM_COLLECTIVE_BOARD";
+    "Largest communicator, in tasks, that uses a board. 0: none does. auto: 1024 with a counter, 64 with lines.",
         collective_board_tasks_max: Option<u32> = collectives.board_tasks_max, "AM_COLLECTIVE_BOARD_TASKS_MAX", 0..=1024;
     "Largest MPI_Bcast, in bytes, that uses a tree. Longer ones use a chain, in pieces.",
         broadcast_tree_bytes_max: u64 = collectives.broadcast_tree_bytes_max, "AM_BROADCAST_TREE_BYTES_MAX";
@@ -243,9 +283,10 @@ table! { Settings, foreign FOREIGN_NAMES;
 }
 
 /// Names of the settings that choose the algorithms of collectives.
-pub const COLLECTIVE_SETTINGS: [&str; 12] = [
+pub const COLLECTIVE_SETTINGS: [&str; 13] = [
     "check_collectives",
     "collective_rounds_tasks_max",
+    "collective_board",
     "collective_board_tasks_max",
     "broadcast_tree_bytes_max",
     "broadcast_piece_bytes",

@@ -98,6 +98,7 @@ mod tests {
 
     use super::*;
 
+    // Also for the model in `lines`.
     word!(Modelled);
 
     /// A board of tasks that write one word each.

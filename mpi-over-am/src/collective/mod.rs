@@ -21,6 +21,7 @@ mod inter;
 mod layouts;
 mod neighbour;
 mod on_board;
+mod on_lines;
 mod plan;
 mod prepared;
 mod recorder;

@@ -8,8 +8,8 @@ use am_core::fabric::Fabric;
 use am_core::task::Target;
 
 use super::direct::Direct;
-use super::{Collective, Parts, Plan};
-use crate::board::{self, Arrival, Board, Step, Use};
+use super::{Collective, Parts, Plan, on_lines};
+use crate::board::{self, Arrival, Board, Method, Step, Use};
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
@@ -17,6 +17,7 @@ use crate::handlers::MpiHandlers;
 use crate::policy::LockPolicy;
 use crate::progress::check_len;
 use crate::remote::{ADDRESS_WORDS, from_words, to_words};
+use crate::settings::BoardKind;
 use crate::state::State;
 use crate::status::Status;
 
@@ -24,17 +25,28 @@ use crate::status::Status;
 const REDUCED_BYTES_MAX: u64 = 32 << 10;
 /// Number of looks at the board, each with a yield of the processor, before a task may sleep.
 const LOOKS_AWAKE: u32 = 40;
+/// Rank 0's word for the method of a new board; 0 if there is none.
+const COUNTER: u64 = 1;
+const LINES: u64 = 2;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Carries out a collective on the board. Returns false, on all tasks, if it has to use messages: nothing has happened then.
     pub(super) fn try_on_board(&self, collective: &Collective, plan: &mut Direct<'_, F, L>) -> Result<bool> {
-        let Some(len) = self.bytes_on_board(collective) else { return Ok(false) };
-        let step = match self.begin_on_board() {
-            Use::Messages => return Ok(false),
-            Use::Agree => return self.agree_about_board().map(|()| false),
-            Use::Step(step) => step,
-        };
         let (rank, size) = (self.rank(), self.size());
+        let len = self.bytes_on_board(collective);
+        let has_lines = self.is_plain() && on_lines::serve(collective, rank, size);
+        if len.is_none() && !has_lines {
+            return Ok(false);
+        }
+        let can = |method| if method == Method::Lines { has_lines } else { len.is_some() };
+        let (step, len) = match (self.begin_on_board(can), len) {
+            (Use::Step(step), Some(len)) => (step, len),
+            (Use::Lines(lines), _) => {
+                return self.carry_out_on_lines(collective, plan, lines).map(|()| true);
+            }
+            (Use::Agree, _) => return self.agree_about_board().map(|()| false),
+            _ => return Ok(false),
+        };
         match collective {
             Collective::Allreduce { send, recv, .. } => {
                 let own = send.clone().unwrap_or_else(|| recv.as_send());
@@ -100,20 +112,30 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if self.rank() == 0 && self.is_on_one_host() {
             let mut state = self.state()?;
             let State { context, boards, selection, .. } = &mut *state;
+            let method = match selection.board {
+                BoardKind::Lines => Method::Lines,
+                BoardKind::Auto | BoardKind::Counter => Method::Counter,
+            };
             if self.size() <= selection.board_tasks_max.unwrap_or(0)
+                && self.size() <= method.tasks_max()
                 && let Some(at) = boards.make(context, self.size())
             {
-                words[0] = 1;
+                words[0] = if method == Method::Lines { LINES } else { COUNTER };
                 words[1..].copy_from_slice(&to_words(at));
             }
         }
         self.broadcast_words(&mut words, 0)?;
-        let [1, address @ ..] = words else { return Ok(()) };
+        let [method, address @ ..] = words;
+        let method = match method {
+            COUNTER => Method::Counter,
+            LINES => Method::Lines,
+            _ => return Ok(()),
+        };
         let at = from_words(address);
         let mut unreachable = [u64::from(!board::is_reachable(&mut self.state()?.context, at))];
         self.combine_words(&mut unreachable)?;
         if unreachable == [0] {
-            self.set_board(Board::Open { at, arrived: 0 });
+            self.set_board(Board::open(method, at, (self.rank(), self.size())));
         }
         Ok(())
     }
@@ -177,10 +199,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if step.has_ended(context, true)? {
             return Ok(true);
         }
-        let own = context.endpoint().context;
-        let tasks = (0..self.size()).filter_map(|rank| self.task_now(rank));
-        let failure = tasks.map(|task| task.seen_from(own)).find_map(|peer| context.gone(peer));
-        match failure {
+        match self.failed_task(context) {
             None => Ok(false),
             // The failed task may have arrived before its failure.
             Some(failure) => match step.has_ended(context, false)? {
@@ -188,6 +207,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 false => Err(Error::Core(failure)),
             },
         }
+    }
+
+    /// The failure of a task of this communicator, if one has failed.
+    pub(super) fn failed_task(&self, context: &mut Context<F, MpiHandlers>) -> Option<am_core::error::Error> {
+        let own = context.endpoint().context;
+        let tasks = (0..self.size()).filter_map(|rank| self.task_now(rank));
+        tasks.map(|task| task.seen_from(own)).find_map(|peer| context.gone(peer))
     }
 
     fn read_board(

@@ -7,6 +7,7 @@ use am_core::fabric::Fabric;
 use mpi_datatype::op::Combine;
 
 use super::direct::TAG;
+use super::on_lines;
 use super::tree::Tree;
 use crate::blocking;
 use crate::buffer::{combine_bytes, lend_to_receive, with_slice};
@@ -34,6 +35,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// `MPI_Bcast` of bytes.
     #[inline]
     pub fn try_broadcast_bytes(&self, buffer: RawBuffer, root: u32) -> Option<Result<()>> {
+        if on_lines::serve_broadcast(buffer.len() as u64, self.size()) && self.may_have_lines() {
+            return None;
+        }
         let mut state =
             self.state_for_short(buffer.len(), root, |selection| selection.broadcast_tree_bytes_max)?;
         let place = self.place_in_tree(&state, root, buffer.len());
@@ -106,6 +110,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     #[inline]
     pub fn try_gather_bytes(&self, own: RawBytes, into: Option<RawBuffer>, root: u32) -> Option<Result<()>> {
         let len = own.len();
+        if on_lines::serve_gather(len as u64, self.size()) && self.may_have_lines() {
+            return None;
+        }
         let mut state = self.state_for_short(len, root, |_| u64::MAX)?;
         if self.rank() != root {
             return Some(self.push_short(&mut state, own, root));

@@ -10,7 +10,7 @@ use am_core::task::TaskId;
 use am_tests::harness::{Outcome, job};
 use am_via::Task;
 use am_via::job::Cause;
-use mpi_over_am::{Environment, Error, Source, Tag, op};
+use mpi_over_am::{BoardKind, Communicator, Environment, Error, Source, Tag, op};
 
 #[test]
 fn sixteen_tasks_make_progress() {
@@ -208,14 +208,23 @@ fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Erro
 /// calls that need the dead task.
 #[test]
 fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
-    for goes_on in [false, true] {
+    for (goes_on, board) in [
+        (false, BoardKind::Counter),
+        (true, BoardKind::Counter),
+        (false, BoardKind::Lines),
+        (true, BoardKind::Lines),
+    ] {
         let body = || {
             Task::join().expect("a job").job().set_continue_on_failure(goes_on);
-            let mpi = Environment::init_with(|settings| settings.collectives.board_tasks_max = Some(3));
+            let mpi = Environment::init_with(|settings| settings.collectives.board = board);
             let mpi = mpi.expect("a job");
+            let meet = |world: &Communicator| match board {
+                BoardKind::Lines => world.allgather(&[0_u8], &mut [0; 3]),
+                _ => world.barrier(),
+            };
             mpi.set_go_on(goes_on).expect("no call is under way");
             let world = mpi.world();
-            (0..10).for_each(|_| world.barrier().expect("all are alive"));
+            (0..10).for_each(|_| meet(&world).expect("all are alive"));
             if world.rank() == 1 {
                 for other in [0, 2] {
                     world.recv(&mut [0_u8], other, 7).expect("it is alive");
@@ -225,7 +234,7 @@ fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
             }
             world.send(&[0_u8], 1, 7).expect("it is alive");
             for _ in 0..2 {
-                match world.barrier() {
+                match meet(&world) {
                     Err(Error::Core(error)) => is_failure_of_task_1(&error),
                     other => panic!("the wait for the dead task ended with: {other:?}"),
                 }

@@ -52,7 +52,10 @@ impl Group {
     pub(crate) fn tasks(self) -> Vec<u32> {
         match self {
             Self::Pair | Self::Threads | Self::OneCore | Self::Below | Self::Hosts => vec![2],
-            Self::Cores => vec![available_parallelism().map_or(2, NonZero::get).clamp(2, 32) as u32],
+            Self::Cores => {
+                let cores = available_parallelism().map_or(2, NonZero::get);
+                vec![u32::try_from(cores).unwrap_or(u32::MAX).clamp(2, 32)]
+            }
             Self::Crowd => vec![16],
             Self::Kernels => vec![2, 4],
             Self::Connect => vec![128],

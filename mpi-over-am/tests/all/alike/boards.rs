@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::common::{Communicator, Environment, job, numbers};
 use am_core::testing::loopback::{Config, Reach};
-use mpi_over_am::{Error, Selection, Settings, op};
+use mpi_over_am::{BoardKind, Error, Selection, Settings, op};
 
 /// Number of collectives: more than a communicator carries out by messages before it gets a board.
 const FIRST: usize = 10;
@@ -187,6 +187,114 @@ fn a_task_that_waits_at_a_board_takes_part_in_a_long_message() {
                     })
                     .unwrap(),
                 _ => world.barrier().unwrap(),
+            }
+            assert!(world.rank() != 1 || got == out);
+        });
+    }
+}
+
+/// Runs `task` after the world has got a board with lines.
+fn with_lines(config: Config, task: impl Fn(&Environment, &Communicator) + Sync) {
+    let collectives =
+        Selection { board: BoardKind::Lines, board_tasks_max: Some(1024), ..Selection::default() };
+    job(config, Settings { collectives, ..Settings::default() }, |environment, world| {
+        for _ in 0..FIRST {
+            world.allgather(&[0_u8], &mut vec![0; world.size() as usize]).expect("all tasks are there");
+        }
+        task(environment, world);
+    });
+}
+
+/// A broadcast from each root and a gather to each, of data that depend on the round.
+fn check_rooted(world: &Communicator, count: usize, round: u64) {
+    let value = |rank: u32, index: usize| round << 40 | u64::from(rank) << 32 | index as u64;
+    let vector = |rank: u32| (0..count).map(move |index| value(rank, index));
+    for root in 0..world.size() {
+        let mut data: Vec<u64> = if world.rank() == root { vector(root).collect() } else { vec![0; count] };
+        world.broadcast(&mut data, root).expect("all tasks are there");
+        assert!(data.iter().copied().eq(vector(root)), "broadcast of {count} from {root}, round {round}");
+        let own: Vec<u64> = vector(world.rank()).collect();
+        let mut all = vec![0; if world.rank() == root { count * world.size() as usize } else { 0 }];
+        world.gather(&own, &mut all, root).expect("all tasks are there");
+        let expected = (0..world.size()).flat_map(vector);
+        assert!(world.rank() != root || all.into_iter().eq(expected), "gather of {count} to {root}");
+    }
+}
+
+/// The lengths are those of a line, of an area, and of several areas.
+#[test]
+fn collectives_on_lines_give_the_right_results() {
+    for tasks in [3, 8, 20] {
+        with_lines(Config::hostile(tasks, 5), |_, world| {
+            for (round, count) in (0..).zip([6, 7, 0, 1, 2048, 100, 2049, 9000, 3]) {
+                check_rooted(world, count, round);
+                check_collectives(world, count);
+            }
+        });
+    }
+}
+
+#[test]
+fn collectives_on_lines_send_no_packet() {
+    with_lines(Config::new(8), |environment, world| {
+        let before = packets(environment);
+        (1..20).for_each(|round| check_rooted(world, 40 * round, round as u64));
+        (0..20).for_each(|_| {
+            world.alltoall(&[1_u64; 8], &mut [0; 8]).expect("all tasks are there");
+        });
+        // Only broadcasts of up to 256 bytes are sent.
+        let sent = packets(environment) - before;
+        assert!(sent <= 8, "{sent} packets");
+        world.barrier().expect("all tasks are there");
+        assert!(packets(environment) > before + sent);
+    });
+}
+
+/// The data of a task lie on the board until all have read them, however late a task is. Roots change, so all tasks are ahead at times.
+#[test]
+fn tasks_that_are_late_read_what_was_written_for_them() {
+    with_lines(Config::new(9), |_, world| {
+        for round in 0..40u64 {
+            let root = (round / 7 % 9) as u32;
+            if u64::from(world.rank()) == round % 9 {
+                std::thread::sleep(std::time::Duration::from_millis(round % 3));
+            }
+            let mut data = vec![if world.rank() == root { round } else { 0 }; 100];
+            world.broadcast(&mut data, root).expect("all tasks are there");
+            assert_eq!(data, [round; 100]);
+        }
+    });
+}
+
+#[test]
+fn a_part_of_another_length_on_lines_is_told() {
+    with_lines(Config::new(3), |_, world| {
+        let len = if world.rank() == 1 { 5 } else { 4 };
+        let result = world.allgather(&vec![1_u64; len], &mut vec![0; 3 * len]);
+        assert!(matches!(result, Err(Error::Count { .. })), "{result:?}");
+        check_collectives(world, 2);
+    });
+}
+
+#[test]
+fn a_task_that_waits_on_lines_takes_part_in_a_long_message() {
+    for reach in [Reach::Direct, Reach::Posted] {
+        with_lines(Config { reach, ..Config::new(4) }, |_, world| {
+            let (out, mut got) = (vec![7u8; 100_000], vec![0u8; 100_000]);
+            let exchange = || world.allgather(&[world.rank()], &mut [0; 4]);
+            match world.rank() {
+                0 => {
+                    world.send(&out, 1, 5).unwrap();
+                    exchange().unwrap();
+                }
+                1 => world
+                    .scope(|s| {
+                        let request = s.irecv(&mut got, 0, 5)?;
+                        exchange()?;
+                        s.wait(request).map(drop)
+                    })
+                    .unwrap(),
+                _ => exchange().unwrap(),
             }
             assert!(world.rank() != 1 || got == out);
         });

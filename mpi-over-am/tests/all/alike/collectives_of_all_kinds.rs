@@ -4,7 +4,7 @@ use super::common::{Communicator, Environment, combined, job, jobs_on_hosts, num
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, Operation};
-use mpi_over_am::{Check, Error, LayoutPart, Neighbours, Placement, Selection, Settings};
+use mpi_over_am::{BoardKind, Check, Error, LayoutPart, Neighbours, Placement, Selection, Settings};
 
 /// Numbers of elements around every threshold of the algorithms.
 const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
@@ -14,6 +14,7 @@ fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) 
     let long = Selection {
         check: Check::On,
         rounds_tasks_max: Some(0),
+        board: BoardKind::Counter,
         board_tasks_max: Some(8),
         broadcast_tree_bytes_max: 0,
         broadcast_piece_bytes: 1000,
@@ -29,6 +30,8 @@ fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) 
         job(Config::new(tasks), Settings::default(), &task);
         let settings = Settings { collectives: long, ..Settings::default() };
         job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
+        let lines = Selection { board: BoardKind::Lines, board_tasks_max: Some(64), ..Selection::default() };
+        job(Config::new(tasks), Settings { collectives: lines, ..Settings::default() }, &task);
     }
     job(Config { reach: Reach::Staged, ..Config::hostile(8, 3) }, Settings::default(), &task);
     let mean = Settings { eager_limit_bytes: 100, early_arrival_bytes_max: 3000, ..Settings::default() };

@@ -1,0 +1,360 @@
+//! The words with which tasks synchronize that each have a processor.
+//!
+//! Each task has lines of its own, [`SLOTS`] of them, and an area beside each. In step n a task writes its data to its line, or to the area
+//! beside it, of slot n modulo [`SLOTS`], and then n to the line's first word, its *mark*. A task that needs the data of another waits for
+//! that task's mark alone, so a root can be several steps ahead.
+//!
+//! A task marks a step when it enters it, and reads the data of a step before it enters the next one. So the data of step n - [`SLOTS`] have
+//! been read when all marks are at least n - [`SLOTS`] + 1, and a writer waits for that before it overwrites them. It knows so from its last
+//! wait for all tasks, and has to look only once in several steps.
+
+use std::sync::atomic::{Ordering, fence};
+
+use am_core::Context;
+use am_core::buffer::RemoteAddress;
+use am_core::fabric::Fabric;
+
+use super::meeting::Word;
+use super::{BOARD_BYTES, DATA, WORD_BITS, WORD_BYTES, lend, sleepers_of, with_bytes};
+use crate::buffer::{RecvData, SendData};
+use crate::error::Result;
+use crate::handlers::MpiHandlers;
+
+/// Number of slots.
+const SLOTS: usize = 8;
+/// Maximum number of tasks of a board with lines: the sleepers are in one word.
+pub(crate) const LINES_TASKS_MAX: u32 = WORD_BITS;
+/// Bytes of a line: the mark, the length of the task's data, and short data.
+const LINE_BYTES: usize = 64;
+const DATA_IN_LINE: usize = 2 * WORD_BYTES;
+/// Largest area of a task in a slot.
+const AREA_BYTES_MAX: usize = 16 << 10;
+
+/// A task's position on a board with lines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lines {
+    at: RemoteAddress,
+    rank: u32,
+    size: u32,
+    /// The last step that this task has marked.
+    step: u64,
+    /// All tasks had entered this step at this task's last wait for all.
+    seen: u64,
+}
+
+/// The tasks for which a task waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    All,
+    Rank(u32),
+}
+
+impl Lines {
+    pub(super) fn new(board: RemoteAddress, rank: u32, size: u32) -> Self {
+        Self { at: board, rank, size, step: 0, seen: 0 }
+    }
+
+    pub(super) fn board(&self) -> RemoteAddress {
+        self.at
+    }
+
+    /// Maximum bytes that one of `size` tasks writes in a step.
+    pub(crate) fn area_bytes(size: u32) -> usize {
+        let areas = BOARD_BYTES - DATA - size as usize * SLOTS * LINE_BYTES;
+        (areas / (size as usize * SLOTS)).min(AREA_BYTES_MAX) / LINE_BYTES * LINE_BYTES
+    }
+
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
+    pub(crate) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// The last step that this task has marked.
+    pub(crate) fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// The step that all tasks must have entered before this task may write data in its next step.
+    pub(crate) fn before_writing(&self) -> Option<u64> {
+        let step = (self.step + 2).saturating_sub(SLOTS as u64);
+        (step > self.seen).then_some(step)
+    }
+
+    /// Notes that all tasks have entered a step.
+    pub(crate) fn saw_all(&mut self, step: u64) {
+        self.seen = self.seen.max(step);
+    }
+
+    /// Enters the next step: writes this task's data, if it has any, and marks the step. Returns the ranks to ring, as bits. With data, all
+    /// tasks must have entered the step that [`before_writing`](Self::before_writing) names.
+    ///
+    /// # Errors
+    /// Rank 0 has failed.
+    pub(crate) fn enter<F: Fabric>(
+        &mut self,
+        context: &mut Context<F, MpiHandlers>,
+        data: Option<&SendData>,
+    ) -> Result<u64> {
+        let next = Self { step: self.step + 1, ..*self };
+        let sleepers = lend(context, self.at, |board| {
+            let line = next.line_of(next.rank);
+            if let Some(data) = data {
+                let len = data.packed_len();
+                if len > Self::area_bytes(self.size) as u64 {
+                    return None;
+                }
+                // Relaxed: the mark orders this store, and the data.
+                board.atomic_u64(line + WORD_BYTES)?.store(len, Ordering::Relaxed);
+                with_bytes(board, next.data_of(next.rank, len), len, |bytes| data.copy_to(bytes))?;
+            }
+            mark(board.atomic_u64(line)?, next.step, fence);
+            Some(take_sleepers(sleepers_of(board, 0)?))
+        })?;
+        *self = next;
+        Ok(sleepers)
+    }
+
+    /// Looks up to `looks` times whether tasks have entered a step. With `may_sleep`, this task is rung when a task enters a step.
+    ///
+    /// # Errors
+    /// Rank 0 has failed.
+    pub(crate) fn have_entered<F: Fabric>(
+        &self,
+        context: &mut Context<F, MpiHandlers>,
+        (awaited, step): (Awaited, u64),
+        looks: u32,
+        may_sleep: bool,
+    ) -> Result<bool> {
+        let slot = Self { step, ..*self };
+        lend(context, self.at, |board| {
+            if may_sleep {
+                sleep(sleepers_of(board, 0)?, self.rank, fence);
+            }
+            let has_entered = |rank| Some(has_entered(board.atomic_u64(slot.line_of(rank))?, step));
+            for _ in 0..looks {
+                let is_met = match awaited {
+                    Awaited::Rank(rank) => has_entered(rank)?,
+                    // Looks at all lines, so that the processor fetches them at the same time.
+                    Awaited::All => {
+                        (0..self.size).try_fold(true, |all, rank| Some(all & has_entered(rank)?))?
+                    }
+                };
+                if is_met {
+                    return Some(true);
+                }
+                std::hint::spin_loop();
+            }
+            Some(false)
+        })
+    }
+
+    /// Copies data of the present step, which tasks have entered, to memory of this task. `parts` lists the ranks of the writers, the lengths
+    /// of their data, the offsets in these, and the destinations. If data have another length than listed, returns that length and the
+    /// listed one.
+    ///
+    /// # Errors
+    /// Rank 0 has failed.
+    pub(crate) fn read<F: Fabric>(
+        &self,
+        context: &mut Context<F, MpiHandlers>,
+        mut parts: impl Iterator<Item = (u32, u64, u64, RecvData)>,
+    ) -> Result<Option<(u64, u64)>> {
+        lend(context, self.at, |board| {
+            for (rank, len, offset, to) in parts.by_ref() {
+                // Relaxed: the look that found the mark orders it.
+                let written = board.atomic_u64(self.line_of(rank) + WORD_BYTES)?.load(Ordering::Relaxed);
+                if written != len {
+                    return Some(Some((written, len)));
+                }
+                let end = offset.checked_add(to.packed_len())?;
+                if end > len {
+                    return None;
+                }
+                let from = self.data_of(rank, len) + usize::try_from(offset).ok()?;
+                with_bytes(board, from, to.packed_len(), |bytes| bytes.as_send().copy_to(&to))?;
+            }
+            Some(None)
+        })
+    }
+
+    /// The offset of a task's line in the slot of this step.
+    fn line_of(&self, rank: u32) -> usize {
+        DATA + (rank as usize * SLOTS + self.slot()) * LINE_BYTES
+    }
+
+    /// The offset of a task's data, of `len` bytes, in the slot of this step.
+    fn data_of(&self, rank: u32, len: u64) -> usize {
+        if len <= (LINE_BYTES - DATA_IN_LINE) as u64 {
+            return self.line_of(rank) + DATA_IN_LINE;
+        }
+        let areas = DATA + self.size as usize * SLOTS * LINE_BYTES;
+        areas + (rank as usize * SLOTS + self.slot()) * Self::area_bytes(self.size)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the remainder is below the number of slots")]
+    fn slot(&self) -> usize {
+        (self.step % SLOTS as u64) as usize
+    }
+}
+
+/// Marks a step, after this task has written its data.
+#[inline(always)]
+fn mark(line: &impl Word, step: u64, fence: impl FnOnce(Ordering)) {
+    // Release: publishes this task's data of this step, and its reads of earlier steps.
+    line.store(step, Ordering::Release);
+    // SeqCst: pairs with the fence in `sleep`. Either the look at the sleepers that follows finds a task, or that task finds the mark.
+    fence(Ordering::SeqCst);
+}
+
+/// Whether a task has entered a step. If so, its data of this step can be read, and it does not read those of the step before any more.
+#[inline(always)]
+fn has_entered(line: &impl Word, step: u64) -> bool {
+    // Acquire: pairs with the store in `mark`.
+    line.load(Ordering::Acquire) >= step
+}
+
+/// Notes that a task may sleep. It must then look at the marks once more.
+#[inline]
+fn sleep(sleepers: &impl Word, bit: u32, fence: impl FnOnce(Ordering)) {
+    // Relaxed: the fence orders it. A task that looks often changes the word once, since all others read it.
+    if sleepers.load(Ordering::Relaxed) >> bit & 1 == 0 {
+        sleepers.fetch_or(1 << bit, Ordering::Relaxed);
+    }
+    // SeqCst: pairs with the fence in `mark`.
+    fence(Ordering::SeqCst);
+}
+
+/// Takes the tasks that may sleep, after a mark. The caller rings them: each may have waited for it.
+#[inline(always)]
+fn take_sleepers(sleepers: &impl Word) -> u64 {
+    // Relaxed: the fence in `mark` comes before. A task that has taken the word rings all tasks in it after its mark.
+    if sleepers.load(Ordering::Relaxed) == 0 { 0 } else { sleepers.swap(0, Ordering::AcqRel) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use loom::sync::Notify;
+    use loom::sync::atomic::{AtomicU64 as Modelled, fence};
+    use loom::thread;
+
+    use super::*;
+
+    /// Fewer slots than on a real board, so that they are used again.
+    const FEW: usize = 2;
+
+    /// A board with a word of data for each task and slot.
+    struct Board {
+        marks: Vec<[Modelled; FEW]>,
+        /// Relaxed accesses: only the marks order them.
+        data: Vec<[Modelled; FEW]>,
+        sleepers: Modelled,
+        doorbells: Vec<Notify>,
+    }
+
+    fn slot_of(step: u64) -> usize {
+        usize::try_from(step).expect("few steps") % FEW
+    }
+
+    impl Board {
+        fn new(size: u32) -> Self {
+            let words = || (0..size).map(|_| [Modelled::new(0), Modelled::new(0)]).collect();
+            let doorbells = (0..size).map(|_| Notify::new()).collect();
+            Self { marks: words(), data: words(), sleepers: Modelled::new(0), doorbells }
+        }
+
+        fn wait_for(&self, rank: u32, task: u32, step: u64) {
+            let has_entered = || has_entered(&self.marks[task as usize][slot_of(step)], step);
+            while !has_entered() {
+                sleep(&self.sleepers, rank, fence);
+                if has_entered() {
+                    return;
+                }
+                self.doorbells[rank as usize].wait();
+            }
+        }
+
+        /// Takes part in steps. In each, task 0 sends a word to all, or (in odd steps) all send one to task 0.
+        fn run(&self, rank: u32, size: u32, steps: u64) {
+            for step in 1..=steps {
+                let slot = slot_of(step);
+                let (from_root, is_root) = (step % 2 == 0, rank == 0);
+                if from_root == is_root {
+                    if let Some(before) = (step + 1).checked_sub(FEW as u64) {
+                        (0..size).for_each(|task| self.wait_for(rank, task, before));
+                    }
+                    self.data[rank as usize][slot].store(step, Ordering::Relaxed);
+                }
+                mark(&self.marks[rank as usize][slot], step, fence);
+                let sleepers = take_sleepers(&self.sleepers);
+                for task in (0..size).filter(|task| sleepers >> task & 1 != 0) {
+                    self.doorbells[task as usize].notify();
+                }
+                for task in (0..size).filter(|task| from_root != is_root && (*task == 0) == from_root) {
+                    self.wait_for(rank, task, step);
+                    assert_eq!(self.data[task as usize][slot].load(Ordering::Relaxed), step);
+                }
+            }
+        }
+    }
+
+    /// All interleavings with at most `preemptions_max` preemptions per thread.
+    fn model(size: u32, steps: u64, preemptions_max: usize) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions_max);
+        builder.check(move || {
+            let board = Arc::new(Board::new(size));
+            let start = |rank| {
+                let board = Arc::clone(&board);
+                thread::spawn(move || board.run(rank, size, steps))
+            };
+            let others: Vec<_> = (1..size).map(start).collect();
+            board.run(0, size, steps);
+            others.into_iter().for_each(|other| other.join().expect("an assertion of another task"));
+        });
+    }
+
+    #[test]
+    fn loom_no_data_are_overwritten_before_they_are_read_and_no_wake_up_is_lost() {
+        model(2, 3, 2);
+    }
+
+    #[test]
+    fn loom_three_tasks_on_lines() {
+        model(3, 2, 1);
+    }
+
+    #[test]
+    fn the_lines_and_areas_of_all_tasks_lie_apart_on_the_board() {
+        let at = RemoteAddress::from_bytes([0; RemoteAddress::BYTES]);
+        for size in 3..=LINES_TASKS_MAX {
+            let area = Lines::area_bytes(size);
+            assert!(area >= 4000 && area.is_multiple_of(LINE_BYTES), "{size} tasks have {area} bytes each");
+            let mut ranges = Vec::new();
+            for (rank, step) in (0..size).flat_map(|rank| (1..=SLOTS as u64).map(move |step| (rank, step))) {
+                let lines = Lines { at, rank, size, step, seen: 0 };
+                let (line, data) = (lines.line_of(rank), lines.data_of(rank, area as u64));
+                assert_eq!(lines.data_of(rank, 48), line + DATA_IN_LINE);
+                ranges.extend([(line, line + LINE_BYTES), (data, data + area)]);
+            }
+            ranges.sort_unstable();
+            assert!(ranges.windows(2).all(|two| two[0].1 <= two[1].0), "{size} tasks");
+            assert!(ranges[0].0 >= DATA && ranges[ranges.len() - 1].1 <= BOARD_BYTES, "{size} tasks");
+        }
+    }
+
+    #[test]
+    fn a_slot_is_written_again_when_all_tasks_have_read_it() {
+        let at = RemoteAddress::from_bytes([0; RemoteAddress::BYTES]);
+        let lines = |step, seen| Lines { at, rank: 0, size: 3, step, seen };
+        // Step 8 writes to a slot that no step has used; step 9 to that of step 1, which all have read when all have entered step 2.
+        assert_eq!(lines(7, 0).before_writing(), Some(1));
+        assert_eq!(lines(8, 0).before_writing(), Some(2));
+        assert_eq!(lines(8, 2).before_writing(), None);
+        assert_eq!(lines(14, 7).before_writing(), Some(8));
+    }
+}

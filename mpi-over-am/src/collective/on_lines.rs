@@ -1,0 +1,333 @@
+//! Blocking collectives on a board with lines: a task writes its data once, and the tasks that need them read them there.
+//!
+//! These collectives gain because a task writes once what all others read (broadcast, allgather), and because no task waits for a credit or
+//! copies to the ring of each peer (gather, short alltoall). Data longer than a task's area on the board take several steps; as the board has
+//! several slots, a root writes a piece while the others read earlier ones. Barriers, reductions and long alltoalls were slower this way than
+//! by messages (16 processors, ARCHITECTURE.md).
+
+use am_core::Context;
+use am_core::fabric::Fabric;
+use am_core::task::Target;
+
+use super::direct::Direct;
+use super::{Collective, Parts, Plan, as_bytes};
+use crate::board::{Awaited, LINES_TASKS_MAX, Lines};
+use crate::buffer::{RecvData, SendData};
+use crate::communicator::Communicator;
+use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
+use crate::policy::LockPolicy;
+use crate::progress::check_len;
+use crate::status::Status;
+use mpi_datatype::{Datatype, Predefined};
+
+/// Smallest communicator whose gathers and short broadcasts use lines.
+const MANY_TASKS: u32 = 8;
+/// Maximum bytes of a broadcast by messages: among many tasks, and among few.
+const BROADCAST_BY_MESSAGES_MAX: [u64; 2] = [256, 4096];
+/// Maximum bytes of a task's part of a gather or allgather.
+const PART_BYTES_MAX: u64 = 256 << 10;
+/// Number of looks at the lines before a task also handles messages.
+const LOOKS: u32 = 200;
+
+/// Whether `size` tasks can use lines for a collective. The same on all tasks.
+pub(super) fn serve(collective: &Collective, rank: u32, size: u32) -> bool {
+    match collective {
+        Collective::Broadcast { data, .. } => serve_broadcast(data.packed_len(), size),
+        Collective::Gather { is_equal: true, send, recv, .. } => {
+            let own = send.as_ref().map(SendData::packed_len);
+            let len = own.or_else(|| recv.as_ref().map(|recv| recv.of(rank).packed_len()));
+            len.is_some_and(|len| serve_gather(len, size))
+        }
+        Collective::Allgather { recv: recv @ Parts::Equal { .. }, .. } => {
+            serve_parts(recv.of(rank).packed_len(), size)
+        }
+        Collective::Alltoall { send: None | Some(Parts::Equal { .. }), recv: Parts::Equal { all, .. } } => {
+            let len = all.packed_len();
+            serve_parts(len, size) && len <= Lines::area_bytes(size) as u64
+        }
+        _ => false,
+    }
+}
+
+/// Whether `size` tasks can use lines for a broadcast of `len` bytes.
+pub(super) fn serve_broadcast(len: u64, size: u32) -> bool {
+    let by_messages_max = BROADCAST_BY_MESSAGES_MAX[usize::from(size < MANY_TASKS)];
+    (3..=LINES_TASKS_MAX).contains(&size) && len > by_messages_max
+}
+
+/// Whether `size` tasks can use lines for a gather of parts of `len` bytes.
+pub(super) fn serve_gather(len: u64, size: u32) -> bool {
+    size >= MANY_TASKS && serve_parts(len, size)
+}
+
+fn serve_parts(len: u64, size: u32) -> bool {
+    (3..=LINES_TASKS_MAX).contains(&size) && (1..=PART_BYTES_MAX).contains(&len)
+}
+
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
+    /// Carries out a collective that [lines serve](serve).
+    pub(super) fn carry_out_on_lines(
+        &self,
+        collective: &Collective,
+        plan: &mut Direct<'_, F, L>,
+        lines: Lines,
+    ) -> Result<()> {
+        let mut task = OnLines { communicator: self, plan, lines };
+        match collective {
+            Collective::Broadcast { data, root } => task.broadcast(data, *root)?,
+            Collective::Gather { send, recv, root, .. } => {
+                let is_root = self.rank() == *root;
+                task.collect(send.as_ref(), recv.as_ref().filter(|_| is_root), is_root)?;
+            }
+            Collective::Allgather { send, recv } => task.collect(send.as_ref(), Some(recv), false)?,
+            Collective::Alltoall { send, recv: Parts::Equal { all, .. } } => {
+                let out = match send {
+                    Some(Parts::Equal { all, .. }) => all.clone(),
+                    _ => all.as_send(),
+                };
+                task.exchange(&out, all)?;
+            }
+            _ => return Err(Error::Protocol { peer: 0, what: "a collective that has no lines" }),
+        }
+        self.state()?.waited_for_nothing()
+    }
+}
+
+/// One task's part in a collective on lines.
+struct OnLines<'a, 'p, F: Fabric, L: LockPolicy> {
+    communicator: &'a Communicator<F, L>,
+    plan: &'a mut Direct<'p, F, L>,
+    lines: Lines,
+}
+
+impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
+    fn rank(&self) -> u32 {
+        self.lines.rank()
+    }
+
+    fn size(&self) -> u32 {
+        self.lines.size()
+    }
+
+    fn area(&self) -> u64 {
+        Lines::area_bytes(self.size()) as u64
+    }
+
+    /// All ranks, beginning after this one, so that the tasks do not all read the same area at a time.
+    fn ranks(&self) -> impl Iterator<Item = u32> + use<F, L> {
+        let (rank, size) = (self.rank(), self.size());
+        (1..=size).map(move |distance| (rank + distance) % size)
+    }
+
+    /// Copies the bytes of rank `root` to all others.
+    fn broadcast(&mut self, data: &RecvData, root: u32) -> Result<()> {
+        let len = data.packed_len();
+        let is_root = self.rank() == root;
+        // The tasks agree on the number of bytes, but not necessarily on types, so pieces are cut by bytes.
+        let apart = if len > self.area() { self.packed_apart(data, is_root)? } else { None };
+        let whole = if len > self.area() { as_packed(data, apart.as_ref()) } else { data.clone() };
+        for (at, piece_len) in pieces(len, self.area()) {
+            let piece =
+                if len > self.area() { whole.part(at.cast_signed(), piece_len) } else { whole.clone() };
+            if is_root {
+                self.enter(Some(&piece.as_send()))?;
+            } else {
+                self.enter(None)?;
+                self.wait_for(Awaited::Rank(root))?;
+                self.read(std::iter::once((root, piece_len, 0, piece)))?;
+            }
+        }
+        match &apart {
+            Some(packed) if !is_root => unpack(self.plan, packed, data),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies the part of each task to the tasks that have `into`: all, or only a root.
+    fn collect(
+        &mut self,
+        own: Option<&SendData>,
+        into: Option<&Parts<RecvData>>,
+        is_only_root: bool,
+    ) -> Result<()> {
+        let rank = self.rank();
+        let own_part = into.map(|into| into.of(rank));
+        let Some(source) = own.cloned().or_else(|| own_part.as_ref().map(RecvData::as_send)) else {
+            return Ok(());
+        };
+        if let (Some(own), Some(to)) = (own, &own_part) {
+            self.plan.copy(own, to)?;
+        }
+        let (len, area) = (source.packed_len(), self.area());
+        let is_long = len > area;
+        let source = if is_long && !is_only_root { self.packed(&source)? } else { source };
+        let all = match into {
+            Some(Parts::Equal { all, .. }) if is_long => Some((all, self.packed_apart(all, false)?)),
+            _ => None,
+        };
+        for (at, piece_len) in pieces(len, area) {
+            if is_only_root {
+                self.enter(None)?;
+            } else {
+                let piece = if is_long { source.part(at.cast_signed(), piece_len) } else { source.clone() };
+                self.enter(Some(&piece))?;
+            }
+            let Some(into) = into else { continue };
+            self.wait_for(Awaited::All)?;
+            let others = self.ranks().filter(|&from| from != rank);
+            let part = |from: u32| match &all {
+                Some((all, apart)) => {
+                    let first = u64::from(from) * len + at;
+                    as_packed(all, apart.as_ref()).part(first.cast_signed(), piece_len)
+                }
+                None => into.of(from),
+            };
+            self.read(others.map(|from| (from, piece_len, 0, part(from))))?;
+        }
+        if let (Some((_, Some(packed))), Some(into)) = (&all, into) {
+            for from in self.ranks().filter(|&from| from != rank) {
+                let part = packed.part((u64::from(from) * len).cast_signed(), len);
+                unpack(self.plan, &part, &into.of(from))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends each task its part of `out`, and receives a part of `into` from each. They may be the same memory.
+    fn exchange(&mut self, out: &SendData, into: &RecvData) -> Result<()> {
+        let size = u64::from(self.size());
+        let len = into.packed_len();
+        self.enter(Some(out))?;
+        self.wait_for(Awaited::All)?;
+        let count = into.count() / size;
+        let own = len / size * u64::from(self.rank());
+        let part = |from: u32| into.part((u64::from(from) * count).cast_signed(), count);
+        self.read(self.ranks().map(|from| (from, len, own, part(from))))
+    }
+
+    /// Enters the next step, with data or without.
+    fn enter(&mut self, data: Option<&SendData>) -> Result<()> {
+        if data.is_some()
+            && let Some(step) = self.lines.before_writing()
+        {
+            // If all are further on than necessary, the next steps need no look.
+            let later = (step + 3).min(self.lines.step());
+            let mut state = self.communicator.state()?;
+            let are_later = self.lines.have_entered(&mut state.context, (Awaited::All, later), 1, false)?;
+            drop(state);
+            if !are_later {
+                self.wait_until(Awaited::All, step)?;
+            }
+            self.lines.saw_all(if are_later { later } else { step });
+        }
+        let mut state = self.communicator.state()?;
+        let sleepers = self.lines.enter(&mut state.context, data)?;
+        self.communicator.set_lines(self.lines);
+        if sleepers != 0 {
+            let own = state.context.endpoint().context;
+            let ranks = (0..self.size()).filter(|rank| sleepers >> rank & 1 != 0);
+            for task in ranks.filter_map(|rank| self.communicator.task_now(rank)) {
+                state.context.ring(task.seen_from(own))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until tasks have entered the present step.
+    fn wait_for(&mut self, awaited: Awaited) -> Result<()> {
+        let step = self.lines.step();
+        self.wait_until(awaited, step)?;
+        if awaited == Awaited::All {
+            self.lines.saw_all(step);
+            self.communicator.set_lines(self.lines);
+        }
+        Ok(())
+    }
+
+    fn wait_until(&self, awaited: Awaited, step: u64) -> Result<()> {
+        let Self { communicator, lines, .. } = self;
+        let mut state = communicator.state()?;
+        if lines.have_entered(&mut state.context, (awaited, step), LOOKS, false)? {
+            return Ok(());
+        }
+        drop(state);
+        let mut found = Ok(());
+        communicator.wait_until(&mut |context| match have_entered_or_fail(
+            communicator,
+            context,
+            lines,
+            (awaited, step),
+        ) {
+            Ok(have_entered) => have_entered,
+            Err(error) => {
+                found = Err(error);
+                true
+            }
+        })?;
+        found
+    }
+
+    fn read(&self, parts: impl Iterator<Item = (u32, u64, u64, RecvData)>) -> Result<()> {
+        let other = self.lines.read(&mut self.communicator.state()?.context, parts)?;
+        other.map_or(Ok(()), |(given, expected)| {
+            check_len(Status { len: given, ..Status::EMPTY }, Some(expected))
+        })
+    }
+
+    /// Data as bytes, packed if they are not contiguous.
+    fn packed(&mut self, data: &SendData) -> Result<SendData> {
+        if let Some(bytes) = data.as_bytes() {
+            return Ok(SendData::from_bytes(bytes));
+        }
+        let packed = self.plan.scratch(data.packed_len(), &Datatype::predefined(Predefined::Byte))?;
+        self.plan.copy(data, &packed)?;
+        Ok(packed.as_send())
+    }
+
+    /// Memory for the packed bytes of `data`, with them if `is_filled`. `None` if the data are contiguous.
+    fn packed_apart(&mut self, data: &RecvData, is_filled: bool) -> Result<Option<RecvData>> {
+        if as_bytes(data).is_some() {
+            return Ok(None);
+        }
+        let packed = self.plan.scratch(data.packed_len(), &Datatype::predefined(Predefined::Byte))?;
+        if is_filled {
+            self.plan.copy(&data.as_send(), &packed)?;
+        }
+        Ok(Some(packed))
+    }
+}
+
+/// The bytes of `data`: contiguous, or else packed elsewhere.
+fn as_packed(data: &RecvData, apart: Option<&RecvData>) -> RecvData {
+    apart.cloned().or_else(|| as_bytes(data)).unwrap_or_else(|| data.clone())
+}
+
+fn unpack(plan: &mut impl Plan, packed: &RecvData, to: &RecvData) -> Result<()> {
+    plan.copy(&packed.as_send(), to)
+}
+
+/// The pieces of `len` units, of at most `step` each: where each begins, and its length.
+fn pieces(len: u64, step: u64) -> impl Iterator<Item = (u64, u64)> {
+    let step = step.max(1);
+    (0..len.div_ceil(step)).map(move |number| (number * step, step.min(len - number * step)))
+}
+
+fn have_entered_or_fail<F: Fabric, L: LockPolicy>(
+    communicator: &Communicator<F, L>,
+    context: &mut Context<F, MpiHandlers>,
+    lines: &Lines,
+    awaited: (Awaited, u64),
+) -> Result<bool> {
+    if lines.have_entered(context, awaited, 1, true)? {
+        return Ok(true);
+    }
+    match communicator.failed_task(context) {
+        None => Ok(false),
+        // The failed task may have entered the step before its failure.
+        Some(failure) => match lines.have_entered(context, awaited, 1, false)? {
+            true => Ok(true),
+            false => Err(Error::Core(failure)),
+        },
+    }
+}
