@@ -77,11 +77,21 @@ fn network() -> String {
     match am_via_ofi::providers() {
         Ok((Provider { name, domain }, all)) => {
             format!(
-                "libfabric's provider {name} on {domain}; FI_PROVIDER selects another one of: {}",
+                "libfabric's provider {name} on {domain}, {}; FI_PROVIDER selects another one of: {}",
+                waits(),
                 all.join(", ")
             )
         }
         Err(error) => format!("none ({error})"),
+    }
+}
+
+/// How a task waits for a message from another host.
+fn waits() -> &'static str {
+    match am_via_ofi::Endpoint::open().and_then(|mut endpoint| endpoint.can_wake_a_sleeper()) {
+        Ok(true) => "which wakes a waiting task",
+        Ok(false) => "which cannot wake a waiting task, so that the task looks every 200 us",
+        Err(_) => "which cannot open an endpoint",
     }
 }
 

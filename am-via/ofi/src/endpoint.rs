@@ -3,6 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
+use std::time::Duration;
+
+use am_via_os::poll;
 
 use crate::buffers::Buffers;
 use crate::library::{Infos, Library, message_bytes_max, provider};
@@ -370,6 +373,28 @@ impl Endpoint {
             unsafe { ((*self.fabric.as_ref().ops).trywait)(self.fabric.as_ptr(), fids.as_mut_ptr(), 1) };
         // SAFETY: the queue owns the file, and outlives the borrow of `self`.
         (code == 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Whether a caller can sleep until a message arrives: the provider has a file to sleep on, which is not readable while nothing
+    /// arrives. The endpoint sends itself a message, since the file of some providers is readable for ever after the first one.
+    ///
+    /// # Errors
+    /// The endpoint is broken.
+    pub fn can_wake_a_sleeper(&mut self) -> Result<bool, OfiError> {
+        const MOST_POLLS: u32 = 100_000;
+        let own = self.address.clone();
+        let to = self.add_peer(&own)?;
+        let (mut was_sent, mut arrived) = (false, 0);
+        for _ in 0..MOST_POLLS {
+            was_sent = was_sent || self.send(to, 0, 1, |bytes| bytes.fill(0))?;
+            arrived += self.poll(&mut Vec::new(), |_, _| {})?;
+            if arrived > 0 && self.is_idle() {
+                break;
+            }
+        }
+        // An error only means that the caller polls.
+        let is_readable = |file| poll::poll(&[file], Some(Duration::ZERO)).map_or(true, |ready| ready[0]);
+        Ok(self.file_to_sleep_on().is_some_and(|file| !is_readable(file)))
     }
 
     /// The provider's file to sleep on, if it has one. A caller may sleep on it after [`file_to_sleep_on`](Self::file_to_sleep_on) has

@@ -157,4 +157,5 @@ fn an_idle_endpoint_can_be_slept_on_and_wakes() {
     assert!(pair.a.send(pair.to_b, 2, 1, |buffer| buffer.fill(2)).unwrap());
     assert_eq!(poll::poll(&[file], Some(Duration::from_secs(60))).unwrap(), [true]);
     pair.receive(2);
+    assert_eq!(pair.b.can_wake_a_sleeper().unwrap(), !is_ready);
 }
