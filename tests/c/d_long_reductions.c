@@ -81,8 +81,7 @@ static void others(int n) {
 int main(int argc, char **argv) {
     static const int lengths[] = { 0, 1, 3, 511, 2049, 4096, 5003, 8191, 16385, 32768, 65537, MAX };
     MPI_Op user;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_Comm_size(MPI_COMM_WORLD, &size);
+    begin(&argc, &argv);
     MPI_Op_create(user_sum, 1, &user);
     for (int at = 0; at < (int)(sizeof lengths / sizeof *lengths); at++) {
         bits(lengths[at]);
@@ -91,6 +90,5 @@ int main(int argc, char **argv) {
         others(lengths[at]);
     }
     MPI_Op_free(&user);
-    MPI_Finalize();
-    return 0;
+    return end();
 }

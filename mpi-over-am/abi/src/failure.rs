@@ -1,6 +1,7 @@
 //! Failures of calls: the error class and the text, and checks of arguments and callbacks that all calls share.
 
 use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mpi_over_am::{ByCall, Error, ErrorClass};
 
@@ -161,10 +162,15 @@ pub(crate) fn call_program<T>(what: &str, call: impl FnOnce() -> T) -> T {
         }
     }
 
-    let unwound = Unwound(what);
-    let result = ByCall::outside(call);
-    std::mem::forget(unwound);
-    result
+    // An exception whose handler is not found ends the process before any destructor runs: so a frame of this function catches.
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        let unwound = Unwound(what);
+        let result = ByCall::outside(call);
+        std::mem::forget(unwound);
+        result
+    }));
+    // The destructor above ends the process.
+    caught.unwrap_or_else(|_| std::process::abort())
 }
 
 /// A program's array.

@@ -1,12 +1,12 @@
-//! The words with which tasks synchronize that each have a processor.
+//! A board with lines, for tasks that each have a processor.
 //!
-//! Each task has lines of its own, [`SLOTS`] of them, and an area beside each. In step n a task writes its data to its line, or to the area
-//! beside it, of slot n modulo [`SLOTS`], and then n to the line's first word, its *mark*. A task that needs the data of another waits for
-//! that task's mark alone, so a root can be several steps ahead.
+//! Each task has lines of its own, [`SLOTS`] of them, and an area beside each line. In step n a task writes its data to the line, or the
+//! area, of its slot n modulo [`SLOTS`], and then n to the line's first word, the *mark*. A task that needs the data of another task waits
+//! for that task's mark alone, so a root can be several steps ahead.
 //!
-//! A task marks a step when it enters it, and reads the data of a step before it enters the next one. So the data of step n - [`SLOTS`] have
-//! been read when all marks are at least n - [`SLOTS`] + 1, and a writer waits for that before it overwrites them. It knows so from its last
-//! wait for all tasks, and has to look only once in several steps.
+//! A task marks a step when it enters the step, and reads the data of a step before it enters the next one. So the data of step
+//! n - [`SLOTS`] have been read when all marks are at least n - [`SLOTS`] + 1. A writer waits for that before it overwrites them; its last
+//! wait for all tasks has usually told it so.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -151,9 +151,9 @@ impl Lines {
         })
     }
 
-    /// Copies data of the present step, which tasks have entered, to memory of this task. `parts` lists the ranks of the writers, the lengths
-    /// of their data, the offsets in these, and the destinations. If data have another length than listed, returns that length and the
-    /// listed one.
+    /// Copies data of the present step, which tasks have entered, to memory of this task. `parts` lists the ranks of the writers, the
+    /// lengths of their data, the offsets in the data, and the destinations. If data have another length than listed, returns that length
+    /// and the listed one.
     ///
     /// # Errors
     /// Rank 0 has failed.

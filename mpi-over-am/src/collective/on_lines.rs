@@ -1,9 +1,9 @@
 //! Blocking collectives on a board with lines: a task writes its data once, and the tasks that need them read them there.
 //!
-//! These collectives gain because a task writes once what all others read (broadcast, allgather), and because no task waits for a credit or
-//! copies to the ring of each peer (gather, short alltoall). Data longer than a task's area on the board take several steps; as the board has
-//! several slots, a root writes a piece while the others read earlier ones. Barriers, reductions and long alltoalls were slower this way than
-//! by messages (16 processors, ARCHITECTURE.md).
+//! These collectives gain because a task writes once what all others read (broadcast, allgather), and because no task waits for a credit
+//! or copies to the ring of each peer (gather, short alltoall). Data longer than a task's area on the board take several steps; as the
+//! board has several slots, a root writes a piece while the others read earlier ones. Reductions and long alltoalls were slower this way
+//! than by messages (ARCHITECTURE.md).
 
 use am_core::Context;
 use am_core::fabric::Fabric;
