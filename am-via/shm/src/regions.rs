@@ -24,6 +24,9 @@ use am_atomics::{AtomicOp, Width};
 use am_via_os::atomics::Ordering;
 use am_via_os::private_memory;
 
+/// Minimum bytes of a range that a task which also sends has the kernel copy. A pipe costs less than the kernel's copy of a shorter one.
+const EXCHANGE_BYTES_MIN: usize = 512 << 10;
+
 /// Why a claim is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimFault {
@@ -435,7 +438,9 @@ impl PeerMemory {
         }
     }
 
-    /// Copies a range of the peer's memory to `to`. Calls `idle` while a pipe is empty; `idle` returns whether it did something.
+    /// Copies a range of the peer's memory to `to`. Calls `idle` while a pipe is empty; `idle` returns whether it did something. If this
+    /// task `also_sends`, the kernel copies a long range: a pipe has the two tasks copy each byte once each, which is faster if the sender
+    /// would wait otherwise, and slower if it copies other data meanwhile.
     ///
     /// # Errors
     /// The claim is refused, or the peer is gone.
@@ -445,6 +450,7 @@ impl PeerMemory {
         claimer: &Claimer<'_>,
         claim: Claim,
         to: CheckedRange<'_>,
+        also_sends: bool,
         idle: impl FnMut() -> bool,
     ) -> Result<Copied, ClaimFault> {
         let checked = self.claim(claimer, claim, ACCESS_READ)?;
@@ -458,7 +464,8 @@ impl PeerMemory {
                 };
                 // Relaxed: the pipe's position is loaded again with Acquire. A task that sends to itself stages nothing meanwhile.
                 let has_pipe = entry.pipe.load(Ordering::Relaxed) != 0 && self.task != claimer.task;
-                if claimer.ways.mapped && has_pipe && self.kernel_copies(*pid, *address) {
+                let is_exchange = also_sends && to.len() >= EXCHANGE_BYTES_MIN;
+                if claimer.ways.mapped && has_pipe && !is_exchange && self.kernel_copies(*pid, *address) {
                     pipe::read(&entry.pipe, &self.heap, (claim.offset, to), kernel, idle)
                 } else {
                     kernel(claim.offset, to)
