@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn loom_three_tasks_on_lines() {
-        model(3, 2, 1);
+        model(3, 1, 1);
     }
 
     #[test]
