@@ -13,6 +13,8 @@
 
 mod lines;
 mod meeting;
+#[cfg(test)]
+mod model;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -74,7 +74,7 @@ pub struct Hosts {
 /// The end of a job of several hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The exit code of the launcher, as for a job on one host.
+    /// The exit code with which the launcher ends: the same as that of a job on one host.
     pub exit_code: u8,
     /// A line for a person; empty if all went well.
     pub line: String,

@@ -236,13 +236,11 @@ fn take_sleepers(sleepers: &impl Word) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use loom::sync::Notify;
     use loom::sync::atomic::{AtomicU64 as Modelled, fence};
-    use loom::thread;
 
     use super::*;
+    use crate::board::model::check_all_orders;
 
     /// Fewer slots than on a real board, so that they are used again.
     const FEW: usize = 2;
@@ -302,20 +300,15 @@ mod tests {
         }
     }
 
-    /// All interleavings with at most `preemptions_max` preemptions per thread.
     fn model(size: u32, steps: u64, preemptions_max: usize) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(preemptions_max);
-        builder.check(move || {
-            let board = Arc::new(Board::new(size));
-            let start = |rank| {
-                let board = Arc::clone(&board);
-                thread::spawn(move || board.run(rank, size, steps))
-            };
-            let others: Vec<_> = (1..size).map(start).collect();
-            board.run(0, size, steps);
-            others.into_iter().for_each(|other| other.join().expect("an assertion of another task"));
-        });
+        check_all_orders(
+            size,
+            preemptions_max,
+            move || Board::new(size),
+            move |board, rank| {
+                board.run(rank, size, steps);
+            },
+        );
     }
 
     #[test]

@@ -90,13 +90,11 @@ pub(super) fn take_marks(sleepers: &impl Word) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use loom::sync::Notify;
     use loom::sync::atomic::AtomicU64 as Modelled;
-    use loom::thread;
 
     use super::*;
+    use crate::board::model::check_all_orders;
 
     // Also for the model in `lines`.
     word!(Modelled);
@@ -160,20 +158,15 @@ mod tests {
         }
     }
 
-    /// All interleavings with at most `preemptions_max` preemptions per thread.
     fn model(size: u32, steps: u64, preemptions_max: usize) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(preemptions_max);
-        builder.check(move || {
-            let board = Arc::new(Board::new(size));
-            let start = |rank| {
-                let board = Arc::clone(&board);
-                thread::spawn(move || board.run(rank, size, steps))
-            };
-            let others: Vec<_> = (1..size).map(start).collect();
-            board.run(0, size, steps);
-            others.into_iter().for_each(|other| other.join().expect("an assertion of another task"));
-        });
+        check_all_orders(
+            size,
+            preemptions_max,
+            move || Board::new(size),
+            move |board, rank| {
+                board.run(rank, size, steps);
+            },
+        );
     }
 
     #[test]

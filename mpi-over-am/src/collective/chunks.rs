@@ -62,7 +62,8 @@ pub(super) fn pieces(count: u64, piece: u64) -> impl Iterator<Item = (i64, u64)>
     })
 }
 
-/// Maximum bytes of a chunk of a piece among more than two tasks. A task keeps as many parts of a chunk in its cache as there are tasks.
+/// Maximum bytes of a chunk of a piece among more than two tasks. A task holds one part of the chunk from
+/// each task, and all these parts should fit into its cache.
 const CHUNK_OF_SEVERAL_BYTES_MAX: u64 = 16 << 10;
 
 /// Number of elements of a piece of a long vector. A piece has one chunk for each task, of `reduce_piece_bytes` and at least one element.

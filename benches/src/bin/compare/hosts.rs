@@ -120,7 +120,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The program ends by itself, within its time limit.
+        // The server ends after its client, or when its time limit has passed.
         let _ = self.0.wait();
     }
 }

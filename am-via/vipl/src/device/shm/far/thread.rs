@@ -293,7 +293,7 @@ mod tests {
         });
     }
 
-    /// Panics, and keeps what it is told.
+    /// Panics when it has to carry, and sends on the text that says why the thread ended.
     #[derive(Debug)]
     struct Panics(Sender<String>);
 
