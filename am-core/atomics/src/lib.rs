@@ -331,7 +331,8 @@ mod tests {
                 for old in [0, 0xf1f2_f3f4_f5f6_f7f8_u64, u64::MAX, 0x0102_0304_0506_0708] {
                     let mut words = [u64::MAX, old.to_le(), 0];
                     let old = old & u64::MAX >> (64 - 8 * bytes);
-                    // SAFETY: the bytes are the first of `words[1]`, which holds 8, and no other thread accesses `words`, a local variable.
+                    // SAFETY: the updated word is the first `bytes` of the 8 bytes of `words[1]`; no other thread can access the local
+                    // variable `words`.
                     let found = unsafe { update((&raw mut words[1]).cast(), width, operation) };
                     assert_eq!(found, Some(old), "{operation:?} on {bytes} bytes");
                     let new = words[1].to_le() & u64::MAX >> (64 - 8 * bytes);

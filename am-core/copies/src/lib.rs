@@ -21,7 +21,7 @@ mod long {
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Minimum number of words for which [`words`], where it exists, is faster than a loop of relaxed atomics.
+/// Minimum number of words for which [`words`], where it is available (x86-64), is faster than a loop of relaxed atomics.
 const WORDS_MIN: usize = 32;
 
 /// A copy whose short cases are inlined: on the message path, a call costs more than copying a few words. The bytes of a long packet are
@@ -60,8 +60,8 @@ pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// A copy by the widest registers that the processor has, if it is long and no longer than a packet. If source and destination overlap, the
-/// destination holds a mixture of bytes.
+/// Copies by the widest registers that the processor has if `len` is 512 bytes to 16 KiB (the length of a long packet), and by
+/// [`core::ptr::copy`] otherwise. If source and destination overlap, the destination holds a mixture of bytes.
 ///
 /// # Safety
 /// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.

@@ -1,4 +1,4 @@
-//! User memory that the engine holds beyond a call, and bytes that have arrived. Only this module has `unsafe` blocks.
+//! User memory that the engine holds beyond a call, and bytes that have arrived. This is the only module of the crate with `unsafe` blocks.
 //!
 //! Four kinds of memory pass through here:
 //!

@@ -1,4 +1,4 @@
-//! Counters: a program reads in them which of its messages have been sent, have arrived or have completed (LAPI section "counters").
+//! Counters: a program reads in them how many of its messages have been sent, have arrived or have completed (LAPI section "counters").
 //!
 //! A counter belongs to a context. Completions add to it, and a wait for `val` subtracts `val`, so that completions can accumulate and be
 //! consumed one by one (`LAPI_Waitcntr`).
@@ -208,7 +208,7 @@ impl Counters {
         }
     }
 
-    /// Subtracts `val` from the counter if the counter has reached it (the last step of `LAPI_Waitcntr`); returns whether it had.
+    /// Subtracts `val` from the counter if its value is at least `val` (the last step of `LAPI_Waitcntr`); returns whether it was.
     ///
     /// # Errors
     /// [`Error::UnknownCounter`] for a removed counter.

@@ -382,7 +382,7 @@ pub enum Refusal {
         registered: u32,
     },
     /// The program at the target refused the operation.
-    #[error("its program refused the message")]
+    #[error("the program there refused the message (Context::refuse): look there for the reason")]
     ByProgram,
     /// A remote range that the target does not expose.
     #[error("bytes from offset {offset:#x}: {why}")]
@@ -393,7 +393,7 @@ pub enum Refusal {
         why: RangeFault,
     },
     /// The handler at the target panicked.
-    #[error("its handler panicked")]
+    #[error("the handler there panicked")]
     HandlerPanicked,
     /// The packet does not follow the protocol.
     #[error("the packet does not follow the protocol")]

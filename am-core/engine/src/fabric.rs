@@ -73,7 +73,7 @@ pub struct Next {
 pub enum Payload {
     /// In the entry itself: [`Post::poll`] has copied them into the caller's private memory.
     Inline,
-    /// In the NIC's buffer, behind a head in the entry, which [`Post::poll`] has copied; [`Post::arrived`] gives the view.
+    /// In the NIC's buffer. [`Post::poll`] has copied a head from the entry; [`Post::arrived`] returns a view of the bytes in the buffer.
     Buffered {
         /// The fabric's name for the slot.
         place: u64,
@@ -153,9 +153,9 @@ pub trait Post {
         bytes: &InlineBytes,
     ) -> Result<Outcome>;
 
-    /// The fast path of [`post_inline`](Self::post_inline), for a peer to which credits are at hand: it calls no function, around which
-    /// its callers would have to save their values. `false`: nothing was sent, and `post_inline` has to be called, which also looks for
-    /// credits that the peer has returned.
+    /// The fast path of [`post_inline`](Self::post_inline), for a peer to which this task is known to have credits. It is meant to call no
+    /// function, so that its callers need not save registers. `false`: nothing was sent; the caller must call `post_inline`, which also
+    /// looks for credits that the peer has returned.
     #[inline(always)]
     fn try_post_inline(&mut self, to: PeerIndex, class: Class, label: u16, bytes: &InlineBytes) -> bool {
         matches!(self.post_inline(to, class, label, bytes), Ok(Outcome::Done))
@@ -198,7 +198,7 @@ pub trait Post {
         false
     }
 
-    /// Whether the processors of this task and of a peer share a cache, as far as is known. A change takes some packets to be seen.
+    /// Whether the processors of this task and of a peer share a cache, as far as is known. A change is noticed only after some packets.
     fn shares_cache(&mut self, _to: PeerIndex) -> bool {
         false
     }
@@ -258,8 +258,8 @@ pub trait Memory {
     /// copies, and may be copying.
     fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome>;
 
-    /// The memory of this task's own live grant, if peers have all of `access` ([`Access::OWNER`]: for the owner itself). Only the engine
-    /// can call this.
+    /// The memory of this task's own live grant, if the grant gives peers all of `access` ([`Access::OWNER`]: for the owner itself). Only
+    /// the engine can call this.
     fn granted(
         &self,
         grant: Grant,
@@ -287,8 +287,8 @@ pub trait Memory {
         Ok(false)
     }
 
-    /// Lends `call` memory of a region that [`find_mapped`](Self::find_mapped) has found. The grant outlives the call. `None`: the region
-    /// was not found, is no longer granted, or not for reading and writing, and `call` was not called.
+    /// Lends `call` memory of a region that [`find_mapped`](Self::find_mapped) has found. The grant outlives the call. `None`, without a
+    /// call of `call`: the region was not found, is no longer granted, or is not granted for reading and writing.
     fn lend_mapped<R>(
         &mut self,
         _at: RemoteAddress,

@@ -331,9 +331,9 @@ pub trait HandlerSet {
     /// Runs header handler `id`; `None` if there is no such handler.
     fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer>;
 
-    /// Consumes a message whose data are all `here`, before [`header`](Self::header) is called: stores the data, and runs the completion
-    /// (LAPI's header handlers do this with `LAPI_BURY_MSG`). Returns whether the message was buried; if not, nothing has changed. Only for
-    /// sets that run no code of the program.
+    /// Consumes a message whose data are all `here`, instead of [`header`](Self::header): stores the data, and runs the completion (LAPI's
+    /// header handlers do this with `LAPI_BURY_MSG`). Returns whether the message was consumed; if not, nothing has changed, and `header`
+    /// is called. Only for sets that run no code of the program.
     #[inline(always)]
     fn consume(&mut self, _id: HandlerId, _source: Endpoint, _uhdr: &[u8], _here: Arrived<'_>) -> bool {
         false

@@ -1,4 +1,4 @@
-//! Handles one event of the fabric at a time; every call is direct and inlined.
+//! Handles one event of the fabric at a time. All functions are generic over fabric and handlers, so that their calls are direct.
 
 use crate::buffer::{Arrived, InlineBytes};
 use crate::error::Result;
@@ -76,7 +76,7 @@ fn handle_rare<U: UserCode, F: Fabric, H: HandlerSet>(
     event: Event,
 ) -> Result<bool> {
     match event {
-        // The caller looks again after each event.
+        // A ring needs no work here: the caller looks again after each event.
         Event::Arrival(_) | Event::Rung => {}
         Event::Completed { op, result } => {
             let result = result.map_err(|error| *error);

@@ -44,7 +44,7 @@ pub struct Event<'a> {
     pub peer: Option<u32>,
     /// MPI's tag, or the number of the header handler.
     pub tag: i32,
-    /// The communicator or handler that the tag belongs to.
+    /// The number space of the tag: a communicator, or `u32::MAX` if the tag is the number of a handler.
     pub context: u32,
     /// Bytes, or the value.
     pub amount: u64,
@@ -58,7 +58,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Records events. Called inside calls of a context, so it must not use a context.
+/// Receives events. A recorder is called inside calls of a context, so it must not use a context.
 pub trait Recorder: Send + Sync {
     /// Records an event of the calling thread.
     fn record(&self, event: &Event<'_>);

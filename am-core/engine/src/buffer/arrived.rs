@@ -47,7 +47,7 @@ impl InlineBytes {
         &mut self.words
     }
 
-    /// The words to be sent, with zeroes after the bytes in use.
+    /// The words to be sent. If all bytes were appended by the methods below, the words hold zeroes after them.
     #[inline(always)]
     #[must_use]
     pub fn words(&self) -> &[u64; INLINE_BYTES_MAX / 8] {
@@ -123,7 +123,7 @@ impl InlineBytes {
     #[inline(always)]
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: the words are initialised, `len` is at most their size (every constructor and `push`), bytes have no
+        // SAFETY: the words are initialised, `len` is at most their size (every constructor, `set_len` and `push_from`), a byte needs no
         // alignment, and the borrow of `self` covers the slice.
         unsafe { core::slice::from_raw_parts(self.words.as_ptr().cast(), self.len) }
     }
@@ -253,7 +253,8 @@ impl<'a> Arrived<'a> {
     #[inline(always)]
     #[must_use]
     pub unsafe fn to_raw(self) -> RawBytes {
-        // SAFETY: the bytes are mapped and readable during `'a` (constructors), after which the result is not used.
+        // SAFETY: the bytes are mapped and readable during `'a` (constructors), after which the result is not used, and the result's user
+        // expects bytes that change (the caller's contract).
         unsafe { RawBytes::new(self.at, self.len) }
     }
 

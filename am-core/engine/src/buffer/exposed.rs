@@ -26,7 +26,7 @@ pub trait BlockOwner: Send + Sync + fmt::Debug {
 }
 
 /// A block of memory, preferably in job memory, which peers reach with plain copies. It is private to the program and dereferences to
-/// `[u8]`; initially all bytes are 0.
+/// `[u8]`. A block that the fabric or [`zeroed`](Self::zeroed) has made is filled with zeroes.
 #[derive(Debug)]
 pub struct JobBuffer {
     at: NonNull<u8>,
@@ -49,7 +49,7 @@ impl JobBuffer {
         Self { at, len, owner }
     }
 
-    /// The block as memory to receive into, for an operation that holds the buffer itself until the operation has ended.
+    /// The block as memory to receive into. The operation that gets it must hold the buffer until the operation has ended.
     pub(crate) fn raw(&self) -> RawBuffer {
         // SAFETY: the block lives as long as `self`; the caller keeps `self` inside the operation.
         unsafe { RawBuffer::new(self.at, self.len) }
@@ -78,7 +78,7 @@ impl JobBuffer {
         impl BlockOwner for Lines {
             unsafe fn take_back(&self, at: NonNull<u8>, len: usize) {
                 let lines = NonNull::slice_from_raw_parts(at.cast::<Line>(), len.div_ceil(64));
-                // SAFETY: `at` came from a boxed slice of this many lines, released below and not yet freed.
+                // SAFETY: `at` came from a boxed slice of this many lines, leaked below and not yet freed.
                 drop(unsafe { Box::from_raw(lines.as_ptr()) });
             }
         }
@@ -113,7 +113,7 @@ impl From<Vec<u8>> for JobBuffer {
         struct Private;
         impl BlockOwner for Private {
             unsafe fn take_back(&self, at: NonNull<u8>, len: usize) {
-                // SAFETY: `at` and `len` came from a boxed slice of this length, released below and not yet freed.
+                // SAFETY: `at` and `len` came from a boxed slice of this length, leaked below and not yet freed.
                 drop(unsafe { Box::from_raw(NonNull::slice_from_raw_parts(at, len).as_ptr()) });
             }
         }
@@ -395,8 +395,8 @@ impl Exposed {
         let from = self.check(offset, to.len() as u64)?;
         let (first, rest) = to.split_at_mut(head_len(from, to.len()));
         let (words, last) = rest.as_chunks_mut();
-        // SAFETY: in the three loops, the bytes are those of the range, in order: live (`check`), and accessed only by atomics and copies
-        // while exposed. The words begin where the head has ended, at a multiple of 8.
+        // SAFETY: all accesses are to the bytes of the range, in order: live (`check`), and accessed by others only by atomics and copies
+        // while exposed. The words begin where the head ends, at a multiple of 8; `to`, an exclusive borrow, does not overlap them.
         unsafe {
             let mut at = from;
             for byte in first {
@@ -430,7 +430,8 @@ impl Exposed {
         let to = self.check(offset, from.len() as u64)?;
         let (first, rest) = from.split_at(head_len(to, from.len()));
         let (words, last) = rest.as_chunks();
-        // SAFETY: like `read`: the bytes of the range, live (`check`), accessed only by atomics and copies, words at multiples of 8.
+        // SAFETY: as in `read`: the bytes of the range, live (`check`), accessed by others only by atomics and copies, words at multiples
+        // of 8.
         unsafe {
             let mut at = to;
             for &byte in first {
@@ -506,7 +507,8 @@ impl Exposed {
     fn check(&self, offset: u64, len: u64) -> Result<NonNull<u8>> {
         let region_len = self.len();
         if offset <= region_len && len <= region_len - offset {
-            // SAFETY: `offset` is inside the block (just checked), so it fits a usize and the sum stays inside.
+            // SAFETY: `offset` is at most the length of the block (just checked), so it fits a usize and the sum is at most the block's
+            // end.
             Ok(unsafe { self.buffer.at.add(offset as usize) })
         } else {
             Err(Error::LocalRange { offset, len, region_len })

@@ -22,8 +22,8 @@ pub struct RawBuffer {
     len: usize,
 }
 
-/// Proof that the caller is the engine. Granted memory has no lifetime; the engine uses it before it handles anything else. Only this crate
-/// can make one.
+/// Proof that the caller is the engine. Granted memory is lent without a lifetime: the engine uses the memory before it does anything else.
+/// Only this crate can make a value.
 #[derive(Clone, Copy, Debug)]
 pub struct ForEngine(pub(crate) ());
 
@@ -53,7 +53,7 @@ impl RawBytes {
     /// `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` is readable, and not written, until the operation that gets the value has ended.
+    /// `at..at + len` lies in one allocation, is readable, and is not written, until the operation that gets the value has ended.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
@@ -86,7 +86,7 @@ impl RawBytes {
     #[must_use]
     pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
         if offset <= self.len && len <= self.len - offset {
-            // SAFETY: `offset` is inside the range (just checked), which is one allocation (`new`).
+            // SAFETY: `offset` is at most the range's length (just checked), and the range lies in one allocation (`new`).
             Some(Self { at: unsafe { self.at.add(offset) }, len })
         } else {
             None
@@ -137,7 +137,8 @@ impl RawBuffer {
     /// `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` is writable, and not accessed by other code, until the operation that gets the value has ended.
+    /// `at..at + len` lies in one allocation, is writable, and is not accessed by other code, until the operation that gets the value has
+    /// ended.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
@@ -170,7 +171,7 @@ impl RawBuffer {
     #[must_use]
     pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
         if offset <= self.len && len <= self.len - offset {
-            // SAFETY: `offset` is inside the range (just checked), which is one allocation (`new`).
+            // SAFETY: `offset` is at most the range's length (just checked), and the range lies in one allocation (`new`).
             Some(Self { at: unsafe { self.at.add(offset) }, len })
         } else {
             None
@@ -229,8 +230,8 @@ impl MappedRange<'_> {
     /// `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` stays mapped, readable and writable until the call that the value is lent to returns; until then its owner accesses
-    /// it only as a holder of the grant may.
+    /// `at..at + len` lies in one mapping, and stays mapped, readable and writable until the call that the value is lent to returns. Until
+    /// then its owner accesses it only as a holder of the grant may.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
@@ -379,7 +380,7 @@ impl<'a> PacketWriter<'a> {
         len
     }
 
-    /// Appends pieces of `LEN` bytes each, as many as fit: one check for all of them.
+    /// Appends pieces of `LEN` bytes each, as many as fit. The free space is checked once for all of them.
     ///
     /// # Panics
     /// If a piece has another length.

@@ -95,7 +95,7 @@ impl SharedPart {
     /// The part as memory to grant.
     ///
     /// # Safety
-    /// The part outlives the grant: an [`Exposed`](super::Exposed) is made from it, and lives until the grant is revoked.
+    /// An [`Exposed`](super::Exposed) must be made from the part, and must live until the grant is revoked.
     #[must_use]
     pub unsafe fn to_raw(&self) -> RawBuffer {
         self.memory

@@ -33,7 +33,7 @@ impl Scatter {
     /// Stores the data in blocks of `buffer`, which the completion receives.
     ///
     /// # Errors
-    /// [`Error::LocalRange`]: a block beyond its end.
+    /// [`Error::LocalRange`]: a block beyond the end of `buffer`.
     pub fn owned(buffer: JobBuffer, layout: Layout) -> Result<Self> {
         layout.check_inside(buffer.len() as u64)?;
         Ok(Self { layout, base: Base::Owned(buffer) })
