@@ -159,7 +159,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
     ///
     /// # Errors
     /// An unknown or dead target, a call inside a handler; arguments that cannot be serialized or read, a function that panicked
-    /// ([`Error::Refused`]); an error of progress.
+    /// ([`Error::Refused`]); an error while making progress.
     pub fn call<A: Serialize, R: DeserializeOwned>(
         &mut self,
         target: impl Target,

@@ -114,7 +114,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             front: Front::default(),
             thread: None,
             stashed: VecDeque::new(),
-            // Relaxed: only the number has to be unique; it publishes no other memory.
+            // Relaxed: the number only has to be unique; it publishes no other memory.
             identity: CONTEXTS.fetch_add(1, Ordering::Relaxed),
             taken_in_line: 0,
             go_on: false,

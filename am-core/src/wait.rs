@@ -245,8 +245,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// is nothing to do.
     ///
     /// # Errors
-    /// A removed counter, a call inside a handler, or an error of progress; [`Error::TimedOut`]: nothing has arrived within the context's
-    /// time-out.
+    /// A removed counter, a call inside a handler, or an error while making progress; [`Error::TimedOut`]: nothing has arrived within the
+    /// context's time-out.
     #[inline]
     pub fn wait_counter(&mut self, counter: Counter, val: u64) -> Result<()> {
         if !in_handler::is_unmarked() || self.timeout.is_some() {

@@ -145,10 +145,11 @@ impl Task {
         Ok(Context::new(self.fabric(0)?))
     }
 
-    /// A bare ring and buffer to and from `peer`, for measurements of the machine's limit.
+    /// A bare ring and a buffer in each direction between this task and `peer`, without the layers above: they show the least latency that
+    /// the machine allows.
     ///
     /// # Errors
-    /// The job's memory cannot be mapped.
+    /// `peer` runs on another host; the job's memory cannot be mapped.
     pub fn bare_link(&self, peer: u32) -> Result<BareLink> {
         BareLink::open(&self.job, peer).map_err(|source| Error::System {
             doing: "mapping memory to measure the limit",

@@ -141,7 +141,7 @@ static void issend(int counted)
     }
 }
 
-/* The receive of a send in synchronous mode. */
+/* The receive that matches a send in synchronous mode. */
 static void receive_synchronous(int counted)
 {
     MPI_Request request;

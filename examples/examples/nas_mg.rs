@@ -82,7 +82,7 @@ fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
     Ok(Outcome { is_verified, seconds, operations: OPERATIONS_PER_POINT * f64::from(ITERATIONS) * points })
 }
 
-/// A point of the cube, and the random number that belongs to it.
+/// A random number, and the point of the cube that it belongs to.
 type Drawn = (f64, usize);
 
 /// The right-hand side: 1 at the largest random numbers, -1 at the smallest, 0 elsewhere. Collective.

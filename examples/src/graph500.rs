@@ -115,8 +115,8 @@ impl Validator {
             (0..1 << self.graph.scale).filter(|vertex| vertex % tasks == context.task().0).collect();
         let tree = || own.iter().copied().filter(|&vertex| level(vertex).is_some());
 
-        // A path upwards from any vertex must reach the root within the number of vertices. Levels that decrease along the path (rule 2)
-        // keep it short.
+        // From every vertex reached, the path upwards must come to the root in fewer steps than there are vertices. The path is short,
+        // because levels decrease along it (rule 2).
         let ends_at_root = |vertex: u32| {
             let mut at = vertex;
             for _ in 0..reached.len() {

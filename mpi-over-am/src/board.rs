@@ -167,8 +167,8 @@ pub(crate) struct OwnBoards {
 }
 
 impl OwnBoards {
-    /// Makes a board for `size` tasks, and returns its address. `None` if there is no memory for it, or this task has [`BOARDS_MAX`]
-    /// boards.
+    /// Makes a board for `size` tasks, and returns its address. `None` if the memory cannot be allocated or exposed, or if this task
+    /// already has [`BOARDS_MAX`] boards.
     pub(crate) fn make<F: Fabric>(
         &mut self,
         context: &mut Context<F, MpiHandlers>,

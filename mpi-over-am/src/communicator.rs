@@ -244,7 +244,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(state)
     }
 
-    /// Like [`state`](Self::state), for the short path of a call: a turn that is not given up. `None` if `state` would fail.
+    /// Like [`state`](Self::state), for the fast path of a call: a turn that is not given up. `None` if `state` would fail.
     #[inline(always)]
     pub(crate) fn state_briefly(&self) -> Option<Brief<'_, F, L>> {
         let state = self.shared.enter_briefly()?;

@@ -283,7 +283,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// Waits until all messages in the buffer of [`attach_buffer`](Self::attach_buffer) were sent (`MPI_Buffer_flush`).
     ///
     /// # Errors
-    /// The first error of the messages; an error of progress.
+    /// The first error of the messages; an error while making progress.
     pub fn flush_buffer(&self) -> Result<()> {
         self.flush_buffer_for(BufferOwner::Process)
     }
@@ -341,8 +341,8 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// Remaining communicators then refuse every call.
     ///
     /// # Errors
-    /// The deferred error of an earlier call, such as a ready-mode message without its receive; an error of progress. MPI has ended
-    /// nevertheless.
+    /// The deferred error of an earlier call, such as a ready-mode message without its receive; an error while making progress. MPI has
+    /// ended nevertheless.
     pub fn finalize(self) -> Result<()> {
         self.progress.stop();
         let deleted = self.alone.delete_attributes();
@@ -374,7 +374,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// Ends MPI in this task without waiting for the other tasks, which may still have sessions.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     pub fn leave(self) -> Result<()> {
         self.progress.stop();
         let mut state = self.state()?;

@@ -18,7 +18,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The message that a receive from `source` with `tag` would match now, if there is one (`MPI_Iprobe`). Makes progress.
     ///
     /// # Errors
-    /// An unknown rank, a tag out of range, an error of progress.
+    /// An unknown rank, a tag out of range, an error while making progress.
     pub fn iprobe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>> {
         let (source, tag) = (source.into(), tag.into());
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {

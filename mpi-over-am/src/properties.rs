@@ -7,7 +7,7 @@ use crate::error_handler::ErrorHandler;
 use crate::info::Info;
 use crate::policy::{Field, LockPolicy};
 
-/// Maximum length of an object's name in bytes (`MPI_MAX_OBJECT_NAME`, less C's final zero).
+/// Maximum length of an object's name in bytes (`MPI_MAX_OBJECT_NAME`, without the terminating NUL).
 pub const NAME_BYTES_MAX: usize = 127;
 
 /// The properties of an object. Each is borrowed only for a moment, and none while a callback runs.

@@ -42,8 +42,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// The short path of [`recv`](Self::recv) for bytes, for the C interface. Only for a policy whose threads take no turns. `None`:
-    /// nothing was done, and `recv_data` has to be called.
+    /// The fast path of [`recv`](Self::recv) for bytes, for the C interface. Only for a policy whose threads take no turns. `None`: nothing
+    /// was done, and `recv_data` has to be called.
     #[inline(always)]
     pub fn try_recv_bytes(
         &self,
@@ -66,7 +66,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Receives a message of any number of values, which it allocates (`MPI_Mprobe` and `MPI_Mrecv`).
+    /// Receives a message of any number of values, into a new vector (`MPI_Mprobe` and `MPI_Mrecv`).
     ///
     /// ```
     /// # use mpi_over_am::{Environment, Source};

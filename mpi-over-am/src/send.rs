@@ -76,7 +76,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until all messages in this communicator's own buffer were sent (`MPI_Comm_flush_buffer`).
     ///
     /// # Errors
-    /// The first error of the messages; an error of progress.
+    /// The first error of the messages; an error while making progress.
     pub fn flush_buffer(&self) -> Result<()> {
         let owner = self.buffer_owner()?;
         flush(&mut self.state()?, owner)

@@ -37,7 +37,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// of the caller may be outdated.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     pub(crate) fn wait_for(
         &mut self,
         done: &mut dyn FnMut(&mut Context<F, MpiHandlers>) -> bool,
@@ -95,7 +95,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// Like [`State::look`], also running the user-defined operators that arrivals make due.
     ///
     /// # Errors
-    /// An error of progress; the error of `done`.
+    /// An error while making progress; the error of `done`.
     #[inline]
     pub(crate) fn look<T>(
         &mut self,
@@ -112,7 +112,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// Like [`State::take_in`], also running user-defined operators.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     pub(crate) fn take_in(&mut self) -> Result<()> {
         self.look(|_| Ok(None::<()>)).map(drop)
     }
@@ -120,7 +120,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// Like [`State::is_over_after_progress`], also running user-defined operators.
     ///
     /// # Errors
-    /// An error of progress; the operation may then still be under way.
+    /// An error while making progress; the operation may then still be under way.
     #[inline]
     pub(crate) fn is_over_after_progress(&mut self, request: RequestId) -> Result<bool> {
         Ok(self.look(|state| Ok(is_over(&mut state.context, request).then_some(())))?.is_some())
@@ -129,7 +129,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// Makes progress until no schedule is under way.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     pub(crate) fn finish_schedules(&mut self) -> Result<()> {
         self.held.schedules.forget_meetings();
         if self.held.schedules.is_empty() {
@@ -154,7 +154,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// Makes progress until the operation is complete.
     ///
     /// # Errors
-    /// An error of progress; the operation may then still be under way.
+    /// An error while making progress; the operation may then still be under way.
     #[inline(never)]
     pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
         if L::takes_turns() {

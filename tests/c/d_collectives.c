@@ -261,7 +261,8 @@ static void from_neighbours(int n) {
             CHECK(in[at * n + i] == item(neighbours[at], 0, i));
 }
 
-/* The block of the previous rank for its next rank, and the block of the next rank for its previous rank. */
+/* Each neighbour has a block for each of its own two neighbours: from the previous rank comes its second block, from the next rank its
+   first. */
 static void by_neighbours(int n) {
     for (int at = 0; at < 2; at++)
         for (int i = 0; i < n; i++)

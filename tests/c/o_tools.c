@@ -1,6 +1,6 @@
-/* Prints the results of the tool interface. Libraries differ in their variables, categories and events. So the program checks that a
-   library's answers about them are consistent, and prints the answers for missing ones (but not for an index past the end, which the other
-   library does not check). */
+/* Prints the results of the tool interface. Libraries have different variables, categories and events, so the program only checks that the
+   library's answers are consistent, and prints the answers for names that do not exist. (Not for an index past the end: the library that
+   this one is compared with does not check it.) */
 #include "say.h"
 
 enum { ROOM = 4000 };

@@ -31,7 +31,7 @@ static int computes_until(int others) {
     return 1;
 }
 
-/* Adds 1 by every call for this kind of element: three calls in each round. */
+/* Adds 1 three times in each round: by MPI_Accumulate, and by MPI_Fetch_and_op twice. */
 #define ADD(type, datatype, at)                                                                   \
     do {                                                                                          \
         type one = 1, old[2] = {-1, 0};                                                           \

@@ -1,4 +1,5 @@
-//! Buffers whose memory an operation or a region owns until it ends, and the engine, which reports the end.
+//! Buffers whose memory belongs to an operation or an exposed region until that has ended. The engine is made here, too, because it reports
+//! when an operation has ended.
 
 use am_core_engine::protocol::Engine;
 

@@ -130,10 +130,10 @@ impl<T: Pod> Segment<T> {
         self.write(index, std::slice::from_ref(&value))
     }
 
-    /// Copies elements of this task's part, from `index` on. Concurrent writes of peers may be seen in part.
+    /// Copies elements of this task's part, from `index` on. A concurrent write of a peer may be seen half done.
     ///
     /// # Errors
-    /// Beyond the end of the segment.
+    /// The elements do not all lie in this task's part.
     #[inline]
     pub fn read(&self, index: u64, to: &mut [T]) -> Result<()> {
         let offset = self.check(index, to.len() as u64)?;
@@ -143,7 +143,7 @@ impl<T: Pod> Segment<T> {
     /// Copies into this task's part, from `index` on.
     ///
     /// # Errors
-    /// Beyond the end of the segment.
+    /// The elements do not all lie in this task's part.
     #[inline]
     pub fn write(&self, index: u64, from: &[T]) -> Result<()> {
         let offset = self.check(index, from.len() as u64)?;
@@ -161,7 +161,7 @@ impl<T: Pod> Segment<T> {
     /// Elements `index..index + count` of this task's part as the destination of a message, to be returned by a header handler.
     ///
     /// # Errors
-    /// Beyond the end of the segment.
+    /// The elements do not all lie in this task's part.
     pub fn range(&self, index: u64, count: u64) -> Result<ExposedRange> {
         let offset = self.check(index, count)?;
         self.memory.own.range(offset, count * size_of::<T>() as u64)

@@ -262,7 +262,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
     /// half a second.
     ///
     /// # Errors
-    /// An error of progress meanwhile, such as the failure of a task; the future is dropped then.
+    /// An error while making progress, such as the failure of a task; the future is dropped then.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T> {
         let woken = Arc::new(Woken(AtomicBool::new(false)));
         let waker = Waker::from(Arc::clone(&woken));
@@ -347,8 +347,8 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         matches!(self.slots.borrow().slots[slot], Slot::UnderWay { .. })
     }
 
-    /// One round of progress for the future of `slot`. The wait for a counter ends with an error of progress, since it may wait for a
-    /// failed task. Transfers and rmws end by themselves, and leave the error to the next call that can report it.
+    /// One round of progress for the future of `slot`. The wait for a counter ends with an error while making progress, since it may wait
+    /// for a failed task. Transfers and rmws end by themselves, and leave the error to the next call that can report it.
     fn progress_for(&self, slot: usize) -> Result<()> {
         let is_counter =
             matches!(self.slots.borrow().slots[slot], Slot::UnderWay { waits: Waits::Counter(..), .. });

@@ -27,7 +27,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// returned nothing. Never sleeps.
     ///
     /// # Errors
-    /// An error of progress; a call inside a handler.
+    /// An error while making progress; a call inside a handler.
     pub fn msgpoll(&mut self, idle_polls_max: u32) -> Result<PollReason> {
         in_handler::check("msgpoll")?;
         let ended_before = self.statistics().operations_ended;

@@ -94,7 +94,7 @@ fn any_packet_is_an_error_at_worst() {
             let posted = if inline.push(&bytes) {
                 wild.post_inline(target, class, label, &inline)
             } else {
-                // The head is in the entry, or there is no head, and the engine looks for it in the body.
+                // The entry gets a random number of the bytes; if it gets none, the engine looks for the head in the body.
                 let (head, mut body) = bytes.split_at(random.below(INLINE_BYTES_MAX + 1));
                 assert!(inline.push(head), "not longer than an entry");
                 wild.post_packet(target, class, label, &inline, &mut body)

@@ -106,7 +106,7 @@ fn listen(tell: &Sender<Down>) {
     }
 }
 
-/// Watches the part of the job to its end.
+/// Watches this host's part of the job until the part ends.
 fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<Report, LaunchError> {
     let (tell, heard) = mpsc::channel();
     // The thread ends with this process, since a read of the standard input can't be interrupted.

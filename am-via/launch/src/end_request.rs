@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::report::EndedBy;
 
-/// The signals that a launcher with its own process handles.
+/// The signals that are handled by a launcher that has a process of its own.
 pub(super) const SIGNALS: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 

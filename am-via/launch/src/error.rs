@@ -43,7 +43,7 @@ pub enum LaunchError {
         /// The system's error.
         source: io::Error,
     },
-    /// The job's memory could not be made.
+    /// The job could not be created.
     #[error(transparent)]
     Job(#[from] JobError),
     /// A setting has an invalid value: the fault of the user who set it.

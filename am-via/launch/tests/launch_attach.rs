@@ -76,7 +76,7 @@ fn reach_everything() {
     println!("\nreached {} of {}", job.task(), job.num_tasks());
 }
 
-/// Runs the role in 3 tasks behind a wrapper: all tasks must be able to open all files of the job.
+/// Starts 3 tasks in the role "reach everything" through the wrapper `program args`, and checks that each can open all files of the job.
 fn reached_behind(program: &str, args: &[&str]) {
     let dir = TempDir::new();
     let all = args.iter().map(Into::into).chain([own_binary()]).chain(role_args());

@@ -11,7 +11,7 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use super::limits::{self, Resource};
 
-/// Size of a page: every offset passed to [`map`] is a multiple of it.
+/// Size of a page. Every offset passed to [`map`] must be a multiple of it.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Makes an anonymous sparse memory file of `bytes`. It has no name in any file system, uses no memory until touched, keeps its size

@@ -40,8 +40,8 @@ pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, bytes: usize) -> io::R
 pub unsafe fn write(pid: i32, remote: u64, local: *const u8, bytes: usize) -> io::Result<()> {
     transfer(bytes, |done| {
         let (mine, theirs) = vectors(local.cast_mut(), remote, bytes, done);
-        // SAFETY: the kernel reads at most `mine.iov_len` bytes at `mine.iov_base`, both inside the range of the caller's promise; the
-        // remote range is checked by the kernel and granted by its owner (the caller's contract).
+        // SAFETY: the kernel reads at most `mine.iov_len` bytes from `mine.iov_base` on, which lie inside `local..local + bytes` (readable:
+        // the caller's contract); it checks the remote range, whose owner has granted it.
         unsafe { libc::process_vm_writev(pid, &raw const mine, 1, &raw const theirs, 1, 0) }
     })
 }

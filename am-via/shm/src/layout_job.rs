@@ -164,7 +164,7 @@ pub struct TaskEntry {
 /// Words of a network address.
 const NETWORK_ADDRESS_WORDS: usize = 8;
 
-/// The address of a context's network endpoint. Written by its task, or by the launcher of another host for a task there.
+/// The address of a context's network endpoint. On the task's own host the task writes it; on every other host, that host's launcher does.
 #[repr(C)]
 #[derive(Debug)]
 pub struct NetworkAddress {

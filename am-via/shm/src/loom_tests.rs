@@ -338,7 +338,7 @@ fn loom_two_that_connect_at_once_share_one_connection() {
     });
 }
 
-/// A ring while the owner takes attention is found by this look or by the next one.
+/// If a peer rings while the owner is in `Attention::take`, the owner finds it in the same look or in the next one.
 #[test]
 fn loom_no_ring_is_lost() {
     model(3, || {

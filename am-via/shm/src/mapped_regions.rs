@@ -132,8 +132,8 @@ impl MappedRegions {
         self.0.fill_with(|| None);
     }
 
-    /// Lends the part of a region that a claim to memory of `task` names, for accesses that need the rights `need`; `None` if it is not
-    /// mapped. `hazard` is this task's own line.
+    /// Lends the part of `task`'s region that `claim` names, for accesses that need the rights `need`; `None` if the region is not mapped.
+    /// `hazard` is this task's own line.
     ///
     /// # Errors
     /// The region is not cached with these rights, or no longer open; another protection tag; the part does not lie inside.

@@ -302,7 +302,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
-    /// The offset of the pipe in its heap, with the same number of bytes before and after it.
+    /// Number of bytes of the heap before the pipe (so also its offset), and after it.
     const APART: usize = 4096;
 
     #[derive(Debug)]

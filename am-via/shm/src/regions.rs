@@ -97,7 +97,8 @@ struct OwnSlot {
     closing: bool,
 }
 
-// SAFETY: the pointers are only addresses here; the owner of registered memory keeps it alive, on any thread.
+// SAFETY: the pointers are to registered memory, which its owner keeps alive while it is registered (`insert`'s contract), whichever thread
+// the table is on.
 unsafe impl Send for OwnRegions {}
 
 impl OwnRegions {
@@ -178,7 +179,7 @@ impl OwnRegions {
         slot.closing
     }
 
-    /// Changes the rights of a registration; returns whether the registration is open.
+    /// Changes the rights and the protection tag of a registration; returns whether the registration is open.
     pub fn set_registration(&mut self, region: u32, generation: u32, registration: Registration) -> bool {
         let Some(slot) = self.slot_mut(region) else { return false };
         if slot.generation != generation || slot.live.is_none() {

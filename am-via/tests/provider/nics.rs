@@ -24,7 +24,7 @@ fn a_nic_is_opened_by_name_or_by_a_context_and_once() {
     assert!(task.fabric(99).is_err(), "there is no such context");
 }
 
-/// Two devices of one context would share the line in which a copier names the region that it copies.
+/// Two open devices of one context would share its hazard line, in which a task names the region that it copies from or to.
 #[test]
 fn a_context_is_open_once_at_a_time_in_its_process() {
     let _alone = alone();

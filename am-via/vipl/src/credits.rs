@@ -218,7 +218,7 @@ impl Credits {
         }
     }
 
-    /// Books slots returned by the peer. Returns are claims, and never exceed the plan.
+    /// Books slots returned by the peer. The peer's numbers are not trusted: they are limited to what the plan allows.
     #[inline(always)]
     pub(super) fn returned(&mut self, word: Immediate) {
         // Zero in a one-way stream of messages.

@@ -9,7 +9,7 @@ use crate::Fallible;
 pub(crate) enum Kind {
     /// An `int`.
     Number,
-    /// The size of a string with its final zero (`MPI_MAX_...`).
+    /// The size of a string with its terminating NUL (`MPI_MAX_...`).
     Size,
     /// A displacement.
     Offset,

@@ -186,7 +186,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             writeln!(after, "convert::count_from_one({name}, *outcount);")?;
             (kind.clone(), name.clone(), "integer :: {name}(*)".to_owned())
         }
-        // C counts the final zero, if the caller asks for the length.
+        // C counts the terminating NUL, if the caller asks for the length.
         ("*mut c_int", length) if CAPACITIES.contains(&length) => {
             writeln!(before, "let mut c_{name} = if *{name} > 0 {{ *{name} + 1 }} else {{ 0 }};")?;
             writeln!(after, "*{name} = (c_{name} - 1).max(0);")?;

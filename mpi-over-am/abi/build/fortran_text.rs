@@ -40,7 +40,7 @@ const FUNCTIONS: [&str; 13] = [
     "MPI_CONVERSION_FN_NULL",
 ];
 
-/// The constants that are integers in Fortran. Lengths of strings do not count a final zero.
+/// The constants that are integers in Fortran. Lengths of strings do not count a terminating NUL.
 fn integers(constants: &[Constant]) -> impl Iterator<Item = (&str, i64)> {
     let is_one = |constant: &&Constant| {
         !NOT_IN_FORTRAN.iter().any(|front| constant.name.starts_with(front))

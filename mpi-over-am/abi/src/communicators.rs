@@ -29,7 +29,7 @@ use crate::state::Mpi;
 use crate::text::{give_string, string_at};
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request};
 
-/// Bytes of an object's name, with its final zero (`MPI_MAX_OBJECT_NAME`).
+/// Bytes of an object's name, with its terminating NUL (`MPI_MAX_OBJECT_NAME`).
 pub(crate) const NAME_BYTES_MAX: usize = MPI_MAX_OBJECT_NAME;
 
 /// A handle for a new communicator; `MPI_COMM_NULL` if this task has none.

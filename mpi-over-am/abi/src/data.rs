@@ -122,7 +122,7 @@ pub(crate) unsafe fn message_to_send(
     datatype: MPI_Datatype,
 ) -> Outcome<SendData> {
     match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
-        // SAFETY: the caller's promise, for the bytes of these elements, which are contiguous and not at null.
+        // SAFETY: the caller's promise covers the bytes of these elements. They are contiguous, and their address is not null.
         Some(len) => Ok(unsafe { SendData::new(at.cast(), len as u64, &BYTE) }),
         // SAFETY: the caller's promise.
         None => unsafe { to_send(mpi, at, count, datatype) },
@@ -144,7 +144,7 @@ pub(crate) unsafe fn message_to_receive(
     datatype: MPI_Datatype,
 ) -> Outcome<RecvData> {
     match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
-        // SAFETY: the caller's promise, for the bytes of these elements, which are contiguous and not at null.
+        // SAFETY: the caller's promise covers the bytes of these elements. They are contiguous, and their address is not null.
         Some(len) => Ok(unsafe { RecvData::new(at.cast(), len as u64, &BYTE) }),
         // SAFETY: the caller's promise.
         None => unsafe { to_receive(mpi, at, count, datatype) },
@@ -163,7 +163,7 @@ pub(crate) unsafe fn raw_to_send(
     datatype: MPI_Datatype,
 ) -> Option<RawBytes> {
     let len = mpi.dense_len(datatype, count)?;
-    // SAFETY: the caller's promise, for the bytes of these elements, which are contiguous and not at null.
+    // SAFETY: the caller's promise covers the bytes of these elements. They are contiguous, and their address is not null.
     NonNull::new(at.cast_mut().cast()).map(|at| unsafe { RawBytes::new(at, len) })
 }
 
@@ -179,7 +179,7 @@ pub(crate) unsafe fn raw_to_receive(
     datatype: MPI_Datatype,
 ) -> Option<RawBuffer> {
     let len = mpi.dense_len(datatype, count)?;
-    // SAFETY: the caller's promise, for the bytes of these elements, which are contiguous and not at null.
+    // SAFETY: the caller's promise covers the bytes of these elements. They are contiguous, and their address is not null.
     NonNull::new(at.cast()).map(|at| unsafe { RawBuffer::new(at, len) })
 }
 

@@ -1,4 +1,4 @@
-//! The frame of each call: it enters MPI, and passes a failure to the error handler of the object that the call is about.
+//! What every call has around it: it enters MPI, and passes a failure to the error handler of the object that the call is about.
 
 use std::ffi::c_int;
 

@@ -314,7 +314,7 @@ pub(crate) unsafe fn mpi_t_event_get_info(
             if !num_elements.is_null() {
                 let capacity = usize::try_from(*num_elements).unwrap_or(0).min(numbers.len());
                 for at in 0..capacity {
-                    // Each array may be null.
+                    // A tool may pass null for either array.
                     if !array_of_datatypes.is_null() {
                         array_of_datatypes.add(at).write(MPI_COUNT);
                     }

@@ -21,7 +21,7 @@ use crate::handles::{Handles, ObjectKind};
 use crate::text::give_string;
 use crate::types::MPI_Info;
 
-/// Bytes of a key, with its final zero (`MPI_MAX_INFO_KEY`).
+/// Bytes of a key, with its terminating NUL (`MPI_MAX_INFO_KEY`).
 const KEY_BYTES_MAX: usize = MPI_MAX_INFO_KEY;
 
 static INFOS: Mutex<Handles<Info>> = Mutex::new(Handles::new(ObjectKind::Info));
@@ -162,7 +162,7 @@ pub(crate) unsafe fn mpi_info_get(
 ) -> c_int {
     run("MPI_Info_get", || {
         let (key, flag) = unsafe { (key_of(key)?, not_null(flag)?) };
-        // The final zero is not counted here.
+        // The terminating NUL is not counted here.
         let capacity = usize::try_from(capacity).map_err(|_| {
             Failure::new(ErrorClass::Argument, format!("the length is {capacity}, below zero"))
         })?;

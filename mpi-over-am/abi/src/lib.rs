@@ -1,4 +1,4 @@
-//! The C interface of MPI 5.0 in the standard's binary interface (MPI 5.0 chapter 20): `libmpi_abi.so.1`.
+//! The C bindings of MPI 5.0, with the standard ABI (MPI 5.0 chapter 20): `libmpi_abi.so.1`.
 //!
 //! A program, built by `mpicc` and run by `mpiexec -n 3`:
 //!

@@ -132,7 +132,7 @@ impl Handle {
         self.kept.iter().zip(more).map(|(kept, more)| kept.saturating_add(more)).collect()
     }
 
-    /// Starts to count, with `kept` as the initial values.
+    /// Sets the values to `kept`. A handle that is started counts on from there.
     fn begin_with(&mut self, kept: Vec<u64>, now: &Counts) -> Result<(), c_int> {
         if self.variable().class == MPI_T_PVAR_CLASS_LEVEL {
             return Err(MPI_T_ERR_PVAR_NO_WRITE);

@@ -183,7 +183,7 @@ unsafe fn start_send(
     })
 }
 
-/// Any blocking send whose short path was not tried.
+/// Any blocking send whose fast path was not tried.
 #[inline(always)]
 unsafe fn send_in_mode(
     function: &str,
@@ -199,7 +199,7 @@ unsafe fn send_in_mode(
     }
 }
 
-/// Starts any send whose short path was not tried.
+/// Starts any send whose fast path was not tried.
 #[inline(always)]
 unsafe fn start_send_in_mode(
     function: &str,

@@ -60,7 +60,7 @@ pub(crate) fn adopt() -> bool {
 /// From now on MPI runs for sessions only, and ends with the process.
 pub(crate) fn go_on_alone() {
     ALONE.store(true, Ordering::Relaxed);
-    // SAFETY: the function is of this library, which stays loaded to the end of the process.
+    // SAFETY: `at_exit` belongs to this library: glibc runs it at exit, or before the library is unloaded.
     unsafe { libc::atexit(at_exit) };
 }
 
@@ -221,7 +221,7 @@ pub(crate) unsafe fn mpi_session_get_nth_pset(
                 format!("process set {n} does not exist: the session has {} sets", sets.len()),
             )
         })?;
-        // On entry the size of the buffer; on return the size needed, with the final zero.
+        // On entry the size of the buffer; on return the size needed, with the terminating NUL.
         let capacity = unsafe { *len };
         if capacity > 0 {
             unsafe { give_string(set, not_null(name)?, capacity as usize, std::ptr::null_mut()) };

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use crate::failure::{Outcome, not_null};
 
-/// Stores a string in a program's buffer of `max` bytes, with its final zero.
+/// Stores a string in a program's buffer of `max` bytes, with its terminating NUL.
 ///
 /// # Safety
 /// `to` has `max` writable bytes; `len` is null or writable.

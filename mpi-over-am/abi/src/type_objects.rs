@@ -16,7 +16,7 @@ use crate::state::Mpi;
 use crate::text::{give_string, string_at};
 use crate::types::{Callback, MPI_Datatype};
 
-/// Maximum length of a name in bytes, with its final zero.
+/// Maximum length of a name in bytes, with its terminating NUL.
 const NAME_BYTES: usize = MPI_MAX_OBJECT_NAME;
 
 /// The properties of a datatype, made at their first use.

@@ -135,7 +135,8 @@ const EXPONENT_MAX: u128 = 0x7fff;
 fn quad_of_extended(bits: u128) -> u128 {
     let mantissa = bits & u128::from(u64::MAX);
     let (sign, exponent) = (bits >> 79 & 1, bits >> 64 & EXPONENT_MAX);
-    // A stored leading one with exponent 0 means exponent 1, the smallest.
+    // A number with exponent 0 whose integer bit is set (a pseudo-denormal) has the value that it would have with exponent 1, the smallest
+    // of a normal number.
     let exponent = if exponent == 0 { mantissa >> 63 } else { exponent };
     let fraction = (mantissa & (u128::from(u64::MAX) >> 1)) << SHIFT;
     sign << 127 | exponent << 112 | fraction

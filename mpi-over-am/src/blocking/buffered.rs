@@ -73,7 +73,7 @@ fn send_filled<F: Fabric>(
 /// Waits until all messages of a buffer were sent.
 ///
 /// # Errors
-/// An error of progress, and the first error of the messages.
+/// An error while making progress, and the first error of the messages.
 pub(crate) fn flush<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>, owner: BufferOwner) -> Result<()> {
     let mut result = Ok(());
     while let Some(request) = state.handlers().attached.oldest(owner) {

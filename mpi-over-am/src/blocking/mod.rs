@@ -85,7 +85,7 @@ fn send_raw_and_wait<F: Fabric, L: LockPolicy>(
 /// Receives, and returns when the message has arrived. `source` is the only possible sender, if known.
 ///
 /// # Errors
-/// The operation's error; an error of progress.
+/// The operation's error; an error while making progress.
 #[inline(always)]
 pub(crate) fn receive<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
@@ -212,7 +212,7 @@ pub(super) fn wait_for_send<F: Fabric, L: LockPolicy>(
 /// Waits for an operation whose memory is lent for this call: nothing uses the memory when the call returns or unwinds.
 ///
 /// # Errors
-/// The operation's error; an error of progress.
+/// The operation's error; an error while making progress.
 pub(crate) fn wait_here<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     request: RequestId,

@@ -194,7 +194,7 @@ mod tests {
 
     /// A range that covers a vector, which its maker does not access while the range is used.
     fn range(bytes: &mut [u8]) -> RawBuffer {
-        // SAFETY: the tests use the range only while the slice is live, and access it only by the range meanwhile.
+        // SAFETY: the tests use the range only while the slice is live, and meanwhile access the slice only through the range.
         unsafe { RawBuffer::new(NonNull::from(&mut *bytes).cast(), bytes.len()) }
     }
 

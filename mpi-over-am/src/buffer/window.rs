@@ -1,4 +1,4 @@
-//! The memory of windows: supplied by the program, or mapped from peers.
+//! Memory that a program supplies for windows and buffered sends, and access to the windows of peers.
 
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -161,7 +161,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
         self.count_arrival();
         let Arrival::Last = arrival else { return self.wait_for_all(step) };
-        // An operator may panic. The others wait for the end of the step nevertheless.
+        // An operator may panic, and the other tasks wait for the end of the step nevertheless.
         let prepared = catch_unwind(AssertUnwindSafe(prepare));
         // `state_to_end` instead of `state`: the error of an earlier call must not keep this call from ending the step.
         let mut state = self.state_to_end().ok_or(Error::Nested)?;

@@ -50,13 +50,13 @@ pub(super) fn serve(collective: &Collective, rank: u32, size: u32) -> bool {
     }
 }
 
-/// Whether `size` tasks can use lines for a broadcast of `len` bytes.
+/// Whether a broadcast of `len` bytes among `size` tasks is to use lines, if there are any.
 #[inline(always)]
 pub(super) fn serve_broadcast(len: u64, size: u32) -> bool {
     size > 2 && size <= LINES_TASKS_MAX && len > BROADCAST_BY_MESSAGES_MAX[usize::from(size < MANY_TASKS)]
 }
 
-/// Whether `size` tasks can use lines for a gather of parts of `len` bytes.
+/// Whether a gather of parts of `len` bytes among `size` tasks is to use lines, if there are any.
 #[inline(always)]
 pub(super) fn serve_gather(len: u64, size: u32) -> bool {
     size >= MANY_TASKS && serve_parts(len, size)

@@ -21,7 +21,7 @@ pub(super) enum Others<'a> {
     Later(&'a RecvData),
 }
 
-/// One task's part in a collective. Ranks are those of the peers: in an inter-communicator, ranks of the other side.
+/// One task's part in a collective. The ranks that methods take are those of peers: in an inter-communicator, ranks in the remote group.
 pub(super) trait Plan {
     /// This task's rank.
     fn rank(&self) -> u32;

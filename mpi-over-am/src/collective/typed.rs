@@ -72,7 +72,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until all tasks of the communicator have called `barrier` (`MPI_Barrier`).
     ///
     /// # Errors
-    /// The death of a task; an error of progress.
+    /// The death of a task; an error while making progress.
     pub fn barrier(&self) -> Result<()> {
         slices::barrier().run(self)
     }

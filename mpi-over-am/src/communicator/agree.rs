@@ -18,7 +18,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Makes progress until `done` returns true ([`Turn::wait_for`](crate::turn::Turn::wait_for)).
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     pub(crate) fn wait_until(
         &self,
         done: &mut dyn FnMut(&mut Context<F, MpiHandlers>) -> bool,
@@ -30,7 +30,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// since the condition may depend on an answer of this task, and lets other threads have their turns.
     ///
     /// # Errors
-    /// The error of `attempt`; an error of progress.
+    /// The error of `attempt`; an error while making progress.
     pub(crate) fn try_until<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         loop {
             if let Some(found) = attempt()? {

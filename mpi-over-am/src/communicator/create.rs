@@ -81,7 +81,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
     /// Makes progress; returns whether the communicator is ready.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     pub fn is_over(&self) -> Result<bool> {
         if self.slot.get().is_some() {
             return Ok(true);
@@ -93,7 +93,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
     /// Waits for the communicator.
     ///
     /// # Errors
-    /// An error of progress; all context ids are in use. No communicator is made then.
+    /// An error while making progress; all context ids are in use. No communicator is made then.
     pub fn wait(self) -> Result<Communicator<F, L>> {
         self.wait_for_part()?.ok_or_else(not_there)
     }
@@ -227,7 +227,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok((request, slot))
     }
 
-    /// Makes the new communicator from its numbers: of one group, or an inter-communicator with a remote group.
+    /// Makes the new communicator from its numbers: an intra-communicator of `group`, or an inter-communicator if there is a remote group.
     pub(super) fn begin(
         &self,
         [number, local_number]: Words,

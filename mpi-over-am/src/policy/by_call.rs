@@ -148,7 +148,8 @@ fn set(extra: u8, is_wanted: bool) {
 }
 
 impl ByCall {
-    /// Sets whether there are several threads, from the next [`Call::enter`] on. Called while no other thread is in a call.
+    /// Sets whether calls take the lock, because there are several threads. Effective from the next [`Call::enter`] on. Must not be called
+    /// while another thread is in a call.
     pub fn set_locking(is_locking: bool) {
         set(LOCKS, is_locking);
     }
@@ -294,7 +295,8 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
         held.0 = Some(self.0.borrow_mut());
     }
 
-    /// The lock of the process stays with the call: the layer above releases it when it calls the program ([`ByCall::outside`]).
+    /// Ends the borrow while `code` runs. The call keeps the lock of the process; the layer above releases the lock around a callback of
+    /// the program ([`ByCall::outside`]).
     fn outside<'a, R>(&'a self, held: &mut Held<'a, T>, code: impl FnOnce() -> R) -> R {
         held.0 = None;
         let _back = Back { cell: &self.0, held };

@@ -77,7 +77,7 @@ pub(crate) fn receive_pieces<F: Fabric>(
 /// its receive: the message becomes an early message, and the receive gets only the bytes from this number on, at their place.
 ///
 /// # Errors
-/// An error of progress; no byte was received then.
+/// An error while making progress; no byte was received then.
 pub(crate) fn receive_packets<F: Fabric>(
     state: &mut State<F>,
     source: TaskId,
@@ -152,7 +152,7 @@ impl<F: Fabric> State<F> {
     /// message comes in time. Returns whether the operation is over; if not, the caller waits for it.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     #[inline(never)]
     pub(crate) fn is_over_in_line(&mut self, source: Peer, request: RequestId) -> Result<bool> {
         let task = source.endpoint.task.0;

@@ -28,7 +28,7 @@ impl<F: Fabric> State<F> {
     /// One round of progress, including schedules; returns whether anything arrived.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     #[inline]
     pub(crate) fn probe(&mut self) -> Result<bool> {
         let moved = self.context.probe()?;
@@ -42,7 +42,7 @@ impl<F: Fabric> State<F> {
     /// a program tests for may be behind many others.
     ///
     /// # Errors
-    /// An error of progress; the error of `done`.
+    /// An error while making progress; the error of `done`.
     #[inline]
     pub(crate) fn look<T>(
         &mut self,
@@ -62,7 +62,7 @@ impl<F: Fabric> State<F> {
     /// Makes progress in some calls, for waits and tests without an open operation.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     #[inline(always)]
     pub(crate) fn waited_for_nothing(&mut self) -> Result<()> {
         if self.may_skip_progress() { Ok(()) } else { self.progress_at_last() }
@@ -94,7 +94,7 @@ impl<F: Fabric> State<F> {
     /// Handles all arrivals. Never waits.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     pub(crate) fn take_in(&mut self) -> Result<()> {
         self.look(|_| Ok(None::<()>)).map(drop)
     }
@@ -102,7 +102,7 @@ impl<F: Fabric> State<F> {
     /// Makes progress, including schedules, until `done` returns true.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     #[inline(always)]
     pub(crate) fn wait_for(
         &mut self,
@@ -140,7 +140,7 @@ impl<F: Fabric> State<F> {
     /// Handles arrivals; returns whether the operation is then complete.
     ///
     /// # Errors
-    /// An error of progress; the operation may then still be under way.
+    /// An error while making progress; the operation may then still be under way.
     #[inline]
     pub(crate) fn is_over_after_progress(&mut self, request: RequestId) -> Result<bool> {
         Ok(self.look(|state| Ok(is_over(&mut state.context, request).then_some(())))?.is_some())

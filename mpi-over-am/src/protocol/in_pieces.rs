@@ -25,7 +25,7 @@ pub(crate) const UNSPLIT_BYTES_MAX: usize = 12 << 10;
 /// Sends a message in pieces, or announces it.
 ///
 /// # Errors
-/// An error of am-core, such as a dead receiver; an error of progress.
+/// An error of am-core, such as a dead receiver; an error while making progress.
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, load: impl Load) -> Result<Outcome> {
     if load.try_in_pieces(state, &route)? {
         return Ok(Outcome::Done);
@@ -37,7 +37,7 @@ pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, load: impl Loa
 /// would take longer.
 ///
 /// # Errors
-/// An error of progress; nothing was sent then.
+/// An error while making progress; nothing was sent then.
 pub(super) fn send_soon<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[u8]) -> Result<bool> {
     for _ in 0..LOOKS_MAX {
         if try_send(state, route, bytes) {

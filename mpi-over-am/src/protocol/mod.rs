@@ -68,7 +68,7 @@ pub(crate) trait Load {
     /// Sends the message in pieces, if all of them can go at once. Returns whether the message was sent; if so, the data are free.
     ///
     /// # Errors
-    /// An error of progress; nothing was sent then.
+    /// An error while making progress; nothing was sent then.
     fn try_in_pieces<F: Fabric>(&self, _state: &mut State<F>, _route: &Route) -> Result<bool> {
         Ok(false)
     }
@@ -222,7 +222,7 @@ pub(crate) fn send<F: Fabric>(
 ) -> Result<Outcome> {
     match selection::select(mode, load.len(), state.eager_limits) {
         selection::Protocol::Eager => eager::send(state, route, load),
-        // Out of line, with the route by value, so that the short path keeps it in registers.
+        // Out of line, with the route by value, so that the fast path keeps it in registers.
         selection::Protocol::InPieces => in_pieces::send(state, *route, load),
         selection::Protocol::Rendezvous => rendezvous::send(state, *route, load),
         selection::Protocol::Synchronous => synchronous::send(state, *route, load),
@@ -335,7 +335,7 @@ fn ended_or_under_way<F: Fabric>(
     }
 }
 
-/// Ends the request of a send that has ended in its call, and drops the request of a send that was not started.
+/// Ends the request of a send that was complete at once, and drops that of a send that could not be started.
 ///
 /// # Errors
 /// The error of the send.

@@ -102,7 +102,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(protocol::start_receive_data(&mut state, pattern, data))
     }
 
-    /// The short path of [`irecv_data`](Self::irecv_data) into contiguous memory, for the C interface. `None`: nothing was started, and
+    /// The fast path of [`irecv_data`](Self::irecv_data) for contiguous memory, used by the C interface. `None`: nothing was started, and
     /// `irecv_data` has to be called.
     #[inline(always)]
     pub fn try_irecv_bytes(&self, buffer: RawBuffer, source: Source, tag: Tag) -> Option<RequestId> {

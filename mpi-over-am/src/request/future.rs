@@ -80,7 +80,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// ```
     ///
     /// # Errors
-    /// An error of progress meanwhile, such as the failure of a task; the future is dropped then.
+    /// An error while making progress, such as the failure of a task; the future is dropped then.
     pub fn block_on<R>(&self, future: impl Future<Output = R>) -> Result<R> {
         let end_sleep = self.state()?.context.waker();
         let woken = Arc::new(Woken { is_woken: AtomicBool::new(false), end_sleep });

@@ -97,7 +97,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// Waits until the operation is complete (`MPI_Wait`). Returns at once if it was not started.
     ///
     /// # Errors
-    /// The operation's error; an error of progress, after which it is still under way.
+    /// The operation's error; an error while making progress, after which it is still under way.
     pub fn wait(&mut self) -> Result<Status> {
         let result = self.communicator.wait(self.id);
         self.is_under_way = self.communicator.is_under_way(self.id);
@@ -107,7 +107,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// Waits until all operations are complete (`MPI_Waitall`); returns their statuses in order.
     ///
     /// # Errors
-    /// The first error of the operations, after all are complete; an error of progress.
+    /// The first error of the operations, after all are complete; an error while making progress.
     pub fn wait_all<'a>(requests: impl IntoIterator<Item = &'a mut Self>) -> Result<Vec<Status>>
     where
         F: 'a,

@@ -24,7 +24,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// progress.
     ///
     /// # Errors
-    /// An unknown rank, a tag out of range, an error of progress.
+    /// An unknown rank, a tag out of range, an error while making progress.
     pub fn improbe(
         &self,
         source: impl Into<Source>,

@@ -18,7 +18,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until the operation is complete.
     ///
     /// # Errors
-    /// The operation's error; a request that does not exist; an error of progress, after which the operation is still under way.
+    /// The operation's error; a request that does not exist; an error while making progress, after which the operation is still under way.
     pub fn wait(&self, request: RequestId) -> Result<Status> {
         wait(&mut self.state()?, request)
     }

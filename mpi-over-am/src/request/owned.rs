@@ -151,7 +151,8 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     /// Waits until the operation is complete, and returns its buffer and its status.
     ///
     /// # Errors
-    /// The operation's error, with the buffer; an error of progress, after which the operation continues as if this value had been dropped.
+    /// The operation's error, with the buffer; an error while making progress, after which the operation continues as if this value had
+    /// been dropped.
     pub fn wait(self) -> std::result::Result<(Vec<T>, Status), Returned<T>> {
         let mut turn = self.turn()?;
         turn.wait_over(self.id)?;
@@ -173,7 +174,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     /// once. All must belong to one [`Environment`](crate::Environment). `None`: the list is empty.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     pub fn wait_any(requests: &[Self]) -> Result<Option<usize>> {
         let Some(first) = requests.first() else { return Ok(None) };
         wait_any_over(&mut first.turn()?, requests.iter().map(|request| request.id)).map(Some)
@@ -191,7 +192,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     /// Makes progress, and returns whether the operation is complete.
     ///
     /// # Errors
-    /// An error of progress.
+    /// An error while making progress.
     pub fn is_over(&self) -> Result<bool> {
         self.turn()?.is_over_after_progress(self.id)
     }

@@ -228,7 +228,7 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
     /// Waits until all parts were marked and sent (`MPI_Wait`). Returns at once if no round was started.
     ///
     /// # Errors
-    /// The operation's error; an error of progress, after which it is still under way.
+    /// The operation's error; an error while making progress, after which it is still under way.
     pub fn wait(&self) -> Result<Status> {
         self.operation.wait(|turn| self.parts().free_all(turn))
     }
@@ -307,7 +307,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
     /// Makes progress; returns a part if it has arrived (`MPI_Parrived`).
     ///
     /// # Errors
-    /// [`Error::Partition`]: no such part; an error of progress.
+    /// [`Error::Partition`]: no such part; an error while making progress.
     pub fn arrived(&self, partition: usize) -> Result<Option<ArrivedPart<'_, T>>> {
         self.check(partition)?;
         let mut turn = self.operation.turn()?;
@@ -339,7 +339,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
     /// Waits until all parts have arrived (`MPI_Wait`). Returns at once if no round was started.
     ///
     /// # Errors
-    /// The operation's error; an error of progress, after which it is still under way.
+    /// The operation's error; an error while making progress, after which it is still under way.
     pub fn wait(&self) -> Result<Status> {
         self.operation.wait(|_| ())
     }

@@ -126,7 +126,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// have arrived.
     ///
     /// # Errors
-    /// [`Error::Partition`]: no such part, a request that is not a partitioned receive; an error of progress.
+    /// [`Error::Partition`]: no such part, a request that is not a partitioned receive; an error while making progress.
     pub fn parrived(&self, request: RequestId, partition: u64) -> Result<bool> {
         parrived(&mut *self.state()?, request, partition)
     }

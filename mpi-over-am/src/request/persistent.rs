@@ -53,11 +53,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(self.state()?.handlers().requests.insert_persistent(true, recipe))
     }
 
-    /// Starts a persistent request (`MPI_Start`). A wait or a test ends the operation; the request can be started again until it is
-    /// [freed](Self::free).
+    /// Starts a persistent request (`MPI_Start`). A wait, or a test that finds the operation complete, makes the request inactive. It can
+    /// then be started again, until it is [freed](Self::free).
     ///
     /// # Errors
-    /// The request is not persistent, or is under way; the error of the operation's start, after which it is not under way.
+    /// The request is not persistent, or is already active. The operation's error, if it could not be started; the request is then
+    /// inactive.
     pub fn start(&self, request: RequestId) -> Result<()> {
         start(&mut *self.state()?, request)
     }

@@ -287,7 +287,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// Waits until the operation is complete (`MPI_Wait`).
     ///
     /// # Errors
-    /// The operation's error; an error of progress, after which the end of the scope ends the operation.
+    /// The operation's error; an error while making progress, after which the end of the scope ends the operation.
     pub fn wait(&self, request: Request<'scope>) -> Result<Status> {
         let mut state = self.communicator.state()?;
         state.wait_over(request.id)?;

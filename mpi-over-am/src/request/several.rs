@@ -46,7 +46,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until all operations are complete (`MPI_Waitall`). `ended` gets each result, in the order of the requests.
     ///
     /// # Errors
-    /// A request that does not exist; an error of progress.
+    /// A request that does not exist; an error while making progress.
     pub fn wait_all(
         &self,
         requests: &[RequestId],
@@ -65,7 +65,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// index of the first other request (failed, persistent, or unknown), which is neither waited for nor ended, or the end of `places`.
     ///
     /// # Errors
-    /// The index whose wait failed, and an error of progress; the operation is still under way.
+    /// The index whose wait failed, and an error while making progress; the operation is still under way.
     #[inline]
     pub fn wait_in_order(
         &self,
@@ -263,7 +263,7 @@ fn wait_for_one<F: Fabric, L: LockPolicy>(
 /// Waits until one of the operations is complete; returns its index in the list, which is not empty.
 ///
 /// # Errors
-/// An error of progress; the operations may then still be under way.
+/// An error while making progress; the operations may then still be under way.
 pub(super) fn wait_any_over<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     requests: impl Iterator<Item = RequestId> + Clone,

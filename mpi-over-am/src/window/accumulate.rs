@@ -521,7 +521,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Combines one number of a task's window with another; returns the old value (`MPI_Fetch_and_op`).
+    /// Combines `value` into one number of a task's window; returns the number's old value (`MPI_Fetch_and_op`).
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data).

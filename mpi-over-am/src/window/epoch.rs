@@ -336,7 +336,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Like [`wait`](Self::wait), without waiting: returns whether the exposure has ended (`MPI_Win_test`). Makes progress.
     ///
     /// # Errors
-    /// The part is not exposed; an error of progress.
+    /// The part is not exposed; an error while making progress.
     pub fn test(&self) -> Result<bool> {
         let Some(mut ranks) = self.epochs.with(|epochs| epochs.posted.take()) else {
             return Err(refused("Window::test", "nothing was posted", i64::from(self.rank())));

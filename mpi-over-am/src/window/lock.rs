@@ -157,7 +157,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.flush_puts()
     }
 
-    /// The short path of [`flush`](Self::flush): whether there is nothing to wait for. It may return false at any time.
+    /// The fast path of [`flush`](Self::flush): whether there is nothing to wait for. It may return false at any time.
     #[inline(always)]
     pub fn try_flush(&self, rank: u32) -> bool {
         if rank as usize >= self.peers.len() {
@@ -212,7 +212,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Synchronizes this task's loads and stores with those of other tasks (`MPI_Win_sync`). Makes progress.
     ///
     /// # Errors
-    /// Nothing is locked; an error of progress.
+    /// Nothing is locked; an error while making progress.
     pub fn sync(&self) -> Result<()> {
         self.epochs.with(|epochs| epochs.check_locked("Window::sync", None))?;
         // Ordering: pairs with this fence in another task, where one of the two sets a flag in memory and the other reads it. The public

@@ -93,7 +93,7 @@ pub(super) trait Words {
     fn has_ended(&self, task: TaskId) -> bool;
 }
 
-/// Access within one turn, to words that are near.
+/// Access in one turn, only for words that are not [far](Words::are_far): no operation gives the turn up.
 impl<F: Fabric> Words for Context<F, MpiHandlers> {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
         Ok(self.rmw(at, Width::Bits64, operation)?)

@@ -140,7 +140,7 @@ pub struct Plan {
     pub tasks: u32,
     /// The process that dies.
     pub victim: Victim,
-    /// The phase in which the task dies.
+    /// The phase in which the victim dies.
     pub phase: Phase,
     /// The wrapper of each task.
     pub wrapper: Wrapper,

@@ -169,7 +169,8 @@ fn is_failure_of_task_1(error: &CoreError) {
     }
 }
 
-/// The death ends the job with the task, cause and last words of the first failure, and all other tasks learn of it.
+/// Checks that the death of task 1 failed the job, that the outcome names task 1, `cause` and `words`, and that all other tasks have
+/// learned of it.
 fn judge_death(outcome: &Outcome, cause: Cause, words: &str) {
     assert!(!outcome.is_success);
     let failure = outcome.failure.as_ref().expect("task 1 failed");

@@ -278,7 +278,7 @@ fn updates_of_one_element_and_of_many_lose_nothing() {
         }
         world.barrier().expect("all tasks reach the barrier");
         let all = window.get_accumulate(&ones, 0, 0, PredefinedOp::NoOp).expect("inside");
-        // The rounds in which the tasks 2, 3 and 4 have updated an element.
+        // How often tasks 2, 3 and 4 together have updated an element on its own.
         let single = |at: u64| if at < 7 { 3 * (ROUNDS / 7 + u64::from(at < ROUNDS % 7)) } else { 0 };
         for (at, got) in (0..).zip(all) {
             assert_eq!(got, 2 * ROUNDS + single(at), "element {at}");

@@ -18,7 +18,7 @@ use mpi_over_am::{Environment, op};
 
 /// Environment variable that marks the processes of one job, including the watchers, which are copies of tasks.
 const MARK: &str = "TEST_PMI_MARK";
-/// Environment variable of a program that a task has started, and that is not a task itself.
+/// Environment variable that marks a program started by a task. The program is not a task of the launcher's job.
 const STARTED_BY_TASK: &str = "TEST_PMI_STARTED_BY_TASK";
 
 /// The values that the launcher stores, and the requests that it gets.

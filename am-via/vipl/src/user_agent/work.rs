@@ -53,7 +53,7 @@ impl Vi {
         }
     }
 
-    /// Resets the state of the heads, after their descriptors were flushed.
+    /// Forgets how far the first descriptors of both queues had got, after all descriptors have been flushed.
     pub(crate) fn forget_progress(&mut self) {
         self.work.sending = Sending::default();
         self.work.receiving = Receiving::default();

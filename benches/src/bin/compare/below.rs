@@ -66,7 +66,7 @@ fn one_test(test: &str) -> Result<f64, Failure> {
         let mut client = perftest("0");
         client.args(["127.0.0.1", "-t", test, "-s", &BYTES.to_string(), "-n", "100000", "-f", "-v"]);
         result = said(client, PERFTEST);
-        // The server has ended, so further tries are useless.
+        // Success; or the server has ended, so that further tries are useless.
         if result.is_ok() || !matches!(server.0.try_wait(), Ok(None)) {
             break;
         }

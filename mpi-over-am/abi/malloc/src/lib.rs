@@ -181,7 +181,7 @@ pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     {
         return at;
     }
-    // SAFETY: the caller's conditions are those of the function called.
+    // SAFETY: this function requires of its caller what the C function requires.
     unsafe { __libc_malloc(size) }
 }
 
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
         }
         return at;
     }
-    // SAFETY: the caller's conditions are those of the function called.
+    // SAFETY: this function requires of its caller what the C function requires.
     unsafe { __libc_calloc(count, size) }
 }
 
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn realloc(at: *mut c_void, size: usize) -> *mut c_void {
         }
         return new;
     }
-    // SAFETY: the caller's conditions are those of the function called. With a null pointer it is `malloc`.
+    // SAFETY: this function requires of its caller what the C function requires. With a null pointer it is `malloc`.
     if at.is_null() { unsafe { malloc(size) } } else { unsafe { __libc_realloc(at, size) } }
 }
 
@@ -264,7 +264,7 @@ unsafe fn realloc_large(at: *mut c_void, size: usize) -> *mut c_void {
     let more = if size > capacity { size / 2 } else { 0 };
     let larger =
         size.checked_add(more).filter(|&larger| larger >= LARGE_BYTES).and_then(|larger| large(1, larger));
-    // SAFETY: the caller's conditions are those of the function called.
+    // SAFETY: this function requires of its caller what the C function requires.
     let new = larger.map_or_else(|| unsafe { malloc(size) }, |(new, _)| new);
     if !new.is_null() {
         // SAFETY: both blocks are live and contain the copied bytes; the caller no longer uses the old one.
@@ -283,7 +283,7 @@ unsafe fn realloc_large(at: *mut c_void, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reallocarray(at: *mut c_void, count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
-        // SAFETY: the caller's conditions are those of the function called.
+        // SAFETY: this function requires of its caller what the C function requires.
         Some(bytes) => unsafe { realloc(at, bytes) },
         None => {
             // SAFETY: errno is this thread's.
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn reallocarray(at: *mut c_void, count: usize, size: usize
 /// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
-    // SAFETY: the caller's conditions are those of the function called.
+    // SAFETY: this function requires of its caller what the C function requires.
     unsafe { memalign(alignment, size) }
 }
 
@@ -315,7 +315,7 @@ pub unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void 
     {
         return at;
     }
-    // SAFETY: the caller's conditions are those of the function called.
+    // SAFETY: this function requires of its caller what the C function requires.
     unsafe { __libc_memalign(alignment, size) }
 }
 
@@ -348,7 +348,7 @@ pub unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, alignment: usize, 
 /// The conditions of C's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
-    // SAFETY: the caller's conditions are those of the function called.
+    // SAFETY: this function requires of its caller what the C function requires.
     unsafe { memalign(PAGE_BYTES, size) }
 }
 
@@ -359,7 +359,7 @@ pub unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
     let whole = size.checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX);
-    // SAFETY: the caller's conditions are those of the function called.
+    // SAFETY: this function requires of its caller what the C function requires.
     unsafe { memalign(PAGE_BYTES, whole) }
 }
 
@@ -373,7 +373,7 @@ pub unsafe extern "C" fn malloc_usable_size(at: *mut c_void) -> usize {
         // SAFETY: as for `free`.
         unsafe { capacity(at) }
     } else {
-        // SAFETY: the caller's conditions are those of the function called.
+        // SAFETY: this function requires of its caller what the C function requires.
         unsafe { libc_usable_size(at) }
     }
 }
@@ -395,6 +395,7 @@ fn usable_size_function() -> usize {
 /// The block is the C library's, and live, or null.
 unsafe fn libc_usable_size(at: *mut c_void) -> usize {
     let function = usable_size_function();
-    // SAFETY: a C library with the names declared at the top also has this function, which is older, with this type.
+    // SAFETY: `function` is not null: every C library that exports the `__libc_*` functions above also has the older `malloc_usable_size`,
+    // which has this type.
     unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> usize>(function)(at) }
 }

@@ -66,7 +66,7 @@ impl Form for Slices {
 /// An element of at most 8 bytes, stored in the first bytes.
 pub type Word = [u8; 8];
 
-/// One element of at most 8 bytes on each side, by value; a function returns the new later one.
+/// One element of at most 8 bytes for each operand, passed by value. The function returns the new value of the later element.
 #[derive(Debug)]
 pub struct Words;
 

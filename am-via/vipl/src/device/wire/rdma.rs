@@ -20,7 +20,7 @@ pub(super) struct Transfer {
 /// The kind of transfer.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// With the bytes copied at the post, so that the source is free at once.
+    /// The bytes, copied when the write is posted, so that the program can reuse the source at once.
     Write(PrivateBytes),
     /// The destination, which the next poll of that NIC fills.
     Read(HeldRange),
