@@ -49,7 +49,7 @@ pub enum Atomic {
     Posted,
     /// No credit now.
     Retry,
-    /// Only the owner of the region can carry out the transfer: send the owner a packet.
+    /// Only the owner of the region can carry out the operation: send the owner a packet.
     AtOwner,
 }
 

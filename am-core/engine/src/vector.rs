@@ -146,7 +146,7 @@ impl Layout {
     }
 
     /// Copies the bytes of the layout in `from` to `to`, contiguously (`LAPI_Util`'s `DGSP_PACK`), starting at `*position` of the stream,
-    /// until the end of either. Returns the number of bytes, and advances `*position`.
+    /// until the layout or `to` ends. Returns the number of bytes, and advances `*position`.
     ///
     /// # Errors
     /// [`Error::LocalRange`]: a block outside `from`.

@@ -18,11 +18,11 @@ use alloc::vec;
 
 /// Maximum bytes fetched in one call, to bound its time.
 pub(crate) const FETCH_BYTES_A_CALL: u64 = 4 << 20;
-/// Size of the buffer between a direct read and a sink, in bytes.
+/// Size of the buffer between a direct read and a sink or a scattered destination, in bytes.
 const BOUNCE_BYTES: usize = 256 << 10;
-/// Bounce buffers kept for the next message.
+/// Maximum number of bounce buffers kept for later messages.
 const BOUNCES_KEPT: usize = 4;
-/// Reads of one message in flight at a time.
+/// Maximum number of reads in flight for one message.
 const READS_AT_ONCE: u32 = 4;
 
 impl<U: UserCode> Engine<U> {
@@ -116,7 +116,7 @@ impl<U: UserCode> Engine<U> {
         if !waits {
             return self.start_fetching(key, fabric, handlers);
         }
-        // The answer to this answerable message will need a credit, like any packet.
+        // The credit reserved for the answer is returned; the later answer will need a credit, like any packet.
         if tail.answerable {
             fabric.waive(source.index);
         }
@@ -193,10 +193,10 @@ impl<U: UserCode> Engine<U> {
         self.fetch(key, &mut budget, fabric, handlers).map(|_| ())
     }
 
-    /// Fetches from the waiting messages, in order; returns whether anything was done.
+    /// Fetches data of the messages in the queue, in order; returns whether any data were fetched.
     ///
     /// # Errors
-    /// The error of a message that is reported nowhere else.
+    /// The error that ended a message, if it is reported nowhere else.
     pub(crate) fn work_on_fetching<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &mut F,
@@ -212,8 +212,8 @@ impl<U: UserCode> Engine<U> {
         Ok(budget < FETCH_BYTES_A_CALL)
     }
 
-    /// Fetches data of one message, as much as the budget allows. Returns whether the next message may be fetched. If this
-    /// message needs no completion to continue, it returns to the front of the queue. Otherwise the completion puts it back.
+    /// Fetches data of one message, as much as the budget allows. Returns whether the next message may be fetched. If this message can
+    /// continue without a completion, it goes back to the front of the queue. Otherwise the completion of a read puts it back.
     fn fetch<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,
@@ -450,7 +450,7 @@ impl<U: UserCode> Engine<U> {
                 drop(self.take_incoming(key));
                 self.refuse(fabric, origin, Class::Answer, op, Refusal::Withdrawn)
             }
-            // The message ends with its usual answer.
+            // The announcement stays: the message ends with its usual answer, and the withdrawal gets none.
             None => {
                 fabric.waive(origin.index);
                 Ok(())
@@ -554,7 +554,7 @@ fn destination_of_put<F: Fabric>(fabric: &F, packet: Packet<'_>, uhdr: &[u8], le
     Ok(Answer::new(destination, Completion::None))
 }
 
-/// The parts of a piece: number, offset, bytes.
+/// The parts of a piece: the number of its message or get, its offset, its bytes.
 pub(crate) fn piece_of<'a>(packet: Packet<'a>) -> Option<(u32, u64, Arrived<'a>)> {
     let mut fields = Fields(packet.front.get(..PIECE_HEAD_BYTES)?);
     Some((fields.u32()?, fields.u64()?, packet.behind(PIECE_HEAD_BYTES)?))

@@ -14,7 +14,7 @@ use crate::user_code::UserCode;
 use alloc::boxed::Box;
 
 impl<U: UserCode> Engine<U> {
-    /// Bumps counters of this task for the target.
+    /// Bumps the counters of this task that an acknowledgement names.
     pub(crate) fn handle_acks(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let Some(first) = fields.u32() else {

@@ -1,4 +1,4 @@
-//! All that stays off the shortest path: rare kinds of packets, what follows them, and waiting work.
+//! What stays off the fast path: rare kinds of packets, the work that they cause, and waiting work.
 
 use super::reassembly::{Incoming, Tail};
 use super::receive::Origin;
@@ -27,10 +27,10 @@ pub(super) enum Cold {
     EndOp { op: u32, result: Result<u64> },
     /// A peer has ended an operation, by a packet with an error that concerns the caller, not the operation.
     EndOpWith { op: u32, met: Box<Error> },
-    /// An answer of fixed format.
+    /// An answer to a peer: its label and its bytes.
     Answer(Peer, u16, InlineBytes),
-    /// A packet had an error. The origin gets the error if the packet may be answered; so does the caller, unless the origin was told that
-    /// words are misaligned.
+    /// A packet had an error. The origin gets the error if the packet may be answered. The caller gets it too, unless it is a misalignment
+    /// of which the origin was told.
     Refuse { origin: Peer, answered: bool, op: u32, error: Box<Error> },
     /// A peer has purged all operations with this task.
     Purged(Peer),
@@ -39,7 +39,7 @@ pub(super) enum Cold {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// The kinds of packets that stay off the shortest path.
+    /// Handles the kinds of packets that stay off the fast path.
     #[inline(never)]
     pub(super) fn receive_other<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -89,7 +89,8 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Refuses a packet that could not be handled. Its origin gets the error at once if it expects an answer, otherwise by its next fence.
+    /// Refuses a packet that could not be handled. The origin of a request gets the error at once; the origin of a one-way message gets it
+    /// with the answer to its next fence.
     #[cold]
     #[inline(never)]
     pub(super) fn refuse_packet(&mut self, Origin { from, class, label }: Origin, error: Error) {
@@ -160,7 +161,7 @@ impl<U: UserCode> Engine<U> {
     /// Does a bounded part of the waiting work; returns whether anything was done.
     ///
     /// # Errors
-    /// The error of an operation that is reported nowhere else.
+    /// The error of an operation, if it is reported nowhere else.
     #[cold]
     pub fn work<F: Fabric, H: HandlerSet>(&mut self, fabric: &mut F, handlers: &mut H) -> Result<bool> {
         let moved = self.work_on_pending(fabric, handlers)?

@@ -84,7 +84,7 @@ impl<U: UserCode> Engine<U> {
                 result = self.bump_claimed(CounterName::to_wire(Some(counter.name())))
             }
             Completion::SetFlag(flag) => {
-                // Release: a thread that sees the flag also sees the bytes of the message.
+                // Release, for the program's Acquire load of the flag: a thread that sees the flag also sees the bytes of the message.
                 flag.store(true, Ordering::Release);
             }
             Completion::BumpAtSource(_) | Completion::Reply(_) if !tail.answerable => {
@@ -101,7 +101,7 @@ impl<U: UserCode> Engine<U> {
         result.and(ended)
     }
 
-    /// The origin may reuse its memory at once; its completion counter waits for the handler.
+    /// Hands a completion to the handler thread. The origin may reuse its memory at once; its completion counter waits for the handler.
     fn hand_to_thread<F: Fabric>(
         &mut self,
         handler: ThreadHandler,
@@ -157,7 +157,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Counters and answer of a message that was handled without an error.
+    /// Bumps the counters and answers the origin of a message that was handled without an error.
     fn finish<F: Fabric>(
         &mut self,
         source: Peer,
@@ -198,7 +198,7 @@ impl<U: UserCode> Engine<U> {
         bumped.and(sent)
     }
 
-    /// Answer of a message that ended with an error.
+    /// Answers the origin of a message that ended with an error.
     fn finish_refused<F: Fabric>(
         &mut self,
         source: Peer,
@@ -235,7 +235,7 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
-/// The first packet to the origin uses the slot that the origin reserved, if it did.
+/// The class of an answer: the first packet to the origin uses the slot that the origin reserved, if it has reserved one.
 fn answer_class(tail: &mut Tail) -> Class {
     if core::mem::take(&mut tail.reserved) { Class::Answer } else { Class::OneWay }
 }

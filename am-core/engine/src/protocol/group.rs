@@ -41,7 +41,7 @@ impl<U: UserCode> Engine<U> {
         let (peer, notify) = (*peer, *notify);
         *left -= 1;
         if *left > 0 {
-            // The memory is free when the parts that began have ended.
+            // The program may reuse its memory when the parts that have begun have ended.
             *failed = begun.err().map(Box::new);
             return Ok(Issued::Ongoing(group));
         }
@@ -89,7 +89,7 @@ impl<U: UserCode> Engine<U> {
     /// Writes pieces of this task's memory to the blocks of `layout`, from `to` on.
     ///
     /// # Errors
-    /// `LengthsDiffer`, `PeerFailed`, `Exhausted` (too many operations), or the error of the first piece.
+    /// `LengthsDiffer`, `PeerFailed`, `Exhausted` (too many operations), or the error of the first piece that could not begin.
     pub fn write_pieces<F: Fabric>(
         &mut self,
         fabric: &mut F,

@@ -122,8 +122,8 @@ impl<U: UserCode> Engine<U> {
     /// The engine of a context that has sent nothing yet.
     ///
     /// # Safety
-    /// Every later call gets this fabric and no other, and no other engine uses it: the engine releases memory to the program when its
-    /// fabric does.
+    /// Every later call must get this fabric and no other, and no other engine may use the fabric: the engine releases memory to the
+    /// program when its fabric does.
     #[must_use]
     #[expect(unsafe_code, reason = "the caller keeps engine and fabric together")]
     pub unsafe fn new<F: Fabric>(fabric: &F, user: U) -> Self {
@@ -191,7 +191,7 @@ impl<U: UserCode> Drop for Engine<U> {
 /// memory to an operation: a header handler may have made the grant up.
 ///
 /// # Errors
-/// `RemoteRange`: the grant does not give `access`, or is for one operation where programs choose the destination.
+/// `RemoteRange`: the grant does not give `access`, or, for [`Access::OWNER`] (a program chose the destination), is for one operation.
 #[inline(always)]
 fn granted<F: Fabric>(fabric: &F, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
     if access == Access::OWNER && grant.is_for_operation() {

@@ -1,7 +1,7 @@
 //! Operations of this task that have not ended, one record each, under a number that is sent in packets.
 //!
-//! A record keeps the user's memory in use until the operation ends. It ends exactly once: by an answer of the peer, by the fabric's
-//! completion, or by the peer's death. If a caller waits for it, the record stays until its result is taken.
+//! A record keeps the user's memory in use until the operation ends. The operation ends exactly once: by an answer of the peer, by the
+//! fabric's completion, or by the peer's death. If a caller waits for the operation, the record stays until the result is taken.
 
 use super::Engine;
 use super::packet::{self, FIRST, Kind, pack};
@@ -272,7 +272,7 @@ impl Outstanding {
         }
     }
 
-    /// Drops an operation that has sent nothing.
+    /// Removes the record of an operation without keeping a result.
     pub(crate) fn forget(&mut self, key: u32) -> Option<Op> {
         let op = self.ops.remove(key)?;
         self.uncount(&op);
@@ -303,7 +303,7 @@ impl Outstanding {
         }
     }
 
-    /// The operations for which `wanted` holds.
+    /// The numbers of the operations for which `wanted` holds.
     pub fn keys(&self, wanted: impl Fn(&Op) -> bool) -> Vec<u32> {
         self.ops.iter().filter(|(_, op)| wanted(op)).map(|(key, _)| key).collect()
     }

@@ -57,7 +57,7 @@ pub enum Kind {
     Message = 0,
     /// The announcement of a message whose data are fetched or sent afterwards.
     Request = 1,
-    /// A tiny put to memory that the origin has not mapped, placed by the target.
+    /// A tiny put to memory that the origin has not mapped; the target stores the bytes.
     Put = 2,
     /// A put that its origin has carried out.
     Notify = 3,
@@ -258,7 +258,7 @@ impl Announcement {
     }
 }
 
-/// Handler field of a Request: the message is a put, which the engine stores.
+/// Handler field of a Request: the message is a put or an accumulation, which the engine stores.
 pub(crate) const PUT_BY_PIECES: HandlerId = HandlerId(0xFFF);
 /// Handler field of a Piece of an announced message, an Ask for a get, a Fence of data, and of kinds with one form.
 pub(crate) const FIRST: HandlerId = HandlerId(0);
@@ -275,8 +275,8 @@ pub(crate) const PIECE_HEAD_BYTES: usize = 12;
 const LAYOUT_STRIDED: u64 = 0x100;
 const LAYOUT_LIST: u64 = 0x101;
 
-/// The destination of the bytes of a put from `position` of `layout` on, encoded in at most `bytes_max` bytes, and the number of bytes of
-/// the put that it covers.
+/// Encodes the destination of a put's bytes from `position` of `layout` on, in at most `bytes_max` bytes. Returns the encoding, and the
+/// number of bytes of the put that it covers.
 pub(crate) fn scattered_destination(
     to: RemoteAddress,
     layout: &Layout,
@@ -321,7 +321,7 @@ pub(crate) fn scattered_layout(code: u64, mut fields: Fields<'_>) -> Option<Layo
 /// Packs up to 40 bytes.
 ///
 /// # Panics
-/// If the parts are longer. No format above is.
+/// If the parts are longer together. No format above is.
 #[must_use]
 pub(crate) fn pack<const N: usize>(parts: [&[u8]; N]) -> InlineBytes {
     let mut packet = InlineBytes::new();

@@ -179,8 +179,8 @@ impl<U: UserCode> Engine<U> {
         label: u16,
         front: &[u8],
     ) -> Result<()> {
-        // Among answers, only a reply carries data of the program. If a fence waited for the others, two tasks could fence each other for
-        // ever.
+        // Among answers, only a reply carries data of the program. If a fence waited for the other answers, two tasks could fence each
+        // other for ever.
         if class != Class::Answer || packet::is(label, Kind::Message) {
             self.touched.mark(target);
         }
@@ -210,7 +210,8 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// Sends queued packets until the queue is empty or the credits are used. Returns whether it sent a packet.
+    /// Sends queued packets, until the queues are empty, no credits are left or [`PACKETS_A_CALL`] are sent. Returns whether a packet was
+    /// sent.
     ///
     /// # Errors
     /// The error of an operation whose packet could not be sent.

@@ -52,8 +52,8 @@ impl Purges {
         self.refused.contains(&peer)
     }
 
-    /// Number of purges with `endpoint` so far, and the task that purged last. A caller that waits for an answer compares it with the count
-    /// at the time of its request.
+    /// Number of purges with `endpoint` so far, and the task that purged last. A caller that waits for an answer compares the number with
+    /// that at the time of its request.
     pub fn count(&self, endpoint: Endpoint) -> (u32, Option<TaskId>) {
         let found = self.done.iter().find(|(purged, ..)| *purged == endpoint);
         found.map_or((0, None), |&(_, count, by)| (count, Some(by)))
@@ -163,7 +163,7 @@ impl<U: UserCode> Engine<U> {
         let purged = || Error::Purged { task: peer.endpoint.task, by };
         self.counters.note_purged(peer.endpoint.task);
         self.pending.drop_for_purge(peer);
-        // No answers to the peer are due any more, so the slots reserved for them are free.
+        // No answers to the peer are due any more, so the slots reserved for them are returned.
         for stream in self.streams.iter() {
             if stream.to == peer && matches!(stream.from, From::Exposed { .. }) {
                 fabric.waive(peer.index);
@@ -218,7 +218,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Forgets a grant that has ended.
+    /// Forgets the grant of an operation, which has ended.
     fn forget_grant(&mut self, key: u32) {
         if let Some(State::Announced { grant, .. }) = self.ops.get_mut(key).map(|op| &mut op.state) {
             *grant = None;
@@ -228,7 +228,7 @@ impl<U: UserCode> Engine<U> {
     /// Ends the operations whose memory no peer copies any more; returns whether there were any.
     ///
     /// # Errors
-    /// The error of an operation that is reported nowhere else.
+    /// The error of an operation, if it is reported nowhere else.
     pub(super) fn work_on_closing<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &mut F,

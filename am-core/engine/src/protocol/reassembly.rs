@@ -88,7 +88,7 @@ pub(crate) struct Incoming {
     pub(crate) stage: Stage,
     /// The origin's memory, if this task may read it directly.
     pub(crate) grant: Option<Grant>,
-    /// The bounce buffer between a direct read and a sink.
+    /// The bounce buffer between a direct read and a sink or a scattered destination.
     pub(crate) bounce: Option<JobBuffer>,
     pub(crate) tail: Tail,
     /// Why the message will not be completed.
@@ -132,7 +132,7 @@ impl Incoming {
     /// Copies bytes that have arrived to their destination.
     ///
     /// # Errors
-    /// `RemoteRange`: the destination is no longer exposed.
+    /// `RemoteRange`: the destination is no longer exposed. The error of a sink or of a scattered destination.
     pub(crate) fn put<F: Fabric>(
         &mut self,
         user: impl UserCode,
@@ -173,7 +173,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// The memory for a direct read of `len` bytes from `offset` on; for a sink, the bounce buffer.
+    /// The memory for a direct read of `len` bytes from `offset` on; for a sink or a scattered destination, the bounce buffer.
     ///
     /// # Errors
     /// `RemoteRange`: the destination is no longer exposed.
@@ -199,7 +199,7 @@ impl Incoming {
         }
     }
 
-    /// Whether the stream's destination is in the memory of this grant.
+    /// Whether the message's destination is in the memory of this grant.
     pub(crate) fn is_into(&self, own: Grant) -> bool {
         match &self.destination {
             Destination::Exposed(range) => range.grant == own,

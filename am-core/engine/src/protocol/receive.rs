@@ -83,7 +83,8 @@ impl Default for Front {
 }
 
 impl Front {
-    /// Copies the head of a packet. The fixed part of a message's head contains its length, and is not read twice.
+    /// Copies the head of a packet. The fixed part of a message's head contains the head's length, and is read only once: the sender could
+    /// change it.
     #[cold]
     #[inline(never)]
     pub(crate) fn copy(&mut self, label: u16, all: &Arrived<'_>) -> &[u8] {
@@ -206,7 +207,7 @@ impl<U: UserCode> Engine<U> {
         Due::Plain(PlainEnd { source, class, head, completion, len, placed })
     }
 
-    /// The end of a message with a plain answer: its completion, its counters, and the answer to its origin.
+    /// Ends a message with a plain answer: runs its completion, bumps its counters, and answers its origin.
     #[inline(always)]
     fn end_plain<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -296,7 +297,7 @@ impl<U: UserCode> Engine<U> {
         Ok(Cold::Complete { source, completion, delivered, tail })
     }
 
-    /// A short put: the target copies its data during the progress that it makes for the counter anyway.
+    /// Stores the data of a short put, and bumps its counter. The target has to make progress for the counter in any case.
     #[inline(always)]
     fn receive_put<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Due {
         let mut fields = Fields(packet.front);
@@ -383,7 +384,7 @@ fn acknowledge<F: Fabric>(fabric: &mut F, origin: Peer, completion_counter: u32)
     Ok(())
 }
 
-/// The parts of a message: the head, the user header, and the data. `None`: the packet is not a message.
+/// The parts of a message: the head, the user header, and the data. `None`: the packet is not a valid message.
 #[inline(always)]
 fn parse_message<'a>(packet: Packet<'a>) -> Option<(MessageHead, &'a [u8], Arrived<'a>)> {
     let head = MessageHead::parse(packet.front)?;

@@ -38,7 +38,7 @@ pub struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// A message with an acknowledgement must be answerable.
+    /// A request if the message's completion may answer, or if the target has to acknowledge the message.
     #[inline(always)]
     pub(crate) fn class(&self) -> Class {
         if self.answerable || self.completion_counter != 0 { Class::Request } else { Class::OneWay }
@@ -93,14 +93,14 @@ impl FrontBytes {
 /// State of an operation when the call that began it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Issued {
-    /// Done: the local memory is free, and no report follows.
+    /// Done: the program may reuse the local memory, and no report follows.
     Done,
     /// Under way, with this number.
     Ongoing(u32),
 }
 
 impl Issued {
-    /// The outcome for a caller that needs to know whether the memory is free.
+    /// The outcome for a caller that needs to know whether it may reuse the memory.
     pub fn outcome(self) -> Outcome {
         match self {
             Self::Done => Outcome::Done,
@@ -484,7 +484,7 @@ impl<U: UserCode> Engine<U> {
     /// Retries operations that found no credit; returns whether any was started.
     ///
     /// # Errors
-    /// The error of an operation that is reported nowhere else.
+    /// The error of an operation, if it is reported nowhere else.
     pub(crate) fn work_on_retries<F: Fabric, H: HandlerSet>(
         &mut self,
         fabric: &mut F,
@@ -554,8 +554,10 @@ impl<U: UserCode> Engine<U> {
         super::UHDR_BYTES_MAX.min(self.limits.packet_bytes_max - Announcement::BYTES - MessageHead::BYTES_MAX)
     }
 
+    /// Checks that the job can have this endpoint.
+    ///
     /// # Errors
-    /// `UnknownTask`, `UnknownContext`: the job cannot have this endpoint.
+    /// `UnknownTask`, `UnknownContext`.
     pub fn check_exists(&self, endpoint: Endpoint) -> Result<()> {
         endpoint.check(self.num_tasks, self.contexts_max)
     }

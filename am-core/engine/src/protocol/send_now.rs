@@ -1,5 +1,5 @@
-//! The short ways of a message and of a put with a target counter: one packet, or a copy and a notice, and no record. Nothing here waits or
-//! queues: without a credit, nothing is sent.
+//! The fast paths of a message and of a put with a target counter: one packet, or a copy and a notice. No operation is recorded. Nothing
+//! here waits or queues: without a credit, nothing is sent.
 
 use super::Engine;
 use super::packet::{self, FIRST, Kind, MessageHead};
@@ -76,7 +76,7 @@ impl<U: UserCode> Engine<U> {
         )
     }
 
-    /// Whether a message that is one packet needs nothing but a credit: nothing waits for one, and the target is marked already.
+    /// Whether a message of one packet can be posted at once: no packet waits for a credit, and the target is already marked.
     #[inline(always)]
     fn may_go_now(&self, target: Peer, outgoing: &Outgoing<'_>) -> bool {
         !outgoing.announce && self.pending.is_clear() && self.touched.has(target)

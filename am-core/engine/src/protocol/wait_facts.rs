@@ -13,7 +13,7 @@ use crate::user_code::UserCode;
 const TOLD_MAX: usize = 16;
 
 impl Op {
-    /// The kind of operation and its details; `None` if no caller waits for the operation.
+    /// The kind of operation and its details; `None` for a group, whose parts are listed, and for an operation that has ended.
     fn told(&self) -> Option<(&'static str, String)> {
         let bytes = format!("{} bytes", self.len);
         Some(match &self.state {
