@@ -112,7 +112,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
 struct Search {
     levels: u32,
     seconds: f64,
-    /// Edges of the list inside the component, with loops and repetitions.
+    /// Edges of the list inside the root's component, including loops and repetitions.
     edges: u64,
 }
 
@@ -186,7 +186,8 @@ impl Handlers {
     }
 }
 
-/// Stores the parent from which the vertex at index `place` was reached, if the vertex is new. Ignores an invalid index.
+/// Stores the level and parent of the vertex at index `place` if the vertex is new, and returns whether it is new. Ignores an invalid
+/// index.
 #[inline(always)]
 fn reach(reached: &Segment<u64>, place: u32, parent: u32, level: u32) -> bool {
     match reached.get(u64::from(place)) {
@@ -210,7 +211,8 @@ struct Part {
 }
 
 impl Part {
-    /// Draws this task's share of the edges, and sends both ends of each to their owners.
+    /// Draws this task's share of the edges, sends each edge to the owners of its two ends, and lists the neighbours of this task's
+    /// vertices.
     fn build(
         context: &mut Context<ShmFabric>,
         graph: Kronecker,
@@ -314,7 +316,7 @@ impl Part {
                 let parent = place * tasks + context.task().0;
                 let neighbours = self.starts[place as usize]..self.starts[place as usize + 1];
                 for &vertex in &self.neighbours[neighbours] {
-                    // Most neighbours were seen before: one test of one bit, whichever task they belong to.
+                    // Most neighbours have been seen before: a test of one bit skips them, whichever task owns them.
                     let (word, bit) = (&mut self.seen[(vertex / 64) as usize], 1 << (vertex % 64));
                     if *word & bit != 0 {
                         continue;
@@ -329,7 +331,7 @@ impl Part {
                 }
             }
             aggregator.flush(context)?;
-            // After the fence, all that other tasks have reached of this task's vertices is stored.
+            // After the fence, the inbox has all of this task's vertices that other tasks have reached.
             context.gfence()?;
             next.append(&mut lock(&self.inbox.reached));
             if kernel::sum(context, next.len() as u64)? == 0 {

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The key with this number; keys of all tasks are numbered.
+/// The key with this number. The keys of all tasks are numbered in one sequence.
 fn key(number: u64) -> String {
     format!("key {:x}", random::mix(number))
 }

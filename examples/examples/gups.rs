@@ -127,7 +127,11 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
         undo(&context, layout, &mut found);
         let wrong =
             (first_word..first_word + words).zip(&found).filter(|(index, found)| index != *found).count();
-        kernel::no_errors(&mut context, wrong as u64, &format!("words of the table are wrong by {name}"))?;
+        kernel::no_errors(
+            &mut context,
+            wrong as u64,
+            &format!("words of the table are wrong after updates by {name}"),
+        )?;
         if own == 0 {
             let updates = (layout.words() * UPDATES_A_WORD) as f64;
             println!("by {name}: {:.6} GUP/s, {seconds:.4} s, 0 errors", updates / seconds / 1e9);
@@ -141,8 +145,8 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
 
 /// The handlers for one number and for many.
 fn register(context: &mut Context<ShmFabric>, table: &Arc<Segment<u64>>) -> Result<[HandlerId; 2], Failure> {
-    // Ignores an invalid index: messages are claims. Handlers of a task run one at a time and nothing else writes meanwhile, so a load and
-    // a store suffice.
+    // Ignores an invalid index, because a message may hold any bytes. Handlers of a task run one at a time and nothing else writes
+    // meanwhile, so a load and a store suffice.
     let change = |table: &Segment<u64>, place, number| {
         if let Ok(word) = table.atomic(place) {
             word.store(word.load(Ordering::Relaxed) ^ number, Ordering::Relaxed);

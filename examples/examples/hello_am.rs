@@ -1,7 +1,7 @@
 //! The first program with one-sided active messages: every task greets the next one, by put and by message.
 //!
 //! What it teaches: memory that other tasks may write (`expose`), a put that bumps a counter at its target, a message that runs a handler
-//! at its target, and waits for both.
+//! at its target, and how to wait for both.
 //!
 //! ```text
 //! cargo amrun -n 3 --example hello_am
@@ -34,14 +34,14 @@ fn greet() -> am_core::Result<()> {
     let memory = context.expose(memory, Access::WRITE)?;
     let (written, greeted) = (context.counter()?, context.counter()?);
     let greet = context.register_handler(move |_message| Answer::consumed(Completion::Bump(greeted)))?;
-    // Collective: now every task knows every address, and has its handler.
+    // Collective: after this, every task knows every address, and every task has registered its handler.
     let addresses = context.address_init(memory.address(0))?;
 
     // A put into the next task's memory; when the bytes are there, it bumps the next task's counter. All tasks make their counters in the
     // same order, so the counters have the same names in all tasks.
     let options = PutOptions { target: Some(written.name()), ..PutOptions::default() };
     context.put(addresses[next.index()], &u64::from(me.0).to_le_bytes(), options)?;
-    // A message to every task, which runs its handler.
+    // A message to every task: it runs the handler there.
     for task in context.tasks() {
         context.amsend(task, greet, b"hello", &[], AmOptions::default())?;
     }

@@ -50,7 +50,7 @@ struct Arguments {
     /// Elements of the table in each task.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     table: u64,
-    /// Maximum number of updates in a message, or of each task in a round of the exchange.
+    /// Maximum number of updates in a message. In a round of the exchange, a task has this many updates for each task, on average.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     batch: u64,
 }
@@ -116,7 +116,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Element that update `number` of `task` adds to.
+/// Index of the element that update `number` of the task with this seed adds to.
 #[inline(always)]
 fn index(seed: u64, number: u64, total: u64) -> u64 {
     random::below(random::at(seed, number), total)
@@ -154,7 +154,11 @@ fn check(
     seconds: f64,
 ) -> Result<(), Failure> {
     let wrong = table.to_vec().iter().zip(expected).filter(|(found, expected)| found != expected).count();
-    kernel::no_errors(context, wrong as u64, &format!("elements of the table are wrong by {by}"))?;
+    kernel::no_errors(
+        context,
+        wrong as u64,
+        &format!("elements of the table are wrong after updates by {by}"),
+    )?;
     if context.task().0 == 0 {
         let updates = arguments.updates as f64;
         let all = updates * f64::from(context.num_tasks());
@@ -173,8 +177,8 @@ struct Handlers {
 
 impl Handlers {
     fn register(context: &mut Context<ShmFabric>, table: &Arc<Segment<u64>>) -> Result<Self, Failure> {
-        // Ignores an invalid index: messages are claims. Handlers of a task run one at a time and nothing else writes meanwhile, so a load
-        // and a store suffice.
+        // Ignores an invalid index, because a message may hold any bytes. Handlers of a task run one at a time and nothing else writes
+        // meanwhile, so a load and a store suffice.
         let add = |table: &Segment<u64>, index| {
             if let Ok(count) = table.atomic(index) {
                 count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -49,7 +49,7 @@ struct Arguments {
     /// Elements of the table in each task.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     table: u64,
-    /// Maximum number of reads in a message, or of each task in a round of the exchange.
+    /// Maximum number of reads in a message. In a round of the exchange, a task has this many reads from each task, on average.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     batch: u64,
 }
@@ -137,7 +137,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The values received, each at the index of its request. Handlers and the program run in one thread, so all accesses are relaxed.
+/// The values received, each at the index of its request. Handlers and the program run in one thread, so relaxed accesses suffice.
 struct Got {
     values: Vec<AtomicU64>,
     count: AtomicU64,
@@ -145,7 +145,7 @@ struct Got {
 
 impl Got {
     fn set(&self, slot: u64, value: u64) {
-        // Ignores an invalid index: messages are claims.
+        // Ignores an invalid index, because a message may hold any bytes.
         if let Some(place) = usize::try_from(slot).ok().and_then(|slot| self.values.get(slot)) {
             place.store(value, Ordering::Relaxed);
             self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -294,7 +294,7 @@ impl Way<'_> {
             }
         }
         questions.flush(context)?;
-        // Other tasks send requests until they have all their values: the run is over when no task waits.
+        // Other tasks need answers until they have all their values, so this task answers until all tasks have finished.
         let mut told = false;
         loop {
             self.answer(context, &mut answers)?;
@@ -366,7 +366,7 @@ impl Way<'_> {
         };
         let wrong = (0..).zip(&self.got.values).filter(is_wrong).count() as u64;
         let missing = self.arguments.requests.abs_diff(self.got.count());
-        kernel::no_errors(context, wrong.max(missing), &format!("values are wrong or missing by {by}"))?;
+        kernel::no_errors(context, wrong.max(missing), &format!("values read by {by} are wrong or missing"))?;
         if self.shown {
             let requests = self.arguments.requests as f64;
             let (millions, megabytes) =

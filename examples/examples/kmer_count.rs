@@ -201,7 +201,7 @@ fn count(context: &mut Context<ShmFabric>, reads: Reads, k: u32, way: &mut Way<'
     Ok(())
 }
 
-/// A table that other tasks change without help of its owner: words and counts in exposed memory.
+/// A table that other tasks change without the help of its owner: words and counts in exposed memory.
 struct RemoteTable {
     /// A word plus 1, or 0 for a free slot.
     words: Segment<u64>,
@@ -233,7 +233,7 @@ impl RemoteTable {
         Err(Failure::Wrong(format!("all {slots} slots of {target}'s part of the table are in use")))
     }
 
-    /// The words of this task's part.
+    /// The words of this task's part, with their counts.
     fn own(&self) -> Result<Vec<(u64, u64)>, Failure> {
         let (words, counts) = (self.words.to_vec(), self.counts.to_vec());
         Ok(words
@@ -269,12 +269,12 @@ fn check(
     by: &str,
 ) -> Result<(), Failure> {
     let wrong = found.iter().filter(|(kmer, count)| expected.count(*kmer) != *count).count();
-    // Each word of this task's part was found among the expected words, so if the numbers are equal no word is missing.
+    // If no word is wrong, each word of this task's part is an expected one. If the numbers are equal too, no word is missing.
     let missing = found.len().abs_diff(expected.len());
     kernel::no_errors(
         context,
         (wrong + missing) as u64,
-        &format!("k-mers have a wrong count or none by {by}"),
+        &format!("k-mers counted by {by} have a wrong count or none"),
     )
 }
 
@@ -284,7 +284,7 @@ fn report(context: &mut Context<ShmFabric>, reads: Reads, k: u32, own: &KmerTabl
     for times in 1..=SHOWN as u64 {
         counts.push(kernel::sum(context, own.iter().filter(|(_, count)| *count == times).count() as u64)?);
     }
-    // Of several most frequent words the first in the alphabet, so that the output is the same for any number of tasks.
+    // Among equally frequent words the first in the alphabet, so that the output is the same for any number of tasks.
     let most = own.iter().max_by_key(|(kmer, count)| (*count, !kmer)).unwrap_or((u64::MAX, 0));
     let (most_words, most_counts) = (kernel::gather(context, most.0)?, kernel::gather(context, most.1)?);
     let most = most_words.into_iter().zip(most_counts).max_by_key(|(kmer, count)| (*count, !kmer));

@@ -2,8 +2,8 @@
 //! point together.
 //!
 //! What it teaches: lines that cross several tasks. Tasks form a grid, so that lines along two of the three directions are cut: each task
-//! sends the rest of its equations to the next task, and the solution comes back. Planes of lines follow each other, so that all tasks have
-//! work. In class A a message has up to 15 kilobytes forward, and a sixth of that back.
+//! sends its last reduced equations to the next task, and the solution comes back. Planes of lines follow each other, so that all tasks
+//! have work. In class A a message has up to 15 kilobytes forward, and a sixth of that back.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_bt
@@ -13,7 +13,7 @@
 //! You should see ten numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
 //! digits.
 //!
-//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have less
+//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have fewer
 //! than two points along a side have no part of the cube.
 
 #![expect(clippy::cast_precision_loss, reason = "sizes of a problem that fits into memory")]

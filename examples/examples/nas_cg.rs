@@ -86,7 +86,7 @@ fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
     Ok(Outcome { is_verified, seconds, operations })
 }
 
-/// The rows of one task.
+/// One task's rows of the matrix.
 struct Matrix {
     /// Where each row begins, and the end.
     starts: Vec<usize>,
@@ -141,7 +141,7 @@ impl Matrix {
     }
 }
 
-/// `count` random elements at random indices, and 0.5 at index `number`.
+/// `nonzeros` random elements at random indices, and 0.5 at index `number`.
 fn sparse_vector(
     generator: &mut Generator,
     order: usize,
@@ -195,7 +195,7 @@ impl<'a> Solver<'a> {
         Ok(sum[0])
     }
 
-    /// The product of the matrix and a vector that is distributed over all tasks.
+    /// This task's part of the product of the matrix and a vector that is distributed over all tasks.
     fn multiply(&mut self, part: &[f64], product: &mut [f64]) -> Result<(), Failure> {
         let placement = Placement { counts: &self.counts, displacements: &self.displacements };
         self.world.allgatherv(part, (&mut self.whole, placement))?;

@@ -1,7 +1,7 @@
 //! NAS EP: pairs of Gaussian deviates from uniform random numbers, and how many of them lie in each square ring.
 //!
-//! What it teaches: the structure of a program that hardly communicates. Each task draws its part of one long sequence of random numbers,
-//! to whose beginning it can jump, and one reduction adds up the sums at the end.
+//! What it teaches: the structure of a program that hardly communicates. Each task jumps to the beginning of its part of one long sequence
+//! of random numbers and draws it, and one reduction adds up the sums at the end.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_ep
@@ -29,7 +29,7 @@ struct Arguments {
 
 const PROGRAM: &str = "nas_ep";
 const SEED: u64 = 271_828_183;
-/// The binary logarithm of the pairs of a batch.
+/// The binary logarithm of the number of pairs in a batch.
 const LOG_BATCH: u32 = 16;
 
 /// The binary logarithm of the number of pairs, and the official sums.
@@ -83,7 +83,7 @@ fn add_batch(mut generator: Generator, sums: &mut [f64; 2], rings: &mut [u64; 10
         if square <= 1.0 {
             let factor = (-2.0 * square.ln() / square).sqrt();
             let (x, y) = (x * factor, y * factor);
-            // No deviate of 46-bit numbers is as large as 10.
+            // Deviates made from 46-bit numbers are below 10.
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,

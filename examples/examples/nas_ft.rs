@@ -38,14 +38,14 @@ const PROGRAM: &str = "nas_ft";
 const SEED: u64 = 314_159_265;
 const DIFFUSIVITY: f64 = 1e-6;
 const ITERATIONS: usize = 6;
-/// The elements that a checksum sums up.
+/// Number of elements that a checksum adds up.
 const TESTED: usize = 1024;
 const TOLERANCE: f64 = 1e-12;
 
 /// A size of the problem.
 #[derive(Clone, Copy)]
 struct Problem {
-    /// Along x, y, z.
+    /// Number of elements along x, y and z.
     sizes: [usize; 3],
     /// The checksum after each iteration: real and imaginary part.
     expected: [[f64; 2]; ITERATIONS],
@@ -106,7 +106,7 @@ fn main() -> ExitCode {
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
     let problem = problem(class);
     let mut solver = Solver::new(world, problem);
-    // One run to warm up, which is not measured: it touches all memory.
+    // Draws the initial values once without measuring, to touch the memory.
     solver.begin()?;
     let (checksums, seconds) = timed(world, || {
         solver.begin()?;
@@ -130,9 +130,9 @@ struct Solver<'a> {
     world: &'a Communicator,
     problem: Problem,
     turn: Turn<'a>,
-    /// The waves of this task's curtains, and the factor by which a step reduces each wave.
+    /// The waves of this task's curtains.
     waves: Vec<Complex>,
-    /// The factor of a wave is the product of three numbers, one for each dimension.
+    /// The factor by which a step reduces a wave is the product of three numbers, one for each dimension.
     decay: [Vec<f64>; 3],
     plane: Vec<Complex>,
     curtain: Vec<Complex>,
@@ -179,7 +179,7 @@ impl<'a> Solver<'a> {
         Ok(())
     }
 
-    /// Advances by one step of time, and returns the checksum of the new block.
+    /// Advances by one time step, and returns the checksum of the new block.
     fn iteration(&mut self) -> Result<[f64; 2], Failure> {
         let [across, along, behind] = self.problem.sizes.map(|len| Plan::new(len, Direction::Backward));
         let [width, height, _] = self.problem.sizes;
@@ -207,7 +207,7 @@ impl<'a> Solver<'a> {
         Ok(sum)
     }
 
-    /// The sum of the current plane's elements that belong to the checksum.
+    /// The sum of those elements of plane `z`, the current one, that belong to the checksum.
     fn tested_of(&self, z: usize) -> Complex {
         let [width, height, depth] = self.problem.sizes;
         let of_this_plane = (0..TESTED).filter(|number| 5 * number % depth == z);

@@ -8,8 +8,8 @@
 //! cargo amrun -n 4 --example nas_is -- --class A --variant counters
 //! ```
 //!
-//! You should see time, Mop/s (keys ranked), and `VERIFICATION SUCCESSFUL`: five keys have their official ranks after each
-//! iteration, and all are in order at the end.
+//! You should see time, Mop/s (keys ranked), and `VERIFICATION SUCCESSFUL`: five keys have their official ranks after each iteration, and
+//! the last iteration has ranked all keys.
 //!
 //! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 2.6.
 
@@ -42,7 +42,7 @@ struct Problem {
     ranks: [i64; TESTED],
     /// Number of tested ranks that grow with the iterations; the others decrease.
     growing: usize,
-    /// Change of both kinds before the first iteration.
+    /// Constants in the expected ranks: added to the growing ones, and subtracted from the others.
     before: [i64; 2],
 }
 
@@ -109,7 +109,7 @@ fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
     Ok(Outcome { is_verified, seconds, operations })
 }
 
-/// The sum of four numbers, in the range of keys.
+/// Keys `first` to `end`. Each is the sum of four random numbers, scaled to the range of keys.
 fn drawn_keys(problem: &Problem, first: usize, end: usize) -> Vec<u32> {
     let mut generator = Generator::new(SEED).skipped(4 * first as u64);
     let quarter = f64::from(1 << (problem.log_max_key - 2));

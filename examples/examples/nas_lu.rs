@@ -12,7 +12,7 @@
 //! You should see eleven numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
 //! digits.
 //!
-//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have less
+//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have fewer
 //! than two points along a side have no part of the cube. Mop/s are counted by the benchmark's rule, as if derivatives were matrices.
 
 #![expect(clippy::cast_precision_loss, reason = "sizes of a problem that fits into memory")]
@@ -130,7 +130,7 @@ fn surface_integral(flow: &Flow<'_>) -> Result<f64, Failure> {
     let tile = flow.tile();
     let last = tile.size() - 1;
     let corners = [[1, last - 1], [1, last - 2], [2, last - 1]];
-    // The weight of a point by its position along a direction: half at the ends.
+    // The weight of a point by its position along a direction: half at the ends, zero outside.
     let weight = |direction: usize, place: usize| {
         let [low, high] = corners[direction];
         match place {

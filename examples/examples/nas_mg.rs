@@ -85,7 +85,7 @@ fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
 /// A random number, and the point of the cube that it belongs to.
 type Drawn = (f64, usize);
 
-/// The right-hand side: 1 at the largest random numbers, -1 at the smallest, 0 elsewhere. Collective.
+/// The right-hand side: 1 at the points with the largest random numbers, -1 at those with the smallest, 0 elsewhere. Collective.
 fn charges(world: &Communicator, size: usize) -> Result<Cube, Failure> {
     let share = Share::halved(size, world.rank(), world.size()).swap_remove(0);
     let points = share.own().start * size * size..share.own().end * size * size;
@@ -108,7 +108,7 @@ fn charges(world: &Communicator, size: usize) -> Result<Cube, Failure> {
     Ok(cube)
 }
 
-/// Keeps the best numbers, the best first.
+/// Inserts a number if it is among the best ones, which are sorted with the best first.
 fn keep(best: &mut Vec<Drawn>, drawn: Drawn, is_better: impl Fn(f64, f64) -> bool) {
     if best.len() == CHARGES && !is_better(drawn.0, best[CHARGES - 1].0) {
         return;

@@ -2,7 +2,7 @@
 //! itself.
 //!
 //! What it teaches: like `nas_bt`, lines that cross several tasks. An equation connects a point with two points on each side, so messages
-//! have the same size as in `nas_bt`, with a third of the work at each point, and matter more.
+//! have the same size as in `nas_bt`. They matter more, because there is only a third of the work at each point.
 //!
 //! ```text
 //! cargo amrun -n 4 --example nas_sp
@@ -12,7 +12,7 @@
 //! You should see ten numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
 //! digits.
 //!
-//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have less
+//! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have fewer
 //! than two points along a side have no part of the cube.
 
 #![expect(clippy::cast_precision_loss, reason = "sizes of a problem that fits into memory")]

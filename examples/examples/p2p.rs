@@ -212,7 +212,7 @@ fn iterate(
             pipe.barrier()?;
             started = Instant::now();
         }
-        // In the row above: the word to the left of this strip.
+        // The word to the left of this strip in the row above.
         let mut above_left = start as f64 - 1.0;
         for row in 1..rows {
             let (above, words) = grid[(row - 1) * columns..(row + 1) * columns].split_at_mut(columns);
@@ -245,12 +245,12 @@ fn iterate(
     Ok(Outcome { corner: is_last.then(|| grid[grid.len() - 1]), seconds })
 }
 
-/// By put and target counters. No word is overwritten before it was read: an iteration begins when the last strip has ended the previous
-/// one, which is after all other strips.
+/// By put and target counters. No word is overwritten before it was read: an iteration begins only after the last strip has finished the
+/// previous one, and the last strip finishes after all others.
 struct PutPipe<'a> {
     context: &'a mut Context<ShmFabric>,
     strip: Strip,
-    /// The words left of this strip, by row.
+    /// The words to the left of this strip, by row.
     left: Segment<f64>,
     /// The last corner, in the first task.
     corner: Segment<f64>,

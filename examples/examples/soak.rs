@@ -83,7 +83,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     verdict.map_or(Ok(()), Err)
 }
 
-/// Prints the results and their errors. Collective.
+/// Prints the results, and returns the failure if there is one. Collective.
 fn report(soak: &Soak<'_>, warm: Memory, end: Memory, seconds: f64) -> Result<Option<Failure>, Failure> {
     let Soak { world, mixture, counts, .. } = soak;
     let all = counts.of_all(world)?;
@@ -127,7 +127,7 @@ fn report(soak: &Soak<'_>, warm: Memory, end: Memory, seconds: f64) -> Result<Op
         (0, _, 0) => Some(Failure::Wrong(format!(
             "a task has grown by {grown} bytes, which is more than {GROWTH_BYTES_MAX}"
         ))),
-        (wrong, _, 0) => Some(Failure::Wrong(format!("{wrong} messages"))),
+        (wrong, _, 0) => Some(Failure::Wrong(format!("{wrong} messages were wrong or unexpected"))),
         _ => Some(Failure::Elsewhere),
     })
 }

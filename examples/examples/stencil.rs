@@ -2,8 +2,8 @@
 //!
 //! What it teaches: the same halo exchange in both models. By put, a task writes its edge directly into its neighbour's halo buffer, and
 //! the neighbour waits only for a counter: there is no receive and no request. Two buffers for each side, used in turn, are the only flow
-//! control: a task that has received this iteration's halo from a neighbour knows that the neighbour has read the halo before the last. By
-//! MPI, the program posts receives, sends edges, and waits for all of them.
+//! control: a task that has received the halo of iteration k from a neighbour knows that the neighbour has read that of iteration
+//! k-1, so that its buffer is free for iteration k + 1. By MPI, the program posts receives, sends edges, and waits for all of them.
 //!
 //! ```text
 //! cargo amrun -n 4 --example stencil
@@ -112,7 +112,7 @@ struct Outcome {
     seconds: f64,
 }
 
-/// Fails in all tasks if the norm, which is the same in all tasks, is wrong.
+/// Prints the result. Fails in all tasks if the norm, which is the same in all tasks, is wrong.
 fn report(is_first: bool, by: &str, arguments: &Arguments, outcome: Outcome) -> Result<(), Failure> {
     let expected = f64::from(arguments.iterations + 1) * (COEFX + COEFY);
     if (outcome.norm - expected).abs() > EPSILON {
@@ -222,7 +222,7 @@ impl Tile {
     }
 }
 
-/// Start and length of share `number` of `of`; the first shares take the remainder.
+/// Start and length of share `number`, if `size` points are cut into `of` shares. The first shares take the remainder.
 fn share(size: usize, of: usize, number: usize) -> (usize, usize) {
     let (each, left) = (size / of, size % of);
     (number * each + number.min(left), each + usize::from(number < left))
@@ -303,7 +303,7 @@ impl<'a> Grid<'a> {
         let weight: [f64; RADIUS] = std::array::from_fn(|k| 1.0 / (2.0 * (k + 1) as f64 * RADIUS as f64));
         let input = &self.input;
         for y in rows.clone().filter(|y| *y < height) {
-            // Rows of the input by their distance from the middle one, all as long as the output's, so that the loop over the points needs
+            // Rows of the input, shifted down and to the right. All are as long as a row of the output, so the loop over the points needs
             // no bounds checks.
             let row = |down: usize, right: usize| {
                 let at = (y + down) * stride + right;

@@ -2,8 +2,8 @@
 //!
 //! What it teaches: large transfers in all directions at once. By put, a task stores each block into a buffer that the target keeps for
 //! this origin, and bumps the target's counter for this origin. Two buffers for each origin, used in turn, are the only flow control: a
-//! task that has received this iteration's block from another task knows that this other task has read the block before the last. By MPI,
-//! each pair exchanges its blocks by `sendrecv`.
+//! task that has received the block of iteration k from another task knows that the other task has read the block of iteration k-1, so
+//! that its buffer is free for iteration k + 1. By MPI, each pair exchanges its blocks by `sendrecv`.
 //!
 //! ```text
 //! cargo amrun -n 4 --example transpose
@@ -156,7 +156,11 @@ fn report(
     arguments: &Arguments,
     outcome: Outcome,
 ) -> Result<(), Failure> {
-    kernel::no_errors(context, outcome.wrong, &format!("elements of the matrix are wrong by {by}"))?;
+    kernel::no_errors(
+        context,
+        outcome.wrong,
+        &format!("elements of the matrix transposed by {by} are wrong"),
+    )?;
     if context.task().0 == 0 {
         let bytes = 16.0 * arguments.order as f64 * arguments.order as f64;
         let average = outcome.seconds / f64::from(arguments.iterations.max(1));
@@ -185,7 +189,7 @@ fn iterate(
             context.gfence()?;
             started = Instant::now();
         }
-        // Starts at different targets, so that not all tasks send to the first one at once.
+        // Starts at different targets, so that not all tasks send to the first task at once.
         for phase in 0..blocks.tasks() {
             let to = (blocks.own + blocks.tasks() - phase) % blocks.tasks();
             let from = (blocks.own + phase) % blocks.tasks();
@@ -210,7 +214,7 @@ fn iterate(
     Ok(Outcome { wrong: wrong as u64, seconds: seconds.unwrap_or(0) as f64 / 1e9 })
 }
 
-/// The rows `start..start + rows` of all columns of this task, each row as a column.
+/// Copies the rows `start..start + rows` of all columns of this task to `block`, each row as a column.
 fn cut_transposed(a: &[f64], order: usize, (start, rows): (usize, usize), block: &mut Vec<f64>) {
     let columns = a.len() / order;
     block.resize(rows * columns, 0.0);
@@ -256,7 +260,7 @@ impl PutBlocks {
 }
 
 impl Way {
-    /// Sends `block` to a task and returns the block received from another task, which may overwrite `block`.
+    /// Sends `block` to task `to`, and returns the block received from task `from`. The received block may overwrite `block`.
     fn exchange<'a>(
         &'a mut self,
         context: &mut Context<ShmFabric>,

@@ -1,7 +1,7 @@
 //! All tasks search an unbalanced tree; a task without work steals from other tasks, by typed active messages.
 //!
-//! What it teaches: a call whose result is work (`Context::call`), state that a thief's call changes (`Local`), and the detection of the
-//! end without a fence: a word counts the nodes that are not searched yet.
+//! What it teaches: a call whose result is work (`Context::call`), state that a thief's call changes (`Local`), and termination detection
+//! without a fence: a word counts the nodes that are not searched yet.
 //!
 //! ```text
 //! cargo amrun -n 4 --example tree_search

@@ -225,7 +225,7 @@ impl Player {
         Ok(self.nic.post_recv(self.vi, done.again())?)
     }
 
-    /// Waits for a send.
+    /// Waits for the oldest posted send, write or read.
     fn sent(&mut self) -> Result<(), Error> {
         let done = self.nic.send_wait(self.vi, PATIENCE)?;
         if done.status().is_success() {
@@ -300,7 +300,7 @@ impl Player {
         Ok(row.into())
     }
 
-    /// Nanoseconds for one way (a whole read), over one batch.
+    /// Nanoseconds for one way, or for a whole read: the mean over one batch.
     fn latency(&mut self, operation: Operation, bytes: u32) -> Result<f64, Error> {
         let rounds = (4_000_000 / (4_000 + bytes)).clamp(4, 500);
         self.meet()?;
@@ -347,7 +347,7 @@ impl Player {
                 self.receive()?;
             }
         }
-        // The answer comes after all data.
+        // The peer's message in `meet` follows its receives. Writes and reads have completed already.
         self.meet()?;
         let seconds = start.elapsed().as_secs_f64();
         Ok(f64::from(bytes) * WINDOW as f64 / seconds / 1e6)

@@ -323,7 +323,7 @@ impl Input {
             let metadata = File::open(path).and_then(|file| file.metadata());
             let metadata = metadata.map_err(|error| unreadable(path, &error))?;
             if !metadata.is_file() {
-                let kind = if metadata.is_dir() { "a folder" } else { "no regular file" };
+                let kind = if metadata.is_dir() { "a folder" } else { "not a regular file" };
                 return Err(Failure::Input(format!("{} is {kind}: name text files", path.display())));
             }
             Ok(metadata.len())

@@ -9,8 +9,8 @@ use am_core::{AmOptions, Context};
 /// Bytes of a packet reserved for its head and the user header.
 const HEAD_BYTES: usize = 128;
 
-/// A buffer of words for each task, sent as one message when it is full. A message fits into one packet, so that the handler gets all its
-/// words at once ([`words`]).
+/// Collects words for each task, and sends them as one message when the buffer is full. A message fits into one packet, so that the handler
+/// gets all words at once ([`items`]).
 #[derive(Debug)]
 pub struct Aggregator {
     handler: HandlerId,
@@ -20,7 +20,7 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// For messages to `handler` of at most `words_max` words, or fewer if a packet is shorter.
+    /// For messages to `handler`, each of at most `words_max` words, or of fewer if a packet is shorter.
     #[must_use]
     pub fn new<F: Fabric, H: HandlerSet>(
         context: &Context<F, H>,
@@ -33,7 +33,7 @@ impl Aggregator {
         Self { handler, words_max, buffers, messages: 0 }
     }
 
-    /// Adds an item for `target`, and first sends the collected items if it does not fit.
+    /// Adds an item for `target`. If the item does not fit, first sends the items collected so far.
     ///
     /// # Errors
     /// An error of [`Context::amsend`].
@@ -78,7 +78,7 @@ impl Aggregator {
     /// # Errors
     /// An error of [`Context::amsend`].
     pub fn flush<F: Fabric, H: HandlerSet>(&mut self, context: &mut Context<F, H>) -> Result<()> {
-        // Each task begins with the task after it, so that not all send to the first task at once.
+        // Each task begins with the task after it, so that not all tasks send to task 0 at once.
         let (own, tasks) = (context.task().0, context.num_tasks());
         (1..=tasks).try_for_each(|distance| self.send(context, TaskId((own + distance) % tasks)))
     }
@@ -106,7 +106,7 @@ pub fn items<const WORDS: usize>(
     }
 }
 
-/// The two words of a user header; zero for a word that the header is too short for.
+/// The first `WORDS` words of a user header; zero for each word that the header is too short for.
 #[inline(always)]
 #[must_use]
 pub fn words<const WORDS: usize>(uhdr: &[u8]) -> [u64; WORDS] {

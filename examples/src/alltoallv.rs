@@ -4,7 +4,7 @@ use mpi_over_am::{Communicator, Equivalence, Placement};
 
 use crate::Failure;
 
-/// Collective: sends `send[task]` to each task; `receive[task]` becomes the list from each task.
+/// Collective: sends the list `send[task]` to each task, and stores the list from each task in `receive[task]`.
 ///
 /// # Errors
 /// An error of MPI.

@@ -1,4 +1,4 @@
-//! What the NAS applications BT, SP and LU have in common: the run of a problem in steps of time, and its verification.
+//! What the NAS applications BT, SP and LU have in common: running a problem in time steps, and verifying the results.
 
 use mpi_over_am::Communicator;
 
@@ -28,20 +28,20 @@ const NORMS: [&str; 10] = [
 pub struct Problem {
     /// Points along a side.
     pub size: usize,
-    /// Steps of time.
+    /// Number of time steps.
     pub steps: u32,
-    /// Length of a step.
+    /// Length of a time step.
     pub time_step: f64,
-    /// The official norms of changes, norms of errors, and further results.
+    /// The official results: norms of changes, norms of errors, further results.
     pub expected: &'static [f64],
 }
 
-/// The method that does a step of time.
+/// A method that does time steps.
 pub trait Method {
     /// The names of results beyond the norms.
     const FURTHER: &[&str] = &[];
 
-    /// One step of time: the states advance, and their rates of change are found. Collective.
+    /// Does one time step: advances the states, and computes their new rates of change. Collective.
     ///
     /// # Errors
     /// An error of MPI.
@@ -56,7 +56,8 @@ pub trait Method {
     }
 }
 
-/// Runs `problem` by `method`, on as many tasks as the cube can use. `operations` is the benchmark's count for a step. Collective.
+/// Runs `problem` by `method`, on as many tasks as the cube can use. `operations` is the benchmark's number of operations in a step.
+/// Collective.
 ///
 /// # Errors
 /// An error of MPI.
@@ -74,7 +75,7 @@ pub fn run<M: Method>(
         Some(grid) => {
             let mut flow = Flow::new(Tile::new(grid, problem.size)?);
             flow.begin();
-            // Once to warm up, not measured.
+            // One step to warm up, not measured.
             method.step(&mut flow)?;
             flow.begin();
             Some(flow)

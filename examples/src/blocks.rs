@@ -1,5 +1,5 @@
-//! Equations along a line in which the five numbers of a point depend on each other and on those of both neighbours: a matrix with three
-//! diagonals of 5 x 5 blocks. They are solved by Gauss's elimination without pivots.
+//! Equations along a line in which the five numbers of a point depend on each other and on those of both neighbours: a block tridiagonal
+//! matrix of 5 x 5 blocks, solved by Gaussian elimination without pivoting.
 
 use crate::directions::{Elimination, Piece};
 use crate::gas::{Matrix, State, derivatives};
@@ -11,8 +11,8 @@ pub struct Blocks {
     derivatives: Vec<(Matrix, Matrix)>,
 }
 
-/// A row for each of the five numbers of a point: the number is the last entry minus the products of the other entries and the five numbers
-/// of the next point.
+/// A row for each of the five numbers of a point: the number is the last entry minus the sum of the products of the other entries with the
+/// five numbers of the next point.
 type Row = [[f64; 6]; 5];
 
 impl Elimination for Blocks {

@@ -1,8 +1,8 @@
-//! Steps of time that solve along one direction after the other, for the synthetic gas on tiles of a cube.
+//! Time steps that solve along one direction after the other, for the synthetic gas on tiles of a cube.
 //!
 //! The equations of a step are approximated by a product of three parts, one for each direction; the equations of such a part connect only
 //! the points of one line. They are solved by elimination: forward along the line, where the equation of a point needs the reduced
-//! equations of the points before it, and back, where each change needs the changes of the points behind it. If a line is cut, its rows are
+//! equations of the points before it, and back, where each change needs the changes of the points after it. If a line is cut, its rows are
 //! sent from task to task, forward and back. Lines are processed plane by plane, so that all tasks have work before the first plane is
 //! done.
 
@@ -30,7 +30,7 @@ pub struct Piece<'a> {
     pub size: usize,
     /// Length of a step.
     pub time_step: f64,
-    /// The step times the weights of the differences of neighbours, and of second differences.
+    /// The length of a step times the factors of first and of second differences.
     pub weights: [f64; 2],
     /// The states of the points, and of one more point on each side.
     pub states: &'a [State],
@@ -40,18 +40,18 @@ pub struct Piece<'a> {
 
 /// How the equations along a line are solved.
 pub trait Elimination {
-    /// Number of points on each side of a point that occur in its equation.
+    /// Number of points on each side of a point that occur in the point's equation.
     const REACH: usize;
-    /// The rest of a point's equation after elimination: gives its unknown from the unknowns after it. Zero if the unknown is zero.
+    /// A point's equation after elimination: gives the point's unknown from those of the points after it. A row of zeros gives zero.
     type Row: Equivalence + Copy + Send + Zeroable + 'static;
 
-    /// Makes the rows of a piece's points. Before them, `rows` holds the rows of as many earlier points as an equation reaches.
+    /// Computes the rows of a piece's points. In `rows`, the rows of the [`REACH`](Self::REACH) points before the piece come first.
     fn eliminate(&mut self, piece: &Piece<'_>, rows: &mut [Self::Row]);
 
-    /// The unknown of a point, from its row and the unknowns after it.
+    /// The unknown of a point, from the point's row and the unknowns of the points after it.
     fn unknown(row: &Self::Row, behind: &[State]) -> State;
 
-    /// The change of a state that belongs to the unknown in the equations along a direction.
+    /// The change of a state that the unknown stands for in the equations along a direction.
     #[inline(always)]
     fn change(_state: &State, _direction: usize, unknown: State) -> State {
         unknown
@@ -63,8 +63,8 @@ pub trait Elimination {
 pub struct Directions<E: Elimination> {
     elimination: E,
     time_step: f64,
-    /// Rows that wait for their unknowns, by plane and line; those of the points before the piece come first in each line. If the direction
-    /// is not cut, only one plane is kept.
+    /// Rows after elimination, by plane and line. In each line, the rows of the points before the piece come first. If lines along the
+    /// direction are not cut, only one plane is kept.
     rows: Vec<E::Row>,
     /// States of one piece.
     states: Vec<State>,
@@ -97,7 +97,7 @@ impl<E: Elimination> Directions<E> {
         if self.rows.len() < needed {
             self.rows.resize(needed, E::Row::zeroed());
         }
-        // A task starts the next plane before the next task has received its message.
+        // A task starts the next plane before the next task has received the message about this one.
         let (mut going_forward, mut going_back) = (Vec::new(), Vec::new());
         for (number, plane) in planes.clone().enumerate() {
             going_forward.extend(self.go_forward(flow, direction, plane, number % kept)?);
@@ -115,7 +115,7 @@ impl<E: Elimination> Directions<E> {
         Ok(())
     }
 
-    /// Makes the rows of the lines in a plane, stored as plane `number`, and starts to send those for the next task.
+    /// Computes the rows of the lines in `plane`, keeps them as plane `number`, and starts to send the rows that the next task needs.
     fn go_forward(
         &mut self,
         flow: &Flow<'_>,
@@ -153,7 +153,8 @@ impl<E: Elimination> Directions<E> {
         send(tile, direction, Side::High, FORWARD_TAG, edge)
     }
 
-    /// Finds the changes of the points in a plane from the rows kept as plane `number`, and starts to send those for the task before.
+    /// Computes the changes of the points in `plane` from the rows kept as plane `number`, and starts to send the unknowns that the
+    /// previous task needs.
     fn go_back(
         &mut self,
         flow: &mut Flow<'_>,
@@ -193,7 +194,7 @@ impl<E: Elimination> Method for Directions<E> {
     }
 }
 
-/// `count` values from the neighbour on a side, or zeros without a neighbour: changes are zero on the faces.
+/// `count` values from the neighbour on a side. Without a neighbour: zeros, because changes are zero on the faces of the cube.
 fn receive<T: Equivalence + Copy + Zeroable>(
     tile: &Tile<'_>,
     direction: usize,
@@ -242,7 +243,7 @@ mod tests {
         flow
     }
 
-    /// Elimination processes a line in the same order however it is cut, so results must be equal in every bit.
+    /// Elimination processes a line in the same order however the line is cut, so results must be equal in every bit.
     fn has_states_of_a_task_alone<E: Elimination>(
         world: &Communicator,
         alone: &Communicator,

@@ -24,12 +24,12 @@ pub enum Failure {
         /// The error.
         error: Box<dyn Error>,
     },
-    /// Another task has failed and has printed the reason. Exit code 2, without a message.
+    /// A task has failed, and the reason is printed elsewhere: this task prints nothing. Exit code 2.
     Elsewhere,
 }
 
 impl Failure {
-    /// Prints what happened, as `program`, and returns the exit code.
+    /// Prints the failure after the name of the program, unless another task prints it. Returns the exit code.
     #[must_use]
     pub fn report(&self, program: &str) -> ExitCode {
         if !matches!(self, Self::Elsewhere) {
@@ -97,10 +97,10 @@ pub fn exit_code(program: &str, result: &Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// Collective: checks that no task has failed. Otherwise the first failed task prints its error, and all tasks leave together.
+/// Collective: checks that no task has failed. If tasks have failed, the first of them prints its error, and all tasks get an error.
 ///
 /// # Errors
-/// This task's own failure, [`Failure::Elsewhere`], or a failed exchange.
+/// [`Failure::Elsewhere`] if any task has failed, this one included; a failed exchange.
 pub fn agree<T, F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     program: &str,
@@ -111,8 +111,8 @@ pub fn agree<T, F: Fabric, H: HandlerSet>(
     if let (true, Err(failure)) = (context.task().index() == first, &own) {
         let _ = failure.report(program);
     }
-    // A task that leaves with an error ends the job, so it must not leave before the report. A task whose fence fails because the job ends
-    // has already got the reason.
+    // A task that exits with an error ends the job, so no task may exit before the report is printed. If the fence fails because the job
+    // ends, the reason has been printed already.
     let _ = context.gfence();
     Err(Failure::Elsewhere)
 }

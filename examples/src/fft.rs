@@ -1,4 +1,4 @@
-//! Discrete Fourier transforms of many sequences at a time, whose lengths are powers of two.
+//! Discrete Fourier transforms of many sequences at a time. The length of a sequence is a power of two.
 //!
 //! Stockham's method: each pass copies from one array to another and leaves the result in order, so that nothing has to be permuted.
 //! Elements of the same index in different sequences are adjacent; the inner loops run over these elements, and need no strides. After C.
@@ -88,7 +88,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// For sequences of `len` elements, a power of two.
+    /// Prepares transforms of sequences of `len` elements. `len` must be a power of two.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "lengths of sequences that fit into memory")]
     pub fn new(len: usize, direction: Direction) -> Self {
@@ -100,7 +100,7 @@ impl Plan {
         Self { roots: (0..len).map(|power| Complex::at_angle(step * power as f64)).collect(), direction }
     }
 
-    /// Transforms `data` in place. Element e of sequence s is at index `e * count + s`, if there are `count` sequences. `scratch` has the
+    /// Transforms `data` in place. With `count` sequences, element e of sequence s is at index `e * count + s`. `scratch` must have the
     /// same length; its contents are overwritten.
     pub fn transform(&self, data: &mut [Complex], scratch: &mut [Complex]) {
         let len = self.roots.len();
@@ -162,7 +162,7 @@ impl Plan {
         }
     }
 
-    /// Times the fourth root of unity.
+    /// `number` times the fourth root of unity that belongs to the direction.
     #[inline(always)]
     fn turned(&self, number: Complex) -> Complex {
         match self.direction {

@@ -13,7 +13,7 @@ use crate::tiles::{Side, Tile};
 pub struct Flow<'a> {
     tile: Tile<'a>,
     states: Vec<State>,
-    /// The rate of change of each state; during a step, its change. Zero on the faces of the cube.
+    /// The rate of change of each state; during a step, the change of each state. Zero on the faces of the cube.
     changes: Vec<State>,
     source: Vec<State>,
     /// Flux and diffusion along one line.
@@ -57,8 +57,8 @@ impl<'a> Flow<'a> {
         &self.states
     }
 
-    /// The rate of change of each state, or its change during a step. The copies of neighbours' values are those stored through
-    /// [`changes_mut`](Self::changes_mut).
+    /// The rate of change of each state, or its change during a step. The copies of neighbours' values are those of the last
+    /// [`receive_edges`](Self::receive_edges).
     #[must_use]
     pub fn changes(&self) -> &[State] {
         &self.changes
@@ -69,7 +69,7 @@ impl<'a> Flow<'a> {
         &mut self.changes
     }
 
-    /// Receives the changes in plane `z` next to this task's tile on a side, from both neighbours there. `line` is a buffer.
+    /// Receives the changes in plane `z` next to this task's tile on `side`, from the neighbours along x and y. `line` is a buffer.
     ///
     /// # Errors
     /// An error of MPI.
@@ -83,7 +83,7 @@ impl<'a> Flow<'a> {
         &self.states[self.tile.at(place)]
     }
 
-    /// The factors of first differences of neighbours, and of second differences.
+    /// The factors of first and of second differences.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "points of a problem that fits into memory")]
@@ -92,7 +92,7 @@ impl<'a> Flow<'a> {
         [0.5 * steps, steps * steps]
     }
 
-    /// Replaces the rates of change inside the cube by the changes in `time`.
+    /// Multiplies the rates of change inside the cube by `time`: they become changes.
     pub fn scale_changes(&mut self, time: f64) {
         for row in rows(&self.tile) {
             self.changes[row].as_flattened_mut().iter_mut().for_each(|number| *number *= time);
@@ -149,7 +149,7 @@ impl<'a> Flow<'a> {
         Ok(sums.map(|sum| (sum / points).sqrt()))
     }
 
-    /// How fast each state inside the cube changes.
+    /// Computes the rate of change of each state inside the cube.
     fn find_changes(&mut self) {
         let Self { tile, changes, source, .. } = self;
         for row in rows(tile) {
@@ -160,7 +160,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Adds the differences of the fluxes along a direction.
+    /// Adds the differences of flux and diffusion along a direction, and the damping.
     fn add_differences(&mut self, direction: usize) {
         let [first, second] = self.differences();
         let Self { tile, states, changes, line, .. } = self;
@@ -186,7 +186,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The weights of the fourth difference at a point, without the points on the faces and beyond.
+/// The weights of the fourth difference at a point. Points on the faces of the cube and beyond have no weight.
 #[must_use]
 pub fn damping_at(place: usize, size: usize) -> [f64; 5] {
     match (place, size - 1 - place) {

@@ -26,7 +26,7 @@ const DIFFUSION: [f64; 3] = [0.75, 0.75, 1.0];
 /// The weight of the fourth differences that damp the shortest waves.
 pub const DAMPING: f64 = 0.25;
 
-/// The coefficients of the steady state: the constant, then by power those of x, y and z.
+/// For each number of a state, the coefficients of the steady state: the constant, then those of x, y and z for each power.
 const STEADY: [[f64; 13]; 5] = [
     [2.0, 0.0, 0.0, 4.0, 5.0, 3.0, 0.5, 0.02, 0.01, 0.03, 0.5, 0.4, 0.3],
     [1.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 0.01, 0.03, 0.02, 0.4, 0.3, 0.5],
@@ -165,7 +165,7 @@ pub fn derivatives(state: &State, direction: usize) -> (Matrix, Matrix) {
     let Motion { volume, velocity, half_square, pressure } = Motion::of(state);
     let (speed, [u, v, w]) = (velocity[direction], velocity);
     let (mut flux, mut diffusion) = ([[0.0; 5]; 5], [[0.0; 5]; 5]);
-    // The gas carries momentum and energy faster if the momentum grows and the density does not.
+    // If the momentum grows and the density does not, the gas is faster, and carries more of each quantity.
     let carried = [1.0, u, v, w, (state[4] + pressure) * volume];
     let pressure_by = [half_square, -u, -v, -w, 1.0].map(|factor| K2 * factor);
     for number in 0..5 {

@@ -56,13 +56,13 @@ pub fn edges_of<F: Fabric, H: HandlerSet>(
     })
 }
 
-/// Checks searches against the edge list, of which each task reads its share, and against components that each task has computed.
+/// Checks searches against the edge list, of which each task has a share, and against the components, which each task computes for itself.
 #[derive(Debug)]
 pub struct Validator {
     graph: Kronecker,
     edges: Vec<(u32, u32)>,
     components: Components,
-    /// One bit for each vertex for which this task has seen an edge to its parent.
+    /// One bit for each vertex, set if this task has seen an edge from the vertex to its parent.
     joined: Segment<u64>,
 }
 
@@ -86,7 +86,8 @@ impl Validator {
         })
     }
 
-    /// Collective: checks the result of a search from `root` for each vertex; returns the number of listed edges inside the component.
+    /// Collective: checks the result of a search from `root` for each vertex. Returns the number of listed edges inside the root's
+    /// component.
     ///
     /// # Errors
     /// [`Failure::Wrong`] with the rule that is broken; a failed exchange.
@@ -205,7 +206,7 @@ mod tests {
 
     const GRAPH: Kronecker = Kronecker { scale: 8, edge_factor: 4, seed: 2 };
 
-    /// The simplest search, in one process.
+    /// A breadth-first search in one process.
     fn search(root: u32) -> Vec<u64> {
         let mut found = vec![UNREACHED; 1 << GRAPH.scale];
         found[root as usize] = pack(0, root);
@@ -229,7 +230,7 @@ mod tests {
         let mut context = Task::join().unwrap().context().unwrap();
         let mut validator = Validator::new(&mut context, "test", GRAPH).unwrap();
         let segment = Segment::new(&mut context, GRAPH.vertices()).unwrap();
-        // The vertex with most edges, so that its neighbours are many.
+        // The vertex with the most edges, so that it has many neighbours.
         let edges = || (0..GRAPH.edges()).map(|number| GRAPH.edge(number));
         let degree = |vertex: u32| edges().filter(|edge| edge.0 == vertex || edge.1 == vertex).count();
         let root = (0..1 << GRAPH.scale).max_by_key(|vertex| degree(*vertex)).unwrap();
@@ -259,7 +260,7 @@ mod tests {
         broken("rule 1", &|found| found[two] = pack(2, u32::MAX - 1));
         broken("rule 1", &|found| found[root as usize] = pack(0, one as u32));
         broken("rule 2", &|found| found[two] = pack(3, unpack(found[two]).1));
-        // A subtree is left out: edges lead from reached vertices to others.
+        // A leaf is left out: its edges lead from reached vertices to a vertex that was not reached.
         let leaf = (0..right.len())
             .find(|&at| {
                 right[at] != UNREACHED
@@ -267,9 +268,9 @@ mod tests {
             })
             .unwrap();
         broken("rule 3", &|found| found[leaf] = UNREACHED);
-        // Reached without an edge: only the component shows it.
+        // A vertex outside the root's component is said to be reached.
         broken("rule 4", &|found| found[alone] = pack(1, root));
-        // A parent on the right level, but without an edge to it.
+        // A parent at the right level, but without an edge to the vertex.
         let neighbours: Vec<u32> = edges()
             .flat_map(|(from, to)| [(from, to), (to, from)])
             .filter(|(from, _)| *from == two as u32)

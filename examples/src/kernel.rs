@@ -43,10 +43,10 @@ pub fn sum<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, own: u64) -> R
     Ok(gather(context, own)?.into_iter().fold(0, u64::wrapping_add))
 }
 
-/// Collective: checks that no task has found an error. Otherwise the first task reports their number, followed by `what`.
+/// Collective: checks that no task has found an error. If there are errors, the first task's failure says how many, followed by `what`.
 ///
 /// # Errors
-/// [`Failure::Wrong`] in the first task; a failed exchange.
+/// [`Failure::Wrong`] in the first task and [`Failure::Elsewhere`] in the others; a failed exchange.
 pub fn no_errors<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     own_errors: u64,
@@ -57,14 +57,14 @@ pub fn no_errors<F: Fabric, H: HandlerSet>(
         // Only the first task prints the error.
         (errors, 0) => Err(Failure::Wrong(format!("{errors} {what}"))),
         _ => {
-            // The first task leaves, which ends the job. If another task left earlier, the launcher would name it as the cause.
+            // The first task exits, which ends the job. If another task exited earlier, the launcher would name that task as the cause.
             let _ = context.gfence();
             Err(Failure::Elsewhere)
         }
     }
 }
 
-/// Collective: `count` values in private memory. If tasks have too little memory, the first of them reports it.
+/// Collective: `count` copies of `value` in private memory. If tasks have too little memory, the first of them reports it.
 ///
 /// # Errors
 /// [`Failure::Elsewhere`] if a task has too little memory; a failed exchange.
@@ -84,7 +84,7 @@ pub fn filled<T: Clone, F: Fabric, H: HandlerSet>(
     Ok(values)
 }
 
-/// Start and length of share `number` of `of`; the first shares take the remainder.
+/// Start and length of share `number`, if `total` items are cut into `of` shares. The first shares take the remainder.
 #[must_use]
 pub fn share(total: u64, of: u64, number: u64) -> (u64, u64) {
     let (each, left) = (total / of, total % of);

@@ -10,20 +10,20 @@ const QUARTERS: [u64; 3] = [2_448_131_359, 816_043_786, 816_043_786];
 pub struct Kronecker {
     /// Logarithm of the number of vertices; at most 31.
     pub scale: u32,
-    /// Edges a vertex, on average.
+    /// Average number of edges for each vertex.
     pub edge_factor: u64,
     /// Seed of the graph.
     pub seed: u64,
 }
 
 impl Kronecker {
-    /// Vertices; some have no edge.
+    /// Number of vertices, including those without an edge.
     #[must_use]
     pub fn vertices(self) -> u64 {
         1 << self.scale
     }
 
-    /// Edges of the list, with loops and repetitions.
+    /// Number of edges in the list, including loops and repetitions.
     #[must_use]
     pub fn edges(self) -> u64 {
         self.edge_factor << self.scale
@@ -64,7 +64,7 @@ impl Kronecker {
     }
 }
 
-/// Sets of vertices that edges join.
+/// The connected components of a graph, as a forest of vertices.
 #[derive(Debug)]
 pub struct Components {
     parents: Vec<u32>,
@@ -122,7 +122,7 @@ mod tests {
             degrees[to as usize] += 1;
         }
         let (largest, none) = (degrees.iter().max(), degrees.iter().filter(|degree| **degree == 0).count());
-        // 0.76^10 of all edges end at the vertex that had number 0, at each end: about 1050 * 2.
+        // The vertex that had number 0 before names were scrambled is either end of 0.76^10 of all edges: its degree is about 2 * 1050.
         assert!(largest.is_some_and(|largest| (1700..2500).contains(largest)), "{largest:?}");
         assert!((50..500).contains(&none), "{none} vertices without an edge");
     }

@@ -13,7 +13,7 @@ pub enum Sent {
     Ready,
     /// In buffered mode.
     Buffered,
-    /// In standard mode, from words that do not lie side by side.
+    /// In standard mode, from words that are not contiguous.
     Scattered,
 }
 
@@ -26,7 +26,7 @@ pub enum Received {
     PostedForAnySource,
     /// After a probe, perhaps long after the message arrived.
     Probed,
-    /// After a probe, to words that do not lie side by side.
+    /// After a probe, to words that are not contiguous.
     ProbedScattered,
 }
 

@@ -92,7 +92,7 @@ impl<'a> Multigrid<'a> {
         self.find_residual()
     }
 
-    /// The residual of the largest cube.
+    /// Computes the residual of the largest cube.
     fn find_residual(&mut self) -> Result<(), Failure> {
         let (residual, goal) = (&mut self.residuals[0], &self.goal);
         each_row(&self.solutions[0], self.operators.operator, |plane, row, applied| {
@@ -104,7 +104,7 @@ impl<'a> Multigrid<'a> {
         residual.refresh(self.world)
     }
 
-    /// The residual of a smaller cube, once it has a correction.
+    /// Subtracts the effect of the correction from the residual of a smaller cube.
     fn correct_residual(&mut self, level: usize) -> Result<(), Failure> {
         let residual = &mut self.residuals[level];
         each_row(&self.solutions[level], self.operators.operator, |plane, row, applied| {
@@ -144,7 +144,7 @@ fn each_row(cube: &Cube, weights: Weights, mut hand_on: impl FnMut(usize, usize,
 /// An operator, and memory for a row.
 struct Stencil {
     weights: Weights,
-    /// Sums over the four rows beside a row with a common face, and over those with a common edge.
+    /// Sums over the four rows that have a common face with a row, and over the four that have a common edge with it.
     faces: Vec<f64>,
     edges: Vec<f64>,
     applied: Vec<f64>,
@@ -156,8 +156,8 @@ impl Stencil {
         Self { weights, faces: vectors(), edges: vectors(), applied: vectors() }
     }
 
-    /// The operator's result for one row. A neighbour with a common face is, one step along the row, a neighbour with a common edge, and so
-    /// on: sums over rows serve three points each.
+    /// The operator's result for one row. One step along the row, a neighbour with a common face becomes one with a common edge, and so on,
+    /// so each sum over rows serves three points.
     #[inline(always)]
     fn at(&mut self, cube: &Cube, plane: usize, row: usize) -> &[f64] {
         let own = cube.row(plane, row);
@@ -186,7 +186,7 @@ fn sum_of_rows([a, b, c, d]: [&[f64]; 4], sum: &mut [f64]) {
     }
 }
 
-/// Restricts residuals to every second point, weighing in its neighbours.
+/// Restricts residuals to every second point: a weighted sum of the point and its neighbours.
 fn restrict(larger: &Cube, smaller: &mut Cube) {
     let mut applied = Stencil::new(larger, RESTRICTION);
     // The number of points before the first one of this task, in both cubes.

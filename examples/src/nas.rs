@@ -31,7 +31,7 @@ impl fmt::Display for Class {
 /// How a receive learns that its message has arrived: the three variants of the MPI-LAPI paper, section 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Variant {
-    /// By a completion handler on its thread.
+    /// By a completion handler, on the thread of such handlers.
     Base,
     /// By target counters.
     Counters,
@@ -113,7 +113,7 @@ fn run(
     if is_verified { Ok(()) } else { Err(Failure::Wrong("the result is not the official value".to_owned())) }
 }
 
-/// Runs the measured part; returns the seconds of the slowest task.
+/// Runs the measured part after a barrier; returns its result and the seconds of the slowest task.
 ///
 /// # Errors
 /// The error of the measured part, or of the exchange of the times.
@@ -129,7 +129,7 @@ pub fn timed<R>(
     Ok((result, seconds[0]))
 }
 
-/// The first item of task `rank` of `tasks`, of `items` in all; that of task `tasks` is the end.
+/// The first item of task `rank`, if `items` items are shared among `tasks` tasks. For `rank == tasks`, the end of the items.
 #[must_use]
 pub fn first_of(rank: u32, tasks: u32, items: usize) -> usize {
     items * rank as usize / tasks as usize
@@ -146,7 +146,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// With this seed.
+    /// A generator that starts from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed & MASK }
@@ -169,7 +169,7 @@ impl Generator {
     }
 }
 
-/// The product modulo 2^46, which divides the modulus of the machine's own product.
+/// The product modulo 2^46: the lowest 46 bits of the machine's product modulo 2^64.
 #[inline(always)]
 fn product(a: u64, b: u64) -> u64 {
     a.wrapping_mul(b) & MASK

@@ -13,19 +13,19 @@ use crate::nas::first_of;
 /// The distribution of the planes of a cube over the tasks, from the view of one task.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// Planes, rows of a plane, elements of a row.
+    /// Number of planes, of rows in a plane, and of elements in a row.
     size: usize,
     /// This task's planes.
     own: Range<usize>,
     /// The tasks that have the plane before this task's planes and the plane after them; `None` if this task does not need these planes.
     sources: Option<[u32; 2]>,
-    /// Planes of this task that other tasks need: the plane's index in [`Cube`], the other task, and the side of that task's planes.
+    /// Planes of this task that other tasks need: the plane's index in [`Cube`], the other task, and on which side of that task's planes.
     wanted: Vec<(usize, u32, usize)>,
 }
 
 impl Share {
-    /// The shares of task `rank` of `tasks`: the first of a cube of `size`, each of the others of half the size of the one before it, down
-    /// to 2. A task has a plane of the smaller cube if it has the plane of the larger one at the same position, which is every second one.
+    /// The shares of task `rank` in cubes of `size`, of half that size, and so on, down to 2. Each plane of a smaller cube coincides with
+    /// every second plane of the larger one, and belongs to the same task.
     #[must_use]
     pub fn halved(size: usize, rank: u32, tasks: u32) -> Vec<Self> {
         let mut bounds: Vec<usize> = (0..=tasks).map(|rank| first_of(rank, tasks, size)).collect();
@@ -183,7 +183,7 @@ impl Cube {
         Ok(())
     }
 
-    /// The copies at the ends of the rows of a plane, and the rows before the first and behind the last one.
+    /// Updates the copies at the ends of the rows of a plane, and the rows before the first and behind the last one.
     fn close_rows(&mut self, plane: usize) {
         let size = self.share.size;
         for row in self.inside() {

@@ -23,7 +23,7 @@ pub fn mix(value: u64) -> u64 {
     value ^ value >> 31
 }
 
-/// A number below `bound`, in proportion to `random`: without a division, and with a bias too small for these programs.
+/// A number below `bound`, in proportion to `random`. There is no division, and the bias is too small to matter in these programs.
 #[inline(always)]
 #[must_use]
 pub fn below(random: u64, bound: u64) -> u64 {

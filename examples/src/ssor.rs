@@ -32,7 +32,7 @@ impl Relaxation {
         flow.differences().map(|factor| RELAXATION * self.time_step * factor)
     }
 
-    /// Computes the change of a point from the changes of the point's neighbours at smaller indices.
+    /// Computes the change of each point in plane `z` from the changes of its neighbours at smaller indices.
     fn sweep_forward(&self, flow: &mut Flow<'_>, z: usize) {
         let (strides, weights) = (flow.tile().strides(), self.weights(flow));
         for y in flow.tile().inside(1) {
@@ -47,7 +47,7 @@ impl Relaxation {
         }
     }
 
-    /// Computes the final change of a point from the final changes of the point's neighbours at larger indices.
+    /// Computes the final change of each point in plane `z` from the final changes of its neighbours at larger indices.
     fn sweep_backward(&self, flow: &mut Flow<'_>, z: usize) {
         let (strides, [of_flux, of_diffusion]) = (flow.tile().strides(), self.weights(flow));
         for y in flow.tile().inside(1).rev() {

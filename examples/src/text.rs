@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Bytes of the longest word. A longer run counts as the word of its first whole characters that fit.
+/// Maximum length of a word in bytes. A longer run of characters counts as the word of the first characters that fit.
 pub const WORD_BYTES_MAX: usize = 63;
 
 /// Calls `take` with each word of `text`: a run of alphanumeric characters (as Unicode has them), in lower case, at most
@@ -29,9 +29,9 @@ pub fn for_each_word(text: &str, mut take: impl FnMut(&str)) {
 pub struct Chunk {
     /// Which file of the list.
     pub file: usize,
-    /// Offset of the first byte. The text of the piece begins after a blank at or after the byte before it, unless it is 0.
+    /// Offset of the first byte. Unless it is 0, the text of the piece begins after the first blank at `start - 1` or later.
     pub start: u64,
-    /// Offset after the last byte. The text of the piece ends with a blank at or after the last byte.
+    /// Offset after the last byte. The text of the piece ends with the first blank at `end - 1` or later.
     pub end: u64,
     /// Bytes of the whole file.
     pub file_bytes: u64,
@@ -52,7 +52,7 @@ impl Chunk {
 
     /// Reads the piece. Bytes that are not UTF-8 separate words.
     ///
-    /// A blank (in ASCII) is never part of another character, so the tasks on both sides of a cut find the same position for it
+    /// In UTF-8, the byte of an ASCII blank is never part of another character, so the tasks on both sides of a cut find the same position
     /// independently.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ const EDGE_TAGS: [i32; 2] = [2, 3];
 /// For the lines along each direction: the direction that numbers their planes, and the direction that numbers the lines of a plane.
 const ACROSS: [[usize; 2]; 3] = [[2, 1], [2, 0], [1, 0]];
 
-/// The side of a neighbour.
+/// The side on which a neighbour lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The side of smaller indices.
@@ -66,7 +66,7 @@ pub struct Tile<'a> {
 }
 
 impl<'a> Tile<'a> {
-    /// This task's part of a cube of `size` points along a side. `grid` has a Cartesian topology: tasks along y, along x.
+    /// This task's part of a cube of `size` points along a side. `grid` must have a Cartesian topology: tasks along y, then along x.
     ///
     /// # Errors
     /// An error of MPI.
@@ -111,13 +111,13 @@ impl<'a> Tile<'a> {
         own.start.max(1)..own.end.min(self.size - 1)
     }
 
-    /// The planes, inside the cube, of lines along a direction.
+    /// The planes inside the cube that hold lines along a direction.
     #[must_use]
     pub fn planes(&self, direction: usize) -> Range<usize> {
         self.inside(ACROSS[direction][0])
     }
 
-    /// The index in a field of the first point inside the cube, for each line along a direction that lies in a plane.
+    /// For each line along `direction` in `plane`: the index in a field of the line's first point inside the cube.
     pub fn lines(&self, direction: usize, plane: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
         let [of_planes, of_lines] = ACROSS[direction];
         let mut place = [0, 1, 2].map(|direction| self.inside(direction).start);
@@ -201,7 +201,7 @@ impl<'a> Tile<'a> {
         Ok(())
     }
 
-    /// Receives the copies in plane `z` next to this task's points on a side, from both neighbours there.
+    /// Receives the copies in plane `z` next to this task's points on `side`, from the neighbours along x and y. `line` is a buffer.
     ///
     /// # Errors
     /// An error of MPI.
@@ -223,7 +223,7 @@ impl<'a> Tile<'a> {
         Ok(())
     }
 
-    /// Sends this task's points in plane `z` on a side to both neighbours there.
+    /// Sends this task's outermost points on `side` in plane `z` to the neighbours along x and y. `line` is a buffer.
     ///
     /// # Errors
     /// An error of MPI.
@@ -245,12 +245,12 @@ impl<'a> Tile<'a> {
         Ok(())
     }
 
-    /// This task's positions across a direction, of x and y.
+    /// Number of this task's positions along y if `direction` is x, and along x if it is y.
     fn across(&self, direction: usize) -> usize {
         self.own[1 - direction].len()
     }
 
-    /// The indices of the points of a layer across a direction, by planes.
+    /// The indices of this task's points in a layer across `direction`, plane by plane.
     fn layer(
         &self,
         direction: usize,

@@ -121,14 +121,15 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// The messages are stored one after the other by planes, so the row is found as in one long message.
+    /// The row at `z` of curtain `y` in the messages. They are stored one after the other in the order of their planes, like one long
+    /// message.
     fn row_of_curtain(&self, y: usize, z: usize) -> Range<usize> {
         let own = self.own_curtains();
         let start = (z * own.len() + y - own.start) * self.width;
         start..start + self.width
     }
 
-    /// The messages on the side of the planes, and on that of the curtains.
+    /// Where the messages lie in `on_planes`, and where in `on_curtains`.
     fn placements(&self) -> (Parts, Parts) {
         let (depth, height) = (self.own_planes().len(), self.own_curtains().len());
         let parts = |bounds: &[usize], across: usize| Parts {

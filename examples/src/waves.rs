@@ -1,5 +1,5 @@
 //! Equations along a line, separated by waves: the change at a point is a sum of five waves that travel at their own speeds, and in each
-//! kind of wave a point is coupled to two points on each side. They are five matrices with five diagonals of numbers.
+//! kind of wave a point is coupled to two points on each side. These are five pentadiagonal matrices.
 
 use crate::directions::{Elimination, Piece};
 use crate::flow::damping_at;
@@ -9,7 +9,8 @@ use crate::gas::{self, DAMPING, State};
 #[derive(Debug)]
 pub struct Waves;
 
-/// A row for a wave of a point: the wave is the last entry minus the products of the other entries and the waves of the next two points.
+/// For each wave of a point: the wave is the last entry minus the sum of the products of the other two with the same wave at the next two
+/// points.
 type Row = [State; 3];
 
 impl Elimination for Waves {

@@ -78,7 +78,7 @@ impl Layout {
 #[must_use]
 pub fn owner(word: &[u8], num_tasks: u32) -> TaskId {
     let tasks = u64::from(num_tasks.max(1));
-    // The low half of the hash: the index uses the high half, which would fill unevenly.
+    // Uses the low half of the hash. The index uses the high half: with the same half, the words of one owner would fill it unevenly.
     TaskId(u32::try_from((hash(word) & u64::from(u32::MAX)) % tasks).unwrap_or(0))
 }
 
@@ -144,8 +144,8 @@ impl Claims {
         Self { table, index: vec![0; INDEX_LEN_FIRST] }
     }
 
-    /// The destination of the count that `source` has for `word`. `None` for an invalid word, an invalid task, or a full table: messages
-    /// are claims.
+    /// The destination of the count that `source` has for `word`. `None` for an invalid word, an invalid task, or a full table: messages of
+    /// other tasks are not trusted.
     pub fn place(&mut self, word: &[u8], source: TaskId) -> Option<ExposedRange> {
         if word.is_empty() || word.len() > WORD_BYTES_MAX || source.0 >= self.table.layout.num_tasks {
             return None;
