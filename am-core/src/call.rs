@@ -1,8 +1,8 @@
 //! Typed active messages: functions that run at another task and return their result (UPC++'s `rpc`, Lamellar's `AmData`), over
 //! [`amsend`](Context::amsend).
 //!
-//! Arguments and results are any types that serde can serialize, encoded by postcard. Every task registers the same functions in the same
-//! order, like handlers. A function cannot communicate: a communicating call inside it is refused.
+//! Arguments and results are any types that serde can serialize, encoded by postcard. Every task must register the same functions in the
+//! same order, like handlers. A function cannot communicate: a communicating call inside it is refused.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -101,7 +101,7 @@ pub(crate) struct BegunCall {
     target: Endpoint,
     /// Number of purges with the target when the call began.
     purges: u32,
-    /// The message with the arguments, until its data are free.
+    /// The message with the arguments, until its memory may be freed.
     sending: Option<OwnedHandle>,
 }
 
@@ -112,8 +112,8 @@ impl Drop for BegunCall {
 }
 
 impl<F: Fabric> Context<F, HandlerTable> {
-    /// Registers the next function that other tasks may call. The function runs in the polling thread, or on the handler thread if its
-    /// arguments do not fit into one packet. It never runs twice at a time.
+    /// Registers the next function that other tasks may call. The function runs in the polling thread. If its arguments do not fit into one
+    /// packet, a call (but no [`cast`](Self::cast)) runs it on the handler thread. It never runs twice at a time.
     ///
     /// If a function panics, the task that called it gets an error. After a [`cast`](Self::cast) no caller waits for an answer, so this
     /// task gets the error, as it does when a handler panics.

@@ -34,7 +34,7 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) fabric: F,
     pub(crate) engine: Engine<Guarded>,
     pub(crate) handlers: H,
-    /// Private memory for a packet in its entry that is being handled.
+    /// Private memory for the packet that is being handled, if the packet lies in its entry.
     pub(crate) inline: InlineBytes,
     /// Private memory for the head of a packet that lies in the NIC's buffer.
     pub(crate) front: Front,
@@ -82,7 +82,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
         Self::with_handlers(fabric, HandlerTable::default())
     }
 
-    /// Registers the next header handler (`LAPI_Addr_set`). Every task registers the same handlers in the same order before the first
+    /// Registers the next header handler (`LAPI_Addr_set`). Every task must register the same handlers in the same order before the first
     /// message.
     ///
     /// # Errors

@@ -69,7 +69,7 @@ impl HandlerSet for HandlerTable {
         self.handlers.get_mut(usize::from(id.0)).map(|handler| handler(message))
     }
 
-    /// Registered handlers make no requests, so a valid peer never causes this call.
+    /// Registered handlers have no requests: a completion that marks one does nothing.
     fn complete_request(&mut self, _request: u64, _delivered: Delivered) {}
 
     fn count(&self) -> usize {

@@ -2,7 +2,7 @@
 //! third mark says that the process has a recorder.
 //!
 //! One word of the process is tested first: a thread-local in a shared library costs a call for each access, and a library with its own
-//! handlers, such as MPI, never sets the word.
+//! handlers, such as MPI, never sets the bit for handlers.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,8 +16,8 @@ const COPY: u8 = 2;
 /// The process has a recorder.
 const RECORDED: u8 = 4;
 
-/// Relaxed throughout: a thread sees its own stores and those made before it was started, which is enough. Bits are
-/// only set.
+/// The marks of the process. Relaxed throughout: a thread sees its own stores and those made before it was started, which is enough. Bits
+/// are set, and never cleared.
 static MARKS: AtomicU8 = AtomicU8::new(0);
 
 thread_local! {

@@ -92,7 +92,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     /// Makes progress until `done` has a result. Other threads can use the context between two rounds.
     ///
     /// # Errors
-    /// [`Error::InHandler`]; the error of `done` or of progress; an earlier error of the progress thread.
+    /// [`Error::InHandler`]; the error of `done`; an error while making progress; an earlier error of the progress thread.
     pub fn wait_for<R>(&self, mut done: impl FnMut(&mut Context<F, H>) -> Result<Option<R>>) -> Result<R> {
         in_handler::check("wait_for")?;
         let mut polls = 0;
@@ -143,7 +143,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
     }
 
     /// Waits until the counter has reached `val`, and subtracts `val`. Makes no progress meanwhile, so that the processor is free for other
-    /// threads (`LAPI_Nopoll_wait`). Another thread makes the progress: the thread of interrupt mode, or a polling one.
+    /// threads (`LAPI_Nopoll_wait`). Another thread must make the progress: the thread of interrupt mode, or a thread that polls.
     ///
     /// # Errors
     /// Another thread waits for the counter in this way. A destination that the counter watches ([`Context::set_counter_watched`]) has
@@ -237,7 +237,7 @@ impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F
         if on == thread.is_some() {
             return Ok(());
         }
-        // Release: pairs with the Acquire of the thread, which sees the switch at its next round. A ring wakes it for that round.
+        // Release: pairs with the Acquire in `serve`. The thread sees the switch at its next round, for which the rings below wake it.
         self.inner.has_interrupts.store(on, Ordering::Release);
         if on {
             let weak = Arc::downgrade(&self.inner);
@@ -277,7 +277,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
         self.context.enter(|| (self.waker)())
     }
 
-    /// After a poll without arrivals, waits like the fabric, unless another thread wants the lock.
+    /// After a poll without arrivals, waits in the fabric, unless another thread wants the lock.
     fn rest(&self, context: Turn<'_, Context<F, H>>, polls: u32) {
         self.context.rest(context, |context| {
             if context.fabric.wait(polls, SLEEP_MAX) {
@@ -287,7 +287,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
         });
     }
 
-    /// One sleep of the progress thread, and the rounds after it.
+    /// Rounds of progress until there is nothing to do, and then one sleep of the progress thread.
     fn serve_a_while(&self) {
         let mut context = self.enter();
         loop {

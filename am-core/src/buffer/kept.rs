@@ -8,7 +8,7 @@ use crate::error::{Error, Outcome, Result};
 use crate::fabric::Fabric;
 use crate::user_code::Guarded;
 
-/// The memory of a buffer that an operation will own. A caller does not use or drop `buffer` before the operation that gets the range also
+/// The memory of a buffer that an operation will own. A caller must not use or drop `buffer` before the operation that gets the range also
 /// owns the buffer (`End::keep`, `Outstanding::keep`), or before the caller knows that no operation got the range.
 pub(crate) fn memory_of(buffer: &JobBuffer) -> RawBuffer {
     // SAFETY: the rule of this function, which is visible in this crate only: its callers are `Owned::raw_of_owned`, for

@@ -16,10 +16,10 @@ pub trait Borrowed: Sealed {
     /// The memory without its lifetime.
     ///
     /// # Safety
-    /// The borrow in `self` outlives the operation that gets the value.
+    /// The borrow in `self` must outlive the operation that gets the value.
     ///
     /// # Errors
-    /// `LocalRange`: the layout does not lie inside.
+    /// `LocalRange`: the layout does not lie inside the memory.
     #[doc(hidden)]
     unsafe fn raw(self) -> Result<Self::Raw>;
 }
@@ -29,11 +29,11 @@ pub trait Owned: Sealed {
     /// The form in which the engine holds the memory.
     type Raw;
 
-    /// The memory. The caller does not drop the buffer before the operation owns it, or before the caller knows that no operation got the
+    /// The memory. The caller must not drop the buffer before the operation owns it, or before the caller knows that no operation got the
     /// memory.
     ///
     /// # Errors
-    /// `LocalRange`: the layout does not lie inside.
+    /// `LocalRange`: the layout does not lie inside the memory.
     #[doc(hidden)]
     fn raw_of_owned(&self) -> Result<Self::Raw>;
 
@@ -81,7 +81,7 @@ impl Borrowed for Pieces<'_> {
     type Raw = RawPieces<RawBytes>;
 
     unsafe fn raw(self) -> Result<Self::Raw> {
-        // SAFETY: this function's own contract.
+        // SAFETY: the slices are borrowed as long as `self`, whose borrow outlives the operation (the caller's contract).
         let raw = |bytes: &[u8]| unsafe { bytes.raw() };
         match self {
             Self::Slices(slices) => RawPieces::list(slices.iter().map(|bytes| raw(bytes))),
@@ -97,7 +97,7 @@ impl Borrowed for PiecesMut<'_> {
     type Raw = RawPieces<RawBuffer>;
 
     unsafe fn raw(self) -> Result<Self::Raw> {
-        // SAFETY: this function's own contract.
+        // SAFETY: the slices are borrowed as long as `self`, whose borrow outlives the operation (the caller's contract).
         let raw = |bytes: &mut [u8]| unsafe { bytes.raw() };
         match self {
             Self::Slices(slices) => RawPieces::list(slices.iter_mut().map(|bytes| raw(bytes))),
@@ -134,9 +134,9 @@ impl Owned for (JobBuffer, &Layout) {
     }
 }
 
-/// Lends `memory` to an operation, which `start` starts; `wait` returns when the operation has ended, and the borrow ends then. `wait` is
-/// always called, even if `start` fails or unwinds; it returns at once if nothing was started. If `wait` unwinds, it is called once more,
-/// and must not unwind then.
+/// Lends `memory` to an operation, which `start` starts. `wait` must return only when the operation has ended, and the borrow ends then.
+/// `wait` is always called, even if `start` fails or unwinds; it returns at once if nothing was started. If `wait` unwinds, it is called
+/// once more, and must not unwind then.
 ///
 /// # Errors
 /// The error of `start` or `wait`. The operation has ended in both cases.
@@ -162,7 +162,7 @@ impl<'env> Loans<'env> {
     /// Lends memory.
     ///
     /// # Errors
-    /// `LocalRange`: the layout does not lie inside.
+    /// `LocalRange`: the layout does not lie inside the memory.
     pub(crate) fn lend<M: Borrowed + 'env>(&self, memory: M) -> Result<M::Raw> {
         // SAFETY: the borrow in `memory` lasts for `'env`, even if `memory` is moved. `'env` outlives the call of `lend_in_scope` that made
         // `self`, and that call returns or unwinds only after every operation with a loan has ended.
@@ -170,8 +170,8 @@ impl<'env> Loans<'env> {
     }
 }
 
-/// Runs `body` with loans that last until `wait` has returned. `wait` is always called, with `true` if `body` unwinds, and returns when
-/// every operation with a loan has ended. If `wait` unwinds, it is called once more, with `true`, and must not unwind then.
+/// Runs `body` with loans that last until `wait` has returned. `wait` is always called, with `true` if `body` unwinds, and must return only
+/// when every operation with a loan has ended. If `wait` unwinds, it is called once more, with `true`, and must not unwind then.
 pub(crate) fn lend_in_scope<'env, C, R>(
     context: &mut C,
     body: impl FnOnce(&mut C, &Loans<'env>) -> R,
@@ -215,7 +215,7 @@ fn until_ended<C>(
     }
     impl<C, W: Fn(&mut C) -> Result<()>> Drop for Guard<'_, C, W> {
         fn drop(&mut self) {
-            // Only during unwinding. The panic under way reports the error.
+            // `start` has failed, or a panic is under way: the caller learns of that, not of an error of the wait.
             let _ = (self.wait)(self.context);
         }
     }
@@ -303,7 +303,7 @@ mod tests {
         std::thread::scope(|threads| {
             threads.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    // `probe` reports that the reader withdrew a scope, which is no error here.
+                    // `probe` reports that the reader withdrew an operation, which is no error here.
                     let _ = owner.probe();
                 }
             });

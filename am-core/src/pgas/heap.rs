@@ -46,7 +46,7 @@ impl SymmetricHeap {
         let own = context
             .alloc(usize::try_from(len).unwrap_or(usize::MAX))
             .and_then(|buffer| context.expose(buffer, Access::READ_WRITE));
-        // A task without memory takes part in the exchange too, so that the others do not wait for it.
+        // A task without memory takes part in the exchange too, so that the other tasks do not wait for it.
         let mut told = bytes.to_le_bytes().to_vec();
         if let Ok(own) = &own {
             told.extend(own.address(0).to_bytes());
@@ -67,7 +67,7 @@ impl SymmetricHeap {
         }
     }
 
-    /// `count` elements in every task. No message is sent: every task makes the same calls in the same order
+    /// `count` elements in every task. No message is sent: every task must make the same calls in the same order
     /// ([`check_symmetry`](Self::check_symmetry) checks this). Memory that was used before keeps its contents.
     ///
     /// # Errors
@@ -87,8 +87,8 @@ impl SymmetricHeap {
         Ok(Segment::within(Arc::clone(&self.memory), offset, count))
     }
 
-    /// Frees a segment. Every task frees the same segments in the same order, after a fence: a global pointer into a freed segment refers
-    /// to whatever is allocated there next.
+    /// Frees a segment. Every task must free the same segments in the same order, after a fence: a global pointer into a freed segment
+    /// refers to whatever is allocated there next.
     ///
     /// # Errors
     /// The segment, if it belongs to another heap.
@@ -150,7 +150,8 @@ fn bases(all: &[Vec<u8>], bytes: u64, own: Endpoint) -> Result<Vec<RemoteAddress
         let Some((asked, address)) =
             told.split_first_chunk().map(|(asked, rest)| (u64::from_le_bytes(*asked), rest))
         else {
-            let what = format!("{} bytes contributed to making a symmetric heap", told.len());
+            let what =
+                format!("it contributed {} bytes to making a symmetric heap, too few for a size", told.len());
             return Err(Error::Protocol { peer, what });
         };
         if asked != bytes {

@@ -140,7 +140,7 @@ impl<T: Pod> GlobalPointer<T> {
         Ok(value)
     }
 
-    /// Sets the element (put). It is stored after the next fence, or when a counter of [`put`](Self::put) is bumped.
+    /// Sets the element (put). The value is stored when the next fence returns, or when a counter of [`put`](Self::put) is bumped.
     ///
     /// # Errors
     /// Those of [`Context::put`].

@@ -50,7 +50,7 @@ impl<F: Fabric, H: HandlerSet> fmt::Debug for Session<'_, F, H> {
     }
 }
 
-/// Rounds of progress between two looks at all futures.
+/// Maximum number of rounds of progress between two checks of all futures.
 const ROUNDS_PER_LOOK_MAX: u32 = 64;
 
 /// What a future waits for.
@@ -116,7 +116,7 @@ impl Slots {
                 return false;
             };
             if let Waits::Counter(counter, val) = waits {
-                // The poll subtracts the value, so that a future dropped before subtracts nothing.
+                // The poll of the future subtracts the value, so that a future dropped before its poll subtracts nothing.
                 if context.counter_value(counter).map_or(true, |value| value >= val) {
                     wakers.extend(waker.take());
                 }
@@ -214,7 +214,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         CounterFuture(self.begin(Ok(Waits::Counter(counter, val))))
     }
 
-    /// Begins an operation that owns its local memory ([`Context::start`]); ready when the memory is free again.
+    /// Begins an operation that owns its local memory ([`Context::start`]); the future returns the memory when the operation has ended.
     pub fn start<M: Owned, O: Operation<M::Raw>>(
         &self,
         operation: O,
@@ -280,13 +280,13 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
     fn wait_for_wakers(&self, woken: &Woken) -> Result<()> {
         let mut wakers = Vec::new();
         self.context.borrow_mut().wait_until(|context| {
-            // Handles all arrivals before it checks the futures: a check takes time for each of them.
+            // Handles arrivals before it checks the futures, since a check takes time for each future.
             let mut rounds = 0;
             while rounds < ROUNDS_PER_LOOK_MAX && context.probe()? {
                 rounds += 1;
             }
             self.slots.borrow_mut().sweep(context, &mut wakers);
-            // Acquire: pairs with the Release of the waking thread, so that the poll sees what that thread did before.
+            // Acquire: pairs with the Release in `Woken::wake`, so that the poll sees what the waking thread did before.
             Ok(!wakers.is_empty() || woken.0.swap(false, Ordering::Acquire))
         })?;
         wakers.into_iter().for_each(Waker::wake);
@@ -366,7 +366,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         Ok(())
     }
 
-    /// Frees the slot of a dropped counter future; nothing is subtracted.
+    /// Frees the slot of a future that no longer needs it; nothing is subtracted from a counter.
     fn abandon(&self, slot: usize) {
         let mut slots = self.slots.borrow_mut();
         slots.under_way.retain(|&at| at != slot);
@@ -383,7 +383,7 @@ impl Wake for Woken {
     }
 }
 
-/// While it lives, `block_on` makes the progress.
+/// While the value lives, `block_on` makes the progress.
 struct Driven<'a> {
     flag: &'a Cell<bool>,
     before: bool,

@@ -78,5 +78,5 @@ pub fn run_all<F: Fabric>(filter: &str, context: &mut Context<F>) {
     assert!(count > 0, "no check has {filter:?} in its name");
 }
 
-/// Limit for the duration of a check, far above the duration of any of them even on a busy machine.
+/// Maximum duration of a check, far above what any check takes even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -124,7 +124,7 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// From now on this endpoint announces this maximum of unanswered requests for each peer. The other endpoints do not respect it.
+    /// Changes the maximum of unanswered requests per peer that this endpoint announces. The other endpoints do not respect it.
     pub fn say_requests_max(&mut self, requests_max: u32) {
         self.config.requests_max = requests_max;
     }

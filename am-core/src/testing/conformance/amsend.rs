@@ -148,7 +148,7 @@ impl Gatherer for EverySecond {
     }
 }
 
-/// Like [`marked`], a plain loop.
+/// Every second byte, by a plain loop as in [`marked`].
 fn every_second(bytes: &[u8]) -> Vec<u8> {
     let mut chosen = vec![0; bytes.len() / 2];
     let slots = &mut chosen[..];

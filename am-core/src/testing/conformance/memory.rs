@@ -90,7 +90,7 @@ fn mapped_ranges<F: Fabric>(context: &mut Context<F>) {
         assert_eq!(context.try_with_mapped(to.plus(41), 24, |_| ()), None, "outside");
     }
     let again = context.try_with_mapped(to.plus(40), 24, |range| range.len());
-    // Marks are only set, so that a process without them had none in the call before. Other tests of the process may run handlers.
+    // Marks are never cleared, so a process without marks had none in the call before. Other tests of the process may run handlers.
     if again.is_some() || in_handler::is_unmarked_process() {
         assert_eq!(again, is_mapped.then_some(24), "the region was found before");
     }

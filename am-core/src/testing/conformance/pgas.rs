@@ -301,7 +301,7 @@ fn future_that_fails<F: Fabric>(context: &mut Context<F>) {
     let beyond = segment.at(next(context).task, 0).unwrap().address().plus(1 << 40);
     let session = Session::new(context);
     let get = session.start(Get { from: beyond, options: GetOptions::default() }, JobBuffer::zeroed(16));
-    // With this executor, the error of the peer's invalid get does not end the wait for the own one.
+    // With this executor, the error of the peer's invalid get does not end the wait for this task's own get.
     let returned = OtherExecutor.run(&session, get).unwrap_err();
     assert_eq!(returned.buffer.len(), 16);
     let is_about_range = matches!(returned.error, Error::RemoteRange { .. } | Error::Refused { .. });

@@ -142,8 +142,8 @@ fn put_in_place<F: Fabric>(context: &mut Context<F>) {
     context.remove_counter(target);
 }
 
-/// Waits for counters that puts and messages of one task bump, in runs of one kind: each counter gets what is its own, and data are stored
-/// before their counter.
+/// Waits for counters that puts and messages of one task bump, in runs of one kind: each counter counts only its own operations, and data
+/// are stored before their counter is bumped.
 fn put_counters_among_messages<F: Fabric>(context: &mut Context<F>) {
     let rings = rings(context);
     let (stored, greeted) = (new_counter(context), new_counter(context));

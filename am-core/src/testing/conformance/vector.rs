@@ -88,7 +88,6 @@ fn put_and_get<F: Fabric>(context: &mut Context<F>) {
             let to = PiecesMut::Layout(&mut back, &every_other);
             context.run(Get { from: (at, &there), options }, to).expect("getv");
             let back_of = |each: usize| if each.is_multiple_of(2) { bytes[each / 2] } else { 0xEE };
-            // Memory contains only one of several overlapping blocks, so the comparison is with the memory.
             assert!((0..back.len()).all(|each| back[each] == back_of(each)), "{there:?} by getv");
             let mut parts = bytes.clone();
             parts.fill(0);
