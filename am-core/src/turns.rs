@@ -1,6 +1,7 @@
 //! A value for one thread at a time: the base of [`SharedContext`](crate::shared::SharedContext) and of MPI for several threads.
 //!
-//! A waiting thread polls and sleeps with the lock, on behalf of all. Another thread that wants the lock increments a count and rings; the
+//! A waiting thread holds the lock while it polls and sleeps, on behalf of all threads. Another thread that wants the lock increments a
+//! count and rings; the
 //! poller then releases the lock before it polls again. A ring just before the poller sleeps is lost, so rings are repeated until the lock
 //! is free. A thread may also wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)), and then takes the lock
 //! like any other thread.
@@ -23,7 +24,7 @@ use model::{Mutex, MutexGuard};
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
-/// Attempts to take the lock between two rings. A model rings before each attempt.
+/// Attempts to take the lock between two rings. A loom model rings before each attempt.
 const LOOKS_BETWEEN_RINGS: u32 = if cfg!(loom) { 1 } else { 50 };
 
 /// A value, and the threads that want it.
@@ -32,7 +33,7 @@ pub struct Turns<T> {
     value: Mutex<T>,
     /// Number of threads that failed to take the lock at once.
     wanting: AtomicUsize,
-    /// Number of threads in [`sleep`](Self::sleep). Incremented during a turn, so that the next one sees it.
+    /// Number of threads in [`sleep`](Self::sleep). Incremented during a turn, so that the next turn sees it.
     sleeping: AtomicUsize,
     /// A thread in `sleep` holds this lock from before the end of its turn until it waits. The value's own lock does not suffice:
     /// a woken thread takes that lock again without a ring, and could wait until a poller that sleeps with the lock wakes up.
@@ -70,8 +71,8 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Waits for the calling thread's turn. `ring` wakes a thread that sleeps during its turn, and may be called repeatedly. A thread that
-    /// already has its turn deadlocks.
+    /// Waits for the calling thread's turn. `ring` wakes a thread that sleeps during its turn, and may be called repeatedly. A thread in
+    /// its turn must not call this: it would wait for itself.
     pub fn enter(&self, ring: impl Fn()) -> Turn<'_, T> {
         self.try_enter().unwrap_or_else(|| self.wait_for_turn(ring))
     }
@@ -88,7 +89,7 @@ impl<T> Turns<T> {
     #[cold]
     #[inline(never)]
     fn wait_for_turn(&self, ring: impl Fn()) -> Turn<'_, T> {
-        // SeqCst, with the load of `is_wanted`: a poller that is about to sleep sees this, or is rung after it has begun to sleep.
+        // SeqCst, with the load of `is_wanted`: a poller that is about to sleep sees the increment, or is rung after it has begun to sleep.
         self.wanting.fetch_add(1, Ordering::SeqCst);
         let turn = loop {
             ring();
@@ -126,10 +127,10 @@ impl<T> Turns<T> {
         self.give_way();
     }
 
-    /// Wakes the threads in [`sleep`](Self::sleep) after progress was made. Called during the caller's turn, so that no thread misses the
-    /// wake-up.
+    /// Wakes the threads in [`sleep`](Self::sleep) after progress was made. Must be called during the caller's turn, so that no thread
+    /// misses the wake-up.
     pub fn tell_sleepers(&self) {
-        // Relaxed: the turns order it.
+        // Relaxed: the turns order this load and the increment in `sleep`.
         if self.sleeping.load(Ordering::Relaxed) > 0 {
             // A thread whose turn has ended holds `falling_asleep` until it waits, so all such threads wait from here on.
             drop(self.falling_asleep.lock().unwrap_or_else(PoisonError::into_inner));

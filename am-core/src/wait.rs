@@ -34,7 +34,7 @@ const STASHED_MAX: usize = 64;
 pub(crate) enum Errors {
     /// Returns the errors.
     Report,
-    /// Returns the failure of a task, unless the context goes on. Keeps others for the next probe or wait.
+    /// Returns the failure of a task, unless the context goes on. Keeps other errors for the next probe or wait.
     Failures,
     /// Like [`Failures`](Self::Failures), for a wait for a credit: sleeps are short, because a target does not ring when it returns
     /// credits.
@@ -378,7 +378,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[cold]
     #[inline(never)]
     fn work(&mut self) -> Result<bool> {
-        // Operations of the task use the task's memory, so memory lent to them is free here.
+        // A forked copy has nothing to work on: the operations are the task's, and use the task's memory.
         if in_handler::is_copy() {
             return Ok(false);
         }

@@ -6,7 +6,7 @@ use crate::fabric::Fabric;
 /// Runs `task` once for each fabric, each in its own thread with a new context.
 ///
 /// # Panics
-/// If a task panicked. The other tasks' fabrics are then marked as failed, so that all threads end first.
+/// If a task panicked. The task is marked as failed, so that the other tasks' waits fail, and all threads have ended by then.
 pub fn run<F: Fabric + Send>(fabrics: Vec<F>, task: impl Fn(&mut Context<F>) + Sync) {
     let task = &task;
     let first_panic = std::thread::scope(|scope| {

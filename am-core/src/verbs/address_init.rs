@@ -26,14 +26,17 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 Ok(bytes) => Ok(RemoteAddress::from_bytes(bytes)),
                 Err(bytes) => Err(Error::Protocol {
                     peer: Endpoint::new(TaskId(task), self.fabric.endpoint().context),
-                    what: format!("{} bytes contributed to an exchange of addresses", bytes.len()),
+                    what: format!(
+                        "it contributed {} bytes, which are no address, to an exchange of addresses",
+                        bytes.len()
+                    ),
                 }),
             })
             .collect()
     }
 
     /// Collective: returns the bytes that each task passed, in the order of the tasks; at most
-    /// [`CONTRIBUTION_BYTES_MAX`](crate::Limits::contribution_bytes_max) per task. Every task calls its collectives in the same order.
+    /// [`CONTRIBUTION_BYTES_MAX`](crate::Limits::contribution_bytes_max) per task. Every task must call its collectives in the same order.
     ///
     /// # Errors
     /// Too many bytes, the failure of a task, a call inside a handler.

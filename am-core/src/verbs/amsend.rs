@@ -181,7 +181,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.try_amsend_now(Amsend { target, handler, uhdr, options }, udata)
     }
 
-    /// Records the message only if it was sent.
+    /// [`try_amsend`](Self::try_amsend) in a process with marks. Records the message only if it was sent.
     #[cold]
     #[inline(never)]
     fn try_amsend_marked(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Outcome> {
@@ -212,9 +212,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Sends a message whose data a gatherer writes. Does not wait; reports like [`start_raw`](Self::start_raw). If the gatherer
-    /// panics later, `request` is reported with [`Error::HandlerPanicked`](crate::Error::HandlerPanicked); without one, the next call that
-    /// makes progress returns it. The context remains usable, and the target drops what has arrived of the message.
+    /// Sends a message whose data a gatherer writes. Does not wait; reports like [`start_raw`](Self::start_raw). If the gatherer panics
+    /// later, `request` is reported with [`Error::HandlerPanicked`](crate::Error::HandlerPanicked); without a request, the next call that
+    /// makes progress returns the error. The context remains usable, and the target drops what has arrived of the message.
     ///
     /// # Errors
     /// Those of [`amsend`](Self::amsend), and the panic of a gatherer in this call; nothing was sent then.

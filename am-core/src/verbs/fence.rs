@@ -12,9 +12,9 @@ use crate::task::Endpoint;
 use crate::wait::Errors;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Waits until the data of all earlier operations of this context, to `target` or to all, have been stored (`LAPI_Fence`). Completion
-    /// handlers on the handler thread may still run. A message without a destination yet counts as stored if it carried its data; if it was
-    /// announced, the fence waits for it.
+    /// Waits until the data of all earlier operations of this context, to `target` or to all targets, have been stored (`LAPI_Fence`).
+    /// Completion handlers on the handler thread may still run. A message without a destination yet counts as stored if it carried its
+    /// data; if it was announced, the fence waits for it.
     ///
     /// # Errors
     /// A dead target, or the failure of any task unless [`set_go_on`](Self::set_go_on) was called; a closed context with operations; a
@@ -36,12 +36,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fence(target, FenceKind::Operations)
     }
 
-    /// Collective: a data fence of every task, then a barrier (`LAPI_Gfence`). Every task calls its collectives in the same
-    /// order.
+    /// Collective: a data fence of every task, then a barrier (`LAPI_Gfence`). Every task must call its collectives in the same order.
     ///
     /// # Errors
     /// Those of [`fence_data`](Self::fence_data); all tasks still complete the barrier, unless one has failed. Of errors during the
-    /// barrier, only the panic of a handler is returned at once. The next call reports the others, since tasks that have left the barrier
+    /// barrier, only the panic of a handler is returned at once. The next call reports other errors, since tasks that have left the barrier
     /// may have caused them.
     pub fn gfence(&mut self) -> Result<()> {
         in_handler::check("gfence")?;

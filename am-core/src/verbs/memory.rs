@@ -73,7 +73,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// memory carry them out themselves. [`unexpose`](Self::unexpose) returns an empty buffer, since the memory is never this task's alone.
     ///
     /// # Errors
-    /// A part that does not lie inside; those of [`expose`](Self::expose).
+    /// A part that does not lie inside the memory; those of [`expose`](Self::expose).
     pub fn expose_shared(
         &mut self,
         memory: &SharedMemory,

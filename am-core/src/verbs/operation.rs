@@ -63,7 +63,7 @@ pub struct Returned {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Carries out an operation on borrowed memory; returns when the memory is free again. `&[u8]` and
+    /// Carries out an operation on borrowed memory; returns when the program may reuse the memory. `&[u8]` and
     /// [`Pieces`](crate::vector::Pieces) are sent from, `&mut [u8]` and [`PiecesMut`](crate::vector::PiecesMut) are received into.
     ///
     /// # Errors
@@ -115,8 +115,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ///
     /// # Safety
     /// Until this call returns [`Outcome::Done`] or an error, or the request is reported (without a request: the origin counter is bumped),
-    /// memory that is sent stays readable and nothing writes it, and memory that is received into stays writable and nothing else reads or
-    /// writes it.
+    /// memory that is sent must stay readable and must not be written, and memory that is received into must stay writable and must not be
+    /// read or written by anything else.
     ///
     /// # Errors
     /// Those of the operation; nothing was started then.

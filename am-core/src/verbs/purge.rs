@@ -14,7 +14,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ///
     /// Effects of operations are not undone. An owned or borrowed buffer is returned when no task copies from it any more: usually at once,
     /// but if the target is stopped in the middle of a copy, when it continues or dies. Messages of the target whose data have arrived, and
-    /// which wait for their destination here, can still be accepted. Not to be used while a collective call is under way.
+    /// which wait for their destination here, can still be accepted. Must not be called while a collective call is under way.
     ///
     /// # Errors
     /// A target that the job does not have, a call inside a handler.

@@ -18,8 +18,8 @@ pub struct RmwHandle(pub(super) u32);
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Carries out `operation` on the word at `at` and returns the old value (`LAPI_Rmw`). A compare and swap has replaced the value if the
-    /// old value is the expected one; LAPI's returns only this fact. For 32-bit words, the low halves of the operands are used. Makes
-    /// progress, so that a program may wait for a lock by trying repeatedly.
+    /// old value is the expected one; LAPI's returns only this fact. For words of fewer than 64 bits, the low bits of the operands are
+    /// used. Makes progress, so that a program may wait for a lock by trying repeatedly.
     ///
     /// # Errors
     /// A word that is not exposed for writing, or not aligned to its size; a dead target; a call inside a handler.
@@ -75,7 +75,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let end = End { origin, ..End::held() };
         match self.engine.atomic(&mut self.fabric, at, width, operation, end)? {
             Issued::Ongoing(op) => Ok(RmwHandle(op)),
-            // The result is kept, so there is always a number.
+            // The operation is held for its result, so the engine always returns a number.
             Issued::Done => Err(Error::UnknownHandle { handle: 0 }),
         }
     }

@@ -33,7 +33,7 @@ impl Network {
 #[derive(Debug)]
 pub(super) struct Inner {
     state: Mutex<State>,
-    /// One condition variable per task that sleeps.
+    /// One condition variable per task, on which the task sleeps.
     news: Vec<Condvar>,
 }
 
@@ -237,7 +237,7 @@ impl State {
             && flow.is_some_and(|flow| flow.unreleased + packets <= self.config.credits)
     }
 
-    /// Accepts a packet, for which [`has_credit`](Self::has_credit) has just returned true.
+    /// Accepts a packet, for which [`has_credit`](Self::has_credit) has just returned `Done`.
     pub(super) fn post(&mut self, own: TaskId, to: TaskId, class: Class, label: u16, bytes: Bytes) {
         self.write_what_was_posted(own);
         match class {
@@ -347,7 +347,7 @@ impl State {
         }
     }
 
-    /// Returns mapped memory, where all memory is accessed directly.
+    /// Whether the memory is mapped: only in a network where all memory is accessed directly.
     pub(super) fn find_mapped(&self, own: TaskId, at: RemoteAddress, len: u64, need: Access) -> Result<bool> {
         if (self.config.reach, self.config.atomics) != (Reach::Direct, Reach::Direct) {
             return Ok(false);
@@ -468,7 +468,7 @@ impl State {
     pub(super) fn revoke_in_use(&mut self, own: TaskId, grant: Grant) -> Result<Outcome> {
         let in_use = self.is_in_use(own, grant);
         let regions = &mut self.tasks[own.index()].regions;
-        // Other fabrics may have given its number to another grant.
+        // An ended grant must not be revoked again: other fabrics may have given its number to another grant.
         assert!(regions.is_live(grant), "{own} revokes a grant that has ended");
         if in_use {
             regions.close(grant);
