@@ -126,7 +126,7 @@ static double shift(int bytes, int times)
     return since(start);
 }
 
-/* Rank 1 has waited in its receive for this number of microseconds when the message arrives. */
+/* One way of a message that arrives when rank 1 has waited in its receive for this number of microseconds. */
 static double latency_after(int microseconds, int times)
 {
     double seconds = 0;

@@ -181,7 +181,7 @@ static inline __attribute__((always_inline)) void post(MPI_Request *request)
     MPI_Irecv(data, bytes, MPI_BYTE, source, 7, MPI_COMM_WORLD, request);
 }
 
-/* A call that looks for another message handles this message, which thereby becomes an early one. Then the receive is counted. */
+/* A probe for another message handles this message, which thereby becomes an early one. The probe and the receive are both counted. */
 static inline __attribute__((always_inline)) void receive_early(void)
 {
     int flag;
@@ -337,8 +337,8 @@ static const struct {
     { "fetch_and_op", fetch_and_op }, { "compare_and_swap", compare_and_swap }, { "accumulate", accumulate }, { "get_accumulate", get_accumulate },
 };
 
-/* A collective of `bytes` bytes. Rank 0 enters it before rank 1 does; if rank 0 waits in the collective, rank 1 first gives it time to do
- * so. */
+/* A collective of `bytes` bytes. Rank 0 enters first. Rank 1 waits 200 microseconds more, so that rank 0 has done all that it can do
+ * before rank 1 enters. */
 #define COLLECTIVE(name, ...) \
     COUNTED static void counted_##name(void) { __VA_ARGS__; } \
     static void name(int counted) \

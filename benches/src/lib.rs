@@ -1,1 +1,1 @@
-//! The code that the measurements share.
+//! Empty: the measurements are programs (`src/bin`).

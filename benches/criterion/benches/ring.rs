@@ -3,9 +3,9 @@
 //! Run: `cargo bench -p am-criterion --bench ring`.
 //!
 //! `one_thread` writes a line and polls it, all in one core's cache, so it measures the instructions. `two_threads` sends a line to another
-//! thread and waits for its echo, so that half of it is the transfer of one line between cores, and measures the machine. Expected: a few
-//! nanoseconds, and on two cores of one chip one or two hundred for the round trip. On a machine with one core the second number measures
-//! the scheduler.
+//! thread and waits for the echo: half of this round trip is the transfer of one line between cores, so it measures the machine. Expected:
+//! a few nanoseconds, and on two cores of one chip one or two hundred for the round trip. On a machine with one core the second number
+//! measures the scheduler.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -220,7 +220,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Sends 8 bytes, with the counter of `row`.
+    /// Starts a put or an amsend of 8 bytes, with the counter of `row`.
     #[inline(always)]
     fn start(&mut self, row: Row) -> Result<(), Failure> {
         let only = |wanted: bool, counter: Counter| wanted.then_some(counter);

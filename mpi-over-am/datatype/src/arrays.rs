@@ -32,9 +32,10 @@ impl Order {
 /// How one dimension of an array is distributed over tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distribution {
-    /// One block for each task (`MPI_DISTRIBUTE_BLOCK`), of this length or of the shortest length that holds the array.
+    /// One block for each task (`MPI_DISTRIBUTE_BLOCK`) of this length; `None`: of the shortest length with which the blocks hold the
+    /// array.
     Block(Option<u64>),
-    /// Blocks of this length, or of one element, assigned to the tasks in turn (`MPI_DISTRIBUTE_CYCLIC`).
+    /// Blocks of this length (`None`: of one element), assigned to the tasks in turn (`MPI_DISTRIBUTE_CYCLIC`).
     Cyclic(Option<u64>),
     /// Not distributed (`MPI_DISTRIBUTE_NONE`).
     None,
@@ -63,7 +64,7 @@ impl Distribution {
     }
 }
 
-/// The indexes of one dimension that a type selects: `count` runs of `len`, `stride` apart, and a last one of `rest`.
+/// The indexes of one dimension that a type selects: `count` runs of `len`, `stride` apart, and a last run of `rest`.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     whole: u64,
@@ -75,10 +76,12 @@ struct Taken {
 }
 
 impl Datatype {
-    /// A part of an array (`MPI_Type_create_subarray`): `subsizes` indexes of each dimension, from `starts` on. Its extent is the array's.
+    /// A part of an array (`MPI_Type_create_subarray`): `subsizes` indexes of each dimension, from `starts` on. The type's extent is that
+    /// of the whole array.
     ///
     /// # Errors
-    /// [`Error::Array`]: the part is empty or lies outside, or there is no dimension; lists of different lengths; more than 2^63 bytes.
+    /// [`Error::Array`]: the part is empty or lies outside the array, or there is no dimension; lists of different lengths; more than 2^63
+    /// bytes.
     pub fn subarray(
         sizes: &[u64],
         subsizes: &[u64],
@@ -107,8 +110,8 @@ impl Datatype {
         Self::array(&taken, order, old, contents)
     }
 
-    /// The part of a distributed array that belongs to task `rank` of `size` (`MPI_Type_create_darray`). `lengths` is the array's size,
-    /// `grid` the number of tasks in each dimension. Tasks are numbered through the grid with the last dimension fastest, whatever the
+    /// The part of a distributed array that belongs to task `rank` of `size` (`MPI_Type_create_darray`). `lengths` and `grid` are the
+    /// number of elements and of tasks in each dimension. Tasks are numbered through the grid with the last dimension fastest, whatever the
     /// array's order.
     ///
     /// # Errors

@@ -226,11 +226,11 @@ impl Basic {
 }
 
 impl Bounds {
-    /// An empty type.
+    /// The bounds of an empty type.
     pub(crate) const EMPTY: Self =
         Self { lower: 0, upper: 0, true_lower: 0, true_upper: 0, is_set: false, alignment: 1 };
 
-    /// `count` copies, `stride` bytes apart.
+    /// The bounds of `count` copies, `stride` bytes apart.
     pub(crate) fn repeated(self, count: u64, stride: i64) -> Result<Self> {
         let Some(last) = count.checked_sub(1) else { return Ok(Self::EMPTY) };
         let last = i64::try_from(last).ok().and_then(|last| last.checked_mul(stride)).ok_or(TOO_LARGE)?;

@@ -71,7 +71,7 @@ impl Contents {
         Self { combiner, integers: Vec::new(), addresses: Vec::new(), datatypes: Vec::new(), is_large: false }
     }
 
-    /// Counts as integers. Counts beyond 2^63 were refused before, or fail the construction.
+    /// Adds counts to the integers. A count beyond 2^63 has been refused before, or fails the construction.
     pub(crate) fn integers(self, counts: impl IntoIterator<Item = u64>) -> Self {
         self.signed_integers(counts.into_iter().map(u64::cast_signed))
     }
@@ -120,8 +120,8 @@ impl Contents {
 }
 
 impl Datatype {
-    /// The same type, marked as made by a call with large counts (`MPI_Type_vector_c` and the like). A predefined type, and one that has
-    /// clones, stay as they are.
+    /// The same type, marked as made by a call with large counts (`MPI_Type_vector_c` and the like). A predefined type, or a type that has
+    /// clones, stays as it is.
     #[must_use]
     pub fn made_large(mut self) -> Self {
         if let Repr::Derived(derived) = &mut self.0

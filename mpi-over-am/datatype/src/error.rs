@@ -21,7 +21,7 @@ pub enum Error {
         /// The call or type.
         call: &'static str,
     },
-    /// A part of an array, or a distribution of one, that does not exist (`MPI_ERR_ARG`).
+    /// An invalid part or distribution of an array (`MPI_ERR_ARG`).
     #[error("dimension {dimension} of the array: {what} (the values are {values:?})")]
     Array {
         /// The dimension, counted from 0.
@@ -31,12 +31,12 @@ pub enum Error {
         /// The values given.
         values: [u64; 3],
     },
-    /// A number that does not fit into the other representation (`MPI_ERR_CONVERSION`).
+    /// A number that does not fit into its form in external32 (`MPI_ERR_CONVERSION`).
     #[error("a value of type {datatype} does not fit into the {bytes} bytes that it has in external32")]
     Conversion {
         /// The type.
         datatype: &'static str,
-        /// Bytes of the other representation.
+        /// Size in bytes of the type in external32.
         bytes: usize,
     },
     /// A precision or range that no Fortran type on this machine has (`MPI_ERR_ARG`).

@@ -35,7 +35,7 @@ impl Datatype {
     /// Converts the packed bytes of whole elements from external32 and appends them to `to`.
     ///
     /// # Errors
-    /// [`Error::Conversion`]: a number does not fit into this machine's type.
+    /// None on this machine: every number in external32 fits into its type.
     pub fn from_external32(&self, external: &[u8], to: &mut Vec<u8>) -> Result<()> {
         let mut rest = external;
         self.each_element(external.len() as u64, self.signature().external32_bytes(), |basic| {
@@ -127,7 +127,8 @@ fn float_in(is_extended: bool, external: &[u8], to: &mut Vec<u8>) {
     }
 }
 
-/// Number of fraction bits that binary128 has beyond the extended format, which stores its leading one apart from them.
+/// Number of fraction bits that binary128 has more than the extended format. (There, the leading one is stored too, and is no fraction
+/// bit.)
 const SHIFT: u32 = 112 - 63;
 const EXPONENT_MAX: u128 = 0x7fff;
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 const REALS: [(u32, u32, Predefined, Predefined); 4] = [
     (6, 37, Predefined::Real4, Predefined::Complex8),
     (15, 307, Predefined::Real8, Predefined::Complex16),
-    // Compilers for x86-64 choose this type for 16 to 18 digits; on other machines it has the format of the last one.
+    // Compilers for x86-64 choose this type for 16 to 18 digits; on other machines it has the format of `Real16`.
     (18, 4931, Predefined::LongDouble, Predefined::LongDoubleComplex),
     (33, 4931, Predefined::Real16, Predefined::Complex32),
 ];

@@ -169,7 +169,8 @@ impl Layout {
             return Self { at, size, shape: Shape::Strided { len, stride } };
         }
         let least = parts.iter().map(|part| part.layout.size).min().unwrap_or(len);
-        // If few neighbours were merged, they are cut again: copies of one short length take a third of the instructions.
+        // If only few neighbours were merged, the blocks are cut to the shortest length again: copies of one short length take a third of
+        // the instructions.
         let is_cut = SHORT_LENGTHS.contains(&least)
             && parts.iter().all(|part| part.layout.size.is_multiple_of(least))
             && size / least <= 2 * parts.len() as u64;
@@ -212,14 +213,14 @@ impl Layout {
         blocks && self.at.checked_add_unsigned(self.size) == Some(next.at)
     }
 
-    /// Passes the pieces of the packed bytes `from..to` to `visitor`, in order. `from <= to <= size`.
+    /// Passes the pieces of the packed bytes `from..to` to `visitor`, in order. `from <= to <= size` must hold.
     pub fn visit(&self, from: u64, to: u64, visitor: &mut impl Visit) {
         if from < to {
             self.visit_at(0, from, to, visitor);
         }
     }
 
-    /// Like [`visit`](Self::visit), with `base` added to all displacements; there is at least one byte.
+    /// Like [`visit`](Self::visit), with `base` added to all displacements. There must be at least one byte.
     #[expect(clippy::cast_possible_truncation, reason = "the number of a block in a slice")]
     fn visit_at(&self, base: i64, from: u64, to: u64, visitor: &mut impl Visit) {
         let base = base.wrapping_add(self.at);
@@ -319,7 +320,7 @@ fn offset(base: i64, index: u64, stride: i64) -> i64 {
     base.wrapping_add(index.cast_signed().wrapping_mul(stride))
 }
 
-/// Whether the next block begins where one of `size` bytes ends.
+/// Whether a block of `size` bytes ends where the next one begins, `stride` bytes after it.
 fn continues(stride: i64, size: u64) -> bool {
     u64::try_from(stride) == Ok(size)
 }

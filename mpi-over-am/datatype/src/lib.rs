@@ -209,8 +209,8 @@ impl Datatype {
         (left == 0).then(|| len / size * self.elements() + elements)
     }
 
-    /// Length in bytes of the first `elements` basic elements of a message of this type (`MPI_Status_set_elements`); `None` if the type has
-    /// no elements, or for too many.
+    /// Length in bytes of the first `elements` basic elements of a message of this type (`MPI_Status_set_elements`). `None` if the length
+    /// would be too large, or if the type has no elements and `elements` is not 0.
     #[must_use]
     pub fn bytes_of_elements(&self, elements: u64) -> Option<u64> {
         let signature = self.signature();

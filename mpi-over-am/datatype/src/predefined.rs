@@ -375,7 +375,7 @@ impl Predefined {
         self.facts().external32 as u64
     }
 
-    /// The value and the index of a pair.
+    /// The types of a pair's value and index; `None` if the type is no pair.
     #[must_use]
     pub const fn parts(self) -> Option<(Self, Self)> {
         Some(match self {

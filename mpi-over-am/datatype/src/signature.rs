@@ -112,7 +112,7 @@ impl Signature {
         }
     }
 
-    /// Number of packed bytes of the first `elements` basic elements, at most all of them.
+    /// Number of packed bytes of the first `elements` basic elements, or of all if there are fewer.
     pub(crate) fn bytes_of(&self, elements: u64) -> u64 {
         if elements >= self.elements {
             return self.bytes;

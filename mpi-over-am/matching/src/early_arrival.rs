@@ -42,7 +42,7 @@ pub struct EarlyHandle {
 #[derive(Clone, Debug)]
 pub struct EarlyArrivalQueue<M> {
     next_number: NonZeroU64,
-    /// If the short queue exceeds this length, its two oldest messages move to the long one.
+    /// A message that would make the short queue longer than this first moves the queue's two oldest messages to the long queue.
     short_max: usize,
     short: ShortList<Envelope, M>,
     /// The payload is present in every slot in use.
@@ -93,7 +93,7 @@ impl<M> EarlyArrivalQueue<M> {
         self.len() == 0
     }
 
-    /// Adds a message at the end. The caller has searched the posted receives before.
+    /// Adds a message at the end. The caller must have searched the posted receives before.
     #[inline]
     pub fn push(&mut self, envelope: Envelope, message: M) -> EarlyHandle {
         let number = self.next_number;

@@ -29,7 +29,7 @@ impl Bucket {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BucketNumber(usize);
 
-/// One table. If its entries are in a [`Slab`], the lists run through one lane of it, always the same one, which the caller passes.
+/// One table. If its entries are in a [`Slab`], the lists run through one lane of the slab. Callers must always pass the same lane.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     /// The buckets: a power of two, or none.
@@ -76,7 +76,7 @@ impl Index {
         &mut self.buckets[at.0].list
     }
 
-    /// The list of a key to which the caller adds an entry.
+    /// The list of a key, to which the caller must add an entry.
     pub(super) fn list_for(&mut self, key: &Envelope) -> &mut List {
         if self.keys * 2 >= self.buckets.len() {
             self.grow();

@@ -42,10 +42,10 @@ pub trait PostedSlot {
     fn entry_mut(&mut self) -> &mut PostedEntry;
 }
 
-/// Receives in the order of posting. The caller stores their slots, always in the same slice; a slot is named by its index in the slice.
-/// The first receive matches without a search. Beyond `SHORT_ENTRIES_MAX` receives, each post also moves the two oldest receives without a
-/// table into the table of their shape, until only the newest has none. So every step is short, no search compares more than that number of
-/// receives, and a receive whose message arrives before the next post enters no table.
+/// Receives in the order of posting. The caller stores their slots, which must always be in the same slice; a slot is named by its index
+/// there. The first receive matches without a search. Beyond `SHORT_ENTRIES_MAX` receives, each post also moves the two oldest receives
+/// without a table into the table of their shape, until only the newest has none. So every step is short, no search compares more than that
+/// number of receives, and a receive whose message arrives before the next post enters no table.
 #[derive(Clone, Debug)]
 pub struct PostedList {
     order: List,
@@ -90,7 +90,7 @@ impl PostedList {
         self.len == 0
     }
 
-    /// Adds a receive at the end, in a slot that is in no list. The caller has searched the early arrivals before.
+    /// Adds a receive at the end, in a slot that must be in no list. The caller must have searched the early arrivals before.
     #[inline(always)]
     pub fn post<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32, pattern: Pattern) {
         let previous = self.order.last;
@@ -111,8 +111,8 @@ impl PostedList {
         self.len += 1;
     }
 
-    /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5). Returns its slot, whose pattern is then that of
-    /// the message.
+    /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5), and sets the pattern of its slot to that of the
+    /// message. Returns the slot.
     #[inline(always)]
     pub fn take_match<'a, S: PostedSlot>(
         &mut self,
@@ -142,7 +142,7 @@ impl PostedList {
         Some((slot, taken))
     }
 
-    /// Cancels a receive that waits in this list (MPI 4.1 section 3.8.4).
+    /// Cancels a receive, which must wait in this list (MPI 4.1 section 3.8.4).
     pub fn cancel<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32) {
         self.take(slots, slot);
     }

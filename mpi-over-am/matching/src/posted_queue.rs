@@ -76,7 +76,7 @@ impl<R: Copy> PostedQueue<R> {
         self.list.is_empty()
     }
 
-    /// Adds a receive at the end. The caller has searched the early arrivals before.
+    /// Adds a receive at the end. The caller must have searched the early arrivals before.
     #[inline]
     pub fn post(&mut self, pattern: Pattern, request: R) -> PostedHandle {
         let slot = self.free.pop().unwrap_or_else(|| {

@@ -19,7 +19,7 @@ pub(super) struct Entry<K, P> {
 #[derive(Clone, Debug)]
 pub(super) struct ShortList<K, P> {
     ring: [Option<Entry<K, P>>; SHORT_ENTRIES_MAX],
-    /// Number of entries that have ever left at the front, and that have ever been added; both wrap.
+    /// Number of entries that have left at the front, and this number plus that of the entries in the list; both wrap.
     start: usize,
     end: usize,
 }

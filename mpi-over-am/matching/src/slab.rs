@@ -134,7 +134,7 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         slot
     }
 
-    /// Vacates a slot in use that is in no lane but the order's.
+    /// Vacates a slot, which must be in use and in no lane but the order's.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) {
         let mut order = self.order;
@@ -160,7 +160,7 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         list.last = slot;
     }
 
-    /// Unlinks the slot from the list of a lane that it is in.
+    /// Unlinks the slot from a lane's list, which the slot must be in.
     #[inline]
     pub(super) fn unlink(&mut self, lane: usize, list: &mut List, slot: u32) {
         let Link { previous, next } = self.nodes[slot as usize].links[lane];

@@ -41,7 +41,7 @@ enum Step {
     Receive(Pattern),
     /// Searches the posted receives, else is stored.
     Arrive(Envelope),
-    /// Posts without a search, or searches without posting, to build long queues that a receiver with both would not get.
+    /// Posts without a search, or searches without posting, to build long queues that a receiver with both queues would not get.
     PostOnly(Pattern),
     PushOnly(Envelope),
     TakePosted(Envelope),
@@ -286,7 +286,7 @@ fn the_random_steps_build_long_queues() {
 
 const WORLD: ContextId = ContextId(0);
 const OTHER: ContextId = ContextId(2);
-/// Within the short list; a full one; the change to a long queue; well within that.
+/// A short list that is not full; a full one; one more; a long queue.
 const DEPTHS: [i32; 4] = [1, 8, 9, 1000];
 
 fn from(source: u32, tag: i32) -> Envelope {

@@ -76,7 +76,7 @@ fn one_test(test: &str) -> Result<f64, Failure> {
         .ok_or_else(|| Failure::Wrong(format!("{PERFTEST} printed no line of numbers, but:\n{text}")))
 }
 
-/// The last line, with commas: iterations, the median in microseconds, other columns.
+/// Nanoseconds from the last line, whose columns are separated by commas: iterations, the median in microseconds, and others.
 fn parse_ucx(text: &str) -> Option<f64> {
     let mut columns = text.lines().last()?.split(',').skip(1);
     columns.next()?.trim().parse::<f64>().ok().map(|microseconds| microseconds * 1000.0)

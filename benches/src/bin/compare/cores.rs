@@ -12,7 +12,7 @@ pub(crate) const ROW: &str = "core_to_core";
 /// A turn is near if its latency is at most this multiple of the least latency of all turns.
 pub(crate) const NEAR: f64 = 1.6;
 
-/// Takes the latency out of a turn's rows: the greater one of before and after.
+/// Takes the latency out of a turn's rows: the greater of the two that were measured before and after the others.
 pub(crate) fn take(rows: &mut Vec<(Row, f64)>) -> Option<f64> {
     let is_latency = |(row, _): &(Row, f64)| row.0 == ROW;
     let greatest = rows.iter().filter(|row| is_latency(row)).map(|(_, ns)| *ns).reduce(f64::max);
@@ -20,7 +20,7 @@ pub(crate) fn take(rows: &mut Vec<(Row, f64)>) -> Option<f64> {
     greatest
 }
 
-/// Whether a turn is near; a turn whose latency is not measured is.
+/// Whether a turn is near. A turn whose latency was not measured counts as near.
 pub(crate) fn is_near(latency: Option<f64>, least: f64) -> bool {
     latency.is_none_or(|ns| ns <= NEAR * least)
 }

@@ -48,7 +48,7 @@ impl Group {
         Self::Start,
     ];
 
-    /// The numbers of tasks with which it runs.
+    /// The numbers of tasks with which the group runs.
     pub(crate) fn tasks(self) -> Vec<u32> {
         match self {
             Self::Pair | Self::Threads | Self::OneCore | Self::Below | Self::Hosts => vec![2],
@@ -74,7 +74,7 @@ impl Group {
         }
     }
 
-    /// The name by which the C program selects it.
+    /// The group's name in the arguments of the C program.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Pair => "pair",

@@ -46,7 +46,7 @@ pub(crate) fn named(words: &str) -> Vec<String> {
         .collect()
 }
 
-/// Adds our latency once more, for the rows of the bare provider.
+/// Adds our latency once more, as the rows that are compared with the bare provider's.
 pub(crate) fn set_beside_the_provider(rows: &mut Vec<(Row, f64)>) {
     let is_latency = |((name, _), _): &&(Row, f64)| name == "hosts_latency";
     let again: Vec<_> = rows

@@ -9,7 +9,7 @@ use am_examples::Failure;
 pub(crate) const OURS: &str = "am-via";
 /// The name of the rows of an older build of this library.
 pub(crate) const BEFORE: &str = "before";
-/// The peers with which the marks of MPI rows are compared.
+/// The peers with which the marks compare MPI rows.
 pub(crate) const PEERS: [&str; 4] = ["mpich", "openmpi", "openmpi-ucx", "impi"];
 /// A longer run counts as hanging.
 const SECONDS_MAX: &str = "600";
@@ -37,7 +37,7 @@ pub(crate) struct Library {
     arguments: [Vec<String>; 3],
     /// Launcher arguments for tasks on several hosts ([`hosts::named`](crate::hosts::named)), which replace the arguments above.
     on_hosts: String,
-    /// Environment variables for all cases; and the variable that binds tasks to cores, with its values for yes and no.
+    /// Environment variables for all cases; and the variable that is 1 if tasks are bound to cores, and 0 if not.
     variables: Vec<(String, String)>,
     bind_variable: Option<&'static str>,
 }

@@ -73,7 +73,8 @@ impl Turns<'_> {
         group.tasks().len() * (programs + usize::from(other))
     }
 
-    /// All rounds of a group. Where the distance of the cores is measured, libraries with too few near turns run again.
+    /// Runs all rounds of a group with this number of tasks. If the distance of the cores is measured, libraries with too few near turns
+    /// run again.
     fn run_group(&mut self, group: Group, tasks: u32) -> Result<(), Failure> {
         let rounds = self.arguments.rounds();
         let has_more = group.has_distance(tasks) && !self.arguments.quick;
@@ -168,7 +169,7 @@ fn is_asked_for(name: &str, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|asked| asked == name)
 }
 
-/// One run of one library: its output, or the time of its launcher.
+/// One run of one library: the rows that the program prints, or the time of the launcher.
 fn run(
     group: Group,
     tasks: u32,

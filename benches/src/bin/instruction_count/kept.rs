@@ -1,12 +1,12 @@
-//! The counts stored in the repository, and the comparison with new ones.
+//! The kept counts, which are a file of the repository, and the comparison with new ones.
 
 use std::fmt;
 
 use am_examples::Failure;
 
-/// The file of the stored counts.
+/// The file of the kept counts.
 pub(crate) const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instruction_counts.txt");
-/// Maximum difference between a count and the stored one.
+/// Maximum difference between a count and the kept one.
 pub(crate) const TOLERANCE_PERCENT: u32 = 3;
 
 /// Counts, with the version of their compiler.
@@ -16,7 +16,7 @@ pub(crate) struct Kept {
     rows: Vec<(String, usize, f64)>,
 }
 
-/// A count compared with the stored one.
+/// A count compared with the kept one.
 pub(crate) enum Comparison {
     Same { kept: f64 },
     Differs { kept: f64 },
@@ -38,7 +38,7 @@ impl Kept {
         }
     }
 
-    /// The stored counts.
+    /// The kept counts.
     pub(crate) fn read() -> Result<Self, Failure> {
         let text = std::fs::read_to_string(FILE)
             .map_err(|error| Failure::Input(format!("cannot read {FILE}: {error}")))?;

@@ -45,13 +45,13 @@ struct Arguments {
     /// Only the rows whose name begins with this.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Fail when a count differs from the stored one by more than the tolerance.
+    /// Fail when a count differs from the kept one by more than the tolerance.
     #[arg(long, conflicts_with = "write")]
     check: bool,
-    /// Store these counts.
+    /// Keep these counts, in benches/instruction_counts.txt.
     #[arg(long, conflicts_with = "only")]
     write: bool,
-    /// Also write callgrind's profile of each row to a file in this folder, which exists.
+    /// Also write callgrind's profile of each row to a file in this folder, which must exist.
     #[arg(long, value_name = "FOLDER")]
     profiles: Option<PathBuf>,
     /// Number of counted messages.
@@ -78,7 +78,7 @@ enum Counted {
     Rust(Path),
 }
 
-/// The counted paths, with their names for the reader. 64 requests are pending at once in a window.
+/// The counted paths, with their names for the reader. In a window, 64 requests are pending at once.
 const ROWS: [(&str, Counted, &[usize]); 31] = [
     ("MPI_Send", Counted::C("send"), &[8, 64, 1024]),
     ("MPI_Recv", Counted::C("receive"), &[8, 64, 1024]),
@@ -249,7 +249,7 @@ impl Programs {
         command.arg(format!("--log-file={}", log.display())).arg(program).args(&arguments).arg(&turns);
         // Under valgrind, address space is scarce.
         command.env("AM_HEAP_BYTES", "64M");
-        // Otherwise the path of a store would depend on the time of a load.
+        // Otherwise the sender would measure whether it shares a cache with the receiver, and the path of a store would depend on that.
         command.env("AM_CACHE_BYPASS_BYTES_MIN", "64T");
         said(&mut command, "mpiexec")?;
         let log = std::fs::read_to_string(&log).unwrap_or_default();

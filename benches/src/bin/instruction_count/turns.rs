@@ -8,7 +8,7 @@ use std::process::Command;
 
 use am_examples::Failure;
 
-/// The pipes, in a folder that is removed with them.
+/// The folder of the pipes, which is removed when this value is dropped.
 pub(crate) struct Pipes(PathBuf);
 
 impl Pipes {

@@ -40,7 +40,7 @@ impl Curve {
         self.points[self.points.len() - 1]
     }
 
-    /// The point with the smallest ratio to `x`: a quick page has fewer points.
+    /// The point whose x has the smallest ratio to `x`. A quick page has fewer points, and may have none at `x`.
     pub(crate) fn near(&self, x: f64) -> Point {
         let far = |point: &Point| (point.x.max(0.5).ln() - x.max(0.5).ln()).abs();
         self.points.iter().copied().min_by(|a, b| far(a).total_cmp(&far(b))).unwrap_or_else(|| self.first())
@@ -54,7 +54,7 @@ impl Curve {
     }
 }
 
-/// The length from which `curve` is always below `other`.
+/// The shortest length from which `curve` stays below `other`; `None` if it is not below at the longest.
 pub(crate) fn below_from(curve: &Curve, other: &Curve) -> Option<f64> {
     let pairs: Vec<_> = curve.beside(other).collect();
     let below = pairs.iter().rev().take_while(|(point, other)| point.y < other.y);

@@ -147,7 +147,7 @@ pub(crate) fn of_figures(figures: &[Figure]) -> Vec<Job> {
     jobs
 }
 
-/// Checks that every variable set by a job is a setting: with a renamed one, two curves would be the same.
+/// Checks that every variable set by a job is a setting: if a setting had been renamed, two curves would be the same.
 pub(crate) fn check_settings(jobs: &[Job]) -> Result<(), Failure> {
     let mut names = jobs.iter().flat_map(|job| job.settings).map(|(name, _)| *name);
     match names.find(|name| !JobSettings::knows(name) && !Settings::knows(name)) {

@@ -13,7 +13,7 @@ pub trait Form: 'static {
     const ELEMENT_BYTES_MAX: u64;
     /// The earlier elements.
     type Earlier<'a>;
-    /// The later elements, as many.
+    /// The later elements, as many as the earlier ones.
     type Later<'a>;
     /// What a function returns.
     type Result;
@@ -40,7 +40,7 @@ pub type Function<F> =
 #[derive(Debug)]
 pub struct Slices;
 
-/// Replaces each later element by the result of both. Both slices have the same length and hold whole elements without gaps.
+/// Replaces each later element by the operation's result for the pair. Both slices must have the same length and hold whole elements.
 pub type Combine = Function<Slices>;
 
 impl Form for Slices {
@@ -104,7 +104,7 @@ pub fn combine_of(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
     function_of::<Slices>(op, datatype)
 }
 
-/// Like [`combine_of`], for elements in another form; `None` also if they are too long for it.
+/// Like [`combine_of`], for elements in the form `F`. `None` also if the elements are too long for the form.
 #[inline(always)]
 #[must_use]
 pub fn function_of<F: Form>(op: PredefinedOp, datatype: Predefined) -> Option<Function<F>> {

@@ -237,7 +237,7 @@ const fn bit_length(value: u128) -> u32 {
     u128::BITS - value.leading_zeros()
 }
 
-/// Shifts right, and sets the lowest bit if a one was lost.
+/// Shifts right, and sets the lowest bit if a bit that was 1 was lost.
 fn shifted_right(value: u128, by: u32) -> u128 {
     if by >= u128::BITS {
         return u128::from(value != 0);
@@ -257,7 +257,7 @@ fn wide_product(a: u128, b: u128) -> (u128, u128) {
     (high, other_middle << 64 | low_half(lowest))
 }
 
-/// [`shifted_right`] for two halves, by less than 128 bits; the result fits into one.
+/// [`shifted_right`] for a number of two halves. `by` must be less than 128, and the result must fit into one half.
 fn shifted_right_wide((high, low): (u128, u128), by: u32) -> u128 {
     if by == 0 {
         return low;
@@ -308,7 +308,7 @@ mod tests {
                 f64::from_bits(random(&mut state) >> 12 | 0x3ff << 52)
                     * 2f64.powi((values.len() % 60) as i32 - 30),
             );
-            // Near the smallest ones.
+            // Near the smallest numbers.
             values.push(f64::from_bits(random(&mut state) >> 10));
         }
         let same = |ours: u128, theirs: f64| {

@@ -75,7 +75,8 @@ impl Interrupts {
         Ok(start.elapsed().as_nanos() as f64 / f64::from(times))
     }
 
-    /// The speed in per cent of the computation's speed alone; 100 if there is no computation.
+    /// Lets messages arrive until the peer raises the flag. Returns the speed of the computation in per cent of `alone`; 100 if there is no
+    /// computation.
     fn serve(&self, control: &Control, alone: f64) -> Result<f64, Failure> {
         let mut left = 100.0;
         self.shared.set_interrupts(self.target != Target::Polls)?;
@@ -172,7 +173,7 @@ impl Way for SsendComputing {
     }
 }
 
-/// Steps of the computation per second, until it is over.
+/// Computes until `is_over`, and returns the steps per second.
 fn computed_until(is_over: impl Fn(Instant) -> bool) -> f64 {
     let (start, mut steps, mut value) = (Instant::now(), 0u64, 1u64);
     while !is_over(start) {

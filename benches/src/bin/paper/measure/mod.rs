@@ -115,7 +115,7 @@ impl Measure {
 
 /// A method to move bytes, or another operation to time.
 trait Way {
-    /// The time of one of `times` operations, or another value. All tasks call it at the same time.
+    /// The time of one of `times` operations, or another value. All tasks must call this together.
     fn batch(&mut self, control: &mut Control, bytes: usize, times: u32) -> Result<f64, Failure>;
 
     /// The maximum number of operations in a batch.
@@ -123,7 +123,7 @@ trait Way {
         100_000
     }
 
-    /// Whether a smaller value is better.
+    /// Whether the values are times, of which the smallest is the best.
     fn tells_times(&self) -> bool {
         true
     }
@@ -227,7 +227,8 @@ impl Control {
         bytes.map(f64::from_le_bytes).ok_or_else(|| Failure::Wrong("a task sent no value".to_owned()))
     }
 
-    /// Sets the flag of another task, which sees it without making progress. Both tasks call this or [`lower`](Self::lower) equally often.
+    /// Sets the flag of another task, which sees it without making progress. Both tasks must call this or [`lower`](Self::lower) equally
+    /// often.
     fn raise(&mut self, task: usize) -> Result<(), Failure> {
         self.raised += 1;
         let bytes = self.raised.to_le_bytes();

@@ -93,7 +93,8 @@ impl Mpi {
         Ok(())
     }
 
-    /// Sends messages, and a note after them: when the second task has the note, the messages have arrived before their receives.
+    /// Times receives of messages that have arrived. Rank 0 sends the messages and then a note, so rank 1 has the messages when it has the
+    /// note.
     fn unexpected(&mut self, bytes: usize, times: u32) -> Result<f64, Failure> {
         let windows = (times as usize).div_ceil(WINDOW);
         let mut nanoseconds = 0;

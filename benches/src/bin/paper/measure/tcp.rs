@@ -18,7 +18,7 @@ pub(super) enum Kind {
 pub(super) struct Tcp {
     kind: Kind,
     task: usize,
-    /// A connection to each task; none to oneself.
+    /// The connection to each task; `None` for this task.
     streams: Vec<Option<TcpStream>>,
     buffer: Vec<u8>,
 }

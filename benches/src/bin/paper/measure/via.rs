@@ -223,7 +223,7 @@ impl Via {
     }
 }
 
-/// The registration of `region`, made now if there is none. It covers the whole region, like a cache would.
+/// The registration of `region`, made now if there is none. It covers the whole region, as in a cache of registrations.
 fn register(nic: &mut UserAgent<Shm>, tag: PTag, region: &mut Region) -> Result<MemHandle> {
     if let Some(handle) = region.handle {
         return Ok(handle);
