@@ -49,11 +49,11 @@ pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     context_id: u32,
     rank: u32,
     size: u32,
-    /// Ranks below this are the tasks of the same numbers. For the world, all ranks.
+    /// Ranks below this are also the numbers of their tasks. In the world, all ranks are.
     direct: u32,
     /// The envelope of the communicator's point-to-point messages, without their tags.
     origin: Envelope,
-    /// Number of ranks that messages can be sent to; for an inter-communicator, those of the other group.
+    /// Number of ranks that messages can be sent to; for an inter-communicator, the size of the remote group.
     peers: u32,
     /// Whether this is an intra-communicator whose collectives treat all tasks alike.
     is_plain: bool,
@@ -79,7 +79,7 @@ struct Common<F: Fabric, L: LockPolicy> {
 #[derive(Debug)]
 struct OtherSide<F: Fabric, L: LockPolicy> {
     group: Group,
-    /// A communicator of this side's tasks.
+    /// A communicator of the local group's tasks.
     local: Communicator<F, L>,
 }
 
@@ -135,8 +135,8 @@ fn first_turn<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>) -> Turn<'_, 
     Turn::enter(shared).expect("an environment that is being made has no other call")
 }
 
-// SAFETY: a communicator's operations are in the table of requests, which returns memory when the operation is complete, and leaks it
-// otherwise.
+// SAFETY: a communicator's operations are in the table of requests, which returns an operation's memory only when the operation is
+// complete, and otherwise leaks the memory.
 #[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
 unsafe impl<F: Fabric, L: LockPolicy> Keeps for Communicator<F, L> {}
 
@@ -244,7 +244,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(state)
     }
 
-    /// Like [`state`](Self::state), for the fast path of a call: a turn that is not given up. `None` if `state` would fail.
+    /// Like [`state`](Self::state), for the fast path of a call: the turn is not given up. `None` if `state` would fail.
     #[inline(always)]
     pub(crate) fn state_briefly(&self) -> Option<Brief<'_, F, L>> {
         let state = self.shared.enter_briefly()?;
@@ -261,7 +261,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Arc::clone(&self.shared)
     }
 
-    /// Begins a collective that can use a board, of one method or the other.
+    /// Begins a collective that may use a board; `can` tells with which methods.
     pub(crate) fn begin_on_board(&self, can: impl Fn(Method) -> bool) -> Use {
         self.common.board.with(|board| board.begin((self.rank, self.size), can))
     }
@@ -316,7 +316,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (tag >= 0).then_some(Route { task, destination: dest, envelope: self.origin.with_tag(tag) })
     }
 
-    /// Like [`route_now`](Self::route_now), for ranks that are also the numbers of their tasks; `None` for others.
+    /// Like [`route_now`](Self::route_now), for ranks that are also the numbers of their tasks; `None` for other ranks.
     #[inline(always)]
     pub(crate) fn route_directly(&self, dest: u32, tag: i32) -> Option<Route> {
         let is_direct = dest < self.direct && tag >= 0;

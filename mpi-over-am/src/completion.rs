@@ -42,7 +42,7 @@ struct ByCounter {
     counters: Box<[Counter]>,
     /// Number of eager messages received from each sender.
     arrived: Box<[u64]>,
-    /// Receives whose counter was not checked yet.
+    /// Receives whose counter has not been checked yet.
     awaited: VecDeque<Awaited>,
 }
 
@@ -100,7 +100,7 @@ impl Completions {
         self.by_thread.is_none()
     }
 
-    /// Counts an eager message of `task`.
+    /// Counts an eager message from `task`.
     #[inline(always)]
     pub(crate) fn eager_arrived(&mut self, task: TaskId) {
         if let Some(by_counter) = &mut self.by_counter {

@@ -5,8 +5,8 @@
 //! task, in as many bits as the job needs | count | space (2)
 //! ```
 //!
-//! Numbers are used in rotation, so that a freed number is reused as late as possible. A task that has not yet freed a communicator which
-//! others have freed is then unlikely to meet the next user of its number.
+//! Numbers are used in rotation, so that a freed number is reused as late as possible. If a task has not yet freed a communicator that the
+//! others have freed, a new communicator is then unlikely to get the same number.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,7 +34,7 @@ pub(crate) const WORLD: u32 = 0;
 /// First count that is allocated. Lower ones belong to the world and to the task's own communicator.
 const FIRST_COUNT: u32 = 2;
 
-/// The numbers of a task, and the numbers in use.
+/// The numbers that this task owns, and the numbers in use here.
 #[derive(Debug)]
 pub(crate) struct ContextIds {
     own: u32,
@@ -61,7 +61,7 @@ impl ContextIds {
     /// Allocates a number that no other communicator of the job has.
     ///
     /// # Errors
-    /// All are in use.
+    /// All numbers of this task are in use.
     pub(crate) fn take(&mut self) -> Result<u32> {
         for _ in FIRST_COUNT..self.counts {
             let number = self.number(self.next);
@@ -100,7 +100,7 @@ impl ContextIds {
     }
 }
 
-/// The tasks of the ranks of live communicators, by context id.
+/// The task of each rank of the live communicators, by context id.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     groups: HashMap<u32, Group>,

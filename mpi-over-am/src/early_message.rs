@@ -10,7 +10,7 @@ pub(crate) const SHORT_BYTES_MAX: usize = 16;
 pub(crate) const ENTRY_BYTES: u64 = 128;
 /// The smallest buffer.
 const BUFFER_BYTES_MIN: usize = 64;
-/// Number of buffer sizes, which are powers of two: the length of a kept message is a u32.
+/// Number of buffer sizes, which are powers of two. The length of a kept message is a u32, so the largest size is 2^32.
 const SIZES: usize = 33;
 /// Maximum bytes of free buffers kept for later messages.
 const SPARE_BYTES_MAX: usize = 4 << 20;
@@ -79,7 +79,8 @@ pub(crate) fn footprint(len: usize) -> u64 {
 /// Set in the number under which am-core reports the end of an early message's acknowledgement. Numbers of requests are lower.
 const PART: u64 = 1 << 63;
 
-/// The number for the acknowledgement of an early message of `task` with this [`footprint`]: its part of the budget is freed at the end.
+/// The number for the acknowledgement of an early message of `task` with this [`footprint`]: when the acknowledgement has ended, its part
+/// of the budget is free.
 pub(crate) fn number_of_part(task: u32, footprint: u64) -> u64 {
     // A power of two, or 0.
     let size = if footprint == 0 { 0 } else { u64::from(footprint.trailing_zeros()) };
@@ -143,7 +144,7 @@ impl EarlyBuffers {
         }
     }
 
-    /// Returns a buffer.
+    /// Takes a buffer back for reuse, unless the spare buffers have [`SPARE_BYTES_MAX`] bytes.
     pub(crate) fn give_back(&mut self, buffer: Box<[u8]>) {
         let size = buffer.len();
         if self.spare_bytes + size <= SPARE_BYTES_MAX {

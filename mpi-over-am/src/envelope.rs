@@ -20,7 +20,7 @@ pub(crate) fn to_bytes(envelope: &Envelope, destination: u32) -> [u8; BYTES] {
     (u128::from(sender) | u128::from(rest) << 64).to_le_bytes()
 }
 
-/// Parses `uhdr`: the envelope, and the receiver's rank. `None` if it has another length.
+/// Parses `uhdr`: the envelope, and the receiver's rank. `None` if `uhdr` has another length.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the halves of words are meant")]
 pub(crate) fn parse(uhdr: &[u8]) -> Option<(Envelope, u32)> {
@@ -32,8 +32,8 @@ pub(crate) fn parse(uhdr: &[u8]) -> Option<(Envelope, u32)> {
     Some((Envelope::new(context_id, sender as u32, tag), (rest >> 32) as u32))
 }
 
-/// Bytes of a word after the header: the name of the request of a synchronous message, which its acknowledgement returns, or the length of
-/// a message in pieces.
+/// Bytes of the word that may follow the header: the name of a synchronous send's request, which the acknowledgement returns, or the length
+/// of a message in pieces.
 pub(crate) const WORD_BYTES: usize = 4;
 
 /// Encodes a request's handle.
@@ -55,7 +55,7 @@ pub(crate) fn to_bytes_with_word(
     bytes
 }
 
-/// Parses what [`to_bytes_with_word`] has made: the envelope, and the word. `None` if it has another length.
+/// Parses what [`to_bytes_with_word`] has made: the envelope, and the word. `None` if `uhdr` has another length.
 pub(crate) fn parse_with_word(uhdr: &[u8]) -> Option<(Envelope, u32)> {
     let (header, word) = uhdr.split_last_chunk()?;
     Some((parse(header)?.0, u32::from_le_bytes(*word)))

@@ -44,10 +44,10 @@ pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
 }
 
 impl Environment {
-    /// Joins the job that this process was started in (`MPI_Init`); without a launcher, a job of one.
+    /// Joins the job that this process was started in (`MPI_Init`); without a launcher, starts a job of one task.
     ///
-    /// A task can open MPI up to 16 times, and communicates with tasks that have opened it equally often. Without a launcher there is no
-    /// limit, since each job of one is new.
+    /// A task can open MPI up to 16 times, and communicates with the tasks that have opened MPI the same number of times. Without a
+    /// launcher there is no limit, since each time starts a new job.
     ///
     /// # Errors
     /// The job's memory cannot be opened; a setting is invalid; MPI has been opened 16 times.
@@ -55,8 +55,8 @@ impl Environment {
         Self::init_with(|_| ())
     }
 
-    /// [`init`](Self::init) with changed settings. Settings that concern both ends of a message must be the same in all tasks: all except
-    /// the limits of posted receives and long sends, `progress_thread` and `debug`.
+    /// [`init`](Self::init) with changed settings. All settings must be the same in all tasks, except the limits of posted receives and
+    /// long sends, `progress_thread` and `debug`.
     ///
     /// # Errors
     /// Those of [`init`](Self::init).
@@ -130,7 +130,7 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
             joined.say_all();
         }
         ByCall::look_at_recorder();
-        // Relaxed: only the number matters.
+        // Relaxed: the number only has to be unique; it publishes no other memory.
         let context = OPENED.fetch_add(1, Ordering::Relaxed) % CONTEXTS;
         Self::on_fabric(joined.fabric(context)?, &settings)
     }
@@ -170,7 +170,7 @@ impl<F: Fabric + Send + 'static> Environment<F, Threads> {
 
 impl<F: Fabric> Environment<F, ByCall> {
     /// Starts a thread that makes progress while no other thread is in a call. `run` begins a call in that thread, and then calls
-    /// [`make_progress`](Self::make_progress). The layer above has [set locking](ByCall::set_locking).
+    /// [`make_progress`](Self::make_progress). The layer above must have [set locking](ByCall::set_locking).
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -183,7 +183,7 @@ impl<F: Fabric> Environment<F, ByCall> {
         serve::<F, ByCall>(&self.shared, is_on);
     }
 
-    /// The progress thread, if it runs, to be stopped outside of all calls.
+    /// Takes out the progress thread, if it runs. The caller must stop it outside all calls.
     #[must_use]
     pub fn take_progress_thread(&self) -> Option<RunningThread> {
         self.progress.take()
@@ -242,7 +242,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.world.clone()
     }
 
-    /// The communicator of this task alone (`MPI_COMM_SELF`). Its attributes are deleted before MPI ends, last one first.
+    /// The communicator of this task alone (`MPI_COMM_SELF`). Its attributes are deleted before MPI ends, the most recently set one first.
     #[must_use]
     pub fn alone(&self) -> Communicator<F, L> {
         self.alone.clone()
@@ -280,7 +280,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.attach_buffer_for(BufferOwner::Process, memory.into())
     }
 
-    /// Waits until all messages in the buffer of [`attach_buffer`](Self::attach_buffer) were sent (`MPI_Buffer_flush`).
+    /// Waits until all messages in the buffer of [`attach_buffer`](Self::attach_buffer) have been sent (`MPI_Buffer_flush`).
     ///
     /// # Errors
     /// The first error of the messages; an error while making progress.
@@ -288,7 +288,8 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         self.flush_buffer_for(BufferOwner::Process)
     }
 
-    /// Waits until all buffered messages were sent, and returns the memory (`MPI_Buffer_detach`); `None` if none is attached.
+    /// Waits until all buffered messages have been sent, and returns the memory (`MPI_Buffer_detach`). `None` if no buffer was attached, or
+    /// one that is not a vector ([`attach_buffer_for`](Self::attach_buffer_for)).
     ///
     /// # Errors
     /// Those of [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
@@ -315,7 +316,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         flush(&mut self.state()?, owner)
     }
 
-    /// Starts an operation that completes when all messages now in a buffer were sent (`MPI_Buffer_iflush` and the like).
+    /// Starts an operation that completes when all messages now in a buffer have been sent (`MPI_Buffer_iflush` and the like).
     ///
     /// # Errors
     /// A call inside another call; the deferred error of an earlier call.
@@ -337,8 +338,8 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         detach(&mut self.state()?, owner)
     }
 
-    /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has called it and all messages of this task were sent.
-    /// Remaining communicators then refuse every call.
+    /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has called it and all messages of this task have been
+    /// sent. Remaining communicators then refuse every call.
     ///
     /// # Errors
     /// The deferred error of an earlier call, such as a ready-mode message without its receive; an error while making progress. MPI has
@@ -409,11 +410,11 @@ fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     flushed
 }
 
-/// The context id of the notes of this meeting. No communicator has it.
+/// The context id of the notes that [`meet`] sends. No communicator has it.
 const MEETING: u32 = u32::MAX - 1;
 
-/// Waits until all tasks are in this function, and the messages of this task are stored. Other threads have their turns until all tasks are
-/// here; the final fence does not depend on other threads.
+/// Waits until all tasks are in this function, and the messages of this task are stored at their receivers. Other threads have their turns
+/// until all tasks are here; the final fence does not depend on other threads.
 fn meet<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     let (own, tasks) = (state.context.task().0, state.context.num_tasks());
     let distances = (0..).map(|round| (round, 1u32 << round)).take_while(|&(_, distance)| distance < tasks);

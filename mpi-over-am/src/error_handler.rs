@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 
-/// A handler of the program, with the object's number in the layer above and the error.
+/// A handler of the program, which gets the object's number in the layer above, and the error.
 pub type ErrorFunction = dyn Fn(u64, &Error) + Send + Sync;
 
 /// The reaction to a failed call. Each communicator, window, session and file has one.

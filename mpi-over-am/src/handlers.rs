@@ -1,7 +1,7 @@
 //! MPI's header handlers: matching happens here, in the order in which messages arrive (MPI-LAPI paper, figures 3 and 4).
 //!
-//! They are known at compile time and are code of this library, so am-core calls them directly and sets no mark. A handler never waits and
-//! never sends; it reports to the sender by the completion's answer.
+//! am-core knows the handlers at compile time, and calls them directly. They run no code of the program, so am-core need not mark that a
+//! handler runs. A handler never waits and never sends; it reports to the sender by the reply in its answer.
 
 mod in_pieces;
 
@@ -37,18 +37,18 @@ pub(crate) use in_pieces::IN_PIECES_BYTES_MAX;
 pub(crate) const EAGER: HandlerId = HandlerId(0);
 /// An announced message: its data are fetched when its receive is posted.
 pub(crate) const REQUEST_TO_SEND: HandlerId = HandlerId(1);
-/// A message whose receive must be posted. It may be answered with [`NOT_READY`].
+/// A message whose receive must have been posted; answered with [`NOT_READY`] if it has not.
 pub(crate) const READY: HandlerId = HandlerId(2);
-/// To the sender of a ready-mode message: its receive was not posted. Header: that of the message, then its length.
+/// To the sender of a ready-mode message: no receive had been posted. Header: the message's header, then the message's length.
 pub(crate) const NOT_READY: HandlerId = HandlerId(3);
-/// Asks how many bytes were received. Answered with [`REPORT`].
+/// Asks how many bytes of the asker's eager messages have been received. Answered with [`REPORT`].
 pub(crate) const ASK_REPORT: HandlerId = HandlerId(4);
-/// Number of bytes of the asker's eager messages that were received.
+/// Number of bytes of the asker's eager messages that have been received.
 pub(crate) const REPORT: HandlerId = HandlerId(5);
-/// Two words for a waiting task.
+/// A note: two words.
 pub(crate) const NOTE: HandlerId = HandlerId(6);
-/// An [`EAGER`] message whose sender waits for the match; its request is named after the envelope. Answered with [`MATCHED`] if its receive
-/// is posted.
+/// An [`EAGER`] message whose sender waits for the match; the name of the sender's request follows the envelope. Answered with [`MATCHED`]
+/// if a receive has been posted.
 pub(crate) const EAGER_SYNCHRONOUS: HandlerId = HandlerId(7);
 /// The message of the named request has matched its receive.
 pub(crate) const MATCHED: HandlerId = HandlerId(8);
@@ -64,7 +64,7 @@ const DEFERRED_MAX: usize = 64;
 
 /// What became of an eager message that has arrived whole.
 pub(crate) enum Eager {
-    /// The receive in this slot has the message, and is complete. The caller books the message as received.
+    /// The receive in this slot has the message, and is complete. The caller must book the message as received.
     Received(u32),
     /// The message waits for its receive.
     Kept,
@@ -96,7 +96,7 @@ pub(crate) struct MpiHandlers {
     pub(crate) waits_for_lock_of: Option<TaskId>,
     /// Number of [`WAKE`] messages so far.
     pub(crate) wakes: u64,
-    /// The tasks of the ranks of communicators, for that report, and for receives from a failed task.
+    /// The tasks of the ranks of communicators, for the report of a hang, and for receives from a failed task.
     pub(crate) peers: Peers,
     /// The failed tasks, and how each failed.
     failed: Vec<(TaskId, String)>,
@@ -108,7 +108,7 @@ pub(crate) struct MpiHandlers {
 impl MpiHandlers {
     pub(crate) fn new(num_tasks: u32, settings: &Settings) -> Self {
         let bytes_max = settings.early_arrival_bytes_max;
-        // This number of messages takes all of the memory.
+        // Each message is charged at least this, so `early_arrivals_max` messages use up the budget.
         let by_number = settings.early_arrivals_max.map_or(0, |messages| bytes_max.div_ceil(messages.max(1)));
 
         Self {
@@ -132,7 +132,7 @@ impl MpiHandlers {
         }
     }
 
-    /// Frees the pieces of an attached buffer whose messages were sent. The next call reports their errors.
+    /// Frees the pieces of an attached buffer whose messages have been sent. The next call reports the errors of the messages.
     pub(crate) fn free_what_has_gone(&mut self, owner: BufferOwner) {
         while let Some(request) =
             self.attached.oldest(owner).filter(|&request| self.requests.is_over(request))
@@ -155,8 +155,8 @@ impl MpiHandlers {
         self.attention = true;
     }
 
-    /// An eager message whose completion is not in context, whose match is recorded, or whose envelope is invalid, and any piece.
-    /// [`consume`](Self::consume) takes all others.
+    /// An eager message or piece that [`consume`](Self::consume) has not taken: completions are not plain, or the message is invalid or
+    /// beyond the budget.
     fn eager(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message.uhdr) else { return self.piece(message) };
         self.completions.eager_arrived(message.source.task);
@@ -175,7 +175,7 @@ impl MpiHandlers {
         }
     }
 
-    /// An eager message of `task` that has arrived whole, for completions that are plain.
+    /// Takes an eager message or piece from `task` that has arrived whole. Completions must be plain.
     #[inline(always)]
     pub(crate) fn take_eager(&mut self, task: u32, uhdr: &[u8], here: Arrived<'_>) -> Eager {
         let Some(envelope) = self.envelope(uhdr) else { return self.piece_in_line(task, uhdr, here) };
@@ -201,7 +201,7 @@ impl MpiHandlers {
         if self.keep_early((task, name), envelope, here) { Answer::discard() } else { self.not_kept(message) }
     }
 
-    /// The receiver of a message in synchronous mode reports its fate.
+    /// The receiver of a synchronous message reports that the message has matched, or `failure`.
     fn acknowledged(&mut self, message: &Message<'_>, failure: Option<Error>) -> Answer {
         let Ok(name) = message.uhdr.try_into().map(u32::from_le_bytes) else {
             return self.malformed(message);
@@ -210,8 +210,8 @@ impl MpiHandlers {
         Answer::discard()
     }
 
-    /// Ends a receive that was just posted, if only a failed task could send its message. Messages of the task that have arrived stay, and
-    /// can be received.
+    /// Ends a receive that was just posted, if only a failed task could send its message. Messages from that task that have arrived stay,
+    /// and can be received.
     #[inline(always)]
     pub(crate) fn end_if_its_sender_failed(&mut self, request: RequestId) {
         if !self.failed.is_empty() {
@@ -340,7 +340,7 @@ impl MpiHandlers {
         Answer::new(destination, completion)
     }
 
-    /// The envelope of a message; `None` for a source that does not exist, since programs use it as an index.
+    /// The envelope of a message; `None` if its source does not exist, since programs use the source as an index.
     #[inline(always)]
     fn envelope(&self, uhdr: &[u8]) -> Option<Envelope> {
         let (envelope, _) = envelope::parse(uhdr)?;
@@ -352,7 +352,7 @@ impl MpiHandlers {
         envelope::parse_with_word(uhdr).filter(|(envelope, _)| envelope.source() < self.num_tasks)
     }
 
-    /// Refuses an eager message that is too long for its kind, or beyond its sender's part of the memory.
+    /// Refuses an eager message that is too long for its kind, or beyond its sender's part of the budget.
     #[cold]
     fn not_kept(&mut self, message: &Message<'_>) -> Answer {
         match message.here {
@@ -403,7 +403,8 @@ impl HandlerSet for MpiHandlers {
         })
     }
 
-    /// An eager message that meets its receive is stored, and its receive complete, when the call returns; no answer is needed.
+    /// Takes an eager message without an answer. If its receive has been posted, the message is stored and the receive is complete when the
+    /// call returns.
     #[inline(always)]
     fn consume(&mut self, id: HandlerId, source: Endpoint, uhdr: &[u8], here: Arrived<'_>) -> bool {
         if id != EAGER || !self.completions.are_plain() {
@@ -488,7 +489,7 @@ impl HandlerSet for MpiHandlers {
             EAGER_SYNCHRONOUS => "synchronous",
             _ => "control",
         };
-        // After the envelope, a synchronous message has the name of its request, and one in pieces its length.
+        // After the envelope, a synchronous message has the name of its request, and a message in pieces has its length.
         let uhdr = uhdr.get(..envelope::BYTES).unwrap_or(uhdr);
         match envelope::parse(uhdr).filter(|_| protocol != "control") {
             Some((envelope, _)) => {

@@ -8,9 +8,9 @@ pub struct Info {
     entries: Vec<(String, String)>,
 }
 
-/// Maximum length of a key in bytes (`MPI_MAX_INFO_KEY`, without the terminating NUL).
+/// Maximum length of a key in bytes (`MPI_MAX_INFO_KEY` without the terminating NUL).
 pub const INFO_KEY_BYTES_MAX: usize = 255;
-/// Maximum length of a value in bytes (`MPI_MAX_INFO_VAL`, without the terminating NUL).
+/// Maximum length of a value in bytes (`MPI_MAX_INFO_VAL` without the terminating NUL).
 pub const INFO_VALUE_BYTES_MAX: usize = 1023;
 
 impl Info {
@@ -80,8 +80,8 @@ impl Info {
         Ok(self.entries.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str()))
     }
 
-    /// The value of a key for a C caller's buffer (`MPI_Info_get_string`): as many bytes as fit before the terminating NUL, and the number
-    /// of bytes that the whole value needs with its terminating NUL. For a buffer of 0 bytes the first part is empty.
+    /// The value of a key for a C caller's buffer (`MPI_Info_get_string`): the bytes that fit before a terminating NUL, and the number of
+    /// bytes that the whole value needs with its terminating NUL. No bytes fit into a buffer of 0 bytes.
     ///
     /// # Errors
     /// Those of [`get`](Self::get).

@@ -1,4 +1,4 @@
-//! The job that a task was started in, on this machine. The only file that names am-via: it chooses the fabric.
+//! The job that a task was started in. This is the only file that names am-via, which provides the fabric.
 
 use crate::error::{Error, Result};
 use crate::settings::{BoardKind, Selection, SettingError, Settings, Table};
@@ -9,7 +9,7 @@ pub use am_via::{job::Variables, output_was_closed, settings::Settings as JobSet
 /// Large blocks of memory that other tasks access by a plain copy, for allocators.
 pub use am_via::JobAllocator;
 
-/// The fabric of a task that runs in a job on this machine.
+/// The fabric of a task in a job.
 pub type JobFabric = am_via::ShmFabric;
 
 /// Reads MPI's settings from a job's variables.
@@ -75,7 +75,7 @@ impl Joined {
         // No limit but the board's own.
         board_tasks_max.get_or_insert(u32::MAX);
         if !is_crowded && job.tasks_here() == job.num_tasks() as usize {
-            // On several hosts tasks could get different answers.
+            // If tasks ran on several hosts, only some hosts could be crowded, and the limits of their tasks would differ.
             rounds_tasks_max.get_or_insert(u32::MAX);
         }
         Ok(settings)

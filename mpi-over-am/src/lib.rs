@@ -31,18 +31,18 @@
 //! # How it works
 //!
 //! A message is one active message whose user header is its envelope ([`matching`]). Its header handler, at the receiver, looks for a
-//! posted receive and returns the user's buffer, or stores the message as an early arrival. Short messages carry their data (eager); long
-//! ones are announced, and fetched when their receive is posted (rendezvous). Early arrivals have a budget, which each sender observes;
-//! beyond it, short messages are announced, too.
+//! posted receive and returns its buffer, or stores the message as an early arrival. Short messages carry their data (eager); long ones are
+//! announced, and fetched when their receive is posted (rendezvous). Early arrivals have a budget, which each sender observes; beyond it,
+//! short messages are announced, too.
 //!
 //! # What it promises
 //!
 //! - Messages of a pair on one communicator do not overtake each other, whatever their mode and length.
 //! - Errors are values, and name the party at fault. When a call fails, its operation has ended.
-//! - Buffers are safe in safe code: borrowed ones are lent for a call or a scope that waits, a wait returns owned ones, and forgetting a
-//!   request is harmless. Memory without a lifetime ([`SendData`], [`RecvData`], a [`WindowMemory`] or [`LentMemory`] of a pointer) takes
-//!   an `unsafe` promise when it is made. Numbers, and types made of numbers, can be sent and received ([`Buffer`], [`BufferMut`],
-//!   [`Equivalence`]).
+//! - Buffers are safe in safe code: a borrowed buffer is lent for a call, or for a scope that waits; an owned buffer is returned by a wait.
+//!   Forgetting a request is harmless. Memory without a lifetime ([`SendData`], [`RecvData`], a [`WindowMemory`] or [`LentMemory`] of a
+//!   pointer) takes an `unsafe` promise when it is made. Numbers, and types made of numbers, can be sent and received ([`Buffer`],
+//!   [`BufferMut`], [`Equivalence`]).
 //! - No safe call corrupts the memory of another task. The limits are those that [`am_core`] lists under "What is not promised": a task
 //!   that writes outside the library (C, `unsafe`) is not contained, and local accesses to a window can race with transfers if both are in
 //!   one process.

@@ -10,7 +10,7 @@ use crate::matching::{Envelope, Pattern};
 pub enum Mode {
     /// `MPI_Send`: the library decides whether to buffer.
     Standard,
-    /// `MPI_Rsend`: the receive has been posted.
+    /// `MPI_Rsend`: the receive must have been posted.
     Ready,
     /// `MPI_Ssend`: complete when the receive has started.
     Synchronous,

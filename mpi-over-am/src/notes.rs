@@ -40,7 +40,7 @@ impl<R> Default for Queue<R> {
     }
 }
 
-/// The notes that have arrived, and those that requests `R` wait for.
+/// The notes that have arrived, and the requests `R` that wait for notes.
 #[derive(Debug)]
 pub(crate) struct Notes<R> {
     queues: HashMap<Key, Queue<R>>,

@@ -31,7 +31,7 @@ pub trait LockPolicy: Debug + Sized + 'static {
     #[doc(hidden)]
     type Mark: Debug + Default + Copy;
 
-    /// Whether several threads take turns, so that a call must not wait during its own.
+    /// Whether several threads take turns. If so, a call must give its turn up while it waits.
     #[doc(hidden)]
     fn takes_turns() -> bool;
 }

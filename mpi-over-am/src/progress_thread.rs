@@ -1,4 +1,4 @@
-//! The progress thread: it sleeps until a message arrives, and handles it while the program computes.
+//! The progress thread: it sleeps until a message arrives, and handles the message while the program computes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,12 +91,13 @@ impl Drop for ProgressThread {
     }
 }
 
-/// Makes progress, asleep most of the time, until `is_on` is false or an error occurs.
+/// Makes progress, and sleeps while nothing arrives, until `is_on` is false or an error occurs.
 pub(crate) fn serve<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>, is_on: &AtomicBool) {
     let Ok(mut turn) = Turn::<F, L>::enter(shared) else { return };
     while is_on.load(Ordering::Acquire) {
         let served = turn.take_in().and_then(|()| {
-            // A thread that wants a turn rings this one until it gets the turn. Spinning here would take the processor from the program.
+            // A thread that wants a turn rings this one until this one gives the turn up. Spinning here would take the processor from the
+            // program.
             if shared.is_wanted() { Ok(()) } else { Ok(turn.context.rest(&mut { NO_SPIN })?) }
         });
         if let Err(error) = served {

@@ -1,4 +1,4 @@
-//! Properties that communicators, windows and sessions have in common, and datatypes of the layer above: a number in that layer, a name,
+//! Properties that communicators, windows, sessions and the datatypes of the layer above have in common: a number in that layer, a name,
 //! hints, an error handler, attributes.
 
 use crate::attribute::{Attributes, Keyval, ObjectKind};
@@ -10,7 +10,7 @@ use crate::policy::{Field, LockPolicy};
 /// Maximum length of an object's name in bytes (`MPI_MAX_OBJECT_NAME`, without the terminating NUL).
 pub const NAME_BYTES_MAX: usize = 127;
 
-/// The properties of an object. Each is borrowed only for a moment, and none while a callback runs.
+/// The properties of an object. None is borrowed while a callback runs.
 #[derive(Debug)]
 pub struct Properties<L: LockPolicy> {
     kind: ObjectKind,
@@ -41,7 +41,7 @@ impl<L: LockPolicy> Properties<L> {
         self.handle.set(handle);
     }
 
-    /// Sets the attributes, for an object that is being made.
+    /// Sets the attributes of an object that is being made.
     #[must_use]
     pub fn with_attributes(self, attributes: Attributes) -> Self {
         self.attributes.set(attributes);
@@ -69,17 +69,17 @@ impl<L: LockPolicy> Properties<L> {
         self.attributes.with(|attributes| attributes.get(self.kind, keyval))
     }
 
-    /// Sets an attribute; the delete callback runs for an older value.
+    /// Sets an attribute. If it has a value already, the delete callback runs for the old value.
     ///
     /// # Errors
-    /// A keyval that was freed, or is for another kind of object; the error of the callback, after which nothing has changed.
+    /// The keyval was freed, or is for another kind of object; the error of the callback, after which the old value stays.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
         let older = self.attributes.with(|attributes| attributes.deletion(keyval));
         older.map_or(Ok(()), |older| older.run(self.handle.get()))?;
         self.attributes.with(|attributes| attributes.set(self.kind, keyval, value))
     }
 
-    /// Deletes an attribute, after its callback.
+    /// Deletes an attribute, after its delete callback has run.
     ///
     /// # Errors
     /// There is no such attribute; the error of the callback, after which the attribute stays.
@@ -94,13 +94,13 @@ impl<L: LockPolicy> Properties<L> {
         Ok(())
     }
 
-    /// The keys of the attributes, last one set first: the order of deletion (MPI 5.0 section 11.2.3).
+    /// The keys of the attributes, most recently set first: the order of deletion (MPI 5.0 section 11.2.3).
     #[must_use]
     pub fn keyvals(&self) -> Vec<Keyval> {
         self.attributes.with(|attributes| attributes.keyvals())
     }
 
-    /// Deletes all attributes, last one set first.
+    /// Deletes all attributes, most recently set first.
     ///
     /// # Errors
     /// The first error of a callback; the other attributes are still deleted.

@@ -9,14 +9,15 @@ pub enum Source {
     Any,
 }
 
-/// The source in a status without a message.
+/// The source in the status of an operation that received no message.
 pub const ANY_SOURCE: u32 = u32::MAX - 1;
 
-/// No rank (`MPI_PROC_NULL`, MPI 5.0 section 3.10): a message to it is dropped, and one from it is empty and complete at once. Typed calls
-/// take `None` for it, which [`Shift`](crate::topology::Shift) returns at the edge of a grid; a [`Status`](crate::Status) has this number.
+/// No rank (`MPI_PROC_NULL`, MPI 5.0 section 3.10): a message to it is dropped, and a receive from it completes at once, without data.
+/// Typed calls take `None` for it, which [`Shift`](crate::topology::Shift) returns at the edge of a grid; a [`Status`](crate::Status) has
+/// this number.
 pub const PROC_NULL: u32 = u32::MAX;
 
-/// In collectives of an inter-communicator: this task is the root (`MPI_ROOT`). The other tasks of its side pass [`PROC_NULL`].
+/// In collectives of an inter-communicator: this task is the root (`MPI_ROOT`). The other tasks of the root's group pass [`PROC_NULL`].
 pub const ROOT: u32 = u32::MAX - 2;
 
 impl From<u32> for Source {

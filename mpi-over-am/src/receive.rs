@@ -20,7 +20,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// its length. `None` as `source` is [`PROC_NULL`], whose message is empty.
     ///
     /// # Errors
-    /// A message longer than the buffer, which then holds its beginning; an unknown rank, a tag out of range, a dead sender.
+    /// A message longer than the buffer, which then holds the message's beginning; an unknown rank, a tag out of range, a dead sender.
     #[inline]
     pub fn recv<B: BufferMut + ?Sized>(
         &self,
@@ -42,8 +42,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// The fast path of [`recv`](Self::recv) for bytes, for the C interface. Only for a policy whose threads take no turns. `None`: nothing
-    /// was done, and `recv_data` has to be called.
+    /// The fast path of [`recv`](Self::recv) for bytes, used by the C interface. Only for a policy whose threads take no turns. `None`:
+    /// nothing was done; call `recv_data`.
     #[inline(always)]
     pub fn try_recv_bytes(
         &self,

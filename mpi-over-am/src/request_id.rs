@@ -21,21 +21,22 @@ pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
 const GENERATION: u32 = 1 << SLOT_BITS;
 /// The bit of [`LIVE`] in a generation.
 pub(crate) const LIVE_BIT: u8 = (LIVE >> SLOT_BITS) as u8;
-/// Slots reserved for operations that the library starts itself.
+/// Number of slots reserved for operations that the library itself starts.
 pub(crate) const SLOTS_KEPT: usize = 1 << 16;
 
 impl RequestId {
     /// The receive of a blocking call. There is at most one at a time, and its slot is never allocated.
     pub(crate) const BLOCKING_RECEIVE: Self = Self(LIVE);
-    /// Every send that ended in the call that started it. It has no record, and can be waited for, copied and freed any number of times.
+    /// The request of every send that was complete when the call that started it returned. It has no record, and can be waited for, copied
+    /// and freed any number of times.
     pub const ENDED_SEND: Self = Self(LIVE | 2);
-    /// Every receive from [`PROC_NULL`](crate::PROC_NULL), which ends in its call. See [`ENDED_SEND`](Self::ENDED_SEND).
+    /// The request of every receive from [`PROC_NULL`](crate::PROC_NULL), which is complete at once. See [`ENDED_SEND`](Self::ENDED_SEND).
     pub const RECEIVED_FROM_NOBODY: Self = Self(LIVE | 3);
     pub(crate) const RESERVED: u32 = 4;
     /// Maximum number of operations that a program can have under way.
     pub(crate) const MAX: i64 = (SLOTS_MAX - SLOTS_KEPT) as i64;
 
-    /// The request of a C handle. A number that names no request is found invalid at its use.
+    /// The request of a C handle. If the handle names no request, the call that uses the result fails.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the cut bits were compared")]
@@ -84,7 +85,7 @@ impl RequestId {
         Self(u32::from(generation) << SLOT_BITS | slot)
     }
 
-    /// The status of an operation that ended in its call; `None` if the operation has a record.
+    /// The status of an operation that was complete at once; `None` if the operation has a record.
     #[inline(always)]
     pub(crate) const fn ended_status(self) -> Option<Status> {
         match self {

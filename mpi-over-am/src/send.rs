@@ -45,8 +45,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.send_in_mode(Mode::Synchronous, data, dest, tag)
     }
 
-    /// Sends in ready mode (`MPI_Rsend`): the receive must be posted. If it is not, the message is lost, and both sides get
-    /// [`Error::NotReady`](crate::Error::NotReady): the receiver when it receives, this task with one of its next calls.
+    /// Sends in ready mode (`MPI_Rsend`): the receive must have been posted. If it has not, the message is lost, and both sides get
+    /// [`Error::NotReady`](crate::Error::NotReady): the receiver when it receives, this task from one of its next calls.
     ///
     /// # Errors
     /// Those of [`send`](Self::send).
@@ -67,13 +67,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Gives the library memory for this communicator's buffered sends (`MPI_Comm_attach_buffer`).
     ///
     /// # Errors
-    /// [`Error::BufferAttached`](crate::Error::BufferAttached): the communicator already has one.
+    /// [`Error::BufferAttached`](crate::Error::BufferAttached): the communicator already has a buffer.
     pub fn attach_buffer(&self, memory: impl Into<SendBuffer>) -> Result<()> {
         let owner = self.buffer_owner()?;
         self.state()?.handlers().attached.attach(owner, memory.into())
     }
 
-    /// Waits until all messages in this communicator's own buffer were sent (`MPI_Comm_flush_buffer`).
+    /// Waits until all messages in this communicator's own buffer have been sent (`MPI_Comm_flush_buffer`).
     ///
     /// # Errors
     /// The first error of the messages; an error while making progress.
@@ -82,8 +82,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         flush(&mut self.state()?, owner)
     }
 
-    /// Waits until all messages in this communicator's own buffer were sent, and returns the buffer (`MPI_Comm_detach_buffer`);
-    /// `None` if it has none.
+    /// Waits until all messages in this communicator's own buffer have been sent, and returns the buffer (`MPI_Comm_detach_buffer`); `None`
+    /// if no buffer is attached.
     ///
     /// # Errors
     /// Those of [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.

@@ -77,8 +77,8 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
         self.properties.error_handler.set(handler);
     }
 
-    /// A communicator of the tasks of `group`, which all call this with the same `tag` (`MPI_Comm_create_from_group`). `None` for a task
-    /// that is not in the group.
+    /// A communicator of the tasks of `group`, which must all call this with the same `tag` (`MPI_Comm_create_from_group`). `None` if this
+    /// task is not in the group.
     ///
     /// # Errors
     /// The death of a task.
@@ -93,8 +93,7 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
         started.map_or(Ok(None), PendingCommunicator::wait_for_part)
     }
 
-    /// An inter-communicator of the tasks of two groups, which all call this with the same `tag`
-    /// (`MPI_Intercomm_create_from_groups`).
+    /// An inter-communicator of the tasks of two groups, which must all call this with the same `tag` (`MPI_Intercomm_create_from_groups`).
     ///
     /// # Errors
     /// Groups that overlap; this task is not in the local group; the death of a task.

@@ -23,7 +23,7 @@ use crate::request_id::RequestId;
 use crate::request_table::{MatchedMessages, Schedules};
 use crate::settings::{Selection, Settings};
 
-/// The shared state, for one thread at a time: each call borrows it once, until it returns.
+/// The shared state, used by one thread at a time: each call borrows the state once, until the call returns.
 #[derive(Debug)]
 pub(crate) struct State<F: Fabric> {
     pub(crate) context: Context<F, MpiHandlers>,
@@ -54,7 +54,7 @@ const PIECE_BYTES_MIN: usize = 512;
 /// Maximum bytes of a packet besides user header and data (am-core's own head).
 const PACKET_HEAD_BYTES: usize = 16;
 
-// SAFETY: the table of requests returns memory when its operation is complete, and leaks it otherwise.
+// SAFETY: the table of requests returns an operation's memory only when the operation is complete, and otherwise leaks the memory.
 #[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
 unsafe impl<F: Fabric> Keeps for State<F> {}
 
@@ -142,7 +142,7 @@ impl<F: Fabric> State<F> {
         }
     }
 
-    /// Checks the limit of non-blocking receives.
+    /// Checks that one more non-blocking receive is allowed.
     ///
     /// # Errors
     /// [`Error::TooMany`].
@@ -159,7 +159,7 @@ impl<F: Fabric> State<F> {
         requests.posted() < max && requests.has_free_slot()
     }
 
-    /// Checks the limit of long non-blocking sends.
+    /// Checks that one more non-blocking send of `len` bytes is allowed.
     ///
     /// # Errors
     /// [`Error::TooMany`].
@@ -183,7 +183,8 @@ impl<F: Fabric> State<F> {
         Ok(())
     }
 
-    /// Tags for this number of partitions, used by no other partitioned send of this task (until 2^32 were allocated).
+    /// The first of consecutive tags for this number of partitions. No other partitioned send of this task has them, until 2^32 tags have
+    /// been allocated.
     #[expect(clippy::cast_possible_truncation, reason = "tags wrap around")]
     pub(crate) fn take_partition_tags(&mut self, partitions: u64) -> i32 {
         let first = self.next_partition_tag;
@@ -191,14 +192,14 @@ impl<F: Fabric> State<F> {
         first
     }
 
-    /// The peer of this number.
+    /// A task as a peer; `index` is the fabric's index of the task.
     #[inline(always)]
     pub(crate) fn peer(&self, task: TaskId, index: PeerIndex) -> Peer {
         Peer { endpoint: task.seen_from(self.context.endpoint().context), index }
     }
 
-    /// Keeps the fabric's index of a task: from now on short messages to the task, and receives from it, take the shortest path, unless the
-    /// settings send short messages with a counter or announce them.
+    /// Keeps the fabric's index of a task: from now on, short messages to the task and receives from it take the fastest path. The index is
+    /// not kept if the settings send short messages with a counter, or announce them.
     #[inline(always)]
     pub(crate) fn learn_peer(&mut self, task: TaskId) {
         if self.handlers().budget.index(task.0) == UNKNOWN {
@@ -229,7 +230,7 @@ impl<F: Fabric> State<F> {
         Ok(self.context.amsend(to, handlers::NOTE, &uhdr, &[], AmOptions::default())?)
     }
 
-    /// A request that completes when the next note with this key is in the slot.
+    /// A request that completes when the next note with this key has arrived, and the slot in which the note is stored.
     pub(crate) fn start_note(&mut self, key: notes::Key) -> (RequestId, Slot) {
         let handlers = self.handlers();
         let request = handlers.requests.insert(true);

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 /// The largest tag (the attribute `MPI_TAG_UB`, MPI 4.1 section 9.1.2).
 pub const TAG_UB: i32 = i32::MAX;
 
-/// The tag in the status of a message from [`PROC_NULL`](crate::PROC_NULL), which has none.
+/// The tag in the status of an operation that received no message, such as a receive from [`PROC_NULL`](crate::PROC_NULL).
 pub const ANY_TAG: i32 = -2;
 
 /// The tag that a receive or a probe names.

@@ -2,7 +2,7 @@
 //!
 //! An [`Environment`](crate::Environment) belongs to the thread that made it, and the compiler keeps it there: that is
 //! [`ThreadLevel::Funneled`], whatever other threads the program has. [`Environment::init_threads`](crate::Environment::init_threads) makes
-//! one for all threads: [`ThreadLevel::Multiple`]. See [`LockPolicy`](crate::LockPolicy).
+//! an environment for all threads: [`ThreadLevel::Multiple`]. See [`LockPolicy`](crate::LockPolicy).
 
 /// The level of thread support that a program asks for, or gets. Later levels include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -33,8 +33,8 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         }
     }
 
-    /// Makes progress, including schedules, until `done` returns true. Other threads that want a turn get it meanwhile, so earlier look-ups
-    /// of the caller may be outdated.
+    /// Makes progress, including schedules, until `done` returns true. Other threads that want a turn get one meanwhile, so what the caller
+    /// has looked up before may be outdated.
     ///
     /// # Errors
     /// An error while making progress.
@@ -61,7 +61,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
             let (mut found, mut looks) = (false, 0);
             context.wait_until(|context| {
                 found = done(context, schedules);
-                // Makes progress before another thread's turn, since that thread may wait as well.
+                // Progress is made at least once before another thread gets the turn, since that thread may only wait as well.
                 looks += 1;
                 Ok(found || schedules.can_go_on(context) || looks > 1 && cell.is_wanted())
             })?;
@@ -144,7 +144,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         self.cell.is_wanted()
     }
 
-    /// Gives the turn up for threads that want one, and takes the next.
+    /// If other threads want a turn, gives this one up, and takes a later one.
     pub(crate) fn pass(&mut self) {
         if self.is_wanted() {
             self.cell.pass(&mut self.held);
@@ -169,7 +169,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     }
 }
 
-/// An operator that runs outside the turn. Dropping this value returns it to the schedules, even if the operator panics.
+/// An operator that runs outside the turn. Dropping this value returns the operator to the schedules, even if the operator panics.
 struct OperatorBack<'t, 'a, F: Fabric, L: LockPolicy> {
     turn: &'t mut Turn<'a, F, L>,
     at_operator: Option<AtOperator>,

@@ -10,8 +10,8 @@ use crate::matching::{Envelope, Pattern};
 /// Maximum number of receives and early messages that are listed.
 const TOLD_MAX: usize = 16;
 
-/// Adds the receives that wait for their message, the sends that wait for an acknowledgement of these tasks, and the messages that wait for
-/// a receive.
+/// Adds the receives that wait for their message, the sends that wait for an acknowledgement (`sends` yields the receivers), and the
+/// messages that wait for a receive.
 pub(crate) fn add_facts<'a>(
     facts: &mut WaitFacts,
     peers: &Peers,
@@ -22,7 +22,7 @@ pub(crate) fn add_facts<'a>(
     let (mut posted, mut early) = (posted.fuse(), early.fuse());
     for pattern in posted.by_ref().take(TOLD_MAX) {
         let partner = pattern.source().map(|rank| peers.task_of(pattern.context_id(), rank));
-        // A communicator that has ended has no ranks: the sender is unknown.
+        // If the communicator has ended, its ranks are gone, and the sender is unknown.
         facts.may_end_alone |= partner == Some(None);
         facts.operations.push(UnderWay {
             what: "receive",

@@ -58,7 +58,7 @@ fn send_filled<F: Fabric>(
     }
     let mut piece = state.handlers().attached.free_piece(owner, len);
     if piece.is_none() {
-        // Messages may have been sent whose completion was not seen yet.
+        // Messages may have been sent whose completion has not been seen yet.
         state.take_in()?;
         state.handlers().free_what_has_gone(owner);
         piece = state.handlers().attached.free_piece(owner, len);
@@ -70,7 +70,7 @@ fn send_filled<F: Fabric>(
     Ok(())
 }
 
-/// Waits until all messages of a buffer were sent.
+/// Waits until all messages of a buffer have been sent.
 ///
 /// # Errors
 /// An error while making progress, and the first error of the messages.
@@ -88,7 +88,7 @@ pub(crate) fn flush<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>, owner:
     result
 }
 
-/// Waits until all messages of a buffer were sent, and returns its memory; `None` if there is no buffer.
+/// Waits until all messages of a buffer have been sent, and returns its memory; `None` if there is no buffer.
 ///
 /// # Errors
 /// Those of [`flush`]; the buffer then stays attached.

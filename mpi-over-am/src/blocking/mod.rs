@@ -26,7 +26,7 @@ pub(crate) use buffered::{detach, flush, send_buffered, send_buffered_data};
 /// Sends elements in any mode but the buffered one. When the call returns or unwinds, nothing uses the elements any more.
 ///
 /// # Errors
-/// An error of am-core, or of progress.
+/// An error of am-core, or an error while making progress.
 #[inline]
 pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
@@ -46,8 +46,8 @@ pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// Like [`send`], for bytes that are lent for this call: their memory is free when the call returns. A send that has to wait gives up its
-/// turn meanwhile.
+/// Like [`send`], for bytes that are lent for this call: their memory may be reused when the call returns. A send that has to wait gives up
+/// its turn meanwhile.
 ///
 /// # Errors
 /// Those of [`send`].
@@ -257,7 +257,7 @@ impl<'a, F: Fabric> Ending<'a, F> {
         Self { state }
     }
 
-    /// The result of the receive, which is over.
+    /// The result of the receive, which must be over.
     #[inline(always)]
     fn end(self) -> std::result::Result<Status, Box<Error>> {
         let status = self.state.handlers().requests.take_blocking();

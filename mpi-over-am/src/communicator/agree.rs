@@ -85,7 +85,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.state()?.wait_over(request)
     }
 
-    /// Exchanges words with a peer, in the library's message space; both send the same number.
+    /// Exchanges words with a peer, in the library's message space; both must send the same number of words.
     pub(super) fn exchange_words(&self, peer: u32, tag: i32, out: &[u64], into: &mut [u64]) -> Result<()> {
         let route = self.route(Space::Management, peer, tag)?;
         let pattern = self.pattern(Space::Management, peer.into(), tag.into())?;

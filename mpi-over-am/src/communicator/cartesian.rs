@@ -11,8 +11,8 @@ use crate::policy::LockPolicy;
 use crate::topology::{Cartesian, Topology};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A communicator of the first tasks, as a grid (`MPI_Cart_create`); `None` for the other tasks, and for all if a size is 0.
-    /// Collective.
+    /// A communicator of the first tasks, as a grid (`MPI_Cart_create`); `None` for the other tasks, and for all tasks if a dimension has
+    /// size 0. Collective.
     ///
     /// # Errors
     /// A grid of more tasks than the communicator has; an inter-communicator; those of [`Cartesian::new`].

@@ -66,13 +66,13 @@ pub struct PendingCommunicator<F: Fabric, L: LockPolicy> {
     parent: Communicator<F, L>,
     request: RequestId,
     slot: Slot,
-    /// The communicator's group, and the other side's; `None` if this task is not a member.
+    /// The communicator's group and, for an inter-communicator, its remote group; `None` if this task is not a member.
     groups: Option<(Group, Option<Group>)>,
     inherited: InheritedState<F, L>,
 }
 
 impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
-    /// The request of the operation, to wait for it together with others. After its completion, [`wait`](Self::wait) returns at once.
+    /// The request of the operation, to be waited for together with others. Once it is complete, [`wait`](Self::wait) returns at once.
     #[must_use]
     pub fn request(&self) -> RequestId {
         self.request
@@ -222,7 +222,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let request = state.handlers().requests.insert(true);
         state.handlers().requests.end(request, None);
         let slot = Slot::default();
-        // Filled once.
+        // This cannot fail: the slot is empty.
         let _ = slot.set(words);
         Ok((request, slot))
     }
@@ -251,7 +251,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Self::new(&self.shared, number, group, rank, InheritedState { other, ..inherited }))
     }
 
-    /// Starts a communicator of some tasks of this intra-communicator, all of whose tasks call this with the same group.
+    /// Starts a communicator of some tasks of this intra-communicator. All tasks of this communicator must call this, with the same group.
     pub(crate) fn start_with(
         &self,
         group: Group,
@@ -264,9 +264,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(self.pending(told, group.rank().is_some().then_some((group, None)), inherited))
     }
 
-    /// A communicator of the tasks of `group` (`MPI_Comm_create`). Collective; `None` for tasks that are not in it. Different tasks may
-    /// pass different groups, if these do not overlap. For an inter-communicator, each side passes some of its own tasks; if one side
-    /// passes none, there is no communicator.
+    /// A communicator of the tasks of `group` (`MPI_Comm_create`). Collective; `None` if this task is not in `group`. Different tasks may
+    /// pass different groups, if these do not overlap. For an inter-communicator, each side passes some of its own tasks. If one side
+    /// passes none, no communicator is made.
     ///
     /// # Errors
     /// A group with tasks that this communicator does not have; the death of a task.
@@ -296,7 +296,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Err(Error::refused(ErrorClass::Group, call, what, i64::from(outside)))
     }
 
-    /// A communicator of the tasks of `group`; only they call this (`MPI_Comm_create_group`). `None` for a caller that is not in the group.
+    /// A communicator of the tasks of `group` (`MPI_Comm_create_group`). Only these tasks must call this; `None` for a caller that is not
+    /// in the group.
     ///
     /// # Errors
     /// A group with tasks that this communicator does not have, or an inter-communicator; a tag out of range; the death of a
@@ -358,8 +359,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Splits the tasks by colour, and orders those of each colour by key, then by rank (`MPI_Comm_split`). Collective; `None` without a
-    /// colour (`MPI_UNDEFINED`). For an inter-communicator, the result has the tasks of the colour on both sides; `None` if a side has
-    /// none.
+    /// colour (`MPI_UNDEFINED`). For an inter-communicator, the result has the tasks of the colour on both sides; `None` if a side has no
+    /// task of the colour.
     ///
     /// # Errors
     /// A negative colour; the death of a task.
@@ -372,7 +373,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.end_split(own, &words)
     }
 
-    /// This task's words in a split of one group, which are combined with those of the others by "or".
+    /// This task's words in a split of one group, which are combined with the words of the other tasks by "or".
     ///
     /// # Errors
     /// A negative colour; all context ids are in use.
@@ -433,8 +434,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         all
     }
 
-    /// The words of each task of this side, by rank. All tasks pass the same number of words, at least one. Other threads have their turns
-    /// meanwhile.
+    /// The words of each task of the local group, by rank. All tasks must pass the same number of words, at least one. Other threads have
+    /// their turns meanwhile.
     pub(crate) fn gather_words(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         let local = self.local();
         let mut all = local.placed_words(own);
@@ -502,7 +503,7 @@ impl Choice {
         Ok(Self { color: color.map(i32::cast_unsigned), key })
     }
 
-    /// In the colour's half, 0 means no colour; other values are the colour plus 1.
+    /// The upper 32 bits are the colour plus 1, or 0 for no colour; the lower ones are the key.
     pub(crate) fn to_word(self) -> u64 {
         let color = self.color.map_or(0, |color| u64::from(color) + 1);
         color << 32 | u64::from(self.key.cast_unsigned())

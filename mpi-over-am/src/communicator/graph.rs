@@ -12,8 +12,8 @@ use crate::policy::LockPolicy;
 use crate::topology::{DistributedGraph, Graph, Topology, Weights};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A communicator of the first tasks, with a graph; `None` for the other tasks (`MPI_Graph_create`). Collective; all tasks pass the
-    /// same graph.
+    /// A communicator of the first tasks, with a graph; `None` for the other tasks (`MPI_Graph_create`). Collective; all tasks must pass
+    /// the same graph.
     ///
     /// # Errors
     /// More ranks than tasks; an inter-communicator; those of [`Graph::new`].
@@ -84,7 +84,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// A communicator with a graph to which each task adds any edges: `degrees[i]` edges from `sources[i]` to the next entries of
-    /// `destinations` (`MPI_Dist_graph_create`). Collective; either all tasks pass weights, or none does.
+    /// `destinations` (`MPI_Dist_graph_create`). Collective; either all tasks must pass weights, or none.
     ///
     /// # Errors
     /// Those of [`create_distributed_graph_adjacent`](Self::create_distributed_graph_adjacent).

@@ -14,10 +14,10 @@ use crate::policy::LockPolicy;
 /// The tag of lists that leaders exchange in the library's message space (`Space::Management`).
 pub(crate) const LISTS: i32 = 0;
 
-/// Checks that the two sides have no common task, and that neither is empty.
+/// Checks that the two groups have no common task, that this task is in the local group, and that the remote group is not empty.
 ///
 /// # Errors
-/// [`Error::Refused`]: the sides have a common task, or one is empty.
+/// [`Error::Refused`]: one of these conditions does not hold.
 pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> Result<()> {
     let common = local.intersection(remote).size();
     if common > 0 {
@@ -49,7 +49,7 @@ pub(crate) fn list_len(greeting: [u64; 4], leader: u32) -> Result<usize> {
     len.ok_or(Error::Protocol { peer: leader, what: "a list that is too long" })
 }
 
-/// The numbers allocated by the leader with the lower task number, from both greetings, and the other leader's list.
+/// The numbers allocated by the leader with the lower task number, from both greetings, followed by the other leader's list.
 pub(crate) fn met(own: [u64; 4], theirs: [u64; 4], remote: &[u64]) -> Vec<u64> {
     let [_, first, second, _] = if own[3] < theirs[3] { own } else { theirs };
     [&[first, second], remote].concat()
@@ -57,8 +57,8 @@ pub(crate) fn met(own: [u64; 4], theirs: [u64; 4], remote: &[u64]) -> Vec<u64> {
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// An inter-communicator between this communicator's tasks and those of another (`MPI_Intercomm_create`). Collective over both. The
-    /// leaders communicate over `bridge`, which contains both leaders and is ignored at other tasks. `remote_leader` is the other leader's
-    /// rank there.
+    /// leaders communicate over `bridge`, which must contain both leaders, and is ignored at other tasks. `remote_leader` is the other
+    /// leader's rank in `bridge`.
     ///
     /// # Errors
     /// An unknown leader, a leader without a bridge, groups that overlap, an inter-communicator; the death of a task.
@@ -107,7 +107,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.begin([*first, *second], (group, Some(remote)), self.inherited_state())
     }
 
-    /// The leaders exchange numbers, and then their lists. The numbers of the lower task are used.
+    /// The leaders exchange numbers, and then their lists. The numbers of the leader with the lower task number are used.
     fn meet(&self, bridge: &Self, leader: u32, tag: i32, list: &[u64]) -> Result<Vec<u64>> {
         let out = self.greeting(list)?;
         let mut into = [0; 4];
@@ -149,8 +149,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Group::of_tasks(tasks, own).of_session(self.group().session())
     }
 
-    /// A communicator of both sides (`MPI_Intercomm_merge`). The side that passes `high` comes second; if both pass the same, the side
-    /// whose first rank has the lower task number comes first. Collective.
+    /// A communicator of both groups (`MPI_Intercomm_merge`). The group that passes `high` comes second; if both pass the same value, the
+    /// group whose first rank has the lower task number comes first. Collective.
     ///
     /// # Errors
     /// The communicator is not an inter-communicator; the death of a task.

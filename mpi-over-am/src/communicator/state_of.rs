@@ -18,13 +18,13 @@ use crate::topology::Topology;
 pub const ANY_RANK: i64 = -1;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// The tasks, by rank (`MPI_Comm_group`); for an inter-communicator, those of this side.
+    /// The tasks, by rank (`MPI_Comm_group`); for an inter-communicator, those of the local group.
     #[must_use]
     pub fn group(&self) -> Group {
         self.common.group.clone()
     }
 
-    /// The tasks of the other side (`MPI_Comm_remote_group`).
+    /// The tasks of the remote group (`MPI_Comm_remote_group`).
     ///
     /// # Errors
     /// The communicator is not an inter-communicator.
@@ -33,7 +33,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(other.group.clone())
     }
 
-    /// Number of tasks of the other side (`MPI_Comm_remote_size`).
+    /// Number of tasks of the remote group (`MPI_Comm_remote_size`).
     ///
     /// # Errors
     /// The communicator is not an inter-communicator.
@@ -47,7 +47,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.other.is_some()
     }
 
-    /// The communicator for the library's collectives within this side; itself, unless it is an inter-communicator.
+    /// The communicator for the library's collectives within the local group: this communicator itself, unless it is an inter-communicator.
     pub(crate) fn local(&self) -> &Self {
         self.common.other.as_ref().map_or(self, |other| &other.local)
     }
@@ -158,8 +158,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         )
     }
 
-    /// Ends the job because of an error, which is printed as one line: this task exits at once with `code`, and the launcher ends the
-    /// others. The job's first failure is this one, even if another task's process ends earlier.
+    /// Ends the job because of an error, which is printed as one line: this task exits at once with `code` (if that is 0, with 1), and the
+    /// launcher ends the other tasks. The job's first failure is this one, even if another task's process ends earlier.
     pub fn end_job(&self, why: &str, code: i32) -> ! {
         eprintln!("{why}");
         let code = if code == 0 { 1 } else { code };
@@ -186,15 +186,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.attribute(keyval)
     }
 
-    /// Gives an attribute a value (`MPI_Comm_set_attr`); the delete callback runs for an older one.
+    /// Gives an attribute a value (`MPI_Comm_set_attr`). If it has a value already, the delete callback runs for the old value.
     ///
     /// # Errors
-    /// A keyval that was freed, or is for another kind of object; the error of the callback, after which nothing has changed.
+    /// The keyval was freed, or is for another kind of object; the error of the callback, after which the old value stays.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
         self.common.properties.set_attribute(keyval, value)
     }
 
-    /// Deletes an attribute, after its callback (`MPI_Comm_delete_attr`).
+    /// Deletes an attribute, after its delete callback has run (`MPI_Comm_delete_attr`).
     ///
     /// # Errors
     /// There is no such attribute; the error of the callback, after which the attribute stays.
@@ -202,7 +202,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.delete_attribute(keyval)
     }
 
-    /// Deletes all attributes, the last one first; returns the first error of a callback, after which the others are still deleted.
+    /// Deletes all attributes, most recently set first; returns the first error of a callback, after which the others are still deleted.
     pub(crate) fn delete_attributes(&self) -> Result<()> {
         self.common.properties.delete_attributes()
     }
@@ -212,7 +212,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.attributes_for_duplicate()
     }
 
-    /// The value of an attribute that the library sets; `None` for one that does not exist.
+    /// The value of an attribute that the library sets; `None` if the attribute does not exist.
     #[must_use]
     pub fn predefined_attribute(&self, attribute: PredefinedAttribute) -> Option<i64> {
         match attribute {
@@ -228,7 +228,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Frees the communicator (`MPI_Comm_free`): the delete callbacks of its attributes run now. Other handles on it, and operations under
-    /// way, stay valid; the last of them ends it.
+    /// way, stay valid; the communicator ends with the last of them.
     ///
     /// # Errors
     /// The world and the task's own communicator cannot be freed; the error of a callback (the communicator is freed nevertheless).

@@ -1,8 +1,8 @@
 //! Messages in pieces, at their receiver.
 //!
 //! The user header of the first piece is the envelope, and the length of the message; that of the other pieces is empty. The sender posts
-//! all pieces together, so no other message of it comes between them, and a piece need not name its message. The receiver copies one piece
-//! while the sender copies the next.
+//! all pieces together, so no other message of the sender comes between them, and a piece need not name its message. The receiver copies
+//! one piece while the sender copies the next.
 //!
 //! The first piece matches, like an eager message. A message without a receive is kept, within its sender's part of the budget. A receive
 //! may take it before its last piece has come; the other pieces are then stored in the receive's buffer.
@@ -18,7 +18,7 @@ use crate::matching::Envelope;
 use crate::message::ReceiveBuffer;
 use crate::request_id::RequestId;
 
-/// Maximum bytes of a message in pieces. It bounds what a receiver keeps of a message, and copies twice, if the receive comes later.
+/// Maximum bytes of a message in pieces. It bounds what a receiver keeps of a message, and copies twice, if the receive is posted later.
 pub(crate) const IN_PIECES_BYTES_MAX: usize = 256 << 10;
 
 /// Messages in pieces that are not received yet.
@@ -36,7 +36,7 @@ struct Arrival {
     /// The sender.
     task: u32,
     len: usize,
-    /// Bytes that have arrived: the first ones.
+    /// Number of bytes that have arrived: the first bytes of the message.
     received: usize,
     /// Bytes that are stored in the receive's buffer.
     placed: u64,
@@ -49,7 +49,7 @@ enum To {
     Receive(RequestId, ReceiveBuffer),
     /// In this buffer, until the receive is posted.
     Kept(Box<[u8]>),
-    /// In the buffer of the receive that takes the message next, as far as the bytes have arrived.
+    /// The bytes that have arrived are already in the buffer of the receive that takes the message next.
     InPlace,
     /// The sender has failed.
     Lost(Box<am_core::error::Error>),
@@ -77,12 +77,12 @@ impl Arrivals {
         self.under_way.iter().find(|&&(sender, _)| sender == task).map(|&(_, number)| number)
     }
 
-    /// No piece of this message is still to come.
+    /// Books that no piece of this message is still to come.
     fn end(&mut self, number: u32) {
         self.under_way.retain(|&(_, other)| other != number);
     }
 
-    /// Takes out a message that is received.
+    /// Removes a message that has been received, or is lost.
     fn remove(&mut self, number: u32) -> Arrival {
         self.free.push(number);
         let nothing = Arrival { task: 0, len: 0, received: 0, placed: 0, to: To::InPlace };
@@ -101,7 +101,7 @@ impl MpiHandlers {
         }
     }
 
-    /// What `task` has sent as an eager message, if it is a piece.
+    /// Takes what `task` has sent as an eager message, if it is a piece; otherwise refuses it.
     #[inline(never)]
     pub(super) fn piece_in_line(&mut self, task: u32, uhdr: &[u8], here: Arrived<'_>) -> Eager {
         if self.take_piece(task, uhdr, here) { Eager::Piece } else { Eager::Refused }
@@ -112,7 +112,7 @@ impl MpiHandlers {
         let number = if uhdr.is_empty() {
             match self.arrivals.from(task) {
                 Some(number) => number,
-                // What a failed task has still sent.
+                // A piece of a message that ended when its sender failed.
                 None if self.failed.iter().any(|&(failed, _)| failed == TaskId(task)) => return true,
                 None => return false,
             }
@@ -126,7 +126,7 @@ impl MpiHandlers {
     }
 
     /// The envelope and the length of a message of `task`, with the user header and the number of bytes of its first piece. `None`: it
-    /// cannot be one.
+    /// cannot be a first piece.
     pub(crate) fn first_of_pieces(&self, task: u32, uhdr: &[u8], bytes: usize) -> Option<(Envelope, usize)> {
         let (envelope, len) = self.envelope_and_word(uhdr)?;
         let len = len as usize;
@@ -152,7 +152,7 @@ impl MpiHandlers {
         Some(number)
     }
 
-    /// Makes a message, whose first bytes were received in line, an early one, which the receive that is posted next takes.
+    /// Adds a message whose first bytes have been received in line to the early messages. The receive that is posted next takes it.
     pub(crate) fn begin_in_place(&mut self, task: u32, envelope: Envelope, len: usize, received: usize) {
         let number = self.arrivals.insert(Arrival { task, len, received, placed: 0, to: To::InPlace });
         self.early.push(envelope, EarlyMessage::InPieces { task, number, len: len as u64 });
@@ -214,7 +214,7 @@ impl MpiHandlers {
         self.end_if_received(number);
     }
 
-    /// The sender of a message is gone: its other pieces do not come.
+    /// The sender of a message is gone: no more pieces come.
     pub(super) fn end_arrivals_from(&mut self, task: TaskId, why: &dyn Fn() -> am_core::error::Error) {
         let Some(number) = self.arrivals.from(task.0) else { return };
         self.arrivals.end(number);
@@ -267,8 +267,8 @@ mod tests {
         start_receive(state, Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) })
     }
 
-    /// Sends the pieces between the given offsets, posts the receive before the one with this number, and returns its result. `None`: it is
-    /// not complete.
+    /// Sends the pieces between the given offsets, posts the receive before the piece with this number, and returns the receive's result.
+    /// `None`: it is not complete.
     fn take<F: Fabric>(
         state: &mut State<F>,
         cuts: &[usize],

@@ -18,13 +18,13 @@ use super::{LockPolicy, StateCell};
 
 /// If there are several threads, a layer above takes the process's lock in each of its calls ([`Call`]), and each wait releases it for
 /// threads that want it. A process has one environment of this kind at a time. The environment's objects are neither `Send` nor `Sync`: the
-/// layer above promises that one thread at a time uses them.
+/// layer above must ensure that one thread at a time uses them.
 #[derive(Debug)]
 pub struct ByCall;
 
 /// The lock of the process.
 static LOCK: Turns<()> = Turns::new(());
-/// Additional work at the beginning and end of a call: [`LOCKS`], [`REPORTS`], [`RECORDS`], or none; or [`STOPPED`].
+/// The additional work at the beginning and end of a call, a set of [`LOCKS`], [`REPORTS`] and [`RECORDS`]; and [`STOPPED`].
 static EXTRAS: AtomicU8 = AtomicU8::new(STOPPED);
 /// There are several threads: each call takes the lock.
 const LOCKS: u8 = 1;
@@ -32,11 +32,11 @@ const LOCKS: u8 = 1;
 const REPORTS: u8 = 2;
 /// Calls are passed to the recorder of the process.
 const RECORDS: u8 = 4;
-/// The layer above does not run: its calls look further.
+/// The layer above does not run: no call may skip [`Call::enter`].
 const STOPPED: u8 = 8;
 /// The function that runs at the end of a call.
 static AT_END: Mutex<Option<fn()>> = Mutex::new(None);
-/// Wakes a thread that waits with the lock.
+/// Wakes the thread that has the lock, if it sleeps in a wait.
 static WAKER: Mutex<Option<Waker>> = Mutex::new(None);
 
 thread_local! {
@@ -60,7 +60,7 @@ pub struct Call {
 
 impl Call {
     /// Whether a call that neither waits nor runs code of the program may skip [`enter`](Self::enter): the layer above runs
-    /// ([`ByCall::set_running`]), and calls take no lock and are not reported.
+    /// ([`ByCall::set_running`]), and calls take no lock, and are neither recorded nor reported.
     #[inline(always)]
     #[must_use]
     pub fn is_plain() -> bool {
@@ -68,11 +68,11 @@ impl Call {
         EXTRAS.load(Ordering::Relaxed) == 0
     }
 
-    /// Begins a call of `function`. If there are several threads, waits until no other is in a call.
+    /// Begins a call of `function`. If there are several threads, waits until no other thread is in a call.
     #[inline(always)]
     #[must_use]
     pub fn enter(function: &str) -> Self {
-        // Relaxed: the lock is enabled before a second thread exists; the notification may change at any time.
+        // Relaxed: the lock is enabled before a second thread makes calls, and the other bits may take effect at any later call.
         let extras = EXTRAS.load(Ordering::Relaxed);
         if extras != 0 {
             begin(extras, function);
@@ -148,19 +148,20 @@ fn set(extra: u8, is_wanted: bool) {
 }
 
 impl ByCall {
-    /// Sets whether calls take the lock, because there are several threads. Effective from the next [`Call::enter`] on. Must not be called
+    /// Sets whether calls take the lock, because there are several threads; effective from the next [`Call::enter`] on. Must not be called
     /// while another thread is in a call.
     pub fn set_locking(is_locking: bool) {
         set(LOCKS, is_locking);
     }
 
-    /// Sets whether the layer above runs. Called when what its calls use has been made, and before it is removed.
+    /// Sets whether the layer above runs. Must be set only after everything that its calls use has been made, and cleared before any of
+    /// that is removed.
     pub fn set_running(is_running: bool) {
         set(STOPPED, !is_running);
     }
 
-    /// Runs code of the program (a callback) in a call of the layer above. Other threads and the code itself may make calls meanwhile, so
-    /// the caller must not have borrowed anything that another call needs.
+    /// Runs code of the program (a callback) in a call of the layer above, and releases the lock of the process meanwhile. Other threads
+    /// and the code itself may make calls, so the caller must not have borrowed anything that another call needs.
     #[inline]
     pub fn outside<R>(code: impl FnOnce() -> R) -> R {
         if !Self::takes_turns() {
@@ -173,7 +174,7 @@ impl ByCall {
         code()
     }
 
-    /// Passes calls to the recorder of this process, if it has one now.
+    /// From now on, passes calls to the recorder of this process if there is one.
     pub(crate) fn look_at_recorder() {
         set(RECORDS, record::is_on());
     }
@@ -186,7 +187,7 @@ impl ByCall {
     }
 }
 
-/// Restores this number of nested calls of the thread when it is dropped.
+/// When dropped, takes the lock again if it was released, and restores this number of nested calls of the thread.
 struct CallsBack(u32);
 
 impl Drop for CallsBack {
@@ -235,7 +236,7 @@ impl<T> DerefMut for Held<'_, T> {
     }
 }
 
-/// Borrows the value again when it is dropped, even by a panic of the program's code.
+/// When dropped, even by a panic of the program's code, borrows the value again.
 struct Back<'a, 'h, T> {
     cell: &'a RefCell<T>,
     held: &'h mut Held<'a, T>,

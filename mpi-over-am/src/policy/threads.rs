@@ -80,7 +80,7 @@ impl<T> InTurns<T> {
     }
 }
 
-/// Waits for the thread's next turn when it is dropped, even by a panic of the program's code.
+/// When dropped, even by a panic of the program's code, waits for the thread's next turn.
 struct Back<'a, 'h, T> {
     cell: &'a InTurns<T>,
     held: &'h mut Held<'a, T>,

@@ -16,11 +16,11 @@ use crate::state::State;
 use crate::status::Status;
 
 /// Maximum rounds of progress in which [`receive_packets`] waits for a message. Each looks at the ring for up to 2 us if each task has a
-/// core; if not, a round takes no time.
+/// core; otherwise a round ends at once.
 const ROUNDS_MAX: u32 = 8;
 
-/// Receives the next message of `source` in line, if it matches `pattern` and fits. `None`: nothing has happened, and the receive has to be
-/// posted.
+/// Receives the next message of `source` in line, if it matches `pattern` and fits into `buffer`. `None`: nothing has happened, and the
+/// receive has to be posted.
 #[inline(always)]
 pub(crate) fn receive_in_line<F: Fabric>(
     state: &mut State<F>,
@@ -52,7 +52,7 @@ fn may_receive(handlers: &MpiHandlers) -> bool {
 }
 
 /// Like [`receive_in_line`], for a message in pieces. If some of the pieces do not come in time, the message becomes an early message whose
-/// first bytes are in `buffer`. The caller then posts its receive, which takes the rest.
+/// first bytes are in `buffer`. The caller must then post its receive, which takes the remaining bytes.
 #[inline(never)]
 pub(crate) fn receive_pieces<F: Fabric>(
     state: &mut State<F>,
@@ -73,8 +73,9 @@ pub(crate) fn receive_pieces<F: Fabric>(
 }
 
 /// Waits for some rounds of progress for the next message of `source`. If it matches `pattern` and has `len` bytes, passes the bytes of
-/// each packet to `store`, with their offset in the message. Returns the number of these bytes. If it is less than `len`, the caller posts
-/// its receive: the message becomes an early message, and the receive gets only the bytes from this number on, at their place.
+/// each packet to `store`, with their offset in the message. Returns the number of these bytes. If it is less than `len`, the caller must
+/// post its receive. If it is also more than 0, the message has become an early message, and the receive stores only the remaining bytes,
+/// at their offsets in the message.
 ///
 /// # Errors
 /// An error while making progress; no byte was received then.
@@ -105,8 +106,8 @@ struct Taken {
     received: usize,
 }
 
-/// Takes the next message of `source`, if it matches and has one of these lengths. A message in pieces of which not all come in time is
-/// then an early message.
+/// Takes the next message of `source`, if it matches and has one of these lengths. If some pieces of a message do not come in time, the
+/// message becomes an early message.
 fn take_packets<F: Fabric>(
     state: &mut State<F>,
     source: TaskId,

@@ -38,8 +38,8 @@ impl<F: Fabric> State<F> {
         Ok(moved)
     }
 
-    /// Handles all arrivals, or stops when `done` returns a value, which it returns. Never waits. One round is not enough: the message that
-    /// a program tests for may be behind many others.
+    /// Handles all arrivals, but stops when `done` returns a value, and returns that value. Never waits. One round is not enough: the
+    /// message that a program tests for may be behind many others.
     ///
     /// # Errors
     /// An error while making progress; the error of `done`.
@@ -76,8 +76,8 @@ impl<F: Fabric> State<F> {
         self.waits_without_progress < WAITS_WITHOUT_PROGRESS_MAX
     }
 
-    /// Like [`may_skip_progress`](Self::may_skip_progress), for an update of a window. It may skip progress once more, since the flush that
-    /// usually follows an update makes progress with fewer instructions.
+    /// Like [`may_skip_progress`](Self::may_skip_progress), for an update of a window. An update may skip progress once more than a wait,
+    /// since the flush that usually follows makes progress with fewer instructions.
     #[inline(always)]
     pub(crate) fn may_leave_progress_to_flush(&mut self) -> bool {
         self.waits_without_progress += 1;
@@ -131,7 +131,7 @@ impl<F: Fabric> State<F> {
         }
     }
 
-    /// Makes progress until the blocking receive is complete; returns its error, if any. For policies without turns.
+    /// Makes progress until the blocking receive is complete; returns its error, if any. Only for policies whose threads take no turns.
     #[inline(never)]
     pub(crate) fn wait_receive_over(&mut self) -> Option<Box<Error>> {
         self.wait_for(is_receive_over).err().map(Box::new)

@@ -34,7 +34,7 @@ impl Receiving {
         }
     }
 
-    /// Takes the sender's description.
+    /// Takes the sender's description of its partitions. `None` if the receive has failed.
     fn hear<F: Fabric>(
         &mut self,
         context: &mut Context<F, MpiHandlers>,
@@ -163,7 +163,7 @@ pub(super) fn has_met<F: Fabric>(context: &mut Context<F, MpiHandlers>, request:
     meeting.is_none_or(|meeting| is_over(context, meeting))
 }
 
-/// Whether a part of a partitioned receive has arrived. If no round is under way, every part counts as arrived.
+/// Whether a partition of a partitioned receive has arrived. If no round is under way, every partition counts as arrived.
 pub(crate) fn has_arrived<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,
     request: RequestId,
@@ -184,7 +184,7 @@ pub(crate) fn has_arrived<F: Fabric>(
 #[cold]
 #[inline(never)]
 pub(super) fn drive<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) {
-    // The parts are out of the table while the table is asked about their messages.
+    // The parts are taken out, since the table is asked about their messages meanwhile.
     let Some(mut parts) = context.handlers_mut().requests.take_parts(request) else { return };
     let (is_complete, status, failure) = match &mut *parts {
         Parts::Send(sending) => (sending.collect(context), Status::EMPTY, &mut sending.failure),

@@ -1,8 +1,8 @@
 //! Schedules: operations as lists of steps that every call with progress advances. Non-blocking and persistent collectives are schedules.
 //!
-//! Steps are executed in order. Sends and receives are started. A step [`Wait`](Step::Wait) is done when all of them are complete, a step
-//! [`WaitForReceives`](Step::WaitForReceives) when the receives are. Copies and reductions are done at once. A schedule owns its working
-//! memory, and is a request like any other.
+//! Steps are executed in order. A send or a receive is only started. The step [`Wait`](Step::Wait) is done when all sends and receives
+//! before it are complete, and [`WaitForReceives`](Step::WaitForReceives) when the receives before it are. Copies and reductions are done
+//! at once. A schedule owns its working memory, and is a request like any other.
 
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ pub(crate) fn abandon_schedule<F: Fabric>(state: &mut State<F>, request: Request
     }
 }
 
-/// Ends the request of a schedule, and its messages under way after a failure.
+/// Ends the request of a schedule, and after a failure also the messages that are still under way.
 fn end<F: Fabric>(state: &mut State<F>, mut running: Running) {
     for pending in std::mem::take(&mut running.pending) {
         end_operation(state, pending.request);

@@ -23,7 +23,7 @@ pub(crate) fn try_send_line<F: Fabric>(state: &mut State<F>, route: &Route, byte
     if bytes.len() > SHORT_BYTES_MAX {
         return false;
     }
-    // If the fabric's number of the task is not known, the send fails and its charge is returned; the general path asks for the number.
+    // If the fabric's index of the task is not known, the send fails and its charge is returned; the general path asks for the index.
     let Some(index) = state.handlers().budget.charge_quietly(task.0, 0) else { return false };
     let header = envelope::to_bytes(&envelope, destination);
     let target = state.peer(task, index);
@@ -63,7 +63,7 @@ pub(crate) fn try_send<F: Fabric>(
     is_sent
 }
 
-/// Sends a charged message of any length up to the eager limit, if it can go at once.
+/// Sends a charged message of any length up to the eager limit, if it can be sent at once.
 #[cold]
 #[inline(never)]
 fn try_send_any<F: Fabric>(state: &mut State<F>, task: TaskId, header: &[u8], bytes: &[u8]) -> bool {

@@ -1,6 +1,5 @@
-//! Messages in pieces: several packets, all of which can be sent at once. The receiver copies one while the sender copies the next,
-//! or a network to another host carries all of them as one message.
-//! [`handlers`](crate::handlers) receives them.
+//! Messages in pieces: several packets, all of which can be sent at once. The receiver copies one piece while the sender copies the next,
+//! or a network to another host carries all of them as one message. [`handlers`](crate::handlers) receives them.
 
 use am_core::AmOptions;
 use am_core::error::Outcome;
@@ -16,10 +15,10 @@ use crate::state::State;
 
 /// Pieces begin at cache lines if the message does.
 const LINE_BYTES: usize = 64;
-/// Number of looks for credits before a message is announced. All of them take longer than the receiver's copy of a message.
+/// Number of looks for credits before a message is announced. All looks together take longer than the receiver's copy of a message.
 const LOOKS_MAX: u32 = 256;
 
-/// Maximum bytes of a message that is one packet in all cases if a packet holds it: see [`try_send_split`].
+/// A message of at most this many bytes is always sent as one packet, if a packet can hold it: see [`try_send_split`].
 pub(crate) const UNSPLIT_BYTES_MAX: usize = 12 << 10;
 
 /// Sends a message in pieces, or announces it.
@@ -53,8 +52,9 @@ pub(super) fn send_soon<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[
 }
 
 /// Sends a message of more than [`UNSPLIT_BYTES_MAX`] bytes, which one packet holds, as two packets if that is faster; returns whether it
-/// did. Two packets are faster if both tasks share a cache, and the receiver waits for the message: it probably does if it has answered the
-/// last one. In a stream, the receiver copies one message while the sender copies the next, and more packets only take more time.
+/// did. Two packets are faster if both tasks share a cache, and the receiver waits for the message: the receiver probably waits if it has
+/// answered the last message. In a stream, the receiver copies one message while the sender copies the next, and more packets only take
+/// more time.
 #[inline(never)]
 pub(super) fn try_send_split<F: Fabric>(state: &mut State<F>, route: Route, bytes: &[u8]) -> bool {
     let budget = &mut state.handlers().budget;

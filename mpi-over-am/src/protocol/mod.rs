@@ -44,10 +44,10 @@ pub(crate) trait Load {
     /// Bytes of the message.
     fn len(&self) -> usize;
 
-    /// Passes the message to am-core. `Done`: the data are free. `Posted`: am-core reports the end of its request.
+    /// Passes the message to am-core. `Done`: the data may be reused. `Posted`: am-core reports the end of the request.
     ///
     /// # Errors
-    /// An error of am-core; the data are free then.
+    /// An error of am-core; the data may be reused then.
     fn send<F: Fabric>(
         self,
         state: &mut State<F>,
@@ -56,8 +56,8 @@ pub(crate) trait Load {
         options: AmOptions,
     ) -> Result<Outcome>;
 
-    /// Sends the message if it can go at once, as one packet that the receiver acknowledges at the match; the send's request is then under
-    /// way. `Retry`: nothing was sent.
+    /// Sends the message if it can be sent at once, as one packet that the receiver acknowledges at the match; the send's request is then
+    /// under way. `Retry`: nothing was sent.
     ///
     /// # Errors
     /// Those of [`send`](Self::send).
@@ -65,7 +65,8 @@ pub(crate) trait Load {
         Ok(Outcome::Retry)
     }
 
-    /// Sends the message in pieces, if all of them can go at once. Returns whether the message was sent; if so, the data are free.
+    /// Sends the message in pieces, if all of them can be sent at once. Returns whether the message was sent; if so, the data may be
+    /// reused.
     ///
     /// # Errors
     /// An error while making progress; nothing was sent then.
@@ -74,7 +75,7 @@ pub(crate) trait Load {
     }
 }
 
-/// Borrowed data: the send waits until they are free.
+/// Borrowed data: the send waits until they may be reused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Borrowed<'a>(pub(crate) &'a [u8]);
 
@@ -136,7 +137,7 @@ impl Load for Held {
     }
 }
 
-/// Data of a send that gets a request only if it does not end in its call. The number is then stored in `request`.
+/// Data of a send that gets a request only if it is not complete at once. The request's number is then stored in `request`.
 #[derive(Debug)]
 struct Starting<'a> {
     bytes: RawBytes,
@@ -222,7 +223,7 @@ pub(crate) fn send<F: Fabric>(
 ) -> Result<Outcome> {
     match selection::select(mode, load.len(), state.eager_limits) {
         selection::Protocol::Eager => eager::send(state, route, load),
-        // Out of line, with the route by value, so that the fast path keeps it in registers.
+        // Out of line, with the route by value, so that the fast path keeps the route in registers.
         selection::Protocol::InPieces => in_pieces::send(state, *route, load),
         selection::Protocol::Rendezvous => rendezvous::send(state, *route, load),
         selection::Protocol::Synchronous => synchronous::send(state, *route, load),
@@ -281,7 +282,7 @@ pub(crate) fn send_data_as<F: Fabric>(
     Ok(())
 }
 
-/// Like [`start_send_data`], but a send that ends in this call has no record: it is [`RequestId::ENDED_SEND`].
+/// Like [`start_send_data`], but a send that is complete at once has no record: its request is [`RequestId::ENDED_SEND`].
 ///
 /// # Errors
 /// An error of am-core, also if the request has already ended with this error; no request exists then.
@@ -317,7 +318,7 @@ pub(crate) fn send_bytes_or_start<F: Fabric>(
     send(state, mode, route, Starting { bytes, request: &mut request }).map(|_| request)
 }
 
-/// The request of a send that is still under way after its call. A send that ended in its call, with success or error, has none.
+/// The request of a send that is still under way; [`RequestId::ENDED_SEND`] if the send is already complete.
 ///
 /// # Errors
 /// The error of the send.

@@ -1,8 +1,8 @@
-//! Ready mode: the receive has been posted, so the message is sent at once, without a charge to the budget of early arrivals (MPI-LAPI
-//! paper, figure 5).
+//! Ready mode: the receive must have been posted, so the message is sent at once, without a charge to the budget of early arrivals
+//! (MPI-LAPI paper, figure 5).
 //!
 //! If the receive was not posted, the message is lost and both sides get an error: the receiver when it receives, and the sender from one
-//! of its next calls, by the message's answer.
+//! of its next calls, through the answer to the message.
 
 use am_core::AmOptions;
 use am_core::error::Outcome;

@@ -1,7 +1,7 @@
 //! Starts receives: each takes a matching early arrival, or is posted (MPI-LAPI paper, figure 9).
 //!
-//! A message that is in the NIC's queue when its receive is posted is copied once: progress is made after the posting, so that the header
-//! handler finds the receive.
+//! A message that is in the NIC's queue when its receive is posted is copied once: progress is made after the receive has been posted, so
+//! that the header handler finds the receive.
 
 use am_core::Context;
 use am_core::buffer::Arrived;

@@ -1,4 +1,4 @@
-//! Selects the protocol of a message: the only use of the eager limit.
+//! Selects the protocol of a message.
 
 use crate::message::{EagerLimits, Mode};
 
@@ -13,7 +13,7 @@ pub(crate) enum Protocol {
     InPieces,
     /// Announced; the data are fetched when the receive is posted.
     Rendezvous,
-    /// At once: the receive is posted.
+    /// The message is sent at once: its receive must have been posted.
     Ready,
 }
 

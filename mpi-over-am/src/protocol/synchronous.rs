@@ -1,9 +1,9 @@
 //! The synchronous mode up to the eager limit: the message carries its data, and its receiver acknowledges the match.
 //!
-//! The message names its sender's request. If a receive is posted, the header handler answers it, for which the sender has reserved the
-//! credit. If not, the name is kept in the early arrival, and the receive that takes it sends the acknowledgement as a one-way message.
-//! Until the acknowledgement gets a credit, the message keeps its part of the budget, which bounds the number of waiting acknowledgements.
-//! A message that cannot be sent at once, or is beyond the budget, is announced, like all synchronous messages without
+//! The message names its sender's request. If a receive has been posted, the header handler answers the message; the sender has reserved
+//! the credit for the answer. If not, the name is kept in the early arrival, and the receive that takes it sends the acknowledgement as a
+//! one-way message. Until the acknowledgement gets a credit, the message keeps its part of the budget, which bounds the number of waiting
+//! acknowledgements. A message that cannot be sent at once, or is beyond the budget, is announced, like all synchronous messages without
 //! [`Settings::eager_synchronous`](crate::settings::Settings::eager_synchronous).
 
 use am_core::buffer::RawBytes;
@@ -76,7 +76,7 @@ pub(super) fn acknowledge<F: Fabric>(
     !matches!(sent, Ok(Outcome::Posted))
 }
 
-/// Withdraws a send whose match has not been reported to this task. The request always ends: as withdrawn, or with the result of the
+/// Withdraws a send whose match has not been reported to this task. The request always ends: as cancelled, or with the result of the
 /// message.
 pub(crate) fn give_up<F: Fabric>(state: &mut State<F>, request: RequestId) {
     let Some(task) = state.handlers().requests.acknowledged_by(request) else {

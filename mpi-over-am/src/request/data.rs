@@ -1,8 +1,8 @@
 //! Operations on elements of datatypes, without a lifetime: the base of the typed calls, the collectives and the C interface.
 //!
 //! These calls are safe because making a [`SendData`] or [`RecvData`] is unsafe: the code that made it has promised to leave the memory
-//! alone until the operation has ended. Contiguous data are sent as bytes; others are gathered into the NIC's buffers, and scattered from
-//! there.
+//! alone until the operation has ended. Contiguous data are sent as bytes; other data are gathered into the NIC's buffers, and scattered
+//! from there.
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
@@ -22,7 +22,7 @@ use crate::status::Status;
 use crate::tag::{self, Tag};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Starts a send in any mode. Returns [`RequestId::ENDED_SEND`] if the send ends in this call: in buffered mode, to [`PROC_NULL`], or
+    /// Starts a send in any mode. Returns [`RequestId::ENDED_SEND`] if the send is complete at once: in buffered mode, to [`PROC_NULL`], or
     /// if the message is short and there is a credit.
     ///
     /// # Errors
@@ -102,8 +102,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(protocol::start_receive_data(&mut state, pattern, data))
     }
 
-    /// The fast path of [`irecv_data`](Self::irecv_data) for contiguous memory, used by the C interface. `None`: nothing was started, and
-    /// `irecv_data` has to be called.
+    /// The fast path of [`irecv_data`](Self::irecv_data) for contiguous memory, used by the C interface. `None`: nothing was started; call
+    /// `irecv_data`.
     #[inline(always)]
     pub fn try_irecv_bytes(&self, buffer: RawBuffer, source: Source, tag: Tag) -> Option<RequestId> {
         let pattern = self.pattern_now(source, tag)?;
@@ -115,7 +115,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Some(protocol::start_receive(&mut state, receive))
     }
 
-    /// Sends in any mode, and returns when the memory is free again.
+    /// Sends in any mode, and returns when the memory may be reused.
     ///
     /// # Errors
     /// Those of the typed sends.
@@ -149,7 +149,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         blocking::receive_data(&mut self.state()?, self.source_task(source), pattern, data)
     }
 
-    /// Like [`sendrecv`](Self::sendrecv).
+    /// Like [`sendrecv`](Self::sendrecv), for elements of datatypes.
     ///
     /// # Errors
     /// Those of [`sendrecv`](Self::sendrecv).
@@ -196,7 +196,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// A send in buffered mode ends in its call.
+/// A send in buffered mode is complete at once.
 #[cold]
 #[inline(never)]
 fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, data: &SendData) -> Result<RequestId> {

@@ -42,7 +42,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts to send the elements and to replace them by the received ones (`MPI_Isendrecv_replace`).
     ///
     /// # Errors
-    /// Those of [`isendrecv_data`](Self::isendrecv_data); [`Error::Count`]: more bytes than memory can hold.
+    /// Those of [`isendrecv_data`](Self::isendrecv_data); [`Error::TooLarge`]: more bytes than memory can hold.
     pub fn isendrecv_replace_data(
         &self,
         data: &RecvData,

@@ -57,7 +57,7 @@ impl Wake for Woken {
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Runs `future` to its end in this thread. Awaited requests of this environment are polled when they are complete; meanwhile the
-    /// thread makes progress and sleeps, as in any wait. Any thread may call its waker.
+    /// thread makes progress and sleeps, as in any wait. Any thread may call the future's waker.
     ///
     /// Under another executor a request makes progress when it is polled, and asks to be polled again at once.
     ///
@@ -102,7 +102,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// Removes the wakers of requests that are complete.
+/// Moves the wakers of requests that are complete to `over`.
 fn take_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, over: &mut Vec<task::Waker>) {
     let mut wakers = std::mem::take(&mut context.handlers_mut().wakers);
     over.extend(wakers.0.extract_if(|&request, _| is_over(context, request)).map(|(_, waker)| waker));

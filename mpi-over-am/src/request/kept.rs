@@ -15,7 +15,7 @@ use crate::status::Status;
 use crate::tag::Tag;
 
 /// A persistent operation and its buffer (MPI 5.0 section 3.9). It can be started and waited for any number of times; in between, the
-/// program has access to the buffer. If it is dropped while it is under way, the operation still completes.
+/// program has access to the buffer. If this value is dropped while the operation is under way, the operation still completes.
 ///
 /// A borrow of the buffer ends before the next start:
 ///
@@ -86,7 +86,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
     /// Starts all requests, in order (`MPI_Startall`).
     ///
     /// # Errors
-    /// Those of [`start`](Self::start), for the first one that fails; those before it are under way.
+    /// Those of [`start`](Self::start), for the first request that fails; the requests before it have been started.
     pub fn start_all<'a>(requests: impl IntoIterator<Item = &'a mut Self>) -> Result<()>
     where
         F: 'a,
@@ -94,10 +94,10 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
         requests.into_iter().try_for_each(Self::start)
     }
 
-    /// Waits until the operation is complete (`MPI_Wait`). Returns at once if it was not started.
+    /// Waits until the operation is complete (`MPI_Wait`). Returns at once if the operation was not started.
     ///
     /// # Errors
-    /// The operation's error; an error while making progress, after which it is still under way.
+    /// The operation's error; an error while making progress, after which the operation is still under way.
     pub fn wait(&mut self) -> Result<Status> {
         let result = self.communicator.wait(self.id);
         self.is_under_way = self.communicator.is_under_way(self.id);

@@ -33,8 +33,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 
     /// Cancels an operation that has not been matched (`MPI_Cancel`): it ends with [`Error::Cancelled`](crate::Error::Cancelled). Returns
     /// whether the operation is known to be cancelled, as an unmatched receive always is. For a send, the receiver may have matched the
-    /// message first; the wait returns the outcome, which may need progress of the receiver. Collective and partitioned operations cannot
-    /// be cancelled.
+    /// message first; the wait returns the outcome, for which the receiver may have to make progress. Collective and partitioned operations
+    /// cannot be cancelled.
     ///
     /// # Errors
     /// A request that does not exist.
@@ -43,7 +43,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Ends an operation for which no request remains, whatever its state. An unmatched operation is withdrawn, and transfers under way are
-    /// waited for. Nothing uses its memory when the call returns. Does nothing if the result was already taken.
+    /// waited for. Nothing uses the operation's memory when the call returns. Does nothing if the result was already taken.
     pub fn abandon(&self, request: RequestId) {
         let Some(mut state) = self.state_to_end() else { return };
         if state.handlers().requests.check(request).is_err() {

@@ -1,4 +1,4 @@
-//! Non-blocking operations that own their buffer and return it at the end.
+//! Non-blocking operations that own their buffer, and return it when they are complete.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
         Self::take(&mut turn, self.id)
     }
 
-    /// Waits until all are complete (`MPI_Waitall`), and returns what each [`wait`](Self::wait) would, in order.
+    /// Waits until all operations are complete (`MPI_Waitall`), and returns what each [`wait`](Self::wait) would, in order.
     ///
     /// # Errors
     /// The first error of the operations, after all are complete.

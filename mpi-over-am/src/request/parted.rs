@@ -90,7 +90,8 @@ pub struct PartitionedReceive<
     operation: Operation<F, L>,
 }
 
-/// A part of a partitioned send that this thread has taken to write to. If it is dropped, the part can be taken again, and is not ready.
+/// A part of a partitioned send that this thread has taken to write to. If this value is dropped, the part is not ready, and can be taken
+/// again.
 #[must_use = "the part is sent when it is marked ready"]
 #[derive(Debug)]
 pub struct OwnPart<'a, T: NoUninit, F: Fabric, L: LockPolicy> {
@@ -225,10 +226,10 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
         self.part(partition)?.ready()
     }
 
-    /// Waits until all parts were marked and sent (`MPI_Wait`). Returns at once if no round was started.
+    /// Waits until all parts have been marked and sent (`MPI_Wait`). Returns at once if no round was started.
     ///
     /// # Errors
-    /// The operation's error; an error while making progress, after which it is still under way.
+    /// The operation's error; an error while making progress, after which the operation is still under way.
     pub fn wait(&self) -> Result<Status> {
         self.operation.wait(|turn| self.parts().free_all(turn))
     }
@@ -246,7 +247,7 @@ impl<T: NoUninit, F: Fabric, L: LockPolicy> OwnPart<'_, T, F, L> {
     /// Marks the part as ready: it is sent (`MPI_Pready`).
     ///
     /// # Errors
-    /// [`Error::Partition`]: no round was started. Those of a send. The part can then be taken again.
+    /// [`Error::Partition`]: no round was started; those of a send. After an error, the part can be taken again.
     pub fn ready(self) -> Result<()> {
         let Self { part, operation } = self;
         let mut turn = operation.turn()?;
@@ -339,7 +340,7 @@ impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> PartitionedReceiv
     /// Waits until all parts have arrived (`MPI_Wait`). Returns at once if no round was started.
     ///
     /// # Errors
-    /// The operation's error; an error while making progress, after which it is still under way.
+    /// The operation's error; an error while making progress, after which the operation is still under way.
     pub fn wait(&self) -> Result<Status> {
         self.operation.wait(|_| ())
     }

@@ -1,9 +1,9 @@
 //! Partitioned communication (MPI 5.0 chapter 4): a message whose parts are marked ready one by one, and arrive one by one.
 //!
-//! Each partition of the sender is a separate message, so that it is in transit while others are still being made. The two sides meet once,
-//! at initialisation: the sender sends, with the program's tag and in the order of its calls, the number and length of its partitions, and
-//! their tags, which belong to a separate message space. The receiver may divide the data differently: a partition of the receiver has
-//! arrived when all overlapping partitions of the sender have.
+//! Each partition of the sender is a separate message, so that it is in flight while the program still fills others. The two sides meet
+//! once, at initialisation: the sender sends, with the program's tag and in the order of its calls, the number and length of its
+//! partitions, and their tags, which belong to a separate message space. The receiver may divide the data differently: a partition of the
+//! receiver has arrived when all overlapping partitions of the sender have.
 
 use am_core::fabric::Fabric;
 
@@ -24,7 +24,7 @@ use crate::status::Status;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A send of `partitions` parts of `count` elements each (`MPI_Psend_init`). `data` covers all parts. [Start](Self::start) it for each
-    /// round; a round is over when all parts were marked by [`pready`](Self::pready) and sent.
+    /// round; a round is over when all parts have been marked by [`pready`](Self::pready) and sent.
     ///
     /// # Errors
     /// Those of the typed sends; [`Error::Count`]: `data` has another number of elements.
@@ -64,8 +64,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(request)
     }
 
-    /// A receive of `partitions` parts of `count` elements each (`MPI_Precv_init`). `data` covers all parts, and has as many bytes as the
-    /// sender's, which may be divided differently.
+    /// A receive of `partitions` parts of `count` elements each (`MPI_Precv_init`). `data` covers all parts, and must have as many bytes as
+    /// the sender's data, which may be divided differently.
     ///
     /// # Errors
     /// Those of the typed receives; [`Error::Count`]: `data` has another number of elements.
@@ -108,7 +108,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Marks a part of a started partitioned send as ready: it is sent (`MPI_Pready`).
     ///
     /// # Errors
-    /// [`Error::Partition`]: no such part, a part that is already ready, or a request that is not a partitioned send under way. Those of a
+    /// [`Error::Partition`]: no such part, a part that is already ready, or a request that is not a partitioned send under way; those of a
     /// send.
     pub fn pready(&self, request: RequestId, partition: u64) -> Result<()> {
         pready(&mut *self.state()?, request, partition)

@@ -57,8 +57,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// then be started again, until it is [freed](Self::free).
     ///
     /// # Errors
-    /// The request is not persistent, or is already active. The operation's error, if it could not be started; the request is then
-    /// inactive.
+    /// The request is not persistent, or is already active; the operation's error, if it could not be started (the request is then
+    /// inactive).
     pub fn start(&self, request: RequestId) -> Result<()> {
         start(&mut *self.state()?, request)
     }
@@ -66,7 +66,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts all requests (`MPI_Startall`).
     ///
     /// # Errors
-    /// Those of [`start`](Self::start), for the first one that fails; those before it are under way.
+    /// Those of [`start`](Self::start), for the first request that fails; the requests before it have been started.
     pub fn start_all(&self, requests: &[RequestId]) -> Result<()> {
         requests.iter().try_for_each(|&request| self.start(request))
     }

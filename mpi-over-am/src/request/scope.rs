@@ -28,7 +28,7 @@ use am_core::fabric::Fabric;
 pub struct Scope<'scope, 'env: 'scope, F: Fabric, L: LockPolicy> {
     communicator: &'env Communicator<F, L>,
     number: u32,
-    /// Requests that were not waited for.
+    /// Number of requests that have not been waited for.
     open: L::Field<usize>,
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
@@ -153,7 +153,7 @@ struct Guard<'a, F: Fabric, L: LockPolicy> {
 }
 
 impl<F: Fabric, L: LockPolicy> Guard<'_, F, L> {
-    /// Waits for the remaining operations. After an error the drop ends the rest.
+    /// Waits for the remaining operations. After an error, the drop ends the operations that are left.
     fn wait_for_rest(&self) -> Result<()> {
         if self.open.get() == 0 {
             return Ok(());

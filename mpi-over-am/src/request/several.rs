@@ -1,4 +1,4 @@
-//! Waiting for several operations, and testing them (MPI 5.0 section 3.7.5). Inactive persistent requests are skipped, like empty ones.
+//! Waiting for several operations, and testing them (MPI 5.0 section 3.7.5). Inactive persistent requests are skipped.
 
 use std::ops::Range;
 
@@ -22,14 +22,14 @@ pub enum AnyCompleted {
     NoneActive,
     /// No request is complete.
     Pending,
-    /// This request is complete: its index in the list and its result. The request no longer exists.
+    /// A request is complete: its index in the list, and its result. The request no longer exists, unless it is persistent.
     Completed(usize, Result<Status>),
 }
 
 /// Requests to wait for in order, and the destination of their statuses.
 pub trait WaitList {
     /// Ends the requests at the beginning of `places` that are [`RequestId::ENDED_SEND`]; returns the index of the first other one, or the
-    /// end. A loop over nothing else takes few instructions for each.
+    /// end of `places`. A loop that does only this takes few instructions for each request.
     #[inline(always)]
     fn end_ended_sends(&mut self, places: Range<usize>) -> usize {
         places.start
@@ -38,7 +38,7 @@ pub trait WaitList {
     /// The request at an index; `None` if there is nothing to wait for.
     fn request(&mut self, place: usize) -> Option<RequestId>;
 
-    /// The operation at an index succeeded, and its request is gone.
+    /// Takes the status of the operation at an index, which has succeeded; its request is gone.
     fn ended(&mut self, place: usize, status: Status);
 }
 
@@ -62,7 +62,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Waits for the operations of a list in order and ends them (`MPI_Waitall`), as long as their only result is a status. Returns the
-    /// index of the first other request (failed, persistent, or unknown), which is neither waited for nor ended, or the end of `places`.
+    /// index of the first other request (failed, persistent, or unknown), which is not ended, or the end of `places`.
     ///
     /// # Errors
     /// The index whose wait failed, and an error while making progress; the operation is still under way.
@@ -129,7 +129,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Makes progress. If all operations are complete, ends them and passes each result to `ended` (`MPI_Testall`). Returns whether they
-    /// are.
+    /// were complete.
     ///
     /// # Errors
     /// Those of [`wait_all`](Self::wait_all).
@@ -211,7 +211,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.state_to_end().ok_or(Error::Nested)?.handlers().requests.facts(request)
     }
 
-    /// Marks the request as this communicator's, for [`RequestFacts::context_id`]. Messages have this mark by themselves.
+    /// Marks the request as this communicator's, for [`RequestFacts::context_id`]. Requests of messages have this mark already.
     pub fn own_request(&self, request: RequestId) {
         let context_id = self.context_id_of(Space::PointToPoint);
         if let Some(mut state) = self.state_to_end() {
@@ -228,7 +228,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// Ends the complete operations of a list whose only result is a status; returns the first index with another request.
+/// Ends operations of a list in order, as long as they are complete and their only result is a status; returns the next request, with its
+/// index.
 #[inline(always)]
 fn end_those_plain(
     requests: &mut Requests,
@@ -260,7 +261,7 @@ fn wait_for_one<F: Fabric, L: LockPolicy>(
     Ok(true)
 }
 
-/// Waits until one of the operations is complete; returns its index in the list, which is not empty.
+/// Waits until one of the operations is complete; returns its index in the list, which must not be empty.
 ///
 /// # Errors
 /// An error while making progress; the operations may then still be under way.
@@ -274,8 +275,8 @@ pub(super) fn wait_any_over<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// Waits until one of the operations is complete, and returns its index. None of them is complete at the call. The list is searched only
-/// when an operation has ended.
+/// Waits until one of the operations is complete, and returns its index. At the call, none of them may be complete. The list is searched
+/// only when an operation has ended.
 fn watch_for_one<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     requests: impl Iterator<Item = RequestId> + Clone,

@@ -39,7 +39,7 @@ impl Requests {
         self.remove(id);
     }
 
-    /// Gives memory to the operation, which returns it with the result. An operation that ended in its call does not need it.
+    /// Gives memory to the operation, which returns it with the result. Does nothing for an operation that was complete at once.
     pub(crate) fn keep(&mut self, id: RequestId, memory: KeptVec) {
         if self.get(id).is_some_and(|record| record.unusual & unusual::RESERVED == 0) {
             self.cold_of(id).kept = Some(memory);
@@ -169,7 +169,7 @@ impl Requests {
         self.get(id).is_some_and(|record| record.is_receive)
     }
 
-    /// Records that no call will wait for the operation.
+    /// Records that no call will wait for the operation; if it is complete, removes it.
     pub(crate) fn detach(&mut self, id: RequestId) {
         if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
             record.unusual |= unusual::DETACHED;

@@ -96,7 +96,7 @@ impl Requests {
         RequestId::of_slot(slot, record.generation)
     }
 
-    /// A slot that is free.
+    /// The first free slot, or a new one.
     #[inline(always)]
     fn free_slot(&mut self) -> u32 {
         match self.free {
@@ -133,7 +133,7 @@ impl Requests {
         self.free != NO_SLOT || self.records.len() < SLOTS_MAX - SLOTS_KEPT
     }
 
-    /// A record for an operation that ended in its call, if memory has to be kept under its number.
+    /// Gives an operation that was complete at once a record, so that memory can be kept for it. Any other request is returned unchanged.
     pub(crate) fn with_record(&mut self, id: RequestId) -> RequestId {
         let Some(status) = id.ended_status() else { return id };
         let request = self.insert(self.is_receive(id));
@@ -169,7 +169,7 @@ impl Requests {
         self.records.get_mut(id.index()).filter(|record| record.is_of(id))
     }
 
-    /// The state of the operation; `Free` for one that does not exist.
+    /// The state of the operation; `Free` if the operation does not exist.
     #[inline(always)]
     pub(crate) fn phase(&self, id: RequestId) -> Phase {
         self.get(id).map_or(Phase::Free, |record| record.phase)
@@ -310,7 +310,7 @@ impl Requests {
         }
     }
 
-    /// Like [`complete`](Self::complete), for a message with nothing but a length to report.
+    /// Like [`complete`](Self::complete), for a message whose only result is its length.
     #[inline(always)]
     pub(crate) fn complete_plain(&mut self, id: RequestId, len: u64, placed: u64) {
         let Some(record) = self.get_mut(id) else { return };
@@ -334,7 +334,7 @@ impl Requests {
         }
     }
 
-    /// The receive is complete: `placed` of `len` bytes are stored, or fewer if its layout has fewer.
+    /// The receive is complete: `placed` of `len` bytes are stored, or fewer if the receive's layout has fewer.
     #[inline(never)]
     pub(crate) fn delivered(&mut self, id: RequestId, len: u64, placed: u64) {
         let Some(record) = self.get_mut(id) else { return };
@@ -396,7 +396,7 @@ impl Requests {
         self.end(id, failure);
     }
 
-    /// Number of operations that ended while a call watched them. If it is unchanged, none has.
+    /// Number of operations that ended while a call watched them. If it is unchanged, no watched operation has ended meanwhile.
     #[inline(always)]
     pub(crate) fn watched_ended(&self) -> u64 {
         self.watched_ended
@@ -508,7 +508,7 @@ impl Requests {
 }
 
 impl Drop for Requests {
-    /// Peers may still read the memory of incomplete operations: it is leaked.
+    /// Peers may still access the memory of incomplete operations: it is leaked.
     fn drop(&mut self) {
         for (record, cold) in self.records.iter().zip(&mut self.cold) {
             if !record.is_over() {

@@ -21,7 +21,7 @@ pub(crate) enum Parts {
     Receive(Receiving),
     /// A send and a receive as one operation.
     Exchange(Exchange),
-    /// All messages of an attached buffer up to this number, which other calls sent.
+    /// All messages of an attached buffer up to number `until`; other calls have sent them.
     Flush { owner: BufferOwner, until: u64 },
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Receiving {
     /// The receive for the sender's description of its partitions, until it arrives.
     pub(crate) meeting: Option<RequestId>,
     pub(crate) channel: Option<Channel>,
-    /// The sender's partitions in this round; `None` for those that have arrived.
+    /// The receives of the sender's partitions in this round; `None` for partitions that have arrived.
     pub(crate) under_way: Vec<Option<RequestId>>,
     pub(crate) is_posted: bool,
     pub(crate) failure: Option<Error>,

@@ -11,9 +11,9 @@ pub(crate) enum Phase {
     Done,
     /// A receive that waits for its message.
     Posted,
-    /// A send, or a receive that has matched a message.
+    /// A send, a receive that has matched a message, or a schedule.
     Moving,
-    /// Partitioned: complete when all messages of the operation are.
+    /// An operation that consists of several messages: complete when all of them are.
     Parts,
     /// The program carries out the operation, and reports when it is complete.
     ByProgram,

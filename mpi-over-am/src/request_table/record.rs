@@ -21,7 +21,7 @@ pub(super) mod unusual {
     pub(in super::super) const DETACHED: u8 = 1;
     /// A layout scatters the message.
     pub(in super::super) const LAYOUT: u8 = 2;
-    /// A call waits for the first of several operations to end, and this is one of them: its end is counted.
+    /// A call waits for the first of several operations to end, and this request is one of them: its end is counted.
     pub(in super::super) const WATCHED: u8 = 4;
     /// Properties that matter when the operation ends.
     pub(in super::super) const AT_END: u8 = DETACHED | LAYOUT | WATCHED;
@@ -39,8 +39,8 @@ pub(super) mod unusual {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Record {
-    /// The entry of the posted list while the receive waits there. Otherwise it holds the status: pattern, context of the communicator (or
-    /// [`NO_CONTEXT`]), and length.
+    /// The entry of the posted list while the receive waits there. Otherwise the entry holds the status (source, tag and length) and the
+    /// communicator's context id (or [`NO_CONTEXT`]).
     pub(super) entry: PostedEntry,
     /// The destination of the message, for a posted receive.
     pub(super) buffer: ReceiveBuffer,
@@ -78,7 +78,7 @@ pub(super) struct Cold {
     pub(super) failure: Option<Error>,
     /// The destination of the message, until the receive is matched.
     pub(super) layout: Option<Box<Scatter>>,
-    /// Capacity of the layout in bytes; a sink takes any number.
+    /// Capacity of the layout in bytes, since a sink accepts any number of bytes.
     pub(super) capacity: u64,
     /// Memory that belongs to the operation.
     pub(super) kept: Option<KeptVec>,
@@ -137,7 +137,7 @@ impl Record {
         matches!(self.phase, Phase::Done | Phase::Inactive)
     }
 
-    /// Begins a request in this slot, the first free one.
+    /// Begins a request in this slot, which must be the first free one.
     #[inline(always)]
     pub(super) fn occupy(&mut self, free: &mut u32) {
         *free = self.scope;

@@ -14,7 +14,7 @@ use crate::request_id::RequestId;
 pub(crate) enum Step {
     /// Starts a send.
     Send { route: Route, data: SendData },
-    /// Starts a receive of at most the length of `data`.
+    /// Starts a receive of as many bytes as `data` has.
     Receive { pattern: Pattern, data: RecvData },
     /// Waits until everything started is complete.
     Wait,
@@ -69,7 +69,7 @@ pub(crate) struct Schedules {
 }
 
 impl Schedules {
-    /// Whether there is none.
+    /// Whether nothing is under way.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.running.is_empty()
@@ -93,14 +93,14 @@ impl Schedules {
         self.outside.contains(&request)
     }
 
-    /// Takes a schedule whose operator has to run; report its end with [`end_operator`](Self::end_operator).
+    /// Takes a schedule whose operator has to run. The caller must report the operator's end with [`end_operator`](Self::end_operator).
     pub(crate) fn begin_operator(&mut self) -> Option<AtOperator> {
         let running = self.at_operators.pop()?;
         self.outside.push(running.request);
         Some(AtOperator(running))
     }
 
-    /// Returns a schedule whose operator has ended with this result; `None` if the operator unwound, and will run again.
+    /// Takes back a schedule whose operator has ended with this result; `None` if the operator unwound, and will run again.
     pub(crate) fn end_operator(&mut self, AtOperator(mut running): AtOperator, result: Option<Result<()>>) {
         self.outside.retain(|&request| request != running.request);
         match result {
