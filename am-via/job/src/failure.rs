@@ -42,7 +42,7 @@ impl Cause {
         }
     }
 
-    /// Decodes a cause. An unknown kind is read as the least certain one.
+    /// Decodes a cause. An unknown kind is read as [`Vanished`](Self::Vanished), the least certain cause.
     #[must_use]
     pub fn decode(kind: u32, value: i32) -> Self {
         match kind {

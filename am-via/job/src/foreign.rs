@@ -76,7 +76,7 @@ pub(super) fn leave() {
 /// Asks a launcher of another project, if one has started this process, to end the job with this exit code. The caller then ends this
 /// process.
 pub fn abort(code: i32) {
-    // If the caller holds the lock, the launcher notices the end of the process instead.
+    // If the lock is taken, the launcher notices the end of the process instead.
     let Ok(mut launched) = LAUNCHED.try_lock() else { return };
     if let Some(launched) = launched.as_mut().filter(|launched| launched.pid == std::process::id()) {
         launched.launcher.abort(code);

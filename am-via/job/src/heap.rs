@@ -12,7 +12,7 @@ pub(super) fn bytes_that_fit(whole: u64, num_tasks: u32, fits: impl Fn(u64) -> b
     let halves = std::iter::successors(Some(whole / 2), |bytes| Some(bytes / 2))
         .map(|bytes| bytes / PAGE_BYTES * PAGE_BYTES)
         .take_while(|&bytes| bytes >= HEAP_BYTES_MIN);
-    // If even the smallest size does not fit, the mapping reports it.
+    // If even the smallest size does not fit, the mapping reports the error.
     halves.into_iter().find(|&each| fits(all(each).saturating_mul(2))).unwrap_or(HEAP_BYTES_MIN).min(whole)
 }
 

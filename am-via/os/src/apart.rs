@@ -66,7 +66,7 @@ fn reap(child: libc::pid_t) -> io::Result<()> {
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EINTR) => {}
-            // The program ignores SIGCHLD, or another thread has reaped it.
+            // The program ignores SIGCHLD, or another thread has reaped the child.
             Some(libc::ECHILD) => return Ok(()),
             _ => return Err(error),
         }

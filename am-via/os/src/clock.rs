@@ -9,7 +9,7 @@ pub fn monotonic() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for the result.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    // The clock exists on every Linux and the pointer is valid, so there is no other error.
+    // The clock exists on every Linux, and the pointer is valid, so the call cannot fail.
     debug_assert_eq!(result, 0);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)

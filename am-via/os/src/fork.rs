@@ -52,12 +52,13 @@ pub fn install(hook: Hook) {
     });
 }
 
-/// From now on a fork copies the contents of mappings that keep a file, while the parent waits, because a program has objects there.
+/// From now on, a fork copies the contents of mappings that keep a file, and the parent waits meanwhile. For programs that keep objects
+/// there.
 pub fn hold_contents() {
     HOLDS_CONTENTS.store(true, Ordering::Relaxed);
 }
 
-/// Registers a new mapping of `len` bytes at `at`. Its owner calls [`forget`] before unmapping it.
+/// Registers a new mapping of `len` bytes at `at`. Its owner must call [`forget`] before unmapping it.
 pub fn note(at: NonNull<u8>, len: usize, keeps: Keeps) {
     with_table(|table| {
         table.mappings.retain(|mapping| mapping.at != at);
@@ -143,7 +144,7 @@ fn with_table<R>(look: impl FnOnce(&mut Table) -> R) -> R {
     TABLE.lock.with(|| look(unsafe { &mut *TABLE.table.get() }))
 }
 
-/// Runs `work` at a time at which this process does not fork: a fork waits for its end, after [`install`]. For a thread of a library that
+/// Runs `work` while this process does not fork: after [`install`], a fork waits until `work` has ended. For a thread of a library that
 /// takes locks, which would stay taken in a child. `work` must not fork.
 pub fn exclude<R>(work: impl FnOnce() -> R) -> R {
     WORK.with(work)
@@ -168,8 +169,8 @@ extern "C" fn in_parent() {
     let table = unsafe { &mut *TABLE.table.get() };
     if let Some((read, write)) = table.pipe.take() {
         let mut byte = 0u8;
-        // SAFETY: plain system calls on two numbers that `prepare` got; `byte` is alive. The read ends with the child's byte, or
-        // with its end, since the other end is closed here.
+        // SAFETY: plain system calls on two numbers that `prepare` got; `byte` is alive. The read ends with the child's byte, or when the
+        // child ends, since this process has closed its own writing end.
         unsafe {
             libc::close(write);
             while libc::read(read, (&raw mut byte).cast(), 1) < 0
@@ -258,7 +259,7 @@ unsafe fn map_private(
     if place == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(place) }
 }
 
-/// Writes to each page of a private mapping that holds data in its file, so that it is this process's own from now on.
+/// Writes to each page of a private mapping that holds data in its file, so that the page is this process's own from now on.
 ///
 /// # Safety
 /// `len` bytes at `at` map the start of the file `fd`, privately, and this is the only thread.

@@ -14,7 +14,7 @@ impl Library {
     /// The loader's message.
     ///
     /// # Safety
-    /// The library's initialisers may run now.
+    /// It must be sound to run the library's initialisers now.
     pub unsafe fn open(name: &CStr) -> Result<Self, String> {
         // SAFETY: the name is a C string; the caller allows the initialisers.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };

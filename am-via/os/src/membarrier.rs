@@ -14,7 +14,7 @@ fn membarrier(command: libc::c_int) -> io::Result<()> {
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Registers this process as a target of barriers. Every task calls it once at its start.
+/// Registers this process as a target of barriers. Every task must call it once at its start.
 ///
 /// # Errors
 /// The system has no such barrier, or refuses it.

@@ -103,7 +103,7 @@ impl PidFd {
 
     /// Reaps this child if it has ended. After that another process may get its number.
     pub fn reap(&self) {
-        // An error means that it is no longer a child of this process, so there is nothing to reap.
+        // An error means that the process is no longer a child of this one, so there is nothing to reap.
         let _ = self.wait(0);
     }
 
@@ -118,7 +118,7 @@ impl PidFd {
         if status != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: waitid fills pid and status of the SIGCHLD form, or leaves the zeroes: no child has ended.
+        // SAFETY: waitid fills pid and status of the SIGCHLD form, or leaves the zeroes if no child has ended.
         let (pid, value) = unsafe { (info.si_pid(), info.si_status()) };
         Ok((pid != 0).then_some(match info.si_code {
             libc::CLD_EXITED => Ended::Exited(value),

@@ -138,7 +138,7 @@ impl<S: Clone + Default> Setting<S> {
         Ok(())
     }
 
-    /// A copy of `settings` with this one changed by `change`, if the new value is in its range.
+    /// A copy of `settings` in which `change` has changed this setting, if the new value is in its range.
     fn changed(
         &self,
         settings: &S,
@@ -199,7 +199,7 @@ pub struct SettingError {
 pub trait Table: Clone + Default + 'static {
     /// The settings, in the order in which they are shown.
     const SETTINGS: &'static [Setting<Self>];
-    /// Their names in other libraries. If several are set for one setting, the first applies.
+    /// The settings' names in other libraries. If several of them are set for one setting, the first applies.
     const FOREIGN_NAMES: &'static [ForeignName<Self>] = &[];
 
     /// The defaults, changed by the environment variables that `variable` returns, including [those of other
