@@ -91,7 +91,7 @@ pub(super) fn is_job_file(file: &File, id: u64) -> bool {
         .ok()
         .and_then(|mapping| mapping.atomics::<JobHeader>(0))
         .is_some_and(|header| {
-            // Acquire: "job file made".
+            // Acquire: pairs with the store in `JobOwner::write_header` ("job file made").
             header.magic.load(Ordering::Acquire) == JOB_MAGIC && header.job_id.load(Ordering::Relaxed) == id
         })
 }

@@ -145,7 +145,7 @@ struct LazyFiles {
 static CURRENT: Mutex<Weak<Job>> = Mutex::new(Weak::new());
 
 impl Job {
-    /// The job of this process: the one that its launcher started it in, or a job of one. All callers get the same.
+    /// The job of this process: the one that its launcher started it in, or a job of one. All callers get the same job.
     ///
     /// # Errors
     /// The environment or the job file is not what a launcher makes, a file cannot be reached, another process is this task
@@ -326,7 +326,7 @@ impl Job {
         self.recorder.get_or_init(|| Arc::new(Recorder::new(self.task, None, false)))
     }
 
-    /// Makes this process the process of the task, unless another one is or was.
+    /// Makes this process the process of the task, unless another process is or was.
     fn take_place(&self) -> Result<(), JobError> {
         let entry = self.own_entry();
         let life = life::begin(self.file.as_fd(), self.header.job_id.load(Ordering::Relaxed), self.task);
@@ -336,7 +336,7 @@ impl Job {
         // In another namespace this process's number would name another process, or none.
         let is_visible = self.header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
         let pid = if is_visible { self.own_pid } else { PID_UNKNOWN };
-        // AcqRel: "pid published", pairs with the loads in `pid` here and at the launcher.
+        // AcqRel: "pid published", pairs with the loads in `Job::pid`, `JobOwner::pid` and `JobOwner::has_joined`.
         let taken = entry.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire);
         if let Err(pid) = taken
             && pid != self.own_pid
@@ -362,7 +362,7 @@ impl Job {
         let Some(launcher) = self.launcher_pid() else { return };
         let is_behind = || std::os::unix::process::parent_id() != launcher;
         let end = Instant::now() + WATCHED_WITHIN;
-        // Acquire: pairs with the launcher's Release, which publishes nothing else.
+        // Acquire: pairs with the Release in `JobOwner::set_watched`, which publishes nothing else.
         while is_behind()
             && self.own_entry().watched.load(Ordering::Acquire) == 0
             && self.launcher_alive()
@@ -391,7 +391,7 @@ impl Job {
     #[must_use]
     pub fn open_context(self: &Arc<Self>, context: u32) -> Option<OpenContext> {
         let bit = 1_u32.checked_shl(context)?;
-        // Acquire: pairs with the Release of the previous user, so that what it wrote is visible.
+        // Acquire: pairs with the Release in the drop of the previous `OpenContext`, so that what its user wrote is visible.
         let before = self.open_contexts.fetch_or(bit, Ordering::Acquire);
         (before & bit == 0).then(|| OpenContext { job: Arc::clone(self), bit })
     }
@@ -472,7 +472,7 @@ impl Job {
     pub fn pid(&self, task: u32) -> i32 {
         self.entries
             .get(task as usize)
-            // Acquire: "pid published".
+            // Acquire: pairs with the exchange in `take_place` ("pid published").
             .and_then(|entry| i32::try_from(entry.pid.load(Ordering::Acquire)).ok())
             .unwrap_or(0)
     }
@@ -482,7 +482,7 @@ impl Job {
     /// task may ask about any task at any time.
     #[must_use]
     pub fn has_ended(&self, task: u32) -> bool {
-        // Acquire: "life locked".
+        // Acquire: pairs with the store in `take_place` ("life locked").
         let is_known = self
             .entries
             .get(task as usize)
@@ -500,7 +500,7 @@ impl Job {
     #[inline(always)]
     #[must_use]
     pub fn failure_epoch(&self) -> u32 {
-        // Acquire: "failure epoch": a reader of a new number also sees the failed task's bit.
+        // Acquire: pairs with `JobHeader::record_failure`: a reader of a new number also sees the failed task's bit.
         self.header.failure_epoch.load(Ordering::Acquire)
     }
 

@@ -36,7 +36,7 @@ impl JobOwner {
         Some((cause, entry.last_words.read()))
     }
 
-    /// Whether a task is known to run on another host than the tasks of these files that have joined.
+    /// Whether `task` is known to run on another host than the tasks that have joined the job through these files.
     #[must_use]
     pub fn is_elsewhere(&self, task: u32) -> bool {
         let host =

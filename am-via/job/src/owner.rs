@@ -164,8 +164,8 @@ impl JobOwner {
         }
     }
 
-    /// Replaces the processors of tasks that were not started by this owner by those on which their processes may run. No task may have
-    /// attached yet.
+    /// Replaces the processors of tasks that were not started by this owner by those on which their processes may run. Must be called
+    /// before any task attaches.
     ///
     /// # Errors
     /// A process has ended.
@@ -177,7 +177,7 @@ impl JobOwner {
         Ok(())
     }
 
-    /// Notes whether the tasks of a host outnumber its processors: of the host with the most tasks, as if it had this host's processors.
+    /// Notes whether the tasks of the host with the most tasks outnumber its processors, which are taken to be those of this host.
     fn mark_crowded(&self) {
         let mut tasks_of: BTreeMap<u32, usize> = BTreeMap::new();
         for entry in &self.entries {
@@ -208,7 +208,7 @@ impl JobOwner {
         header.barrier.store(barrier.to_word(), Ordering::Relaxed);
         header.settings.write(&plan.others.lines_with(&plan.settings));
         self.mark_crowded();
-        // Release: "job file made", pairs with the load in `Job::attach`.
+        // Release: "job file made", pairs with the load in `is_job_file`.
         header.magic.store(JOB_MAGIC, Ordering::Release);
         Ok(())
     }
@@ -289,7 +289,7 @@ impl JobOwner {
         self.header.continue_on_failure.load(Ordering::Relaxed) != 0
     }
 
-    /// State of `task`, which the task writes itself and is not to be trusted.
+    /// State of `task`. The task writes it itself, so it is not to be trusted.
     #[must_use]
     pub fn state(&self, task: u32) -> TaskState {
         self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
@@ -312,7 +312,7 @@ impl JobOwner {
     /// Whether a process has attached as `task`, on any host, running or not. Not to be trusted.
     #[must_use]
     pub fn has_joined(&self, task: u32) -> bool {
-        // Acquire: "pid published".
+        // Acquire: pairs with the exchange in `Job::take_place` ("pid published").
         self.entries.get(task as usize).is_some_and(|entry| entry.pid.load(Ordering::Acquire) != 0)
     }
 
@@ -386,7 +386,7 @@ impl Limits {
     }
 
     fn check_open_files(&self, num_tasks: u32) -> Result<(), JobError> {
-        // A task inherits two files per task and may open them once more.
+        // A task inherits two files of each task, and may open each of them once more.
         let needed = 4 * u64::from(num_tasks) + FILES_OF_A_PROGRAM;
         match self.open_files {
             Some(value) if value < needed => Err(JobError::LimitTooSmall {
@@ -415,7 +415,7 @@ impl Limits {
         }
     }
 
-    /// Size of each heap file in bytes: what programs may allocate, followed by the part that measures the machine's limit. The default is
+    /// Size of each heap file in bytes: what programs may allocate, followed by the part for measurements (`MEASURE_BYTES`). The default is
     /// reduced to what the limits allow; a value set by the user is used or refused.
     fn heap_file_bytes(&self, setting: Option<u64>, num_tasks: u32) -> Result<u64, JobError> {
         let Some(chosen) = setting else {

@@ -35,7 +35,7 @@ pub struct RecordedEvent {
     pub peer: Option<u32>,
     /// The tag of the message.
     pub tag: i32,
-    /// The context that the tag belongs to.
+    /// The number space of the tag: a communicator, or `u32::MAX` if the tag is the number of a handler.
     pub context: u32,
     /// Bytes, or a value.
     pub amount: u64,
@@ -63,7 +63,7 @@ pub struct RecordedTally {
     pub largest: u64,
 }
 
-/// The record of a task, which the task writes itself and is not to be trusted.
+/// The record of a task. The task writes it itself, so it is not to be trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
     /// Names of events and tallies.
@@ -269,7 +269,7 @@ impl Recorder {
         if let Some(&number) = book.names.get(name) {
             return number;
         }
-        // The last name is used for all further ones.
+        // All names that do not fit share the last entry.
         let number = book.names.len().min(NAMES_MAX - 1);
         if let Some(shared) = &self.shared {
             shared.names[number].write(if number == NAMES_MAX - 1 { "other" } else { name });
@@ -351,7 +351,7 @@ pub(crate) fn map(file: BorrowedFd<'_>, task: u32) -> io::Result<Shared<TaskReco
 
 /// Reads what a task has recorded.
 pub(crate) fn read(record: &TaskRecord) -> Recorded {
-    // The counts are claims, and are cut to the size of the tables. Acquire: pairs with the stores above.
+    // The counts are claims, and are cut to the size of the tables. Acquire: pairs with the stores in `number_of`, `count` and `keep`.
     let up_to = |count: &am_via_os::atomics::AtomicU64, max: usize| {
         usize::try_from(count.load(Ordering::Acquire)).map_or(max, |count| count.min(max))
     };
@@ -388,7 +388,7 @@ fn read_tally(tally: &Tally) -> Option<RecordedTally> {
 }
 
 fn read_event(slot: &EventSlot, number: u64) -> Option<RecordedEvent> {
-    // Acquire: "event written".
+    // Acquire: pairs with the store in `keep` ("event written").
     if slot.number.load(Ordering::Acquire) != number + 1 {
         return None;
     }

@@ -50,7 +50,7 @@ fn the_tasks_of_a_host_share_its_processors() {
     assert!(job.cpus() <= own, "{} of {own}", job.cpus());
 }
 
-/// Whatever processors a task chooses later, the others of its job have the same answer as before.
+/// Whatever processors a task chooses later, the other tasks of its job have the same answer as before.
 #[test]
 fn the_tasks_of_a_host_agree_whether_they_outnumber_its_processors() {
     for (cpus, processors) in [(vec![0, 1, 2], 3), (vec![0, 1, 0], 2)] {

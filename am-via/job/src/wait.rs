@@ -14,7 +14,7 @@ pub const NOTED_AFTER: Duration = Duration::from_secs(1);
 /// A note that is older belongs to an earlier wait: a waiting task renews its note twice a second.
 const FRESH_FOR: Duration = Duration::from_millis(2500);
 
-/// The purpose of a wait.
+/// What a task waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitFacts {
     /// Operations of the task that are under way.
@@ -61,7 +61,7 @@ impl fmt::Display for UnderWay {
 /// A task's note about its wait, not to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotedWait {
-    /// The purpose of the wait; `None` if the text cannot be parsed.
+    /// What the task waits for; `None` if the text cannot be parsed.
     pub facts: Option<WaitFacts>,
     /// Time without arrivals.
     pub quiet: Duration,
@@ -72,7 +72,7 @@ pub struct NotedWait {
 }
 
 impl NotedWait {
-    /// Whether the task still waits, unless it is stopped.
+    /// Whether the task still waits. A stopped task does not renew its note.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.age < FRESH_FOR
@@ -123,7 +123,7 @@ pub(super) fn write(note: &WaitNote, quiet: Duration, facts: WaitFacts) {
 
 /// Reads a task's note, which is not to be trusted.
 pub(super) fn read(note: &WaitNote) -> Option<NotedWait> {
-    // Acquire: "wait noted".
+    // Acquire: pairs with the store in `write` ("wait noted").
     let written = note.written_ns.load(Ordering::Acquire);
     if written == 0 {
         return None;

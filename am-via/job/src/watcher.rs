@@ -103,7 +103,7 @@ fn watch(link: UnixStream) {
     watch.run();
 }
 
-/// A task of this host whose process runs, or has ended and has not been judged.
+/// A task of this host whose process runs, or whose end has not been recorded.
 struct Watched {
     task: u32,
     process: PidFd,

@@ -25,7 +25,10 @@ pub fn is_locked(file: BorrowedFd<'_>, at: u32) -> io::Result<bool> {
     Ok(i32::from(control(file, libc::F_OFD_GETLK, at)?) != libc::F_UNLCK)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the constant is 1; a lock's field is shorter than the constant's type")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the constant is 1; a lock's field is shorter than the constant's type"
+)]
 const WRITE: libc::c_short = libc::F_WRLCK as libc::c_short;
 
 /// Carries out a lock command. Returns the kind of the conflicting lock that the system reports; `F_OFD_SETLK` reports none.

@@ -26,7 +26,7 @@ pub trait Launcher: Debug + Send {
     /// The launcher refuses it, or is gone.
     fn put(&mut self, key: &str, value: &str) -> io::Result<()>;
 
-    /// Waits until all processes of the job have called it. The values that they stored before can then be read.
+    /// Waits until all processes of the job have called this method. The values that they stored before can then be read.
     ///
     /// # Errors
     /// The launcher is gone.
