@@ -13,7 +13,7 @@ pub(crate) type Environment<L = OneThread> = mpi_over_am::Environment<Loopback, 
 pub(crate) type Communicator<L = OneThread> = mpi_over_am::Communicator<Loopback, L>;
 pub(crate) type Window<L = OneThread> = mpi_over_am::window::Window<Loopback, L>;
 
-/// Runs a job in which the tasks up to `shared` have an environment for many threads, and the others an environment for one thread.
+/// Runs a job in which the tasks below `shared` have an environment for many threads, and the others an environment for one thread.
 pub(crate) fn job(
     config: Config,
     shared: u32,
@@ -55,7 +55,7 @@ pub(crate) fn configs(tasks: u32) -> [Config; 3] {
 pub(crate) const THREADS: u32 = 4;
 const MESSAGES: u64 = 60;
 
-/// Each thread exchanges messages of many lengths with the thread of its number in the next task.
+/// Sends messages of many lengths to the thread of this number in the next task, and receives those of the thread in the task before.
 fn talk(world: &Communicator<Threads>, thread: u32) {
     let (rank, size) = (world.rank(), world.size());
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);

@@ -6,7 +6,7 @@ use mpi_over_am::{ErrorClass, ErrorHandler, Info, LockPolicy, op};
 
 use crate::threads::{Communicator, THREADS, configs, job, of_threads};
 
-/// Makes communicators by all other calls.
+/// Makes communicators by `create`, `create_group`, `dup_with_info`, `idup` and `idup_with_info`.
 fn creations<L: LockPolicy>(world: &Communicator<L>) {
     let rank = world.rank();
     for _ in 0..3 {
@@ -91,7 +91,7 @@ fn sides<L: LockPolicy>(world: &Communicator<L>) {
     assert_eq!(all, [1, 3, 0, 2]);
     let copy = inter.dup().unwrap();
     copy.barrier().unwrap();
-    // The first task of each side, and the second.
+    // One inter-communicator of the first task of each side, and one of the second.
     let pair = copy.split(Some(peer.cast_signed()), 0).unwrap().unwrap();
     assert_eq!((pair.size(), pair.remote_size().unwrap()), (1, 1));
     let mut got = [9u32];

@@ -124,7 +124,7 @@ fn persistent_collectives<L: LockPolicy>(world: &Communicator<L>) {
         turned.buffer().unwrap().copy_from_slice(&(0..size).map(|to| rank * 10 + to).collect::<Vec<_>>());
         summed.buffer().unwrap().fill(rank + round);
         scanned.buffer().unwrap().fill(1);
-        // The order differs in each round.
+        // The order differs from round to round.
         barrier.start().unwrap();
         if round % 2 == 0 {
             told.start().unwrap();
@@ -301,7 +301,7 @@ fn a_partitioned_send_of_threads_meets_a_receive_of_a_task_of_one() {
                     world.precv_init(vec![0u8; 4], 2, PROC_NULL, 3).unwrap().arrived(1).unwrap().is_some()
                 );
                 assert_eq!(world.psend_init(vec![0u32; 5], 2, 1, 3).unwrap_err().class(), ErrorClass::Count);
-                // Both are dropped while a round is active.
+                // This receive, and the send of the other task, are dropped while a round is active.
                 let receive = world.precv_init(vec![0u32; 4], 2, 1, 9).unwrap();
                 receive.start().unwrap();
                 // Part 1 is never marked.

@@ -78,7 +78,7 @@ fn threads_send_and_receive_parts_of_one_buffer() {
     }
 }
 
-/// Collectives of a scope, of both kinds, with three tasks.
+/// Collectives of all kinds in a scope, among three tasks.
 fn collectives<L: LockPolicy>(world: &Communicator<L>) {
     let rank = u64::from(world.rank());
     let (mine, three) = ([rank, 1], [rank * 10, rank * 10 + 1, rank * 10 + 2]);

@@ -22,7 +22,7 @@ struct Task<'a> {
     world: Communicator<Threads>,
     /// Number of times that task 0 has let task 1 go on.
     told: &'a AtomicU32,
-    /// Task 1 waits for this outside MPI, and makes no progress.
+    /// Whether task 1 waits for `told` outside MPI, so that it makes no progress.
     outside: bool,
 }
 

@@ -13,7 +13,7 @@ use mpi_over_am::{Error, ErrorClass, Info, LockPolicy, Threads};
 
 use crate::threads::{Communicator, Environment, THREADS, Window, job};
 
-/// Jobs whose tasks up to `shared` have several threads, with each method of memory access.
+/// Runs jobs in which the tasks below `shared` have several threads, with each method of memory access.
 fn everywhere(
     tasks: u32,
     shared: u32,
@@ -315,7 +315,7 @@ fn posts_and_starts_of_different_threads_at_once() {
     });
 }
 
-/// The operations of both kinds of windows.
+/// The operations of windows on given memory, on dynamic memory, and on shared memory.
 fn epochs<L: LockPolicy>(world: &Communicator<L>) {
     let (rank, size) = (world.rank(), world.size());
     let right = (rank + 1) % size;

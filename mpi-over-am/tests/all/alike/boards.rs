@@ -221,7 +221,7 @@ fn check_rooted(world: &Communicator, count: usize, round: u64) {
     }
 }
 
-/// The lengths are those of a line, of an area, and of several areas.
+/// The lengths lie around those of a line and of an area, and one needs several areas.
 #[test]
 fn collectives_on_lines_give_the_right_results() {
     for tasks in [3, 8, 20] {
@@ -250,7 +250,7 @@ fn collectives_on_lines_send_no_packet() {
     });
 }
 
-/// The data of a task lie on the board until all have read them, however late a task is. Roots change, so all tasks are ahead at times.
+/// The data of a task lie on the board until all have read them, however late a task is. Roots change, so each task is ahead at times.
 #[test]
 fn tasks_that_are_late_read_what_was_written_for_them() {
     with_lines(Config::new(9), |_, world| {

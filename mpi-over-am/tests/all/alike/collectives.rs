@@ -136,7 +136,7 @@ fn an_allreduce_keeps_the_order_of_ranks_where_it_matters() {
         }
     };
     with_each_number_of_tasks(task);
-    // A task that has children without being the root of a flat tree.
+    // Among 20 tasks, some tasks other than the root have children.
     job(Config::hostile(20, 4), Settings::default(), task);
 }
 
@@ -201,7 +201,7 @@ fn buffers_that_do_not_fit_are_named() {
 
 #[test]
 fn an_operator_may_not_communicate_into_the_middle_of_a_call_but_between_calls() {
-    // The operator runs within a call of the collective: it may ask for the rank, and even send.
+    // The operator runs inside the collective. It may make calls of its own; here it probes.
     job(Config::new(2), Settings::default(), |_, world| {
         let combine = |a: &u32, b: &u32| {
             assert!(world.iprobe(0, 5).unwrap().is_none());

@@ -9,7 +9,7 @@ use mpi_over_am::{BoardKind, Check, Error, LayoutPart, Neighbours, Placement, Se
 /// Numbers of elements around every threshold of the algorithms.
 const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
 
-/// Settings that select the algorithms for short and for long data.
+/// Runs `task` with each number of tasks, and with settings that select the algorithms for short and for long data.
 fn with_each_number_of_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
         check: Check::On,
@@ -280,8 +280,8 @@ fn alltoallw() {
     with_each_number_of_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         let word = Datatype::predefined(Predefined::Uint64);
-        // Task a sends a + b + 1 words to task b, or 900 times as many. Tasks with even ranks use contiguous words, and the others every
-        // second word.
+        // Task a sends a + b + 1 words to task b, or 900 times as many. Words to tasks of odd ranks are every second word of the sender's
+        // memory, and words from tasks of even ranks are stored in every second word. The others are contiguous.
         let spread = Datatype::resized(&word, 0, 16).unwrap();
         for times in [1, 900] {
             let count = |other: u32| (rank + other + 1) as usize * times;
@@ -335,7 +335,7 @@ fn neighbours_with_parts_of_any_length_place_and_type() {
         world.neighbor_allgatherv(&own, (&mut got, placement), &neighbours).unwrap();
         assert_eq!(got, expected);
 
-        // Data for the next task come from the beginning, and data for the other task from the middle.
+        // Data for the next task come from the beginning, and data for the task after that from the middle.
         let out = vector(rank, 1000);
         let (out_counts, out_at) = ([len(rank), len(rank), 1], [0, 500, 999]);
         let from = Placement { counts: &out_counts, displacements: &out_at };

@@ -37,7 +37,7 @@ const THREE: [Hosts; 3] = [&[0, 0, 1, 1, 2], &[0, 1, 2, 0, 1], &[2, 2, 1, 0, 0]]
 
 #[test]
 fn a_collective_sends_one_message_between_two_hosts() {
-    // Messages in each direction between the leaders of two hosts, and of three hosts.
+    // Number of messages between the leaders in a rooted collective, a barrier, an allreduce and an exchange: of two hosts, and of three.
     for (all_hosts, [rooted, barrier, allreduce, exchange]) in [(TWO, [1, 2, 2, 2]), (THREE, [2, 6, 4, 6])] {
         for hosts in all_hosts {
             on_hosts(hosts, |environment, world| {
@@ -143,7 +143,7 @@ fn long_data_cross_to_each_host_once() {
             let block = vec![1u8; LEN / size];
             let sent = count(&mut || world.allgather(&block, &mut vec![0; LEN / size * size]).unwrap());
             assert!(sent <= (once + hosts_of_job * 2) * (hosts_of_job - 1), "{sent} of {once}, {hosts:?}");
-            // The leaders reduce chunks of the data, and exchange them: each half of the data crosses twice.
+            // The leaders reduce chunks of the data and exchange the results: each chunk crosses twice for each other host.
             let (own, mut sums) = (vec![1u64; LEN / 8], vec![0; LEN / 8]);
             let sent = count(&mut || world.allreduce(&own, &mut sums, op::Sum).unwrap());
             let most = 2 * (hosts_of_job - 1) * once;

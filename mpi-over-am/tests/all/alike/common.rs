@@ -38,7 +38,7 @@ pub(crate) fn job_without_finalize(config: Config, settings: Settings, task: imp
     run_tasks(config, settings, &task);
 }
 
-/// Compiled once for the tasks of all tests.
+/// Not generic over the task, so that it is compiled once for all tests.
 fn run_tasks(config: Config, settings: Settings, task: &(dyn Fn(Environment) + Sync)) {
     let what = format!("a job of {config:?} with {settings:?}");
     let _watchdog = Watchdog::new(what.clone(), Duration::from_secs(120));
@@ -117,7 +117,7 @@ pub(crate) fn networks(tasks: u32) -> Vec<Config> {
     std::iter::once(Config::new(tasks)).chain(hostile).collect()
 }
 
-/// Jobs of several hosts, in the order of the ranks and mixed; as in a job of one host, the network may be friendly or not.
+/// Jobs of several hosts, with ranks in the order of the hosts or mixed, each over a friendly and over a hostile network.
 pub(crate) fn jobs_on_hosts() -> impl Iterator<Item = Config> {
     let hosts: [&[u32]; 5] =
         [&[0, 0, 1], &[4, 4, 2, 2], &[0, 1, 1, 2, 2], &[2, 0, 1, 0, 2, 1], &[0, 1, 0, 1, 1, 1, 1]];
@@ -142,7 +142,7 @@ pub(crate) fn all_settings() -> Vec<Settings> {
     ]
 }
 
-/// Runs `task` over each network and with each of the settings.
+/// Runs `task` over each network and with each of the settings, though not in each combination.
 pub(crate) fn everywhere(tasks: u32, task: impl Fn(&Environment, &Communicator) + Sync) {
     for (config, settings) in pairs(&networks(tasks), &all_settings()) {
         job(config, settings, &task);

@@ -237,7 +237,8 @@ fn two_sides_talk_merge_and_split() {
         assert_eq!(dup.compare(&inter), Comparison::Congruent);
         assert_eq!(dup.compare(&half), Comparison::Unequal);
         talk_across(&dup);
-        // First the first task of each side; then all tasks, with a colour that only one side has.
+        // A communicator of the first task of each side; one to which the left side contributes no task; and a split, in which a side may
+        // have no task of a colour.
         let first = inter.group().incl(&[0]).unwrap();
         let firsts = inter.create(&first).unwrap();
         assert_eq!(firsts.is_some(), half.rank() == 0);
@@ -357,7 +358,7 @@ fn names_hints_and_handlers_belong_to_the_communicator() {
         assert!(dup.dup().unwrap().info().is_empty());
         dup.set_name("\u{e9}".repeat(100).as_str());
         assert_eq!(dup.name(), "\u{e9}".repeat(63));
-        // Handlers are inherited, and run only if they are called.
+        // An error handler is inherited, and runs only for errors that are passed to `handled`.
         assert_eq!(world.error_handler(), ErrorHandler::Return);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);

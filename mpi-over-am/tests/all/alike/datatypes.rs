@@ -102,7 +102,7 @@ fn run(seed: u64, config: Config, settings: Settings) {
                 let mut view = ViewMut::new(&mut got, count, &datatype).unwrap();
                 let mut view_again = ViewMut::new(&mut again, count, &datatype).unwrap();
                 if random.one_in(2) {
-                    // All messages are early, and are received in a different order than they were sent.
+                    // The messages are received in another order than they were sent.
                     world
                         .scope(|s| {
                             let first = s.irecv(&mut view, 0, 1)?;

@@ -149,7 +149,7 @@ fn a_round_goes_on_while_something_else_is_waited_for() {
             receive.start().unwrap();
             send.start().unwrap();
             (0..4).for_each(|part| send.ready(part).unwrap());
-            // The receive is not tested, and its sender was unknown when it started.
+            // Nothing tests the receive, which had not met its sender when it was started.
             send.wait().unwrap();
             receive.wait().unwrap();
             assert_eq!(receive.buffer().unwrap(), vec![other; len]);

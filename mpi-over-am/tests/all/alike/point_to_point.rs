@@ -98,7 +98,7 @@ fn messages_in_pieces_are_received_early_late_and_matched() {
     }
 }
 
-/// A message that one packet holds is sent as two if its receiver has answered the last one.
+/// A message that fits into one packet is sent as two packets if its receiver has answered the previous message.
 #[test]
 fn messages_of_about_a_packet_arrive_whole_while_they_are_answered_and_while_they_are_not() {
     const LENS: [usize; 5] = [12 << 10, (12 << 10) + 1, (14 << 10) + 33, (16 << 10) - 1, 16 << 10];
@@ -109,7 +109,7 @@ fn messages_of_about_a_packet_arrive_whole_while_they_are_answered_and_while_the
             let (own, peer) = (world.rank(), 1 - world.rank());
             for round in 0..40_u32 {
                 let len = LENS[round as usize % LENS.len()];
-                // In a quarter of the rounds, the second message is not awaited yet.
+                // A quarter of the rounds have two messages, of which the second follows the first at once.
                 for number in 0..1 + u64::from(round % 4 == 0) {
                     let bytes = pattern(u64::from(round) + number, len);
                     if own == round % 2 {

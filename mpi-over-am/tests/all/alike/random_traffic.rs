@@ -1,4 +1,4 @@
-//! Random traffic against an oracle: every message contains its sender, receiver, tag and number.
+//! Random traffic against an oracle: the content of a message tells its number among the messages of its sender.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 

@@ -264,7 +264,7 @@ fn a_buffered_send_without_room_is_an_error_and_loses_nothing() {
             assert_eq!(error.class(), ErrorClass::Buffer);
             world.bsend(&[3u8; 300], 1, 0).unwrap();
             world.send(&(), 1, 1).unwrap();
-            // When the receiver has taken the first message, the next one fits into the budget.
+            // When the receiver has taken the first message, the next one fits into the attached buffer.
             world.recv(&mut (), 1, 2).unwrap();
             world.bsend(&[4u8; 600], 1, 0).unwrap();
             environment.flush_buffer().unwrap();
@@ -389,7 +389,7 @@ fn an_exchange_is_over_when_both_halves_are() {
         assert_eq!((status.source(), status.tag(), status.len()), (other, 3, 0));
         let refused = world.isendrecv_replace_data(&data, (9, 3), from).unwrap_err();
         assert_eq!(refused.class(), ErrorClass::Rank);
-        // A refused send does not receive: neither a message that has arrived, nor a later one.
+        // A refused exchange receives nothing: neither a message that has arrived, nor a later one.
         let sent = world.isend_data(mpi_over_am::Mode::Standard, &out, other, 3).unwrap();
         world.barrier().unwrap();
         let refused = world.isendrecv_data((&out, 9, 3), (&data, from.0, from.1)).unwrap_err();

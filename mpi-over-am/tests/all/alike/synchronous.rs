@@ -1,4 +1,4 @@
-//! Synchronous mode below the eager limit: depending on a setting, a message has its data and is acknowledged, or is announced.
+//! Synchronous mode below the eager limit: depending on a setting, a message carries its data and is acknowledged, or is announced.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -182,7 +182,7 @@ fn a_send_that_is_cancelled_before_its_match_is_gone_and_after_it_goes_on() {
         if world.rank() == 0 {
             let [gone, met] = [1, 2].map(|tag| issend(world, 7, 1, tag));
             settle(world);
-            // The result may be known only after an answer.
+            // Whether the send is cancelled may be known only after the receiver's answer.
             gone.cancel().unwrap();
             gone.cancel().unwrap();
             assert!(matches!(gone.wait().unwrap_err().error, Error::Cancelled));
@@ -200,7 +200,7 @@ fn a_send_that_is_cancelled_before_its_match_is_gone_and_after_it_goes_on() {
     });
 }
 
-/// A withdrawn message frees its part of the budget, which would not suffice for all of them.
+/// A withdrawn message frees its part of the budget, which would not suffice for all messages.
 #[test]
 fn a_cancelled_message_leaves_the_memory_of_early_messages_free() {
     let settings = Settings { early_arrival_bytes_max: 2 * 10 * (128 + 256), ..settings(true) };

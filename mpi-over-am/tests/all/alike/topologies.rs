@@ -18,7 +18,7 @@ fn class<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorClass {
     result.unwrap_err().class()
 }
 
-/// Each task sends its rank to its neighbours, and receives theirs.
+/// Each task sends its rank to its destinations, and receives the rank of each source.
 fn talk_to_neighbors(communicator: &Communicator) {
     let topology = communicator.topology().expect("it has one");
     let (sources, destinations) = topology.neighbors(communicator.rank());
@@ -101,7 +101,7 @@ fn bad_topologies_are_refused() {
 #[test]
 fn graphs_that_everybody_knows() {
     with_tasks([3, 5], |_, world| {
-        // A triangle with a double edge.
+        // A triangle, with each edge in both directions.
         let (index, edges) = ([2, 4, 6], [1, 2, 0, 2, 0, 1]);
         assert_eq!(world.map_graph(&index, &edges).unwrap().is_some(), world.rank() < 3);
         let graph = world.create_graph(&index, &edges).unwrap();

@@ -15,7 +15,7 @@ use mpi_over_am::{Error, ErrorClass, Group, Info, NAME_BYTES_MAX, PROC_NULL, Set
 
 type Window = mpi_over_am::window::Window<am_core::testing::loopback::Loopback, super::super::Policy>;
 
-/// Networks with each method of memory access.
+/// Runs `task` over networks with each method of memory access.
 fn everywhere(tasks: impl IntoIterator<Item = u32>, task: impl Fn(&Environment, &Communicator) + Sync) {
     for tasks in tasks {
         let configs = [Config::new(tasks), Config::hostile(tasks, 11), Config::hostile(tasks, 12)];
@@ -428,7 +428,7 @@ fn no_update_is_lost() {
     });
 }
 
-/// Updates of all tasks to the words of rank 0 in each round: by calls for one word and for all, contiguous and strided.
+/// Updates the words of rank 0 in six rounds by every kind of call: for one word and for several, contiguous and strided.
 fn add_in_every_way(window: &Window, at: i64, words: usize) {
     let int = Datatype::predefined(Predefined::Int64);
     let (even, backwards) = (
@@ -443,7 +443,7 @@ fn add_in_every_way(window: &Window, at: i64, words: usize) {
         window.accumulate(&ones, 0, at, PredefinedOp::Sum).unwrap();
         window.accumulate_layout(&ones, (words as u64 / 2, &int), target(at, &even), &sum).unwrap();
         window.accumulate_layout(&ones, (words as u64, &int), target(last, &backwards), &sum).unwrap();
-        // If a call updates one word, the old value grows with each call.
+        // The old value of a word grows from call to call.
         let before = window.fetch_and_op(1i64, 0, at, PredefinedOp::Sum).unwrap();
         let next = window.get_accumulate(&ones[..3], 0, at, PredefinedOp::Sum).unwrap();
         assert!(next[0] > before && before >= 5 * round, "{before}, then {next:?}");
@@ -534,7 +534,7 @@ fn updates_of_many_numbers_at_once_lose_none() {
         let values: Vec<i64> = (1..).take(NUMBERS).collect();
         for _ in 0..3 {
             let old = window.get_accumulate(&values, 0, 0, PredefinedOp::Sum).unwrap();
-            // All numbers are equal, because a lock covers the whole update.
+            // All numbers have had the same number of updates, because a lock covers the whole update.
             let times = old[0];
             assert!(old.iter().zip(&values).all(|(old, value)| *old == times * value), "{old:?}");
             window.accumulate(&values, 0, 0, PredefinedOp::Sum).unwrap();
