@@ -1,5 +1,6 @@
-//! The machine's limit, measured in the same run on the same cores: a bare ring of lines in each direction, and for data longer than one
-//! line's payload, a copy by the receiver from the sender's mapped buffer. No layer of the stack is involved.
+//! The machine's limit (the least latency that it allows), measured in the same run on the same cores: a bare ring of lines in each
+//! direction, and for data longer than one line's payload, a copy by the receiver from the sender's mapped buffer. No layer of the stack is
+//! involved.
 
 use std::io;
 use std::sync::Arc;

@@ -157,8 +157,8 @@ impl Task {
         })
     }
 
-    /// If each task has a core, a wait may spin. With fewer cores a spinning task keeps its peer from running, so it yields a few times,
-    /// then sleeps.
+    /// How long waits spin. If each task has a core, a wait may spin. With fewer cores a spinning task keeps its peer from running, so the
+    /// task yields a few times, then sleeps.
     fn wait_policy(&self) -> WaitPolicy {
         let (spin_max, yield_polls_max) =
             if self.job.is_crowded() { (Duration::ZERO, YIELD_POLLS) } else { (SPIN_MAX, 0) };

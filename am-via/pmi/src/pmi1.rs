@@ -15,7 +15,7 @@ pub(super) struct Pmi1 {
     task: u32,
     num_tasks: u32,
     link: BufReader<UnixStream>,
-    /// The name of the job's values.
+    /// The name of the job's key-value space.
     values: String,
     /// Longest value that the launcher keeps, in bytes.
     value_bytes_max: usize,
@@ -52,8 +52,7 @@ impl Pmi1 {
         if let Err(error) = new.begin() {
             use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
             let is_closed = matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof);
-            let why =
-                "the launcher has closed PMI_FD: it serves the first program of a process, and no second one";
+            let why = "the launcher has closed PMI_FD: it serves only the first program of a process";
             return Err(if is_closed { wrong(why.to_owned()) } else { error });
         }
         Ok(new)
@@ -109,7 +108,9 @@ impl Launcher for Pmi1 {
     fn put(&mut self, key: &str, value: &str) -> io::Result<()> {
         if value.len() >= self.value_bytes_max {
             let (len, max) = (value.len(), self.value_bytes_max);
-            return Err(wrong(format!("{key}: the launcher keeps values of {max} bytes, not {len}")));
+            return Err(wrong(format!(
+                "{key}: a value of {len} bytes, but the launcher keeps fewer than {max}"
+            )));
         }
         let key = self.key(self.task, key);
         self.ask(&format!("put {key} value={value}"), "put_result").map(drop)

@@ -14,8 +14,8 @@ use am_via_shm::{CheckedRange, Storing};
 use am_via_vipl::below::{Device, HeapBlock, Mapping, SharedFileName};
 
 // SAFETY: ranges of user memory are passed to the device for one call, or until it reports the end of a transfer; a grant is a
-// registration, whose end the device delays until no peer copies (`shm/regions`, `shm/private_region`); granted memory is a claim that it
-// has checked. Errors are returned without unwinding.
+// registration, whose end the device delays until no peer copies (`shm/regions`, `shm/private_region`); granted memory is lent for a claim
+// that the device has checked. Errors are returned without unwinding.
 unsafe impl<D: Device> KeepsPromises for ViaFabric<D> {}
 
 /// Memory that an operation receives into, for one call.
@@ -34,8 +34,8 @@ pub(super) fn source<'a>(bytes: RawBytes) -> CheckedRange<'a> {
 /// The memory of an own registration, as a destination for arriving data.
 #[inline(always)]
 pub(super) fn raw_buffer(range: CheckedRange<'_>) -> RawBuffer {
-    // SAFETY: registered memory stays live, and its owner leaves it to peers, until it is deregistered. The engine copies into it before it
-    // handles anything else, so before that.
+    // SAFETY: until it is deregistered, registered memory stays live, and its owner leaves it to peers. The engine copies into it before it
+    // handles anything else, and so before the end of the registration.
     unsafe { RawBuffer::new(range.at(), range.len()) }
 }
 

@@ -1,5 +1,5 @@
-//! am-core's Fabric over VIA: packets by RDMA write with immediate data, credits for posted receives, connections at first use. The only
-//! file that names am-core's fabric.
+//! am-core's Fabric over VIA: packets by RDMA write with immediate data, credits for posted receives, connections at first use. This file
+//! implements am-core's fabric traits.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -66,7 +66,7 @@ pub struct ViaFabric<D: Device> {
 }
 
 impl<D: Device> ViaFabric<D> {
-    /// A fabric over a NIC on `device`. Every task uses the same `plan`.
+    /// A fabric over a NIC on `device`. Every task must use the same `plan`.
     #[must_use]
     pub fn new(device: D, plan: CreditPlan) -> Self {
         let nic = Nic::open(device);
@@ -114,7 +114,7 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// Releases `held`, unless the transfer that it was for has been started.
+    /// Releases `held`, unless its transfer is in flight; then the cache keeps `held` until the transfer ends.
     #[inline]
     fn let_go_local_end(&mut self, held: Option<Range<u64>>, done: &Result<Transfer>, op: OpId) {
         let (Some(cache), Some(pages)) = (&mut self.registrations, held) else { return };
@@ -520,7 +520,7 @@ impl<D: Device> Memory for ViaFabric<D> {
     fn open_shared(&mut self, name: SharedName) -> Result<SharedMemory> {
         let file = memory::shared_file_name(name).ok_or_else(|| Error::System {
             doing: "opening shared memory",
-            source: "its name is empty".into(),
+            source: "its name is not one that shared memory can have".into(),
         })?;
         let opened = self.nic.device.open_shared_file(file).map_err(|error| wrong(self.endpoint, error))?;
         Ok(memory::shared_memory(file, opened))

@@ -1,15 +1,15 @@
 //! Limits the program's private memory that is registered at a time, if a setting asks for this. Registrations of buffers are kept after
-//! their operation for the next one, and ended when others need their share.
+//! their operation for the next operation, and ended when other buffers need their bytes.
 //!
 //! A NIC translates and pins registered pages, so their number is limited, and registering is slow: programs keep registrations for later.
 //! The emulated NIC pins nothing, so this is only an account of the pages that count as registered, their users, and their last uses. Its
 //! rules are those that a real NIC would enforce, and an entry that outlives its memory does no harm, since it grants nothing: a peer needs
 //! the grant of one operation or an exposed region, with its generation.
 //!
-//! An operation never waits here. If the limit leaves no bytes for a range, it is not registered, and its operation sends pieces through
-//! the NIC's own buffers. Waiting would deadlock: in an all-to-all exchange, each task may have lent all its bytes to sends that complete
-//! only when the others can register their receives. For the same reason a quarter of the limit is reserved for the local end of transfers,
-//! which end without a peer's help.
+//! No operation waits for a peer here. If the limit leaves no bytes for a range, the range is not registered, and its operation sends
+//! pieces through the NIC's own buffers. Waiting could deadlock: in an all-to-all exchange, each task may have lent all its bytes to sends
+//! that complete only when the other tasks can register their receives. For the same reason a quarter of the limit is reserved for the
+//! local ends of transfers. These end without a peer's help, so a local end that fits into the quarter may be retried.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -30,13 +30,13 @@ pub struct RegistrationStatistics {
     pub hits: u64,
     /// Number of ranges that had to be registered, in part or as a whole.
     pub misses: u64,
-    /// Number of kept ranges that were ended for others.
+    /// Number of kept ranges that were ended for other ranges.
     pub evictions: u64,
     /// Number of ranges beyond the limit: their operations sent pieces.
     pub refusals: u64,
 }
 
-/// Registered pages, from a key of the tree on.
+/// A range of registered pages. Its start is its key in the tree.
 #[derive(Clone, Copy, Debug)]
 struct Registered {
     end: u64,
