@@ -121,7 +121,7 @@ impl fmt::Debug for Keyval {
 
 /// The attributes of one object. The parameter `object` is the object's number in the layer above.
 ///
-/// Callbacks may use the object, so an owner that keeps this value in a cell must not borrow it while they run. Therefore
+/// Callbacks may use the object, so an owner that keeps this value in a cell must not borrow the cell while they run. Therefore
 /// [`deletion`](Self::deletion) and similar methods return the callback, and the change is a separate call.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
@@ -164,7 +164,7 @@ impl Attributes {
         Ok(self.values.iter().find(|(known, _)| known == keyval).map(|&(_, value)| value))
     }
 
-    /// Sets the value of a key. The caller has already deleted an older value ([`deletion`](Self::deletion)).
+    /// Sets the value of a key. The caller must already have deleted an older value ([`deletion`](Self::deletion)).
     ///
     /// # Errors
     /// A key for another kind of object.
@@ -183,7 +183,7 @@ impl Attributes {
         Some(Deletion { keyval: keyval.clone(), value: *value })
     }
 
-    /// The keys, last one set first: the order of deletion (MPI 5.0 section 11.2.3).
+    /// The keys, most recently set first: the order of deletion (MPI 5.0 section 11.2.3).
     #[must_use]
     pub fn keyvals(&self) -> Vec<Keyval> {
         self.values.iter().rev().map(|(keyval, _)| keyval.clone()).collect()
@@ -220,7 +220,7 @@ pub enum PredefinedAttribute {
     Io,
     /// Whether the clocks of all tasks agree: true if all are on one host (`MPI_WTIME_IS_GLOBAL`).
     WtimeIsGlobal,
-    /// The last error code in use (`MPI_LASTUSEDCODE`), from the layer above.
+    /// The last error code in use (`MPI_LASTUSEDCODE`), which the layer above knows.
     LastUsedCode,
     /// Number of tasks in the job (`MPI_UNIVERSE_SIZE`).
     UniverseSize,

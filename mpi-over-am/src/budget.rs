@@ -1,8 +1,9 @@
 //! The budget of early arrivals: how many bytes of each sender a receiver stores before their receives are posted.
 //!
-//! The receiver's memory is divided among the senders, and each sender limits itself to its part. It counts the bytes that it has sent
-//! eagerly, and the receiver reports how many of them were received. A message beyond the part is announced instead, so no stop message is
-//! needed. When half of its part is used, a sender asks for a report; a header handler answers at the receiver's next progress.
+//! The receiver's memory is divided among the senders, and each sender limits itself to its part. A sender counts the bytes that it has
+//! sent eagerly, and the receiver reports how many of them have been received. A message beyond the part is announced instead, so no stop
+//! message is needed. When half of its part is used, a sender asks for a report. A header handler answers when the receiver next makes
+//! progress.
 //!
 //! The receiver counts the stored bytes of each sender. It drops messages beyond a sender's part, and reports an error that names the
 //! sender. Announced messages take little memory, and programs may begin many, so their number has a separate limit.
@@ -26,34 +27,34 @@ const ANNOUNCED_MAX: u32 = 1 << 20;
 /// The index of a peer whose index the fabric has not been asked for yet. No peer has this index.
 pub(crate) const UNKNOWN: PeerIndex = PeerIndex(u32::MAX);
 
-/// One task's account of another, in bytes since the start: one cache line.
+/// One task's account with another, the peer, in bytes since the start: one cache line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 struct Peer {
-    /// Sent eagerly to this task, in bytes.
+    /// Bytes sent eagerly to the peer.
     sent: u64,
     /// If `sent` exceeds this, [`Budget::charge`] has to check further.
     attention_at: u64,
-    /// Received by this task, according to its last report.
+    /// Bytes that the peer has received, according to its last report.
     reported: u64,
-    /// Whether a report was asked for.
+    /// Whether a report was asked for, and has not arrived.
     asked: bool,
-    /// Eager bytes of this peer that the program has received.
+    /// Eager bytes from the peer that the program has received.
     received: u64,
     /// `received` when [`has_answered`](Budget::has_answered) was last called.
     received_before: u64,
-    /// Eager bytes of this peer that wait for their receives.
+    /// Eager bytes from the peer that wait for their receives.
     kept: u64,
-    /// Number of announced messages of this peer that wait for their receives.
+    /// Number of announced messages from the peer that wait for their receives.
     announced: u32,
-    /// The fabric's index of this peer, or [`UNKNOWN`]. It is stored here because each message reads this line anyway.
+    /// The fabric's index of the peer, or [`UNKNOWN`]. It is stored here because each message reads this line anyway.
     index: PeerIndex,
 }
 
 /// The accounts with each task, as sender and as receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// Maximum bytes that this task may have unreceived at another task.
+    /// A sender's part: the maximum bytes that it may have sent to a task and that have not been received.
     window: u64,
     /// Bytes that a message uses besides the buffer for its data.
     entry_bytes: u64,
@@ -189,12 +190,12 @@ impl Budget {
         })
     }
 
-    /// The report for `task`.
+    /// The number of received bytes to report to `task`.
     pub(crate) fn report_for(&self, task: u32) -> u64 {
         self.peers.get(task as usize).map_or(0, |peer| peer.received)
     }
 
-    /// A report from `task`. It is a claim: more than was sent cannot have been received.
+    /// Books a report from `task`. The number is not trusted: it is limited to what was sent.
     pub(crate) fn reported(&mut self, task: u32, received: u64) {
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
         peer.reported = received.clamp(peer.reported, peer.sent);
@@ -209,7 +210,7 @@ impl Budget {
 #[inline(never)]
 fn look_closer(peer: &mut Peer, sent: u64, window: u64) -> Verdict {
     let eager = sent - peer.reported <= window;
-    // If everything was received, a request is useless.
+    // If everything was received, a report is useless.
     let ask = !peer.asked && peer.sent > peer.reported;
     peer.asked |= ask;
     peer.attention_at = if peer.asked { peer.reported + window } else { peer.attention_at };

@@ -52,16 +52,16 @@ impl<T: NoUninit + AnyBitPattern> Datum for T {}
 /// The bytes of a slice to be sent.
 #[inline(always)]
 pub(crate) fn bytes_of<T: NoUninit>(data: &[T]) -> &[u8] {
-    // SAFETY: `NoUninit` means that every byte of a `T` is initialised; the bytes are borrowed as long as `data` is; a slice is
-    // no longer than isize::MAX bytes, and bytes have no alignment.
+    // SAFETY: `NoUninit` means that every byte of a `T` is initialised; the bytes are borrowed as long as `data` is; a slice is no longer
+    // than isize::MAX bytes, and bytes need no alignment.
     unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
 }
 
-/// Lends a slice to a blocking receive. `receive` keeps the promise: nothing uses the memory after it has returned or unwound.
+/// Lends a slice to a blocking receive. `receive` must keep the promise: nothing uses the memory after `receive` has returned or unwound.
 #[inline(always)]
 pub(crate) fn lend_to_receive<T: AnyBitPattern, R>(to: &mut [T], receive: impl FnOnce(RawBuffer) -> R) -> R {
-    // SAFETY: `to` is exclusively borrowed until this function returns or unwinds, and `receive` ends the operation before
-    // (`protocol::receive`). `AnyBitPattern` means that any received bytes are valid elements.
+    // SAFETY: `to` is exclusively borrowed until this function returns or unwinds, and `receive` ends its operation before that (this
+    // function's doc). `AnyBitPattern` means that any received bytes are valid elements.
     let raw = unsafe { raw_buffer(to) };
     receive(raw)
 }
@@ -76,7 +76,7 @@ fn check_inside(len: usize, count: u64, datatype: &Datatype) -> Result<()> {
     if is_inside { Ok(()) } else { Err(Error::Outside { count, from, to, len }) }
 }
 
-/// Lends elements of a slice to `send`, whose operation has ended when it returns or unwinds: `send` keeps the promise.
+/// Lends elements of a slice to `send`, which must keep the promise: its operation has ended when `send` returns or unwinds.
 ///
 /// # Errors
 /// [`Error::Outside`], or the error of `send`.
@@ -87,7 +87,7 @@ pub(crate) fn lend_elements<T: NoUninit, R>(
 ) -> Result<R> {
     check_inside(size_of_val(memory), count, datatype)?;
     // SAFETY: all bytes of the elements lie inside `memory` (just checked), which is borrowed until this function returns or
-    // unwinds, and `send` ends the operation before; `NoUninit` means that they are initialised.
+    // unwinds, and `send` ends its operation before that; `NoUninit` means that they are initialised.
     send(unsafe { SendData::new(memory.as_ptr().cast(), count, datatype) })
 }
 
@@ -102,11 +102,11 @@ pub(crate) fn lend_elements_mut<T: AnyBitPattern, R>(
 ) -> Result<R> {
     check_inside(size_of_val(memory), count, datatype)?;
     // SAFETY: all bytes of the elements lie inside `memory` (just checked), which is exclusively borrowed until this function returns or
-    // unwinds, and `receive` ends the operation before; `AnyBitPattern` means that any received bytes are valid values.
+    // unwinds, and `receive` ends its operation before that; `AnyBitPattern` means that any received bytes are valid values.
     receive(unsafe { RecvData::new(memory.as_mut_ptr().cast(), count, datatype) })
 }
 
-/// Lends bytes to a send that has ended when `send` returns or unwinds: `send` keeps the promise.
+/// Lends bytes to `send`, which must keep the promise: its operation has ended when `send` returns or unwinds.
 pub(crate) fn lend_to_send<R>(bytes: &[u8], send: impl FnOnce(SendData) -> R) -> R {
     lend_raw(bytes, |raw| send(SendData::from_bytes(raw)))
 }
@@ -114,15 +114,15 @@ pub(crate) fn lend_to_send<R>(bytes: &[u8], send: impl FnOnce(SendData) -> R) ->
 /// Like [`lend_to_send`], as a range of bytes.
 #[inline(always)]
 pub(crate) fn lend_raw<R>(bytes: &[u8], send: impl FnOnce(RawBytes) -> R) -> R {
-    // SAFETY: the bytes are borrowed until this function returns or unwinds, and `send` ends the operation before.
+    // SAFETY: the bytes are borrowed until this function returns or unwinds, and `send` ends its operation before that.
     send(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
 }
 
 /// Keeps memory for operations that it starts. Functions that give memory to an operation require a keeper.
 ///
 /// # Safety
-/// Memory given to an operation of the keeper is not moved, freed, or accessed in conflict with the operation until the operation has
-/// ended. The memory is leaked if the operation never ends.
+/// Memory given to an operation of the keeper must not be moved, freed, or accessed in conflict with the operation until the operation has
+/// ended. If the operation never ends, the memory must be leaked.
 pub(crate) unsafe trait Keeps {}
 
 /// A vector for an operation of the keeper, and its bytes.
@@ -153,7 +153,7 @@ pub(crate) fn with_slice<R>(bytes: RawBytes, use_up: impl FnOnce(&[u8]) -> R) ->
 }
 
 /// # Safety
-/// The memory stays live, and nothing else reads or writes it, until the operation that gets the range has ended.
+/// The memory must stay live, and nothing else may read or write it, until the operation that gets the range has ended.
 unsafe fn raw_buffer<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
     let len = size_of_val(to);
     // SAFETY: the slice is `len` writable bytes; the rest is this function's own contract.

@@ -510,7 +510,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An argument that `call` cannot accept.
+    /// The error for an argument that `call` rejects.
     #[cold]
     pub(crate) fn refused(class: ErrorClass, call: &'static str, what: &'static str, value: i64) -> Self {
         Self::Refused { class, call, what, value }

@@ -84,7 +84,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// The values of the event, those that [`EventKind::description`] names.
+    /// The values of the event, in the order of their names in [`EventKind::description`].
     #[must_use]
     pub fn words(&self) -> &[i64] {
         &self.words[..self.kind.description().2.len()]
@@ -126,7 +126,7 @@ pub fn watch(kinds: impl IntoIterator<Item = EventKind>) {
     let _ = now();
 }
 
-/// Passes all events to the recorder of this process, if it has one now.
+/// From now on, passes all events to the recorder of this process, if there is one.
 pub(crate) fn look_at_recorder() {
     let by_recorder = if record::is_on() { u32::MAX } else { 0 };
     WATCHED.store(BY_TOOLS.load(Ordering::Relaxed) | by_recorder, Ordering::Relaxed);
@@ -179,7 +179,7 @@ impl Fact<'_> {
         Self { rank, tag, context, bytes, ..Self::default() }
     }
 
-    /// The values that [`EventKind::description`] names.
+    /// The values, in the order of their names in [`EventKind::description`].
     fn words(&self, kind: EventKind) -> [i64; WORDS] {
         let &Self { rank, tag, context, bytes, was_early, .. } = self;
         let (rank, tag, context) = (rank.into(), tag.into(), context.into());

@@ -1,4 +1,4 @@
-//! Groups: the tasks of ranks (MPI 5.0 section 7.3).
+//! Groups: ordered sets of tasks (MPI 5.0 section 7.3).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ pub const SELF_SET: &str = "mpi://SELF";
 #[derive(Clone)]
 pub struct Group {
     members: Members,
-    /// The task that this process is.
+    /// The task of this process.
     own: u32,
     /// Number of the session that made the group (`MPI_Group_from_session_pset`); 0 if none did.
     session: u64,
@@ -80,7 +80,7 @@ impl PartialEq for Members {
                 Self::Strided { first: other_first, stride: other_stride, size: other_size },
             ) => first == other_first && size == other_size && (*size == 1 || stride == other_stride),
             (Self::Listed(own), Self::Listed(other)) => own == other,
-            // Every group that can be a range is stored as one.
+            // Every group that can be stored as `Strided` is.
             (Self::Strided { .. }, Self::Listed(_)) | (Self::Listed(_), Self::Strided { .. }) => false,
         }
     }
@@ -107,7 +107,7 @@ impl Group {
         Self { members: Members::Strided { first: 0, stride: 1, size }, own: own.0, session: 0 }
     }
 
-    /// These tasks, each of which exists and occurs once.
+    /// These tasks, each of which must exist and occur once.
     pub(crate) fn of_tasks(tasks: Vec<u32>, own: TaskId) -> Self {
         Self { members: Members::of(tasks), own: own.0, session: 0 }
     }
@@ -126,7 +126,7 @@ impl Group {
         Self { session, ..self }
     }
 
-    /// The number of its session; 0: none.
+    /// The number of the group's session; 0: none.
     pub(crate) fn session(&self) -> u64 {
         self.session
     }
@@ -170,7 +170,7 @@ impl Group {
         }
     }
 
-    /// Number of leading ranks whose tasks have the same numbers: they need no lookup.
+    /// Number of leading ranks that are also the numbers of their tasks, and so need no lookup.
     pub(crate) fn direct_ranks(&self) -> u32 {
         match self.members {
             Members::Strided { first: 0, stride: 1, size } => size,
@@ -235,14 +235,14 @@ impl Group {
         self.with(other, tasks)
     }
 
-    /// The tasks of this group that are also in the other (`MPI_Group_intersection`).
+    /// The tasks of this group that are also in the other group (`MPI_Group_intersection`).
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let theirs = other.ranks();
         self.with(other, self.numbers().into_iter().filter(|task| theirs.contains_key(task)).collect())
     }
 
-    /// The tasks of this group that are not in the other (`MPI_Group_difference`).
+    /// The tasks of this group that are not in the other group (`MPI_Group_difference`).
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         let theirs = other.ranks();

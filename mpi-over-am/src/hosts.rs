@@ -11,14 +11,14 @@ pub(crate) struct Hosts {
     ranks: Vec<u32>,
     /// The position of each rank.
     positions: Vec<u32>,
-    /// The first position of each host, and the number of ranks.
+    /// The first position of each host, followed by the number of ranks.
     starts: Vec<u32>,
     own: u32,
 }
 
 impl Hosts {
-    /// From the number of each rank's host, and this task's rank. `None` if all ranks are on one host, or each has its own: then there are
-    /// no stages to distinguish.
+    /// From the number of each rank's host, and this task's rank. `None` if all ranks are on one host, or each has a host of its own:
+    /// collectives then treat all tasks alike.
     pub(crate) fn new(of_ranks: impl Iterator<Item = u32> + Clone, rank: u32) -> Option<Self> {
         let one = of_ranks.clone().next()?;
         if of_ranks.clone().all(|host| host == one) {
@@ -83,7 +83,7 @@ impl Hosts {
         to_u32(self.starts.partition_point(|&start| start <= position) - 1)
     }
 
-    /// Whether positions are ranks: the ranks of each host follow those of the one before.
+    /// Whether the position of each rank is the rank itself: the ranks of each host follow those of the host before.
     pub(crate) fn are_in_order(&self) -> bool {
         self.ranks.is_sorted()
     }
@@ -120,7 +120,7 @@ mod tests {
             assert_eq!(hosts.rank_at(hosts.position_of(rank)), rank);
             assert!(!hosts.are_in_order());
         }
-        // The numbers themselves say nothing.
+        // Only the order of the ranks matters, not the numbers of the hosts.
         assert!(hosts(&[5, 5, 2], 0).expect("two hosts").are_in_order());
     }
 }

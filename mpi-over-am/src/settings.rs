@@ -21,13 +21,13 @@ pub enum CompletionVariant {
 /// The settings of an environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Maximum bytes of a standard-mode message that is sent eagerly; longer ones are announced. Also bounded by the capacity of a packet.
-    /// All tasks of a job need the same, since blocking collectives divide long data by it. `AM_EAGER_LIMIT_BYTES`.
+    /// Maximum bytes of a standard-mode message that is sent eagerly. A longer one is sent in pieces of at most this length, or announced.
+    /// Also bounded by the capacity of a packet. All tasks of a job must have the same value. `AM_EAGER_LIMIT_BYTES`.
     pub eager_limit_bytes: usize,
     /// Whether synchronous-mode messages up to the eager limit are sent with their data, and the receiver acknowledges the match. If not,
     /// they are announced, as in the MPI-LAPI paper. Only with [`CompletionVariant::InContext`]. `AM_EAGER_SYNCHRONOUS`.
     pub eager_synchronous: bool,
-    /// Maximum memory for messages that arrive before their receive, of all senders together, in bytes. `AM_EARLY_ARRIVAL_BYTES_MAX`.
+    /// Maximum memory for messages that arrive before their receive, in bytes, for all senders together. `AM_EARLY_ARRIVAL_BYTES_MAX`.
     pub early_arrival_bytes_max: u64,
     /// How the receiver learns that an eager message is complete. `AM_COMPLETION`.
     pub completion: CompletionVariant,
@@ -47,7 +47,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Sets the meaning of `auto` for the check of collectives in this build.
+    /// Turns the check of collectives on, if it is `auto` and this is a debug build.
     pub(crate) fn checked_when_debugging(mut self) -> Self {
         if self.collectives.check == Check::Auto && cfg!(debug_assertions) {
             self.collectives.check = Check::On;
@@ -59,8 +59,8 @@ impl Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            // The capacity of a packet of am-via. On 2 cores, messages of new data of up to 32 KiB are faster with two copies than fetched;
-            // but each pair of tasks has 128 slots of this length.
+            // The capacity of a packet of am-via. On 2 cores, messages of up to 32 KiB of newly written data are faster with two copies
+            // than with one fetch, but each pair of tasks has 128 slots of this length.
             eager_limit_bytes: 16384,
             eager_synchronous: true,
             early_arrival_bytes_max: 64 << 20,
@@ -79,8 +79,8 @@ impl Default for Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Whether each collective begins with an exchange in which all tasks compare call, root, operator, datatype and length
-    /// ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks need the same value. The default is off, but
-    /// [`Environment::init`](crate::Environment::init) turns it on in builds for debugging. `AM_CHECK_COLLECTIVES`.
+    /// ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks must have the same value. The default is off, but
+    /// [`Environment::init`](crate::Environment::init) turns the check on in debug builds. `AM_CHECK_COLLECTIVES`.
     pub check: Check,
     /// Maximum number of tasks for which barriers and short allreduces use rounds, in which each task waits for another one, and for which
     /// trees are binomial. More tasks use a tree, which is flat for short data. `None`: no limit if all tasks share one host and each has a
@@ -97,7 +97,8 @@ pub struct Selection {
     pub broadcast_piece_bytes: u64,
     /// Maximum bytes of a reduction along a tree; for longer vectors, each task reduces a part.
     pub reduce_tree_bytes_max: u64,
-    /// Length of a task's chunk of a piece of a long vector, in bytes, for two tasks; for more, 16 KiB at most.
+    /// Length, in bytes, of the part of a long vector that one of two tasks reduces at a time. If there are more tasks, it is at most 16
+    /// KiB.
     pub reduce_piece_bytes: u64,
     /// Maximum bytes of an allreduce by recursive doubling; longer vectors are reduced in parts.
     pub allreduce_doubling_bytes_max: u64,
@@ -168,7 +169,7 @@ impl Value for CompletionVariant {
 /// Whether the tasks of a collective compare their calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// [`Environment::init`](crate::Environment::init) turns it on in builds for debugging; otherwise off.
+    /// The tasks compare their collectives if [`Environment::init`](crate::Environment::init) starts MPI in a debug build.
     #[default]
     Auto,
     /// The tasks compare their collectives.
@@ -196,9 +197,9 @@ pub enum BoardKind {
     /// In a job, `Counter` if the tasks of rank 0's host outnumber its processors, otherwise `Lines`. Outside of a job, `Counter`.
     #[default]
     Auto,
-    /// Tasks count their arrivals: barriers and short allreduces, allgathers and alltoalls of tasks that share processors.
+    /// Tasks count their arrivals. For barriers and short allreduces, allgathers and alltoalls, if tasks share processors.
     Counter,
-    /// Each task has lines of its own: broadcasts, gathers, allgathers and short alltoalls of tasks that each have a processor.
+    /// Each task has lines of its own. For broadcasts, gathers, allgathers and short alltoalls, if each task has a processor.
     Lines,
 }
 

@@ -38,7 +38,7 @@ impl Base {
     /// The bytes at a displacement.
     ///
     /// # Safety
-    /// The maker's promise holds for these bytes.
+    /// `len` must not be 0, and the maker's promise must hold for these bytes.
     #[inline(always)]
     unsafe fn bytes(self, at: i64, len: usize) -> RawBytes {
         // SAFETY: the contract of `buffer`, for reading; the maker of `SendData` has promised it.
@@ -48,13 +48,13 @@ impl Base {
     /// The memory at a displacement.
     ///
     /// # Safety
-    /// The maker's promise holds for these bytes.
+    /// `len` must not be 0, and the maker's promise must hold for these bytes.
     #[inline(always)]
     unsafe fn buffer(self, at: i64, len: usize) -> RawBuffer {
         // The provenance was exposed when the value was made, or the program got the address in another way.
         let at: *mut u8 = std::ptr::with_exposed_provenance_mut(self.0.wrapping_add_signed(at as isize));
-        // SAFETY: there is at least one byte (`Layout::visit`), and it is live by the maker's promise, so not at address 0. The promise is
-        // the one that `RawBuffer::new` requires.
+        // SAFETY: there is at least one byte (this function's contract), and it is live by the maker's promise, so the address is not 0.
+        // The promise is the one that `RawBuffer::new` requires.
         unsafe { RawBuffer::new(NonNull::new_unchecked(at), len) }
     }
 }
@@ -121,8 +121,8 @@ impl SendData {
     /// `count` elements of `datatype`, with displacements relative to `at` (null if displacements are addresses).
     ///
     /// # Safety
-    /// All bytes of the elements are readable, and nothing writes them, until the last operation that gets the value or a clone has ended.
-    /// Each call that takes the value is such an operation.
+    /// All bytes of the elements must be readable, and nothing may write them, until the last operation that gets the value or a clone has
+    /// ended. Each call that takes the value is such an operation.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: *const u8, count: u64, datatype: &Datatype) -> Self {
@@ -200,8 +200,8 @@ impl RecvData {
     /// Like [`SendData::new`].
     ///
     /// # Safety
-    /// All bytes of the elements are writable, no two elements overlap, and nothing else reads or writes them, until the last operation
-    /// that gets the value or a clone has ended. Each call that takes the value is such an operation.
+    /// All bytes of the elements must be writable, no two elements may overlap, and nothing else may read or write them, until the last
+    /// operation that gets the value or a clone has ended. Each call that takes the value is such an operation.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: *mut u8, count: u64, datatype: &Datatype) -> Self {
@@ -234,7 +234,7 @@ impl RecvData {
         &self.0.datatype
     }
 
-    /// Bytes of a message that fills them all.
+    /// Bytes of a message that fills all elements.
     #[inline(always)]
     #[must_use]
     pub fn packed_len(&self) -> u64 {
@@ -286,7 +286,7 @@ impl RecvData {
 }
 
 impl SendData {
-    /// Copies the elements to those of `to`, which do not overlap them: as many bytes as fit. Returns the number of bytes.
+    /// Copies the elements to those of `to`, as many bytes as fit; returns the number of bytes. The elements of both must not overlap.
     #[inline]
     pub(crate) fn copy_to(&self, to: &RecvData) -> u64 {
         match (self.as_bytes(), to.as_buffer()) {
@@ -332,7 +332,7 @@ impl SendData {
     }
 }
 
-/// Size of the intermediate buffer of a copy, if both sides are scattered, in bytes. It stays in the cache.
+/// Size of the intermediate buffer of a copy between scattered elements, in bytes: small enough to stay in the cache.
 const COPY_PIECE_BYTES: usize = 8 << 10;
 
 /// A visitor with a loop over blocks of one length that is known at compile time, so that each copy is a load and a store.
@@ -341,14 +341,14 @@ trait Equal: Visit + Sized {
     /// the value is stored back.
     fn moved(&mut self) -> Self;
 
-    /// Blocks of `LEN` bytes.
+    /// Visits blocks of `LEN` bytes.
     #[inline(always)]
     fn equal<const LEN: usize>(&mut self, at: impl Iterator<Item = i64>) {
         at.for_each(|at| self.block(at, LEN as u64));
     }
 }
 
-/// Blocks of `len` bytes.
+/// Visits blocks of `len` bytes.
 #[inline(always)]
 fn equal_blocks(visitor: &mut impl Equal, len: u64, at: impl Iterator<Item = i64>) {
     let mut own = visitor.moved();
@@ -461,7 +461,7 @@ impl Equal for Writing<'_> {
         Self { base: self.base, writer }
     }
 
-    /// Checks once for all blocks.
+    /// Checks the free space once for all blocks.
     #[inline(always)]
     fn equal<const LEN: usize>(&mut self, at: impl Iterator<Item = i64>) {
         let base = self.base;

@@ -105,7 +105,7 @@ pub trait Equivalence {
     where
         Self: Sized,
     {
-        // With a single value, the datatype of each value exists. SAFETY: no operation gets the elements; only their type is used.
+        // The elements of a single value have exactly this datatype. SAFETY: no operation gets the elements; only their type is used.
         let fields = unsafe { fields_without_lifetime(std::slice::from_ref(self))? };
         Ok(fields.datatype().clone())
     }
@@ -194,7 +194,7 @@ enum Listed {
     Runs(Vec<Run>),
     /// The range of bytes that contains exactly the listed fields, in order; `None` if there is no such range. Computing it allocates
     /// nothing, and for a derived type the compiler knows the result. The start is stored because a list could be swapped with that of
-    /// another value: the range then still describes its own bytes.
+    /// another value: the range then shows that other bytes were listed.
     OnePiece(Option<(usize, usize)>),
 }
 
@@ -309,7 +309,7 @@ struct Collected {
 }
 
 impl Collected {
-    /// Lists elements, `size` bytes each; `list` appends the fields of an element.
+    /// Lists elements, `size` bytes each; `list` returns the fields of an element.
     fn new<E>(
         elements: impl Iterator<Item = E>,
         (base, size): (usize, usize),
@@ -356,7 +356,7 @@ impl Collected {
 /// The fields of a slice's elements, without the slice's lifetime.
 ///
 /// # Safety
-/// Nothing writes the elements until the operation that gets them has ended.
+/// Nothing may write the elements until the operation that gets them has ended.
 ///
 /// # Errors
 /// [`Error::TooLarge`](crate::Error::TooLarge).
@@ -377,7 +377,7 @@ unsafe fn fields_without_lifetime<T: Equivalence>(values: &[T]) -> Result<SendDa
 /// Like [`fields_without_lifetime`], for receiving.
 ///
 /// # Safety
-/// Nothing else accesses the elements until the operation that gets them has ended.
+/// Nothing else may access the elements until the operation that gets them has ended.
 ///
 /// # Errors
 /// Those of [`fields_without_lifetime`].

@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// A vector without its element type. It allocates nothing.
+/// A vector whose element type is erased. Erasing it allocates nothing.
 #[derive(Debug)]
 pub(crate) struct KeptVec {
     at: NonNull<u8>,
@@ -42,7 +42,7 @@ impl KeptVec {
     }
 }
 
-// SAFETY: it owns a vector of Send elements (`new`), and differs from it only in its type.
+// SAFETY: a `KeptVec` owns a vector of Send elements (`new`), and differs from the vector only in its type.
 unsafe impl Send for KeptVec {}
 
 impl Drop for KeptVec {
@@ -56,7 +56,7 @@ impl Drop for KeptVec {
 /// Drops a vector.
 ///
 /// # Safety
-/// The parts are those of a `Vec<T>` that has no other owner.
+/// The parts must be those of a `Vec<T>` that has no other owner.
 unsafe fn free<T>(at: NonNull<u8>, len: usize, capacity: usize) {
     // SAFETY: the caller's promise.
     drop(unsafe { Vec::from_raw_parts(at.cast::<T>().as_ptr(), len, capacity) });

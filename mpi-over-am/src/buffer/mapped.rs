@@ -8,12 +8,12 @@ use mpi_datatype::op::{Form, Function, PredefinedOp, function_of};
 
 use super::scratch::CHANGED_BYTES_MAX;
 
-/// Elements in mapped memory, which are combined there in one pass: each is loaded and stored once, so that it needs no copy. No reference
-/// to the elements exists, so other tasks may access them meanwhile.
+/// Elements in mapped memory, which are combined there in one pass: each is loaded once and stored once, and needs no copy. No reference to
+/// the elements exists, so other tasks may access them meanwhile.
 #[derive(Debug)]
 pub(crate) struct InPlace;
 
-/// Contiguous elements of mapped memory, and the destination of their old bytes, which is as long.
+/// Contiguous elements of mapped memory, and the destination of their old bytes, which has the same length.
 #[derive(Debug)]
 pub(crate) struct Changed {
     elements: RawBuffer,
@@ -60,7 +60,7 @@ impl Form for InPlace {
 #[derive(Debug)]
 struct InPackets;
 
-/// Contiguous elements in a packet, and the destination of the results, which is as long.
+/// Contiguous elements in a packet, and the destination of the results, which has the same length.
 #[derive(Debug)]
 struct Packet {
     arrived: RawBytes,
@@ -81,8 +81,9 @@ impl Form for InPackets {
         let results: NonNull<[u8; N]> = packet.results.at().cast();
         for index in 0..count {
             // SAFETY: each range has at least `count` elements of `N` bytes, and arrays of bytes need no alignment. The makers of the
-            // ranges have promised that the bytes of the first two stay readable, and those of `results` writable, until the operation that
-            // has the ranges ends, which is when this function returns. Arrived elements may change meanwhile: each is loaded as a copy.
+            // ranges have promised that the bytes of `values` and `arrived` stay readable, and those of `results` writable, until the
+            // operation that has the ranges ends, which is when this function returns. Arrived elements may change meanwhile: each is
+            // loaded as a copy.
             unsafe { results.add(index).write(combine(values.add(index).read(), arrived.add(index).read())) };
         }
     }
@@ -96,7 +97,8 @@ impl Form for InPackets {
     }
 }
 
-/// Maximum size of the elements that are combined in packets: all but the last packet of a message have a multiple of it.
+/// Maximum size of the elements that are combined in packets: each packet of a message except the last has a multiple of this number of
+/// bytes.
 const ELEMENT_BYTES_MAX: u64 = 64;
 
 /// An operation on elements that arrive in packets.
@@ -107,7 +109,7 @@ pub(crate) struct Arriving {
     in_place: Function<InPlace>,
 }
 
-/// The elements that arrived ones are combined with.
+/// The elements with which arriving elements are combined.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operand {
     /// The earlier elements, and the destination of the results.
@@ -153,7 +155,7 @@ impl Arriving {
 
 /// Combines `values` with `elements`, which has the same length, and does not keep the old values.
 fn change_each_block(values: RawBytes, elements: RawBuffer, change: Function<InPlace>) {
-    // Stays in the first cache.
+    // Stays in the first-level cache.
     let mut ignored = [0u8; CHANGED_BYTES_MAX];
     for offset in (0..values.len()).step_by(CHANGED_BYTES_MAX) {
         let len = CHANGED_BYTES_MAX.min(values.len() - offset);
@@ -174,7 +176,7 @@ pub(crate) fn change_mapped(
     result: Option<RawBuffer>,
     change: Function<InPlace>,
 ) -> Option<()> {
-    // SAFETY: the copy of the range is not used after this function returns, which is before the call to which the range was lent does.
+    // SAFETY: the copy of the range is not used after this function returns, and so not after the call to which the range was lent.
     let elements = unsafe { part.to_raw() }.part(offset, values.len())?;
     if let Some(old) = result {
         // Checked before the first element is changed: after `None` the caller starts again, and would combine an element twice.

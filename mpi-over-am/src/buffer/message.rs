@@ -96,7 +96,7 @@ impl<'a> Outgoing<'a> {
     /// Elements that a datatype describes.
     ///
     /// # Safety
-    /// The promise of `data` is kept for `'a`.
+    /// The promise of `data` must be kept for `'a`.
     pub(super) unsafe fn of_data(data: SendData) -> Self {
         Self(Sending::Elements(data, PhantomData))
     }
@@ -110,7 +110,7 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// Lends the elements to `send`, whose operation has ended when it returns or unwinds.
+    /// Lends the elements to `send`. When `send` returns or unwinds, its operation must have ended.
     #[inline(always)]
     pub(crate) fn lend<R>(self, send: impl FnOnce(Sending<'a>) -> R) -> R {
         send(self.0)
@@ -118,7 +118,7 @@ impl<'a> Outgoing<'a> {
 
     /// Like [`lend`](Self::lend), for a call that accepts any layout.
     pub(crate) fn lend_data<R>(self, send: impl FnOnce(SendData) -> R) -> R {
-        // SAFETY: `send` lets its operation end before it returns or unwinds, and so before the borrow ends.
+        // SAFETY: `send` ends its operation before it returns or unwinds, and so before the borrow ends.
         send(unsafe { self.into_data() })
     }
 
@@ -126,14 +126,15 @@ impl<'a> Outgoing<'a> {
     /// through it.
     #[inline(always)]
     pub(crate) fn lend_to_scope(self, _scope: &'a impl Lends<'a>) -> SendData {
-        // SAFETY: the scope lets the operation end before the borrow does (`Lends`).
+        // SAFETY: the scope ends the operation before the borrow ends (`Lends`).
         unsafe { self.into_data() }
     }
 
     /// The elements without their lifetime.
     ///
     /// # Safety
-    /// The operation that gets them ends before `'a`, or nothing accesses or frees the memory until it ends.
+    /// The operation that gets the elements must end before `'a` does, or nothing may access or free the memory until the operation has
+    /// ended.
     #[inline(always)]
     pub(super) unsafe fn into_data(self) -> SendData {
         match self.0 {
@@ -160,7 +161,7 @@ impl<'a> Incoming<'a> {
     /// Elements that a datatype describes.
     ///
     /// # Safety
-    /// The promise of `data` is kept for `'a`.
+    /// The promise of `data` must be kept for `'a`.
     pub(super) unsafe fn of_data(data: RecvData) -> Self {
         Self(Receiving::Elements(data), PhantomData)
     }
@@ -174,7 +175,7 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Lends the elements to `receive`. When `receive` returns or unwinds, its operation has ended.
+    /// Lends the elements to `receive`. When `receive` returns or unwinds, its operation must have ended.
     #[inline(always)]
     pub(crate) fn lend<R>(self, receive: impl FnOnce(Receiving) -> R) -> R {
         receive(self.0)
@@ -182,21 +183,22 @@ impl<'a> Incoming<'a> {
 
     /// Like [`lend`](Self::lend), for a call that accepts any layout.
     pub(crate) fn lend_data<R>(self, receive: impl FnOnce(RecvData) -> R) -> R {
-        // SAFETY: `receive` lets its operation end before it returns or unwinds, and so before the borrow ends.
+        // SAFETY: `receive` ends its operation before it returns or unwinds, and so before the borrow ends.
         receive(unsafe { self.into_data() })
     }
 
     /// Lends the elements to an operation of a scope; see [`Outgoing::lend_to_scope`].
     #[inline(always)]
     pub(crate) fn lend_to_scope(self, _scope: &'a impl Lends<'a>) -> RecvData {
-        // SAFETY: the scope lets the operation end before the borrow does (`Lends`).
+        // SAFETY: the scope ends the operation before the borrow ends (`Lends`).
         unsafe { self.into_data() }
     }
 
     /// The elements without their lifetime.
     ///
     /// # Safety
-    /// The operation that gets them ends before `'a`, or nothing accesses or frees the memory until it ends.
+    /// The operation that gets the elements must end before `'a` does, or nothing may access or free the memory until the operation has
+    /// ended.
     #[inline(always)]
     pub(super) unsafe fn into_data(self) -> RecvData {
         match self.0 {
@@ -211,7 +213,7 @@ impl<'a> Incoming<'a> {
 /// # Errors
 /// [`Error::TooLarge`](crate::Error::TooLarge).
 pub(crate) fn outgoing_to_keep<T: Equivalence>(_keeper: &impl Keeps, data: &[T]) -> Result<SendData> {
-    // SAFETY: the keeper lets the operation end before it accesses or frees the elements (`Keeps`).
+    // SAFETY: the keeper neither accesses nor frees the elements before the operation has ended (`Keeps`).
     let elements = unsafe { data.outgoing()?.into_data() };
     Ok(match T::numbers() {
         Some((basic, _)) => elements.called(basic),
@@ -224,7 +226,7 @@ pub(crate) fn outgoing_to_keep<T: Equivalence>(_keeper: &impl Keeps, data: &[T])
 /// # Errors
 /// [`Error::TooLarge`](crate::Error::TooLarge).
 pub(crate) fn incoming_to_keep<T: Equivalence>(_keeper: &impl Keeps, to: &mut [T]) -> Result<RecvData> {
-    // SAFETY: the keeper lets the operation end before it accesses or frees the elements (`Keeps`).
+    // SAFETY: the keeper neither accesses nor frees the elements before the operation has ended (`Keeps`).
     let elements = unsafe { to.incoming()?.into_data() };
     Ok(match T::numbers() {
         Some((basic, _)) => elements.called(basic),

@@ -103,7 +103,7 @@ impl<T: NoUninit> PartsToSend<T> {
     /// Takes a part for the calling thread.
     pub(crate) fn take(&self, part: usize) -> Result<TakenPart<'_, T>, NotFree> {
         let state = self.states.get(part).ok_or(NotFree::Unknown)?;
-        // Acquire, with the Release of the last holder: its accesses to the part are done.
+        // Acquire: pairs with the Release in `TakenPart::drop` and `free_all`, so that the last holder's accesses to the part are done.
         match state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(TakenPart { all: self, part }),
             Err(TAKEN) => Err(NotFree::Taken),
@@ -111,10 +111,10 @@ impl<T: NoUninit> PartsToSend<T> {
         }
     }
 
-    /// Frees the parts of the keeper's operation, which is over.
+    /// Frees the parts of the keeper's operation, which must be over.
     pub(crate) fn free_all(&self, _keeper: &impl Keeps) {
         for state in &self.states {
-            // Release, with the Acquire of `take`: the operation has read the part. Parts taken by threads stay taken.
+            // Release: pairs with the Acquire in `take`. The operation has read the part. Parts taken by threads stay taken.
             let _ = state.compare_exchange(LEAVING, FREE, Ordering::Release, Ordering::Relaxed);
         }
     }
@@ -143,7 +143,7 @@ impl<T: NoUninit> TakenPart<'_, T> {
 
 impl<T: NoUninit> Drop for TakenPart<'_, T> {
     fn drop(&mut self) {
-        // Release, with the Acquire of `take`.
+        // Release: pairs with the Acquire in `take`.
         self.all.states[self.part].store(FREE, Ordering::Release);
     }
 }
@@ -152,8 +152,8 @@ impl<T: NoUninit> Deref for TakenPart<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `count` initialised elements of the vector, which the owner keeps while this borrows it. Only this value accesses them:
-        // it has taken the part, and the operation reads only parts that were handed over.
+        // SAFETY: `count` initialised elements of the vector, which the owner keeps while this value borrows the owner. Only this value
+        // accesses them: it has taken the part, and the operation reads only parts that were handed over.
         unsafe {
             std::slice::from_raw_parts(
                 self.all.elements.part(self.part, self.all.count).as_ptr(),
@@ -187,8 +187,8 @@ impl<T: AnyBitPattern> PartsToReceive<T> {
         Self { elements: Elements::new(elements), count, seen: AtomicUsize::new(0) }
     }
 
-    /// All elements, for an operation that writes each part in a round until the part has [arrived](Self::see). The keeper starts no round
-    /// while a part [is borrowed](Self::is_seen).
+    /// All elements, for an operation that writes each part in a round until the part has [arrived](Self::see). The keeper must not start a
+    /// round while a part [is borrowed](Self::is_seen).
     pub(crate) fn buffer(&self, _keeper: &impl Keeps) -> RawBuffer {
         // SAFETY: the elements stay on the heap until the value is dropped, when nothing writes to them any more (`Keeps`).
         // No part is read while it is written (`Keeps`), and any received bytes are valid elements (`AnyBitPattern`).
@@ -197,11 +197,11 @@ impl<T: AnyBitPattern> PartsToReceive<T> {
 
     /// Whether a thread borrows a part.
     pub(crate) fn is_seen(&self) -> bool {
-        // Acquire, with the Release of a dropped `SeenPart`: its reads are done before the next round writes.
+        // Acquire: pairs with the Release in `SeenPart::drop`, so that its reads are done before the next round writes.
         self.seen.load(Ordering::Acquire) > 0
     }
 
-    /// Borrows an existing part that has arrived: the keeper's operation does not write to it before the next round.
+    /// Borrows a part that must exist and have arrived: the keeper's operation does not write to it before the next round.
     pub(crate) fn see(&self, _keeper: &impl Keeps, part: usize) -> SeenPart<'_, T> {
         let at = self.elements.part(part, self.count);
         // Relaxed: the turn in which a part is borrowed comes before the next round. The count cannot overflow: 2^64 values would have to
@@ -234,15 +234,15 @@ impl<T> Deref for SeenPart<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `count` initialised elements of the vector, which the owner keeps while this borrows it; nothing writes to them before
-        // the next round (`see`, by `Keeps`), and no round begins while this exists.
+        // SAFETY: `count` initialised elements of the vector, which the owner keeps while this value borrows the owner; nothing writes to
+        // them before the next round (`see`, by `Keeps`), and no round begins while this value exists.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.all.count) }
     }
 }
 
 impl<T> Drop for SeenPart<'_, T> {
     fn drop(&mut self) {
-        // Release, with the Acquire of `is_seen`.
+        // Release: pairs with the Acquire in `is_seen`.
         self.all.seen.fetch_sub(1, Ordering::Release);
     }
 }

@@ -7,7 +7,7 @@ use super::{Keeps, RecvData, SendData};
 use crate::error::{Error, Result};
 use mpi_datatype::Datatype;
 
-/// Memory for intermediate results. Its owner keeps the memory until the operations that use it have ended, or leaks the memory.
+/// Memory for intermediate results. Its owner must keep the memory until the operations that use it have ended, or leak it.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// Aligned for every predefined type.
@@ -109,7 +109,7 @@ fn check_inside_from(len: usize, displacement: usize, (count, datatype): (u64, &
     if is_inside || count == 0 { Ok(()) } else { Err(Error::Outside { count, from, to, len }) }
 }
 
-/// Calls `combine` with the bytes of both ranges, up to the shorter length. The ranges do not overlap.
+/// Calls `combine` with the bytes of both ranges, up to the shorter length. The ranges must not overlap.
 #[inline(always)]
 pub(crate) fn combine_bytes(earlier: RawBytes, later: RawBuffer, combine: impl FnOnce(&[u8], &mut [u8])) {
     let len = earlier.len().min(later.len());
@@ -124,7 +124,7 @@ pub(crate) fn combine_bytes(earlier: RawBytes, later: RawBuffer, combine: impl F
     combine(earlier, later);
 }
 
-/// Calls `combine` with the packed bytes of the elements. Both sides have the same number and type of elements, and do not overlap.
+/// Calls `combine` with the packed bytes of the elements. Both sides must have the same number and type of elements, and must not overlap.
 pub(crate) fn with_packed(
     earlier: &SendData,
     later: &RecvData,
@@ -141,12 +141,13 @@ pub(crate) fn with_packed(
     Ok(())
 }
 
-/// Bytes that [`change_packed`] copies at once: they stay in the first cache, and are whole elements of each predefined type.
+/// Number of bytes that [`change_packed`] copies at once: they stay in the first-level cache, and are whole elements of any predefined
+/// type.
 pub(super) const CHANGED_BYTES_MAX: usize = 1920;
 
 /// Copies the packed bytes of the elements in pieces to private memory, calls `change` with the offset of each piece and its bytes, and
-/// stores the piece if `change` returns true: it has changed the bytes. No reference to the elements exists, so other tasks may access them
-/// meanwhile. Each piece is whole elements of the basic type.
+/// stores the piece if `change` returns true, because it has changed the bytes. No reference to the elements exists, so other tasks may
+/// access them meanwhile. Each piece is whole elements of the basic type.
 pub(crate) fn change_packed(elements: &RecvData, mut change: impl FnMut(usize, &mut [u8]) -> bool) {
     let (mut from, to) = (elements.as_send().gather(), elements.scatter());
     let mut bytes = [0; CHANGED_BYTES_MAX];
@@ -176,7 +177,7 @@ pub(crate) fn with_elements<T: NoUninit + AnyBitPattern>(
         && size_of::<T>() > 0
     {
         let count = from.len().min(to.len()) / size_of::<T>();
-        // SAFETY: as in `with_packed`; both are aligned (just checked), and any bytes are valid elements (`AnyBitPattern`).
+        // SAFETY: as in `combine_bytes`; both are aligned (just checked), and any bytes are valid elements (`AnyBitPattern`).
         let (from, to) = unsafe {
             (
                 std::slice::from_raw_parts(from.at().as_ptr().cast::<T>(), count),

@@ -60,8 +60,8 @@ impl<'a, T: AnyBitPattern> ViewMut<'a, T> {
 
 impl<T: NoUninit> Buffer for View<'_, T> {
     fn outgoing(&self) -> Result<Outgoing<'_>> {
-        // SAFETY: all bytes of the elements lie inside `memory` (`new`), which is borrowed for longer than this value; `NoUninit` means
-        // that they are initialised. So the promise holds for the borrow of this value.
+        // SAFETY: all bytes of the elements lie inside `memory` (`new`), which is borrowed for at least as long as this value exists;
+        // `NoUninit` means that they are initialised. So the promise holds for the borrow of this value.
         Ok(unsafe {
             Outgoing::of_data(SendData::new(self.memory.as_ptr().cast(), self.count, self.datatype))
         })
@@ -70,8 +70,8 @@ impl<T: NoUninit> Buffer for View<'_, T> {
 
 impl<T: AnyBitPattern> BufferMut for ViewMut<'_, T> {
     fn incoming(&mut self) -> Result<Incoming<'_>> {
-        // SAFETY: all bytes of the elements lie inside `memory` (`new`), which is exclusively borrowed for longer than this value;
-        // `AnyBitPattern` means that any received bytes are valid values.
+        // SAFETY: all bytes of the elements lie inside `memory` (`new`), which is exclusively borrowed for at least as long as this value
+        // exists; `AnyBitPattern` means that any received bytes are valid values.
         Ok(unsafe {
             Incoming::of_data(RecvData::new(self.memory.as_mut_ptr().cast(), self.count, self.datatype))
         })

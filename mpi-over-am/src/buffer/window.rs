@@ -17,11 +17,11 @@ use super::RecvData;
 pub struct WindowMemory(pub(crate) JobBuffer);
 
 impl WindowMemory {
-    /// `len` bytes at `at`, which may be null for none.
+    /// `len` bytes at `at`. A null pointer stands for no memory.
     ///
     /// # Safety
-    /// The bytes are initialised, readable and writable, live, and accessed by the program only as MPI's rules for windows allow (MPI 5.0
-    /// section 12.7), until the window is freed or the memory is detached.
+    /// The bytes must be initialised, readable, writable and live, and the program must access them only as MPI's rules for windows allow
+    /// (MPI 5.0 section 12.7), until the window is freed or the memory is detached.
     #[must_use]
     pub unsafe fn from_raw(at: *mut u8, len: usize) -> Self {
         #[derive(Debug)]
@@ -42,10 +42,10 @@ impl WindowMemory {
 pub struct LentMemory(pub(crate) RawBuffer);
 
 impl LentMemory {
-    /// `len` bytes at `at`, which may be null for none.
+    /// `len` bytes at `at`. A null pointer stands for no memory.
     ///
     /// # Safety
-    /// The bytes are writable, and nothing else reads or writes them, until the buffer is detached.
+    /// The bytes must be writable, and nothing else may read or write them, until the buffer is detached.
     #[must_use]
     pub unsafe fn from_raw(at: *mut u8, len: usize) -> Self {
         // SAFETY: the caller's promise.
@@ -90,8 +90,8 @@ pub(crate) fn get<F: Fabric, H: HandlerSet>(
     unsafe { context.start_raw(Get { from, options: GetOptions::default() }, to, Some(request)) }
 }
 
-/// Calls `call` with the elements in `range`: `count` of a datatype, where `low` is the displacement of the first byte. `call` must not
-/// keep them.
+/// Calls `call` with the elements in `range`: `count` of a datatype. The span of the elements must be `low..low + range.len()`, and `call`
+/// must not keep them.
 #[inline(always)]
 pub(crate) fn with_mapped_elements<R>(
     range: &MappedRange<'_>,
@@ -99,7 +99,8 @@ pub(crate) fn with_mapped_elements<R>(
     (count, datatype): (u64, &Datatype),
     call: impl FnOnce(&RecvData) -> R,
 ) -> R {
-    // SAFETY: the value made from it ends with `call`, before the call to which the range was lent (see this function's doc).
+    // SAFETY: only `call` uses the memory, and does not keep the elements (this function's doc), so the memory is not used after the call
+    // to which the range was lent.
     let memory = unsafe { range.to_raw() };
     // The caller has chosen `low..low + range.len()` as the span of the elements.
     #[expect(clippy::cast_possible_truncation, reason = "both are 64 bits wide")]
@@ -109,7 +110,7 @@ pub(crate) fn with_mapped_elements<R>(
     call(&unsafe { RecvData::new(at, count, datatype) })
 }
 
-/// Copies bytes to mapped memory of a peer, if its region was found before; returns whether the bytes were copied.
+/// Copies bytes to mapped memory of a peer, if the region has been looked up before; returns whether the bytes were copied.
 #[inline(always)]
 pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
@@ -117,7 +118,7 @@ pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
     bytes: RawBytes,
 ) -> bool {
     let copied = context.try_with_mapped(to, bytes.len() as u64, |range| {
-        // SAFETY: the copy of the range ends with the closure, before the call to which it was lent.
+        // SAFETY: the copy of the range is not used after the closure returns, and so not after the call to which the range was lent.
         bytes.copy_to_buffer(unsafe { range.to_raw() });
     });
     copied.is_some()
@@ -131,7 +132,7 @@ pub(crate) fn get_mapped<F: Fabric, H: HandlerSet>(
     to: RawBuffer,
 ) -> bool {
     let copied = context.try_with_mapped(from, to.len() as u64, |range| {
-        // SAFETY: the copy of the range ends with the closure, before the call to which it was lent.
+        // SAFETY: the copy of the range is not used after the closure returns, and so not after the call to which the range was lent.
         unsafe { range.to_raw() }.as_bytes().copy_to_buffer(to);
     });
     copied.is_some()

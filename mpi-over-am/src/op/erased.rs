@@ -91,8 +91,8 @@ impl Op {
         }
     }
 
-    /// Replaces each later element by the result of both (`MPI_Reduce_local`). Both buffers have the same number and type of elements, and
-    /// do not overlap.
+    /// Replaces each later element by the result of both (`MPI_Reduce_local`). Both buffers must have the same number and type of elements,
+    /// and must not overlap.
     ///
     /// # Errors
     /// [`Error::Undefined`]; [`Error::Count`]: the numbers differ.

@@ -22,7 +22,7 @@ impl Cartesian {
     /// A grid of these sizes, periodic in the dimensions marked in `periods`. Without dimensions it has one task.
     ///
     /// # Errors
-    /// A size of 0; 2^32 tasks or more; different numbers of periods and sizes.
+    /// A size of 0; 2^32 - 1 tasks or more; different numbers of periods and sizes.
     pub fn new(dimensions: &[u32], periods: &[bool]) -> Result<Self> {
         if dimensions.len() != periods.len() {
             let (given, expected) = (periods.len(), dimensions.len());
@@ -32,7 +32,7 @@ impl Cartesian {
             .iter()
             .try_fold(1u32, |all, &size| all.checked_mul(size).filter(|&all| all > 0 && all < u32::MAX));
         if tasks.is_none() {
-            let what = "each dimension needs at least 1 task, and the grid fewer than 2^32; the value is the number of dimensions";
+            let what = "each dimension needs at least 1 task,  and the grid fewer than 2^32 - 1; the value is the number of dimensions";
             return Err(Error::refused(ErrorClass::Dimensions, "a grid", what, length(dimensions.len())));
         }
         Ok(Self { dimensions: dimensions.to_vec(), periods: periods.to_vec() })

@@ -121,7 +121,7 @@ impl Search<'_> {
                 if next < factor {
                     break;
                 }
-                // The last factor is the rest.
+                // The last factor is `left`.
                 let is_next = if parts == 1 { next == left } else { fits(next, parts, left) };
                 if is_next && left.is_multiple_of(next) {
                     self.with(next, left, parts);
@@ -139,7 +139,7 @@ impl Search<'_> {
             return false;
         }
         let Some(best) = self.difference() else { return true };
-        // The largest factor that would improve; a sum beyond u32 is no bound.
+        // The largest factor that would be an improvement; if the sum exceeds a u32, there is no bound.
         let Some(largest) = (self.chosen[0]).checked_add(best).map(|above| above - 1) else { return true };
         let largest_prime = self.primes.iter().rev().find(|&&prime| left.is_multiple_of(prime));
         let reaches = u32::try_from(parts).ok().and_then(|parts| largest.checked_pow(parts));
@@ -180,7 +180,8 @@ mod tests {
         assert_eq!(filled::<0>(2, []).unwrap_err().class(), ErrorClass::Dimensions);
     }
 
-    /// The least difference of `parts` ascending factors from `from` on, with the smallest factor, by trying all.
+    /// The least difference between the largest and the smallest of `parts` ascending factors of `left`, from `from` on, and the smallest
+    /// factor; found by trying all.
     fn by_force(left: u32, parts: usize, from: u32, smallest: Option<u32>) -> Option<(u32, Reverse<u32>)> {
         if parts == 1 {
             let smallest = smallest.unwrap_or(left);

@@ -1,4 +1,4 @@
-//! Graphs: each task knows all of it, or its own part (MPI 5.0 sections 8.5.3 and 8.5.4).
+//! Graphs: each task knows the whole graph, or its own part (MPI 5.0 sections 8.5.3 and 8.5.4).
 
 use crate::error::{Error, ErrorClass, Result};
 
@@ -92,7 +92,7 @@ impl Weights {
 }
 
 impl DistributedGraph {
-    /// The tasks with an edge to this task (`MPI_Dist_graph_neighbors`).
+    /// The tasks that have an edge to this task (`MPI_Dist_graph_neighbors`).
     #[must_use]
     pub fn sources(&self) -> &[u32] {
         &self.sources

@@ -24,8 +24,8 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// The neighbours of `rank`, which is the task's own, in the order of neighbourhood collectives (MPI 5.0 section 8.6): first the
-    /// sources, then the destinations. `None` is a missing neighbour at the edge of a grid.
+    /// The neighbours of `rank`, which must be the task's own rank, in the order of neighbourhood collectives (MPI 5.0 section 8.6): first
+    /// the sources, then the destinations. `None` is a missing neighbour at the edge of a grid.
     #[must_use]
     pub fn neighbors(&self, rank: u32) -> (Vec<Option<u32>>, Vec<Option<u32>>) {
         match self {
