@@ -338,7 +338,7 @@ fn guarded(run: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, Status>, bytes: &[u8])
     }
 }
 
-/// Takes a result, or a part of one, at the caller.
+/// Stores a result that has arrived at the caller.
 fn take_result(results: &Arc<Mutex<Results>>, message: &Message<'_>) -> Answer {
     let Some((number, status, short)) = Number::with_status(message.uhdr) else { return Answer::discard() };
     let source = message.source;

@@ -151,7 +151,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Whether the program goes on when a task fails. By default every blocking call then returns the failure. With `true`, only operations
-    /// with the failed task do.
+    /// with the failed task return it.
     pub fn set_go_on(&mut self, go_on: bool) {
         self.go_on = go_on;
         self.engine.attention = true;

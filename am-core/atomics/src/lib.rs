@@ -1,4 +1,4 @@
-//! Atomic operations on words: as values, applied to numbers, and carried out in memory that no borrow covers.
+//! Atomic operations on words: described as values ([`AtomicOp`]), applied to numbers, and carried out in memory that no borrow covers.
 
 #![no_std]
 #![expect(
@@ -27,12 +27,12 @@ pub enum AtomicOp {
     FetchMinSigned(u64),
     /// Maximum of two signed numbers.
     FetchMaxSigned(u64),
-    /// Adds a floating-point number, given as the bits of an `f64`, or in 32 bits of an `f32`. See [`add_f64`](Self::add_f64) and
+    /// Adds a floating-point number, given as the bits of an `f64` or, for a 32-bit word, of an `f32`. See [`add_f64`](Self::add_f64) and
     /// [`add_f32`](Self::add_f32).
     FetchAddFloat(u64),
-    /// Minimum of two floating-point numbers; a number is preferred to NaN.
+    /// Minimum of two floating-point numbers; if one of them is NaN, the other.
     FetchMinFloat(u64),
-    /// Maximum of two floating-point numbers; a number is preferred to NaN.
+    /// Maximum of two floating-point numbers; if one of them is NaN, the other.
     FetchMaxFloat(u64),
     /// Replaces the value (`SWAP`).
     Swap(u64),
@@ -138,7 +138,7 @@ impl AtomicOp {
                     old
                 }
             }
-            // For all others, the low half of the result depends on nothing but the low halves of the operands.
+            // For all others, the low half of the result depends only on the low halves of the operands.
             operation => operation.on_u64(u64::from(old)) as u32,
         }
     }
@@ -184,7 +184,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// Bytes of the word.
+    /// Size of the word in bytes.
     #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
@@ -313,7 +313,7 @@ mod tests {
         AtomicOp::CompareSwap { expected: 0xf1f2_f3f4_f5f6_f7f8, new: 0x1112_1314_1516_1718 },
     ];
 
-    /// The result of `operation` on the low bits of `old`, by the methods on values.
+    /// The result of `operation` on the low bits of `old`, computed by the methods of [`AtomicOp`].
     fn on_value(width: Width, operation: AtomicOp, old: u64) -> u64 {
         match width {
             Width::Bits64 => operation.on_u64(old),
@@ -351,7 +351,7 @@ mod tests {
     fn a_word_that_is_not_aligned_stays_as_it_is() {
         let mut words = [0_u64; 2];
         for (width, offset) in [(Width::Bits64, 4), (Width::Bits32, 2), (Width::Bits16, 1)] {
-            // SAFETY: the bytes from `offset` on belong to `words`, a local variable.
+            // SAFETY: the word at `offset` lies in `words`, a local variable.
             let found =
                 unsafe { update((&raw mut words).cast::<u8>().add(offset), width, AtomicOp::Swap(7)) };
             assert_eq!((found, words), (None, [0; 2]));

@@ -1,7 +1,7 @@
 //! Copies between memory that no borrow covers: user memory that an operation holds, and memory that other tasks have mapped.
 //!
-//! All functions take pointers; callers express their promises about the memory in their own types. Each function is inlined, or copies
-//! enough bytes to make the cost of the call small.
+//! All functions take pointers; callers express their promises about the memory in their own types. A function that is not inlined copies
+//! enough bytes to make the cost of its call small.
 
 #![no_std]
 #![expect(unsafe_code, reason = "copies between pointers")]
@@ -28,7 +28,7 @@ const WORDS_MIN: usize = 32;
 /// copied by the widest registers that the processor has.
 ///
 /// # Safety
-/// `len` bytes are readable at `from`, writable at `to`, and do not overlap.
+/// `len` bytes at `from` are readable, `len` bytes at `to` are writable, and the two ranges do not overlap.
 #[inline(always)]
 pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
@@ -77,14 +77,14 @@ pub unsafe fn wide(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies the first and the last `size_of::<T>()` bytes, which together cover all `len`.
+/// Copies the first and the last `size_of::<T>()` bytes, which together are all `len` bytes.
 ///
 /// # Safety
 /// The conditions of [`bytes`] hold, and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
 #[inline(always)]
 unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
     let last = len - size_of::<T>();
-    // SAFETY: both accesses lie inside `len` bytes (the caller's contract); unaligned reads and writes are used as such.
+    // SAFETY: both accesses lie inside `len` bytes (the caller's contract), and may be unaligned.
     unsafe {
         let front = from.cast::<T>().read_unaligned();
         let back = from.add(last).cast::<T>().read_unaligned();
@@ -101,7 +101,7 @@ pub fn are_many(words: usize) -> bool {
 }
 
 /// Copies words of 8 bytes one by one, like relaxed atomics, at the speed of a plain copy. The compiler neither splits nor joins the
-/// accesses, so that other threads may access an aligned side meanwhile.
+/// accesses, so other threads may access the source or the destination meanwhile, if it is aligned.
 ///
 /// # Safety
 /// The conditions of [`core::ptr::copy_nonoverlapping`] hold, except that other threads may access one side by relaxed atomics or by this
@@ -170,7 +170,7 @@ pub unsafe fn past_caches(from: *const u8, to: *mut u8, len: usize) {
 mod tests {
     use super::*;
 
-    /// Bytes that are not zero, and differ from most others nearby.
+    /// Bytes that are not zero, and repeat only after 251 bytes.
     fn source<const N: usize>() -> [u8; N] {
         core::array::from_fn(|at| u8::try_from(at % 251 + 1).unwrap_or(0))
     }

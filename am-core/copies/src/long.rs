@@ -1,8 +1,8 @@
 //! Copies of long packets, by the widest registers that the processor has.
 //!
-//! One processor copies a packet into a ring, and another one out of it, so that on the ring's side of each copy the lines lie in the other
-//! processor's cache. Whole lines stored at once, and lines fetched ahead of their loads, make such copies faster than the C library's.
-//! Longer copies are left to the C library, which writes memory that is in no cache faster.
+//! One processor copies a packet into a ring, and another processor copies it out, so that the lines of the ring are in the other
+//! processor's cache at each copy. Whole lines stored at once, and lines fetched ahead of their loads, make such copies faster than the C
+//! library's. Longer copies are left to the C library, which is faster where it writes memory that is in no cache.
 
 use core::arch::x86_64::{
     __m256i, __m512i, _MM_HINT_T0, _mm_prefetch, _mm256_loadu_si256, _mm256_storeu_si256, _mm512_loadu_si512,
@@ -44,7 +44,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Defines a copy by registers of `$width` bytes, in blocks of four, that prefetches `$ahead` bytes ahead inside the source.
+/// Defines a copy by registers of `$width` bytes, in blocks of four registers. It prefetches `$ahead` bytes ahead, inside the source.
 macro_rules! copy_by {
     ($name:ident, $feature:literal, $register:ty, $width:literal, $load:ident, $store:ident, $ahead:literal) => {
         /// # Safety

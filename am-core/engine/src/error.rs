@@ -235,7 +235,7 @@ pub enum Error {
     ContextClosed {
         /// The context.
         endpoint: Endpoint,
-        /// The failure of another task that the closing task had seen; empty if none.
+        /// The first failure of a task, after which the closing task has left; empty if no task is known to have failed.
         after: String,
     },
     /// A packet that no correct peer sends.

@@ -144,7 +144,7 @@ pub trait Post {
     /// `UnknownTask`, `UnknownContext`.
     fn peer(&mut self, endpoint: Endpoint) -> Result<Peer>;
 
-    /// Sends a packet of at most 40 bytes inside its completion entry. `label` and bytes belong to the engine.
+    /// Sends a packet of at most 40 bytes inside its completion entry. The engine defines the label and the bytes.
     fn post_inline(
         &mut self,
         to: PeerIndex,
@@ -244,7 +244,7 @@ pub trait Memory {
     /// Grants peers access to `memory`, until [`revoke`](Self::revoke). A grant for one operation ([`Access::for_operation`]) has
     /// [`Grant::OPERATION_BIT`] set, and revoking it is always [`Outcome::Done`]: the engine revokes it after the peer has reported the end
     /// of its copies, or has died. `None`, only for such a grant: the limit of memory that peers may access is reached, and the operation
-    /// sends its bytes as packets. `user`: the peer that alone uses such a grant.
+    /// sends its bytes as packets. `user`: the only peer that uses such a grant.
     fn grant(&mut self, memory: RawBuffer, access: Access, user: Option<PeerIndex>) -> Result<Option<Grant>>;
 
     /// Ends a grant. [`Outcome::Done`]: no peer touches the memory from now on. [`Outcome::Retry`]: new claims are refused, but a peer is
@@ -269,9 +269,9 @@ pub trait Memory {
         engine: ForEngine,
     ) -> Result<RawBuffer>;
 
-    /// Writes `from` to granted memory of a peer. The bytes are stored before the write is done, and before the peer sees any later packet.
-    /// If this call, [`read`](Self::read) or [`atomic`](Self::atomic) returned `Posted`, an [`Event::Completed`] always follows, even if
-    /// the peer dies. Until then the fabric may access the local memory.
+    /// Writes `from` to granted memory of a peer. The bytes are stored before the write completes, and before the peer sees any later
+    /// packet. If this call, [`read`](Self::read) or [`atomic`](Self::atomic) returned `Posted`, an [`Event::Completed`] always follows,
+    /// even if the peer dies. Until then the fabric may access the local memory.
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer>;
 
     /// Reads granted memory of a peer. Reads of at most [`Limits::read_bytes_max`] bytes from one region are either all

@@ -44,7 +44,7 @@ impl Endpoint {
 }
 
 /// The target of a message: a context by its name, or a task. A bare task means its context with the sender's context number: all tasks
-/// open their contexts in the same order.
+/// must open their contexts in the same order.
 pub trait Target: Copy {
     /// The context that a sender in context `own` means.
     fn seen_from(self, own: ContextNumber) -> Endpoint;

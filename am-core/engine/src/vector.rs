@@ -181,7 +181,7 @@ impl Layout {
     /// Checks that all blocks lie inside memory of `region_len` bytes.
     ///
     /// # Errors
-    /// [`Error::LocalRange`]: the block that does not.
+    /// [`Error::LocalRange`]: a block does not.
     pub fn check_inside(&self, region_len: u64) -> Result<()> {
         let outside = |block: &Block| block.offset > region_len || block.len > region_len - block.offset;
         let found = match &self.form {

@@ -11,8 +11,8 @@ use crate::user_code::Guarded;
 /// The memory of a buffer that an operation will own. A caller must not use or drop `buffer` before the operation that gets the range also
 /// owns the buffer (`End::keep`, `Outstanding::keep`), or before the caller knows that no operation got the range.
 pub(crate) fn memory_of(buffer: &JobBuffer) -> RawBuffer {
-    // SAFETY: the rule of this function, which is visible in this crate only: its callers are `Owned::raw_of_owned`, for
-    // `Context::start`, `carry_out_asked` and `begin_accumulate`.
+    // SAFETY: the callers keep the rule above. All are in this crate: `Owned::raw_of_owned` (for `Context::start`), `carry_out_asked` and
+    // `begin_accumulate`.
     unsafe { buffer.to_raw() }
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn expose<F: Fabric>(
 /// Grants peers access to a part of shared memory.
 ///
 /// # Errors
-/// `LocalRange`: the part does not lie inside. Those of [`expose`].
+/// `LocalRange`: the part does not lie inside the memory. Those of [`expose`].
 pub(crate) fn expose_shared<F: Fabric>(
     fabric: &mut F,
     memory: &SharedMemory,

@@ -275,8 +275,8 @@ mod tests {
         }
     }
 
-    /// Runs a blocking read into `into` during whose wait a gatherer panics, reuses the memory, and then handles everything still under
-    /// way.
+    /// Runs a blocking read, during whose wait a gatherer panics. Then reuses the memory of the read, and handles everything that is still
+    /// in flight.
     fn read_that_unwinds(
         read: impl FnOnce(&mut Context<Loopback, Library>, RemoteAddress, &mut [u8]),
         is_dropped: bool,

@@ -9,7 +9,7 @@ use am_copies as copies;
 
 use super::raw::{RawBuffer, RawBytes};
 
-/// The greatest number of bytes that travel inside one completion entry.
+/// Maximum number of bytes inside one completion entry.
 pub const INLINE_BYTES_MAX: usize = 40;
 
 /// A few bytes in words: the payload of one completion entry, in private memory.
@@ -99,7 +99,7 @@ impl InlineBytes {
             // Word by word: if the old length is a constant, as it usually is, the words stay in registers.
             for (index, word) in self.words.iter_mut().enumerate() {
                 if 8 * index >= at {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: `from..from + len` is readable (the caller's promise).
                     *word = unsafe { word_at(from, len, 8 * index - at) };
                 }
             }
@@ -228,7 +228,7 @@ impl<'a> Arrived<'a> {
         })
     }
 
-    /// Copies bytes into `to` until either ends; returns how many.
+    /// Copies bytes into `to`, as many as both hold; returns how many.
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let len = to.len().min(self.len);
@@ -237,7 +237,7 @@ impl<'a> Arrived<'a> {
         len
     }
 
-    /// Copies bytes into a range that its owner has lent, until either ends; returns how many.
+    /// Copies bytes into a range that its owner has lent, as many as both hold; returns how many.
     #[inline(always)]
     pub fn copy_to_buffer(&self, to: RawBuffer) -> usize {
         let len = to.len().min(self.len);

@@ -58,7 +58,7 @@ impl JobBuffer {
     /// The block as memory that an operation sends from or receives into.
     ///
     /// # Safety
-    /// The caller gives the buffer to the operation that gets the value, or keeps it unused and alive until that operation has ended.
+    /// The caller must give the buffer to the operation that gets the value, or keep it unused and alive until that operation has ended.
     #[inline]
     #[must_use]
     pub unsafe fn to_raw(&self) -> RawBuffer {
@@ -220,7 +220,7 @@ pub enum Executor {
 pub struct RemoteAddress {
     /// The task that has the memory.
     pub task: TaskId,
-    /// The context that exposed the memory. It serves requests for this memory and owns the target's counters of puts and gets.
+    /// The context that exposed the memory. It serves requests for this memory and has the target counters of puts and gets.
     pub context: ContextNumber,
     /// The task that carries out atomic operations on the memory.
     pub executor: Executor,
@@ -305,8 +305,8 @@ pub struct Exposed {
     is_shared: bool,
 }
 
-/// The context that has exposed a region. Its endpoint alone does not identify it: an endpoint is used again by a later context, and by
-/// contexts of other networks in the same process, whose grants have the same numbers.
+/// The context that has exposed a region. Its endpoint alone does not identify the context: an endpoint is used again by a later context,
+/// and by contexts of other networks in the same process, whose grants have the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The owner's endpoint.
@@ -316,7 +316,7 @@ pub struct Owner {
 }
 
 impl Exposed {
-    /// `buffer`, for which the fabric of `owner` has just made `grant`.
+    /// Wraps `buffer`, for which the fabric of `owner` has just made `grant`.
     #[must_use]
     pub fn new(buffer: JobBuffer, owner: Owner, executor: Executor, grant: Grant) -> Self {
         let buffer = core::mem::ManuallyDrop::new(buffer);
@@ -389,7 +389,7 @@ impl Exposed {
     /// Copies from the region. Aligned words of 8 bytes are read atomically (relaxed), since other threads may write them.
     ///
     /// # Errors
-    /// [`Error::LocalRange`] if the range does not lie inside.
+    /// [`Error::LocalRange`] if the range does not lie inside the region.
     #[inline]
     pub fn read(&self, offset: u64, to: &mut [u8]) -> Result<()> {
         let from = self.check(offset, to.len() as u64)?;
@@ -424,7 +424,7 @@ impl Exposed {
     /// Copies into the region. Aligned words of 8 bytes are written atomically (relaxed), since other threads may read them.
     ///
     /// # Errors
-    /// [`Error::LocalRange`] if the range does not lie inside.
+    /// [`Error::LocalRange`] if the range does not lie inside the region.
     #[inline]
     pub fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
         let to = self.check(offset, from.len() as u64)?;

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 pub trait Range: Copy {
     /// Bytes in the range.
     fn len(&self) -> u64;
-    /// The part `offset..offset + len`; `None` if the part does not lie inside.
+    /// The part `offset..offset + len`; `None` if the part does not lie inside the range.
     fn part(&self, offset: usize, len: usize) -> Option<Self>;
 }
 

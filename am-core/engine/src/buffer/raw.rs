@@ -22,8 +22,8 @@ pub struct RawBuffer {
     len: usize,
 }
 
-/// Proof that the caller is the engine. Granted memory is lent without a lifetime: the engine uses the memory before it does anything else.
-/// Only this crate can make a value.
+/// Proof that the caller is the engine, which only this crate can make. Granted memory is lent without a lifetime: the engine uses the
+/// memory before it does anything else.
 #[derive(Clone, Copy, Debug)]
 pub struct ForEngine(pub(crate) ());
 
@@ -81,7 +81,7 @@ impl RawBytes {
         self.at
     }
 
-    /// The part `offset..offset + len`; `None` if the part does not lie inside.
+    /// The part `offset..offset + len`; `None` if the part does not lie inside the range.
     #[inline(always)]
     #[must_use]
     pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
@@ -107,8 +107,8 @@ impl RawBytes {
 }
 
 impl RawBytes {
-    /// Copies bytes into a range that its owner has lent, until either ends. The two ranges may be the same or overlap (a
-    /// task that writes to itself).
+    /// Copies bytes into a range that its owner has lent, as many as both hold. The two ranges may be the same or overlap (a task that
+    /// writes to itself).
     #[inline]
     pub fn copy_to_buffer(&self, to: RawBuffer) {
         let len = self.len.min(to.len);
@@ -166,7 +166,7 @@ impl RawBuffer {
         self.at
     }
 
-    /// The part `offset..offset + len`; `None` if the part does not lie inside.
+    /// The part `offset..offset + len`; `None` if the part does not lie inside the range.
     #[inline(always)]
     #[must_use]
     pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
@@ -299,7 +299,7 @@ impl MappedRange<'_> {
     /// The range without its lifetime.
     ///
     /// # Safety
-    /// The result is not used after the call that the value was lent to has returned.
+    /// The result must not be used after the call that the value was lent to has returned.
     #[inline(always)]
     #[must_use]
     pub unsafe fn to_raw(&self) -> RawBuffer {

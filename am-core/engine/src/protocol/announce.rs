@@ -1,5 +1,5 @@
 //! Announced messages at the target. The header handler runs on the announcement; then the data are fetched from the origin's memory, or
-//! arrive as pieces if this task cannot access it. Messages that wait for their destination are here as well.
+//! arrive as pieces if this task cannot access it. Messages that wait for their destination are handled here as well.
 
 use super::outstanding::{End, Op, State};
 use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_HEAD_BYTES, pack};
@@ -304,7 +304,7 @@ impl<U: UserCode> Engine<U> {
         self.busy = true;
     }
 
-    /// A read posted for a message has ended.
+    /// Handles the end of a read that was posted for a message.
     pub(crate) fn handle_fetched_part<F: Fabric>(
         &mut self,
         fabric: &F,
@@ -340,7 +340,7 @@ impl<U: UserCode> Engine<U> {
         self.send_control(fabric, source, class, packet::label(Kind::Accepted, FIRST), accepted)
     }
 
-    /// A piece of an announced message.
+    /// Stores a piece of an announced message.
     pub(crate) fn handle_piece<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Result<()> {
         let Some((key, offset, bytes)) = piece_of(packet) else {
             return Err(malformed(packet.from, "a piece shorter than its head"));
@@ -370,7 +370,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// The origin of a message stopped sending pieces, and ended its operation.
+    /// Ends a message whose origin has stopped sending pieces and has ended its operation.
     pub(crate) fn handle_broken_off(&mut self, packet: Packet<'_>) -> Result<()> {
         let found = packet.fields()?.u32().and_then(|key| Some((key, self.incoming.get_mut(key)?)));
         let is_meant = |incoming: &Incoming| {
@@ -432,7 +432,7 @@ impl<U: UserCode> Engine<U> {
         })
     }
 
-    /// The origin of an announcement withdraws it. The announcement is dropped if no handler has accepted it and the handler set agrees.
+    /// Withdraws an announcement for its origin. The announcement is dropped if no handler has accepted it and the handler set agrees.
     pub(crate) fn withdraw<F: Fabric, H: HandlerSet>(
         &mut self,
         origin: Peer,

@@ -27,7 +27,7 @@ impl<U: UserCode> Engine<U> {
         bumped
     }
 
-    /// The target has received all of an announced message.
+    /// Ends an operation whose target has received all of an announced message.
     pub(crate) fn handle_fetched(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(first), Some(second)) = (fields.u32(), fields.u32(), fields.u32()) else {
@@ -47,7 +47,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// The target asks for the data of an announced message in pieces.
+    /// Starts to send the data of an announced message in pieces, as the target has asked.
     pub(crate) fn handle_accepted(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(incoming), Some(len)) = (fields.u32(), fields.u32(), fields.u64()) else {
@@ -72,7 +72,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// The end of a get or rmw that the owner has carried out.
+    /// Ends a get or rmw that the owner has carried out.
     pub(crate) fn handle_told(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(value)) = (fields.u32(), fields.u64()) else {
@@ -95,7 +95,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// A piece of a get.
+    /// Stores a piece of a get.
     pub(crate) fn handle_get_piece(&mut self, packet: Packet<'_>) -> Result<()> {
         let Some((op, offset, bytes)) = super::announce::piece_of(packet) else {
             return Err(malformed(packet.from, "a piece shorter than its head"));
@@ -115,7 +115,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// The target refused a packet.
+    /// Ends an operation that its target has refused.
     pub(crate) fn handle_refused(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(reason)) = (fields.u32(), fields.u32()) else {
@@ -126,7 +126,7 @@ impl<U: UserCode> Engine<U> {
         };
         Statistics::add(&mut self.statistics.refused_by_peers, 1);
         let error = match Refusal::from_wire(reason, first, second) {
-            // The error that this task reports when it checks an operation itself.
+            // The same error as if this task had noticed the misalignment.
             Refusal::Misaligned { offset, size } => Error::Misaligned { offset, size },
             why => Error::Refused { target: packet.from.endpoint, why },
         };

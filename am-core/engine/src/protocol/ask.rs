@@ -11,7 +11,7 @@ use crate::user_code::UserCode;
 
 /// Number of operation codes for each width.
 const OPERATIONS: u16 = 16;
-/// Indexed by the width in the code of an rmw.
+/// The widths, by their numbers in the code of an rmw.
 const WIDTHS: [Width; 4] = [Width::Bits32, Width::Bits64, Width::Bits16, Width::Bits8];
 
 /// The handler field of an rmw's Ask, also used as the code of an accumulation.
@@ -87,7 +87,7 @@ pub(super) fn has_operation(width: Width, operation: AtomicOp) -> bool {
 }
 
 impl<U: UserCode> Engine<U> {
-    /// A get or an rmw that this task carries out.
+    /// Carries out a get or an rmw for a peer.
     pub(crate) fn handle_ask<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Result<()> {
         if packet.class != Class::Request {
             return Err(malformed(packet.from, "a get or rmw that may not be answered"));

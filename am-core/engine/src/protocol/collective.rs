@@ -108,7 +108,7 @@ impl<U: UserCode> Engine<U> {
         Err(malformed(origin, "more gets and fences than it may have unanswered"))
     }
 
-    /// Notes that a one-way message of `origin` was refused. The answer to its next fence reports this.
+    /// Notes that a one-way message of `origin` was refused. The answer to the origin's next fence reports the refusal.
     pub(super) fn tell_by_fence(&mut self, origin: Peer, why: Refusal) {
         if !self.untold.iter().any(|&(peer, _)| peer == origin) {
             self.untold.push((origin, why));
@@ -142,7 +142,7 @@ impl<U: UserCode> Engine<U> {
         Ok(self.fences.len() < before)
     }
 
-    /// The answer to a fence: everything sent before it is done.
+    /// Ends a fence of this task, whose answer says that everything sent before it is done.
     pub(crate) fn handle_fenced(&mut self, packet: Packet<'_>) -> Result<()> {
         let op = packet.fields()?.u32();
         let record = op.and_then(|op| self.ops.with_peer(op, packet.from));
@@ -195,7 +195,7 @@ impl<U: UserCode> Engine<U> {
         self.send_control(fabric, target, Class::OneWay, label, pack([&round.to_le_bytes()]))
     }
 
-    /// Whether the notice of `round` has arrived for this barrier.
+    /// Whether the notice of `round` has arrived for barrier `number`.
     pub fn barrier_noticed(&self, number: u64, round: u32) -> bool {
         self.barriers.noticed.get(round as usize).is_some_and(|&noticed| noticed >= number)
     }

@@ -1,4 +1,4 @@
-//! Completions run once the data of a message are stored, and then its origin gets a notice.
+//! Completions: when the data of a message are stored, its completion runs, and then its origin gets a notice.
 //!
 //! Predefined completions run here. The context owns the handler thread, and gets the closures for it; the engine keeps what remains to be
 //! done after a closure has run.
@@ -207,7 +207,7 @@ impl<U: UserCode> Engine<U> {
         fabric: &mut F,
     ) -> Result<()> {
         if tail.op == 0 && tail.completion_counter == 0 && !tail.answerable {
-            // In the other cases, a purge has cancelled what was owed.
+            // For any other reason nothing is owed: a purge, or the origin itself, has ended the message.
             if matches!(why, Refusal::HandlerPanicked) {
                 self.tell_by_fence(source, why);
             }

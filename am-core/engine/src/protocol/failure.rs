@@ -1,4 +1,5 @@
-//! The death of a task, or a closed context of a living task: all operations with it end, each with an error that names it.
+//! The death of a task, or a closed context of a living task: all operations with the task or context end, each with an error that names
+//! it.
 
 use super::Engine;
 use super::outstanding::State;
@@ -112,7 +113,7 @@ impl<U: UserCode> Engine<U> {
                 drop(self.take_incoming(key));
                 Ok(())
             }
-            // Reads under way still use the destination; the last of them ends the message.
+            // Reads in flight still use the destination; the last of them ends the message.
             Stage::Fetching { in_flight: 1.., .. } => {
                 incoming.failed.get_or_insert(error);
                 Ok(())
@@ -134,7 +135,7 @@ impl<U: UserCode> Engine<U> {
         self.is_dead(endpoint.task) || self.closed.contains(&endpoint)
     }
 
-    /// Whether operations with all endpoints are allowed: none is known to be gone, and none is purged.
+    /// Whether operations with all endpoints are allowed: no endpoint is known to be gone, and none is purged.
     #[inline(always)]
     pub(super) fn has_lost_nobody(&self) -> bool {
         self.failed.is_empty() && self.closed.is_empty() && self.purges.refuses_nobody()

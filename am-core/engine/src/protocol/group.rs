@@ -54,7 +54,7 @@ impl<U: UserCode> Engine<U> {
         Ok(Issued::Done)
     }
 
-    /// Ends a part.
+    /// Ends a part of a group.
     ///
     /// # Errors
     /// The error of the group, if it is reported nowhere else.
@@ -144,7 +144,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// The target's memory is not accessible from here: a few messages carry the pieces, and the engine at the target scatters them.
+    /// Sends the pieces in a few messages, which the engine at the target scatters: the target's memory is not accessible from here.
     fn announce_pieces<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -299,7 +299,7 @@ struct PiecesFrom {
     start: u64,
 }
 
-/// The next `len` bytes, as the data of a message.
+/// `len` bytes of the pieces, as the data of a message.
 #[derive(Debug)]
 struct PiecesOf {
     from: PiecesFrom,

@@ -187,8 +187,8 @@ impl<U: UserCode> Drop for Engine<U> {
     }
 }
 
-/// The memory of one of this task's grants. Arriving data are stored only where the program has exposed memory, never where it has lent
-/// memory to an operation: a header handler may have made the grant up.
+/// The memory of one of this task's grants. Arriving data are stored only in memory that the program has exposed, never in memory lent to
+/// an operation, even if a header handler has made up the grant.
 ///
 /// # Errors
 /// `RemoteRange`: the grant does not give `access`, or, for [`Access::OWNER`] (a program chose the destination), is for one operation.

@@ -22,9 +22,9 @@ use alloc::vec::Vec;
 /// The source of a message's user data.
 #[derive(Debug)]
 pub enum Data {
-    /// From one range.
+    /// One range.
     Bytes(RawBytes),
-    /// From several ranges, or from a gatherer.
+    /// Several ranges, or a gatherer.
     Parts(Box<dyn Parts>),
 }
 
@@ -36,7 +36,7 @@ impl Data {
         }
     }
 
-    /// Posts a packet with all of the data after `head`; in its entry if they fit.
+    /// Posts a packet with all of the data after `head`, inside its entry if everything fits.
     pub(crate) fn post<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -48,7 +48,7 @@ impl Data {
         self.post_part(fabric, to, class, label, head, (0, self.len() as usize))
     }
 
-    /// Posts a packet with the `len` bytes from `offset` on after `head`; in its entry if they fit.
+    /// Posts a packet with the `len` bytes from `offset` on after `head`, inside its entry if everything fits.
     pub(crate) fn post_part<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -272,7 +272,7 @@ impl Outstanding {
         }
     }
 
-    /// Removes the record of an operation without keeping a result.
+    /// Removes the record of an operation. No result is kept.
     pub(crate) fn forget(&mut self, key: u32) -> Option<Op> {
         let op = self.ops.remove(key)?;
         self.uncount(&op);

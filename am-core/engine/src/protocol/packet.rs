@@ -303,7 +303,7 @@ pub(crate) fn scattered_destination(
     (destination, len)
 }
 
-/// Decodes the fields after the code of such a destination; `None` if they are not a layout.
+/// Decodes the fields after the code of a scattered destination; `None` if they are not a layout.
 pub(crate) fn scattered_layout(code: u64, mut fields: Fields<'_>) -> Option<Layout> {
     match code {
         LAYOUT_STRIDED => {

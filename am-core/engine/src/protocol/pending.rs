@@ -1,7 +1,7 @@
 //! Packets without a credit: a first-in first-out queue for each target, emptied as credits return.
 //!
-//! Later packets to a target with a queue are appended to it, so that messages keep their order. A queue holds packets that calls of the
-//! program or unanswered requests of the peer caused, and a bounded number that handlers added.
+//! Later packets to a target with a queue are appended to the queue, so that messages keep their order. A queue holds packets that calls of
+//! the program or unanswered requests of the peer caused, and a bounded number that handlers added.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -107,7 +107,7 @@ impl Pending {
         self.keep_where(target, |packet| packet.op != op);
     }
 
-    /// Removes the packets queued for `target`, except an earlier purge, whose answer this task waits for.
+    /// Removes the packets queued for `target`, except that of an earlier purge, whose answer this task waits for.
     pub(crate) fn drop_for_purge(&mut self, target: Peer) {
         self.keep_where(target, |packet| packet.label == packet::label(Kind::Withdraw, SECOND));
     }
@@ -199,7 +199,7 @@ impl<U: UserCode> Engine<U> {
         label: u16,
         front: &[u8],
     ) -> Result<()> {
-        // An answer has a reserved credit, and need not keep its order.
+        // An answer has a reserved credit, and may overtake other packets.
         let waits = class != Class::Answer && self.pending.has(target);
         if waits || no_data().post(fabric, target, class, label, front)? == Outcome::Retry {
             if class == Class::Answer && self.pending.answers_to(target) >= self.limits.requests_max {

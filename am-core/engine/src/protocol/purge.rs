@@ -4,7 +4,7 @@
 //! to operations that are over. The peer ends its side of the same operations and answers. The answer has a reserved credit, so no later
 //! packet of the peer overtakes it. Both tasks then begin anew at the same point of both packet streams.
 //!
-//! Memory that the peer may be copying is not free at once. Its grant is closed, and the operation ends when the copy has ended: a peer
+//! Memory that the peer may be copying is not returned at once. Its grant is closed, and the operation ends when the copy has ended: a peer
 //! that is stopped in the middle of a copy holds the memory until it continues or dies.
 
 use super::outstanding::State;
@@ -110,7 +110,7 @@ impl<U: UserCode> Engine<U> {
         true
     }
 
-    /// Whether this packet belongs to operations that have ended. The caller returns its slot, and waives a request.
+    /// Whether this packet belongs to operations that have ended. The caller must then return the packet's slot, and waive a request.
     pub(crate) fn is_stale(&self, from: Peer, label: u16) -> bool {
         let is_of_purge =
             Kind::of(label) == Kind::Withdraw && matches!(packet::handler_of(label), SECOND | THIRD);
@@ -140,7 +140,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// A peer has purged its operations with this task.
+    /// Ends this task's side of the operations that a peer has purged, and answers the peer.
     pub(super) fn be_purged<F: Fabric, H: HandlerSet>(
         &mut self,
         peer: Peer,

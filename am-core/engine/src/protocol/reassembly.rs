@@ -129,7 +129,7 @@ impl Tail {
 }
 
 impl Incoming {
-    /// Copies bytes that have arrived to their destination.
+    /// Copies arrived bytes to their destination.
     ///
     /// # Errors
     /// `RemoteRange`: the destination is no longer exposed. The error of a sink or of a scattered destination.

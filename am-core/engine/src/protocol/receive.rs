@@ -162,7 +162,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// A whole message: runs its header handler, and stores its data.
+    /// Handles a whole message: runs its header handler, and stores its data.
     #[inline(always)]
     fn receive_message<F: Fabric, H: HandlerSet>(
         &mut self,
@@ -319,7 +319,7 @@ impl<U: UserCode> Engine<U> {
         self.count(packet, counter as u32)
     }
 
-    /// The notice of a put or get that its origin has carried out.
+    /// Bumps the counter that a notice names: the origin has carried out a put or get.
     #[inline(always)]
     fn receive_notice(&mut self, packet: Packet<'_>) -> Due {
         match Fields(packet.front).u32() {

@@ -147,7 +147,7 @@ impl<U: UserCode> Engine<U> {
         self.end_op(op, Err(error), fabric, handlers).and(told)
     }
 
-    /// All pieces were sent. The target answers a message's last piece; a get ends with an answer from here.
+    /// Ends a stream whose pieces were all sent. The target answers a message's last piece; a get ends with an answer from here.
     fn end_stream<F: Fabric>(&mut self, fabric: &mut F, stream: &Stream) -> Result<()> {
         let From::Exposed { counter, .. } = stream.from else { return Ok(()) };
         let done = pack([&stream.number.to_le_bytes(), &stream.len.to_le_bytes()]);
@@ -168,7 +168,7 @@ impl<U: UserCode> Engine<U> {
         self.streams = streams;
     }
 
-    /// Ends a stream's get: its receiver no longer waits for an answer.
+    /// If the stream serves a get, notes that the get no longer waits for an answer.
     fn no_longer_asks(&mut self, stream: &Stream) {
         if let From::Exposed { .. } = stream.from {
             self.asked_by.subtract(stream.to);

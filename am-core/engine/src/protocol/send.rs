@@ -116,7 +116,7 @@ pub enum Posted {
     Sent,
     /// No credit now.
     NoCredit,
-    /// The message needs more than one packet, or others wait before it.
+    /// The message needs more than one packet, or other packets wait for credits.
     NotWhole,
 }
 
@@ -388,7 +388,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Handles the outcome of a write: done, to be retried, or failed.
+    /// Handles the outcome of a write. If the fabric cannot access the memory, a message carries the bytes.
     fn written<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -519,7 +519,7 @@ impl<U: UserCode> Engine<U> {
         Ok(moved)
     }
 
-    /// The fabric has ended a posted operation.
+    /// Ends an operation that the fabric has completed.
     pub(crate) fn handle_completed<F: Fabric, H: HandlerSet>(
         &mut self,
         op: OpId,

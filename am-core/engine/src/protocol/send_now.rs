@@ -82,7 +82,7 @@ impl<U: UserCode> Engine<U> {
         !outgoing.announce && self.pending.is_clear() && self.touched.has(target)
     }
 
-    /// Posts a message as one packet, if it is short enough and no other waits for a credit.
+    /// Posts a message as one packet, if it is short enough and no other packet waits for a credit.
     ///
     /// # Errors
     /// `UnknownTask`, `PeerFailed`.
