@@ -39,7 +39,7 @@ fn run(call: &'static str, function: impl FnOnce() -> c_int) -> mpi_over_am::Res
 /// Makes a key for attributes of one kind of object.
 ///
 /// # Errors
-/// The pointer for its number is null.
+/// The pointer for the key's number is null.
 pub(crate) fn create_keyval(
     mpi: &Mpi,
     kind: ObjectKind,
@@ -65,7 +65,7 @@ pub(crate) fn create_keyval(
             let value = std::ptr::with_exposed_provenance_mut(value as usize);
             let out = (&raw mut copied).cast();
             // SAFETY: the arguments are those that the type asks for: a handle of its kind of object, the state and the value that the
-            // program gave, and addresses of two results, valid until it returns.
+            // program gave, and the addresses of two results, valid until the function returns.
             run("a copy function of attributes", || unsafe {
                 function(object as usize, number, extra, value, out, &raw mut flag)
             })?;
@@ -192,7 +192,7 @@ pub(crate) unsafe fn mpi_comm_get_attr(
 /// The values of the predefined attributes; programs get their addresses.
 static VALUES: [AtomicI32; 7] = [const { AtomicI32::new(0) }; 7];
 
-/// The address of a predefined attribute's value, if it has one; `None` if the number is not a predefined key.
+/// The address of a predefined attribute's value, if the attribute has a value; `None` if the number is not a predefined key.
 fn predefined(communicator: &Communicator, keyval: c_int) -> Option<Option<usize>> {
     let known = |attribute| {
         communicator.predefined_attribute(attribute).map(|value| c_int::try_from(value).unwrap_or(c_int::MAX))

@@ -30,7 +30,7 @@ unsafe fn attach(mpi: &Mpi, owner: BufferOwner, at: *mut c_void, size: i64) -> O
         if at.is_null() && len > 0 {
             return Err(Failure::new(ErrorClass::Buffer, format!("the buffer of {len} bytes is null")));
         }
-        // The program does not use the memory until it is detached (MPI 5.0 section 3.6).
+        // The program must not use the memory until the buffer is detached (MPI 5.0 section 3.6).
         unsafe { LentMemory::from_raw(at.cast(), len) }.into()
     };
     with_environment(mpi, |environment| environment.attach_buffer_for(owner, buffer))?;

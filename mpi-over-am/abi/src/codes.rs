@@ -73,7 +73,7 @@ pub(crate) const MEANINGS: [&str; 63] = [
     "MPI_ERR_ABI: the binary interface does not fit",
 ];
 
-/// First number for the program's classes and codes, above all that the binary interface reserves.
+/// First number for the program's classes and codes, above all numbers that the ABI reserves.
 const OWN_FROM: c_int = MPI_ERR_LASTCODE + 1;
 
 /// A class or code that the program has added.

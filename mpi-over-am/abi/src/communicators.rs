@@ -32,7 +32,7 @@ use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request};
 /// Bytes of an object's name, with its terminating NUL (`MPI_MAX_OBJECT_NAME`).
 pub(crate) const NAME_BYTES_MAX: usize = MPI_MAX_OBJECT_NAME;
 
-/// A handle for a new communicator; `MPI_COMM_NULL` if this task has none.
+/// A handle for a new communicator; `MPI_COMM_NULL` if this task is not in it.
 ///
 /// # Errors
 /// There are a million communicators already.

@@ -71,7 +71,7 @@ pub(crate) fn datatype_for(mpi: &Mpi, handle: MPI_Datatype, count: i64) -> Outco
 /// A negative count, an invalid datatype, a null buffer.
 ///
 /// # Safety
-/// The program does not change the buffer until the operation has completed, as the standard demands.
+/// The program must not change the buffer until the operation has completed.
 #[inline(always)]
 pub(crate) unsafe fn to_send(
     mpi: &Mpi,
@@ -92,7 +92,7 @@ pub(crate) unsafe fn to_send(
 /// Those of [`to_send`].
 ///
 /// # Safety
-/// The program neither reads nor writes the buffer until the operation has completed.
+/// The program must neither read nor write the buffer until the operation has completed.
 #[inline(always)]
 pub(crate) unsafe fn to_receive(
     mpi: &Mpi,
@@ -107,7 +107,7 @@ pub(crate) unsafe fn to_receive(
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
 }
 
-/// The data of a message: contiguous elements of a predefined type are passed as bytes, which is the shorter path.
+/// The data of a message: contiguous elements of a predefined type are passed as bytes, which is faster.
 ///
 /// # Errors
 /// Those of [`to_send`].
@@ -151,7 +151,7 @@ pub(crate) unsafe fn message_to_receive(
     }
 }
 
-/// The bytes of contiguous elements to be sent.
+/// The bytes of elements to be sent; `None` if the elements are not contiguous, or the address is null.
 ///
 /// # Safety
 /// Those of [`to_send`].
@@ -190,8 +190,8 @@ fn too_many(count: u64, step: u64) -> Failure {
     Failure::new(ErrorClass::Count, what)
 }
 
-/// Checks the length and address of a buffer. No memory is longer than `isize::MAX`. Null is `MPI_BOTTOM`, which is valid for datatypes
-/// with absolute addresses and for empty data.
+/// Checks the length and address of a buffer. No memory is longer than `isize::MAX` bytes. Null is `MPI_BOTTOM`, which is valid for
+/// datatypes with absolute addresses and for empty data.
 ///
 /// # Errors
 /// More elements than any memory has; null for elements at displacement 0.

@@ -72,7 +72,7 @@ pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int 
     finish_on_process("MPI_Errhandler_free", free())
 }
 
-/// The failure of a program that calls an error handler itself.
+/// The failure for an error handler that the program itself calls.
 fn called(code: c_int) -> Failure {
     Failure::with_code(code, format!("the program has called the error handler with {code}"))
 }

@@ -21,7 +21,7 @@ pub(crate) fn finish(object: &CommunicatorObject, function: &str, outcome: Outco
     }
 }
 
-/// [`finish`] for calls that have no communicator: the initial error handler, that of `MPI_COMM_SELF`, is called.
+/// [`finish`] for calls that have no communicator: the error handler of `MPI_COMM_SELF` runs.
 #[inline(always)]
 pub(crate) fn finish_alone(mpi: &Mpi, function: &str, outcome: Outcome<()>) -> c_int {
     finish(&mpi.alone, function, outcome)
@@ -97,7 +97,7 @@ fn not_there() -> Failure {
     Failure::new(ErrorClass::UnsupportedOperation, "this library does not have this function")
 }
 
-/// Reports through the error handler of the process or the initial one: these calls are also allowed before `MPI_Init`.
+/// Like [`finish_alone`], for calls that are also allowed while MPI does not run: the initial error handler then runs.
 pub(crate) fn finish_on_process(function: &str, outcome: Outcome<()>) -> c_int {
     match outcome {
         Ok(()) => MPI_SUCCESS,
@@ -125,7 +125,7 @@ pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure
     raise_through(handler, handle, of, function, failure)
 }
 
-/// Runs the error handler that was given for an object to be made. An invalid handler is not called.
+/// Runs the error handler that was given for an object to be made. If that handler is invalid, this is reported instead of `failure`.
 #[cold]
 pub(crate) fn raise_for_made(on: On, handler: MPI_Errhandler, function: &str, failure: Failure) -> c_int {
     if let Err(other) = check_errhandler(on, handler) {

@@ -89,7 +89,7 @@ pub(crate) fn code_of(class: ErrorClass) -> c_int {
     }
 }
 
-/// A failure found by a call of the C interface: class and text. One word, so that the outcome of a call fits into a register.
+/// A failure found by a call of the C interface: code and text. One word, so that the outcome of a call fits into a register.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<(c_int, String)>);
 
@@ -162,7 +162,7 @@ pub(crate) fn call_program<T>(what: &str, call: impl FnOnce() -> T) -> T {
         }
     }
 
-    // An exception whose handler is not found ends the process before any destructor runs: so a frame of this function catches.
+    // If no frame catches an exception, the process ends before any destructor runs. Therefore this function catches it.
     let caught = catch_unwind(AssertUnwindSafe(|| {
         let unwound = Unwound(what);
         let result = ByCall::outside(call);
@@ -176,10 +176,10 @@ pub(crate) fn call_program<T>(what: &str, call: impl FnOnce() -> T) -> T {
 /// A program's array.
 ///
 /// # Errors
-/// A negative length; a null address of a length that is not 0.
+/// A negative length; a null address with a length that is not 0.
 ///
 /// # Safety
-/// The array has `count` elements, which do not change while the result lives.
+/// The array must have `count` elements, which must not change while the result lives.
 pub(crate) unsafe fn elements<'a, T>(at: *const T, count: c_int) -> Outcome<&'a [T]> {
     match usize::try_from(count) {
         Ok(0) => Ok(&[]),

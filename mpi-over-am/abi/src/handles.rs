@@ -118,7 +118,7 @@ impl<T: Clone> Handles<T> {
     /// [`get`](Self::get) without a clone.
     ///
     /// # Safety
-    /// No object is inserted or removed while the reference lives.
+    /// No object may be inserted or removed while the reference lives.
     #[inline]
     pub(crate) unsafe fn peek(&self, handle: usize) -> Option<&T> {
         // SAFETY: the table is not borrowed mutably: each function of this type ends its borrow without running other code, and the caller

@@ -75,7 +75,8 @@ pub(crate) struct Generalized {
     pub(crate) is_freed: bool,
 }
 
-/// A key that the program has made. Attributes outlive their key, and programs may delete them by its old number (MPI 5.0 section 7.7.2).
+/// A key that the program has made. Attributes outlive their key, and programs may delete them by the key's old number (MPI 5.0 section
+/// 7.7.2).
 #[derive(Debug)]
 pub(crate) enum KnownKeyval {
     InUse(Keyval),

@@ -72,8 +72,8 @@ pub(crate) fn keep(environment: &Environment) {
     }
 }
 
-/// The counts now: zero before MPI has started, the last ones after it has ended. The caller must not hold the [`sessions`]: a callback of
-/// the program, which holds MPI's lock, may wait for them.
+/// The counts now: zero before MPI has started, the last ones after it has ended. The caller must not hold the lock of [`sessions`]: a
+/// thread that holds MPI's lock may wait for it.
 fn counts() -> Result<Counts, c_int> {
     if let (true, false) = state::stage() {
         let mpi = state::enter("MPI_T_pvar_read")?;

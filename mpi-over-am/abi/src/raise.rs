@@ -33,7 +33,7 @@ pub(crate) enum On {
 pub(crate) struct ErrhandlerObject {
     pub(crate) function: Callback,
     pub(crate) on: On,
-    /// Number of handles that the program has and must free; 0: it cannot use the handler any more.
+    /// Number of handles that the program has and must free; 0: the program cannot use the handler any more.
     pub(crate) by_program: u32,
     /// Number of objects that have the handler.
     pub(crate) by_objects: u32,
@@ -58,7 +58,7 @@ pub(crate) fn change(handle: MPI_Errhandler, change: impl FnOnce(&mut Errhandler
     }
 }
 
-/// The error handler of an object, which keeps it alive.
+/// The error handler that an object has. The handler lives at least as long as this value.
 #[derive(Debug)]
 pub(crate) struct KeptErrhandler(AtomicUsize);
 
@@ -81,7 +81,7 @@ impl KeptErrhandler {
     /// Sets another handler.
     ///
     /// # Errors
-    /// The handle is invalid, or of a handler for other objects.
+    /// The handle is invalid, or is that of a handler for another kind of object.
     pub(crate) fn set(&self, on: On, handle: MPI_Errhandler) -> Outcome<()> {
         check_errhandler(on, handle)?;
         change(handle, |object| object.by_objects += 1);
@@ -93,7 +93,7 @@ impl KeptErrhandler {
     /// Gives the program a handle, which it must free.
     ///
     /// # Errors
-    /// The pointer for it is null.
+    /// The pointer for the handle is null.
     pub(crate) fn give(&self, at: *mut MPI_Errhandler) -> Outcome<()> {
         let at = not_null(at)?;
         change(self.get(), |object| object.by_program += 1);
@@ -112,7 +112,7 @@ impl Drop for KeptErrhandler {
 /// Checks an error handler for this kind of object.
 ///
 /// # Errors
-/// The handle is invalid, or of a handler for other objects.
+/// The handle is invalid, or is that of a handler for another kind of object.
 pub(crate) fn check_errhandler(on: On, handle: MPI_Errhandler) -> Outcome<()> {
     let what = match handle {
         MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN => return Ok(()),
@@ -165,7 +165,7 @@ pub(crate) fn raise_outside(function: &str, after: bool) -> c_int {
     raise_initial(function, &Failure::new(ErrorClass::Other, what))
 }
 
-/// The rank from the launcher, which is known also while MPI is not running; 0 for a program started without one.
+/// The rank from the launcher, which is known also while MPI is not running; 0 for a program started without a launcher.
 pub(crate) fn rank_in_job() -> u32 {
     std::env::var("AM_TASK").ok().and_then(|task| task.parse().ok()).unwrap_or(0)
 }
@@ -188,10 +188,11 @@ pub(crate) fn raise_through(
     }
     if let Some(user) = user {
         let (mut number, mut code) = (handle, *code);
-        // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or the same call for another kind of object. Their
-        // functions differ only in the type of the handle that the first pointer points to (MPI 5.0 section 9.3).
+        // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or the same call for another kind of object. The
+        // functions for the different kinds of objects differ only in the type of the handle that the first pointer points to (MPI 5.0
+        // section 9.3).
         let function: ErrorFunction = unsafe { std::mem::transmute(user.function) };
-        // SAFETY: both arguments live until it returns, and no others follow.
+        // SAFETY: both arguments live until the function returns, and no other arguments are passed.
         call_program("an error handler", || unsafe { function(&raw mut number, &raw mut code) });
         return code;
     }
@@ -204,7 +205,7 @@ pub(crate) fn raise_through(
 /// The function that ends the job while MPI runs, and tells the other tasks at once; it returns if MPI does not run.
 static END: OnceLock<fn(&str, c_int)> = OnceLock::new();
 
-/// Sets the function that ends the job while MPI runs; the first one stays.
+/// Sets the function that ends the job while MPI runs. Only the first call has an effect.
 pub(crate) fn set_end(end: fn(&str, c_int)) {
     END.get_or_init(|| end);
 }
@@ -219,7 +220,7 @@ fn end_job(said: &str, code: c_int) -> ! {
 }
 
 thread_local! {
-    /// This thread's last error that a call has returned: `MPI_Error_string` adds its text to that of the class.
+    /// This thread's last error that a call has returned: `MPI_Error_string` adds the error's text to the text of the class.
     static LAST: RefCell<Option<(c_int, String)>> = const { RefCell::new(None) };
 }
 

@@ -11,12 +11,12 @@ use crate::sessions::on_session;
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Info, MPI_Session, MPI_Win};
 use crate::windows::on_window;
 
-/// The object of a call, whose error handler is called.
+/// The object of a call, whose error handler runs.
 pub(crate) enum Of {
     MPI_Comm(MPI_Comm),
     MPI_Win(MPI_Win),
     MPI_Session(MPI_Session),
-    /// An object to be made, with this error handler. If the handler is valid, no other is called.
+    /// An object to be made, with this error handler. If the handler is valid, no other runs.
     Made(On, MPI_Errhandler),
     Process,
 }

@@ -27,8 +27,8 @@ pub(crate) fn handle_of(id: RequestId) -> MPI_Request {
     MPI_Request(id.handle())
 }
 
-/// Records the communicator of a request, whose error handler is called if the request fails, and returns the request's handle. Requests of
-/// messages know their communicator without this call.
+/// Records the communicator whose error handler runs if the request fails; returns the request's handle. Requests of messages do not need
+/// this call.
 pub(crate) fn keep_request(communicator: &Communicator, id: RequestId) -> MPI_Request {
     communicator.own_request(id);
     handle_of(id)
@@ -54,7 +54,7 @@ pub(crate) struct Found {
 /// The request of a handle.
 ///
 /// # Errors
-/// If the handle is invalid.
+/// The handle is invalid.
 pub(crate) fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<Found> {
     let id = RequestId::from_handle(handle.0);
     let facts = mpi.world.communicator.request_facts(id).map_err(|_| no_request(handle))?;
@@ -72,7 +72,8 @@ fn no_request(handle: MPI_Request) -> Failure {
     Failure::new(ErrorClass::Request, what)
 }
 
-/// Stores the status of a completed operation, and sets its handle to null. Returns the failure of the operation, if it failed.
+/// Stores the status of a completed operation, and sets its handle to null unless the request is persistent. Returns the failure of the
+/// operation, if it failed.
 #[inline]
 unsafe fn ended(
     mpi: &Mpi,
@@ -136,7 +137,7 @@ unsafe fn ended_among_several(
     code == MPI_SUCCESS
 }
 
-/// The outcome of a call for several operations. `first_failure`: the owner of the first that failed.
+/// The outcome of a call for several operations. `first_failure`: the owner of the first operation that failed.
 fn outcome_of_several(first_failure: Option<Owner>, of: &mut Owner) -> Outcome<()> {
     match first_failure {
         None => Ok(()),
@@ -243,7 +244,7 @@ impl WaitList for Single {
 /// `otherwise` gets the others.
 ///
 /// # Errors
-/// If a handle is invalid. The requests before it have completed.
+/// A handle is invalid; the requests before it have then completed.
 unsafe fn wait_in_order(
     mpi: &Mpi,
     count: usize,
@@ -319,7 +320,7 @@ struct Several {
 
 impl Several {
     /// # Safety
-    /// The arrays are the program's, `count` long; `statuses` may be null.
+    /// The arrays must be the program's, `count` elements long; `statuses` may be null.
     unsafe fn new(
         mpi: &Mpi,
         count: c_int,
@@ -420,7 +421,7 @@ pub(crate) unsafe fn mpi_testall(
     })
 }
 
-/// Completes one of several requests: waits for it, or only tests.
+/// Completes one of several requests: waits for one, or with a `flag` only tests.
 unsafe fn any(
     function: &str,
     count: c_int,
@@ -479,7 +480,7 @@ pub(crate) unsafe fn mpi_testany(
     unsafe { any("MPI_Testany", count, requests, index, Some(flag), status) }
 }
 
-/// Completes all requests that can be: waits for at least one, or only tests.
+/// Completes all requests whose operations are complete: waits for at least one, or only tests.
 unsafe fn some(
     function: &str,
     count: c_int,

@@ -35,7 +35,7 @@ use crate::text::{give_string, string_at};
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
 use crate::variables::start_mpi;
 
-/// MPI runs for sessions only: `MPI_Init` has not been called.
+/// MPI runs for sessions only: `MPI_Init` has not been called, or `MPI_Finalize` has.
 static ALONE: AtomicBool = AtomicBool::new(false);
 
 /// Locked while a thread starts MPI or finds it started: the first calls of `MPI_Init` and `MPI_Session_init` may come from several threads
@@ -52,7 +52,7 @@ pub(crate) fn alone() -> bool {
     ALONE.load(Ordering::Relaxed)
 }
 
-/// `MPI_Init` after a session: MPI runs already, and no longer only for sessions. Returns whether it ran for them alone.
+/// For `MPI_Init` after a session: from now on, MPI does not run for sessions only. Returns whether it did before.
 pub(crate) fn adopt() -> bool {
     ALONE.swap(false, Ordering::Relaxed)
 }
@@ -72,7 +72,7 @@ extern "C" fn at_exit() {
     state::stop_progress_thread();
     if let Some(mpi) = state::end() {
         let environment = mpi.environment.borrow_mut().take();
-        // After MPI_Finalize other tasks may have ended MPI and cannot be waited for.
+        // After MPI_Finalize, other tasks may have ended MPI, so this task cannot wait for them.
         let end = if state::is_finalized() { Environment::leave } else { Environment::finalize };
         // An error can't be reported any more.
         let _ = environment.map(end);
@@ -111,7 +111,7 @@ pub(crate) fn on_session(
     }
 }
 
-/// Refuses an unknown thread level. All others get `MPI_THREAD_MULTIPLE`, which includes them.
+/// Refuses an unknown thread level. Any other level becomes `MPI_THREAD_MULTIPLE`, which includes all levels.
 fn check_level(info: &mpi_over_am::Info) -> Outcome<()> {
     const LEVELS: [&str; 4] =
         ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];
@@ -264,7 +264,8 @@ struct FromGroups {
 }
 
 impl FromGroups {
-    /// Runs `make` with a session of its own, since these calls name none. The communicator's future error handler gets a failure.
+    /// Runs `make` with a session of its own, since these calls name none. If the call fails, the error handler that was given for the
+    /// communicator runs.
     fn run(
         &self,
         function: &str,
@@ -308,7 +309,7 @@ fn one_of(group: &Group, rank: c_int) -> Outcome<Group> {
 }
 
 /// Only the local leader knows the remote group: first each side makes a communicator, then the two leaders make one, over which they
-/// connect the two.
+/// connect the communicators of the two sides.
 pub(crate) unsafe fn mpi_intercomm_create_from_groups(
     local: MPI_Group,
     local_leader: c_int,

@@ -1,7 +1,8 @@
-//! The state of MPI in this process, which has one, and the rules of its use.
+//! The one state of MPI in this process, and the rules of its use.
 //!
-//! Below `MPI_THREAD_MULTIPLE` the program ensures that one thread at a time calls, and nothing is locked. At that level each call takes
-//! the lock of [`mpi_over_am::ByCall`], which every wait of the engine releases for other threads.
+//! If the thread level is `MPI_THREAD_MULTIPLE`, or there is a progress thread, each call takes the lock of [`mpi_over_am::ByCall`], which
+//! every wait of the engine releases for other threads. Otherwise nothing is locked: the program must ensure that one thread at a time
+//! calls MPI.
 
 use std::cell::{RefCell, UnsafeCell};
 use std::collections::BTreeMap;
@@ -113,7 +114,7 @@ impl Mpi {
         }
     }
 
-    /// The communicator with a context id; `MPI_COMM_SELF` if it no longer exists.
+    /// The communicator with a context id; `MPI_COMM_SELF` if the communicator no longer exists.
     pub(crate) fn communicator_with(&self, context_id: Option<u32>) -> Rc<CommunicatorObject> {
         let Some(context_id) = context_id else { return Rc::clone(&self.alone) };
         let has_it = |object: &Rc<CommunicatorObject>| object.communicator.has_context_id(context_id);
@@ -139,7 +140,7 @@ impl Mpi {
     /// The communicator of a handle, borrowed for a moment; also `None` for one that is still being made.
     ///
     /// # Safety
-    /// No communicator is made or freed while the reference lives.
+    /// No communicator may be made or freed while the reference lives.
     #[inline(always)]
     pub(crate) unsafe fn communicator_for_a_moment(&self, handle: MPI_Comm) -> Option<&Communicator> {
         if handle == MPI_COMM_WORLD {
@@ -152,7 +153,7 @@ impl Mpi {
     /// The window of a handle, borrowed for a moment.
     ///
     /// # Safety
-    /// No window is made or freed while the reference lives.
+    /// No window may be made or freed while the reference lives.
     #[inline(always)]
     pub(crate) unsafe fn window_for_a_moment(&self, handle: MPI_Win) -> Option<&Window> {
         // SAFETY: the caller's promise.
@@ -208,7 +209,7 @@ impl Mpi {
         Some(self.fill(handle.0, communicator, errhandler.get()))
     }
 
-    /// Runs a call with the error handler of a duplicate that is being made, which programs may set at once; `None` for any other
+    /// Runs a call with the error handler of a duplicate that is being made (programs may set the handler at once); `None` for any other
     /// communicator.
     pub(crate) fn with_pending<T>(
         &self,
@@ -322,9 +323,9 @@ struct Process {
     main_thread: AtomicUsize,
 }
 
-// SAFETY: `mpi` is used by one thread at a time: below MPI_THREAD_MULTIPLE by the program's promise (MPI 5.0 section 11.6), at that level
-// by the lock. `mpi` is written only by MPI_Init and MPI_Finalize, which the program calls once, from one thread, and by the first
-// MPI_Session_init while MPI does not run, when no other thread can use MPI.
+// SAFETY: `mpi` is used by one thread at a time: by the lock, if the level is MPI_THREAD_MULTIPLE or there is a progress thread, otherwise
+// by the program's promise (MPI 5.0 section 11.6). `mpi` is written only by MPI_Init and MPI_Finalize, which the program calls once, from
+// one thread, and by the first MPI_Session_init while MPI does not run, when no other thread can use MPI.
 unsafe impl Sync for Process {}
 
 static PROCESS: Process = Process {
@@ -374,8 +375,8 @@ pub(crate) fn enter_briefly() -> Option<&'static Mpi> {
     if !Call::is_plain() {
         return None;
     }
-    // SAFETY: one thread at a time, as in `enter`. There is a value: calls are plain only between `begin`, which says so after it has
-    // stored the value, and `end`, which says the contrary before it takes the value.
+    // SAFETY: one thread at a time, as in `enter`. There is a value: calls are plain only between `begin`, which stores the value before it
+    // calls `set_running(true)`, and `end`, which calls `set_running(false)` before it takes the value.
     Some(unsafe { (*PROCESS.mpi.get()).as_ref().unwrap_unchecked() })
 }
 
@@ -405,7 +406,7 @@ pub(crate) fn is_main_thread() -> bool {
     PROCESS.main_thread.load(Ordering::Relaxed) == this_thread()
 }
 
-/// Stores the running MPI. Called by the thread that starts it.
+/// Stores the running MPI. Must be called by the thread that has started MPI.
 pub(crate) fn begin(mpi: Mpi) {
     PROCESS.main_thread.store(this_thread(), Ordering::Relaxed);
     set_end(end_job);
@@ -450,7 +451,7 @@ fn make_progress(is_on: &AtomicBool) {
 
 /// Stops the progress thread, if there is one. Must not be called during a call of MPI: the thread can end only when no call has the turn.
 pub(crate) fn stop_progress_thread() {
-    // Without such a thread no call is made: statistics and traces would show it.
+    // Without a progress thread, MPI is not entered: statistics and traces would show the call.
     if !is_running() || !PROCESS.has_progress_thread.swap(false, Ordering::Relaxed) {
         return;
     }

@@ -18,7 +18,7 @@ use crate::errors::on_process;
 use crate::failure::{Failure, not_null};
 use crate::types::{MPI_Datatype, MPI_Status};
 
-/// Index in the internal part of the flag for cancelled operations.
+/// Index of the flag for cancelled operations in [`MPI_Status::internal`].
 const CANCELLED: usize = 2;
 
 /// A rank as C's number.
@@ -33,7 +33,7 @@ pub(crate) fn rank_in_c(rank: u32) -> c_int {
 /// Stores a status, if the program wants it. The error field is not changed: only calls that return several statuses set it.
 ///
 /// # Safety
-/// `at` is null (`MPI_STATUS_IGNORE`) or a program's status.
+/// `at` must be null (`MPI_STATUS_IGNORE`) or a program's status.
 #[inline(always)]
 pub(crate) unsafe fn store(at: *mut MPI_Status, status: &Status) {
     if !at.is_null() {

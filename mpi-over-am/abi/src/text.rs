@@ -7,10 +7,10 @@ use crate::failure::{Outcome, not_null};
 /// Stores a string in a program's buffer of `max` bytes, with its terminating NUL.
 ///
 /// # Safety
-/// `to` has `max` writable bytes; `len` is null or writable.
+/// `to` must have `max` writable bytes, at least one; `len` must be null or writable.
 pub(crate) unsafe fn give_string(text: &str, to: *mut c_char, max: usize, len: *mut c_int) {
     let bytes = &text.as_bytes()[..text.floor_char_boundary_at(max - 1)];
-    // SAFETY: the caller's promise; `bytes` leaves the last one of `max` for the zero.
+    // SAFETY: the caller's promise; `bytes` has at most `max - 1` bytes, which leaves one for the NUL.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), to, bytes.len());
         *to.add(bytes.len()) = 0;
@@ -37,7 +37,7 @@ impl FloorBoundary for str {
 /// `at` is null.
 ///
 /// # Safety
-/// `at` is null, or a string that does not change during the call.
+/// `at` must be null, or a NUL-terminated string that does not change during the call.
 pub(crate) unsafe fn string_at(at: *const c_char) -> Outcome<String> {
     let at = not_null(at.cast_mut())?;
     // SAFETY: not null; the caller's promise.

@@ -142,7 +142,7 @@ pub(crate) unsafe fn mpi_type_get_envelope_c(
 /// The array is too short, or null.
 ///
 /// # Safety
-/// The array has `max` elements.
+/// The array must have `max` elements.
 unsafe fn give<T, V: Copy>(
     list: &[V],
     max: i64,
@@ -164,7 +164,7 @@ fn integer(value: i64) -> Outcome<c_int> {
     Ok(c_int::try_from(value).expect("it was given as an int"))
 }
 
-/// The handle of a type in another's contents: the constant of a predefined type, a new one of any other.
+/// The handle for a type in the contents of another: the constant of a predefined type, or a new handle.
 fn handle_to_tell(mpi: &Mpi, datatype: &Datatype) -> Outcome<MPI_Datatype> {
     if is_unnamed(datatype) {
         return unnamed(mpi, || datatype.clone());

@@ -77,7 +77,7 @@ pub(crate) fn forget(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<()> {
 
 pub(crate) unsafe fn mpi_type_set_name(datatype: MPI_Datatype, name: *const c_char) -> c_int {
     on_type("MPI_Type_set_name", datatype, |_, properties| {
-        // SAFETY: null or a string of the program's.
+        // SAFETY: null, or a NUL-terminated string of the program.
         properties.set_name(&unsafe { string_at(name) }?);
         Ok(())
     })

@@ -66,7 +66,7 @@ impl Ints {
     /// Element `index`.
     ///
     /// # Safety
-    /// The array has more than `index` elements.
+    /// The array must have more than `index` elements.
     pub(crate) unsafe fn at(self, index: usize) -> i64 {
         match self {
             // SAFETY: the caller's promise.
@@ -80,7 +80,7 @@ impl Ints {
 /// Reads the value at `at` before a call of the large form, for parameters that are read and written.
 ///
 /// # Safety
-/// `at` is null or readable, though perhaps not initialised to a meaningful value.
+/// `at` must be null or readable, but need not have a meaningful value.
 pub(crate) unsafe fn widened(at: *mut c_int) -> i64 {
     // SAFETY: not null; the caller's promise.
     if at.is_null() { 0 } else { i64::from(unsafe { *at }) }
@@ -89,7 +89,7 @@ pub(crate) unsafe fn widened(at: *mut c_int) -> i64 {
 /// Stores the result of the large form; `MPI_UNDEFINED` if it does not fit into an `int`.
 ///
 /// # Safety
-/// `at` is null or writable.
+/// `at` must be null or writable.
 pub(crate) unsafe fn narrow(at: *mut c_int, wide: i64) {
     if !at.is_null() {
         // SAFETY: not null; the caller's promise.

@@ -1,7 +1,7 @@
 //! Control variables of the tool information interface (MPI 5.0 section 15.3.6): the settings that `mpiexec --info` lists.
 //!
-//! Numbers are `MPI_COUNT`, -1 for `auto`; words are `MPI_INT` with an enumeration. MPI's own settings can be written
-//! until it starts; all others belong to the job.
+//! Numbers are `MPI_COUNT`, -1 for `auto`; words are `MPI_INT` with an enumeration. MPI's own settings can be written until MPI starts; all
+//! other settings belong to the job, and cannot be written.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies; they may be null only where the standard allows it.
@@ -34,7 +34,7 @@ use crate::types::{MPI_Datatype, MPI_T_cvar_handle, MPI_T_enum};
 /// The common state of the calls about control variables.
 #[derive(Debug)]
 struct Controls {
-    /// The variables of the handles.
+    /// The index of each handle's variable.
     handles: BTreeMap<usize, usize>,
     /// Values written before MPI started, by the name of the setting.
     written: BTreeMap<&'static str, String>,

@@ -32,7 +32,7 @@ impl Cartesian {
             .iter()
             .try_fold(1u32, |all, &size| all.checked_mul(size).filter(|&all| all > 0 && all < u32::MAX));
         if tasks.is_none() {
-            let what = "each dimension needs at least 1 task,  and the grid fewer than 2^32 - 1; the value is the number of dimensions";
+            let what = "each dimension needs at least 1 task, and the grid fewer than 2^32 - 1; the value is the number of dimensions";
             return Err(Error::refused(ErrorClass::Dimensions, "a grid", what, length(dimensions.len())));
         }
         Ok(Self { dimensions: dimensions.to_vec(), periods: periods.to_vec() })

@@ -11,8 +11,8 @@ use crate::constants::{
 };
 use crate::types::{Callback, MPI_Datatype, MPI_Status};
 
-/// The extra state that C carries for a Fortran program: the program's own, and its functions. It is never freed: a key stays in use while
-/// any object has an attribute with it, and attributes are copied between objects. Programs make few keys.
+/// The extra state that C carries for a Fortran program: the program's own state, and its functions. It is never freed: a key stays in use
+/// while any object has an attribute with this key, and attributes are copied between objects. Programs make few keys.
 #[derive(Debug)]
 pub(crate) struct Kept {
     functions: [Callback; 3],
@@ -33,7 +33,7 @@ impl Kept {
     }
 }
 
-/// Stores the functions of a call, in their order.
+/// Stores the functions of a call, in the order of its arguments.
 pub(crate) fn keep(functions: [Callback; 3], state: i64) -> &'static Kept {
     Box::leak(Box::new(Kept { functions, state, small_state: state as c_int }))
 }
@@ -43,14 +43,14 @@ type Copy<A> =
     unsafe extern "C-unwind" fn(*mut c_int, *mut c_int, *const A, *mut A, *mut A, *mut c_int, *mut c_int);
 type Delete<A> = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int, *mut A, *const A, *mut c_int);
 
-/// C's function for "copy nothing", and "copy the value".
+/// C's functions for "copy nothing" and, below, "copy the value".
 const NULL_COPY: Callback = MPI_COMM_NULL_COPY_FN;
 const DUP: Callback = MPI_COMM_DUP_FN;
 
 macro_rules! attribute_functions {
     ($copy:ident $delete:ident $copy_in_c:ident $delete_in_c:ident $kind:ty, $state:ident,
      $null_copies:expr, $dups:expr, $null_deletes:expr) => {
-        /// The function for C that copies an attribute by calling the program's.
+        /// The function for C that copies an attribute by calling the program's function.
         pub(crate) fn $copy(function: Callback) -> Callback {
             if $null_copies.contains(&function) {
                 NULL_COPY
@@ -61,7 +61,7 @@ macro_rules! attribute_functions {
             }
         }
 
-        /// The function for C that deletes an attribute by calling the program's.
+        /// The function for C that deletes an attribute by calling the program's function.
         pub(crate) fn $delete(function: Callback) -> Callback {
             if $null_deletes.contains(&function) { 0 } else { $delete_in_c as *const () as usize }
         }
@@ -196,8 +196,8 @@ predefined! { i64:
 }
 predefined! { c_int: mpi_null_copy_fn_ mpi_dup_fn_ mpi_null_delete_fn_ }
 
-/// The attribute values that Fortran programs have set. C gets the address of each value, which is fixed (MPI 5.0 section 19.3.7). A value
-/// is stored once and never freed: an attribute may be copied anywhere, and programs use few different values.
+/// The attribute values that Fortran programs have set. C gets the address at which a value is stored, which never changes (MPI 5.0 section
+/// 19.3.7). A value is stored once and never freed: an attribute may be copied anywhere, and programs use few different values.
 struct Values {
     places: BTreeMap<i64, usize>,
     values: BTreeMap<usize, i64>,
@@ -236,7 +236,7 @@ pub(crate) unsafe fn attribute(keyval: c_int, value: usize) -> i64 {
     }
 }
 
-/// The functions of a generalized request, for C.
+/// The function for C that queries a generalized request.
 pub(crate) fn query() -> Callback {
     query_in_c as *const () as usize
 }

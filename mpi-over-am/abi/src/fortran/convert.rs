@@ -20,7 +20,7 @@ use crate::exports::{
 };
 use crate::types::MPI_Comm;
 
-/// The C function of a name: a tool's, if a tool intercepts the library's function.
+/// The C function with this name: a tool's function, if a tool intercepts the library's.
 pub(crate) struct Found {
     name: &'static CStr,
     function: AtomicPtr<()>,
@@ -31,7 +31,7 @@ impl Found {
         Self { name, function: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// The function, looked up at the first call; `own` if the process has none of this name.
+    /// The function, looked up at the first call; `own` if the process has no function of this name.
     #[inline(always)]
     pub(crate) fn or(&self, own: *const ()) -> *const () {
         // Relaxed: every thread finds the same function.
@@ -41,7 +41,7 @@ impl Found {
 
     #[cold]
     fn look(&self, own: *const ()) -> *const () {
-        // SAFETY: the name is a string of C.
+        // SAFETY: the name is NUL-terminated.
         let found: *mut () = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) }.cast();
         let found = if found.is_null() { own.cast_mut() } else { found };
         self.function.store(found, Ordering::Relaxed);
@@ -72,7 +72,7 @@ pub(crate) unsafe fn store<T>(at: *mut c_int, handles: &[T], number: impl Fn(&T)
     }
 }
 
-/// Indices in arrays, counted from 1; `MPI_UNDEFINED` is not changed.
+/// Makes indices in arrays count from 1; `MPI_UNDEFINED` is not changed.
 pub(crate) unsafe fn count_from_one(at: *mut c_int, count: c_int) {
     for place in 0..count.max(0) as usize {
         unsafe {

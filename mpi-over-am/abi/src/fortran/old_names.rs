@@ -21,7 +21,7 @@ use crate::exports::{
 };
 use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Errhandler};
 
-/// Does nothing: a call that the compiler cannot see through keeps it from moving accesses to the buffer across (MPI 5.0 section 19.1.8).
+/// Does nothing. A compiler cannot know this, so it does not move accesses to the buffer across the call (MPI 5.0 section 19.1.8).
 #[unsafe(no_mangle)]
 extern "C" fn mpi_f_sync_reg_(_buffer: *mut c_void) {}
 
@@ -66,7 +66,7 @@ unsafe fn datatype(number: *const c_int) -> MPI_Datatype {
     MPI_Datatype(unsafe { *number } as u32 as usize)
 }
 
-/// Displacements as short integers, widened.
+/// Widens displacements that are short integers.
 unsafe fn displacements(at: *const c_int, count: c_int) -> SmallVec<[i64; 16]> {
     (0..count.max(0) as usize).map(|place| i64::from(unsafe { *at.add(place) })).collect()
 }
@@ -78,7 +78,8 @@ unsafe fn bounds(of: *const c_int) -> (c_int, i64, i64) {
 }
 
 routines! {
-    /// Like MPI_GET_ADDRESS, for addresses that fit into an INTEGER. 64-bit addresses do not; only their differences are usable.
+    /// Like MPI_GET_ADDRESS, for addresses that fit into an INTEGER. Most 64-bit addresses do not; only the differences of such addresses
+    /// are usable.
     mpi_address_ pmpi_address_(location: *mut c_void, address: *mut c_int, ierror: *mut c_int) {
         let mut found = 0;
         let code = PMPI_Get_address(sentinels::buffer(location), &raw mut found);

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use crate::constants::{MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
 use crate::types::MPI_Status;
 
-/// Memory of a common block; compilers align them for any type.
+/// Memory of a common block; compilers align common blocks for any type.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Block<const BYTES: usize>([u8; BYTES]);

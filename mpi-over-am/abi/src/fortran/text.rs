@@ -1,4 +1,4 @@
-//! Strings: Fortran's have their declared length, padded with blanks; C's end with a zero.
+//! Strings: Fortran's have their declared length, padded with blanks; C's end with a NUL.
 //!
 //! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are valid for the accesses
 //! that the standard specifies.
@@ -17,12 +17,12 @@ use crate::fortran::sentinels;
 const BYTES_MAX: usize = MPI_MAX_LIBRARY_VERSION_STRING + 1;
 
 unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
-    // SAFETY: the caller's promise: a string of Fortran's with this length.
+    // SAFETY: the caller's promise: `at` is a Fortran string of this length.
     if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(at.cast(), len) } }
 }
 
 fn string(text: &[u8]) -> CString {
-    // As in C, a zero ends the string.
+    // As in C, a NUL ends the string.
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let len = text.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
     CString::new(&text[..len]).expect("cut before the first zero")
@@ -55,7 +55,7 @@ impl TextBuffer {
     /// Copies as much of the string as fits to the program's variable, and fills the rest with blanks.
     pub(crate) unsafe fn give(&self, to: *mut c_char, len: usize) {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(BYTES_MAX).min(len);
-        // SAFETY: the caller's promise: `to` has `len` bytes; `end` is at most that, and at most what is here.
+        // SAFETY: the caller's promise: `to` has `len` bytes; `end` is at most `len`, and at most the length of `self.0`.
         unsafe {
             std::ptr::copy_nonoverlapping(self.0.as_ptr().cast(), to, end);
             std::ptr::write_bytes(to.add(end), b' ', len - end);
