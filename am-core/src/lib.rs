@@ -99,7 +99,7 @@
 //! }
 //! ```
 //!
-//! and neither does this, where the memory would be gone before the operation ends:
+//! Neither does this compile, where the memory would be gone before the operation ends:
 //!
 //! ```compile_fail,E0597
 //! # use am_core::{Context, Get, GetOptions, buffer::RemoteAddress, testing::loopback::Loopback};

@@ -61,7 +61,7 @@ pub fn tell(event: &Event<'_>) {
     }
 }
 
-/// A call, from now until the value is dropped.
+/// The span of a call: from [`begin`](Self::begin) until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Span {
     is_told: bool,

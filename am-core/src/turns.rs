@@ -1,10 +1,9 @@
 //! A value for one thread at a time: the base of [`SharedContext`](crate::shared::SharedContext) and of MPI for several threads.
 //!
 //! A waiting thread holds the lock while it polls and sleeps, on behalf of all threads. Another thread that wants the lock increments a
-//! count and rings; the
-//! poller then releases the lock before it polls again. A ring just before the poller sleeps is lost, so rings are repeated until the lock
-//! is free. A thread may also wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)), and then takes the lock
-//! like any other thread.
+//! count and rings; the poller then releases the lock before it polls again. A ring just before the poller sleeps is lost, so rings are
+//! repeated until the lock is free. A thread may also wait for the results of pollers without polling itself ([`sleep`](Turns::sleep)), and
+//! then takes the lock like any other thread.
 
 #[cfg(loom)]
 use loom::{
@@ -35,8 +34,9 @@ pub struct Turns<T> {
     wanting: AtomicUsize,
     /// Number of threads in [`sleep`](Self::sleep). Incremented during a turn, so that the next turn sees it.
     sleeping: AtomicUsize,
-    /// A thread in `sleep` holds this lock from before the end of its turn until it waits. The value's own lock does not suffice:
-    /// a woken thread takes that lock again without a ring, and could wait until a poller that sleeps with the lock wakes up.
+    /// A thread in `sleep` holds this lock from before the end of its turn until it waits. The value's own lock would not do: a thread
+    /// woken from a wait with that lock would take the lock again without a ring, and could wait until a poller that sleeps with the lock
+    /// wakes up.
     falling_asleep: PlainMutex<()>,
     /// Signalled after each round of a poller that made progress.
     moved: Condvar,
@@ -118,7 +118,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Ends the turn of a poller that found nothing. Before that it sleeps, by `sleep`, unless another thread wants its turn.
+    /// Ends the turn of a poller that found nothing. First the poller sleeps, by `sleep`, unless another thread wants its turn.
     pub fn rest(&self, mut turn: Turn<'_, T>, sleep: impl FnOnce(&mut T)) {
         if !self.is_wanted() {
             sleep(&mut turn);

@@ -122,7 +122,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Counts consecutive idle rounds, and sleeps after one.
+    /// Counts consecutive idle rounds, and sleeps after each.
     fn sleep_unless(&mut self, moved: bool, polls: &mut u32, errors: Errors, left: Duration) {
         *polls = if moved { 0 } else { *polls + 1 };
         if !moved {
@@ -153,7 +153,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Makes progress until `done` returns true; sleeps when there is nothing to do. `done` is called first, and after each round.
     ///
     /// # Errors
-    /// The error of `done` or of progress; the failure of a task, unless the context goes on ([`set_go_on`](Self::set_go_on)).
+    /// The error of `done`; an error while making progress; the failure of a task, unless the context goes on
+    /// ([`set_go_on`](Self::set_go_on)).
     #[inline(always)]
     pub fn wait_until(&mut self, mut done: impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
         // The loop of `wait`, written out for the message path: a receive that called `wait` took 8 instructions more.
@@ -345,7 +346,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.progress()
     }
 
-    /// Older errors come first; the failure of a task does not stop progress.
+    /// [`probe`](Self::probe) when errors are kept or a task has failed. Older errors come first; the failure of a task does not stop
+    /// progress.
     #[cold]
     #[inline(never)]
     fn probe_with_attention(&mut self) -> Result<bool> {
@@ -394,7 +396,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Reports errors of other operations.
+    /// Returns the oldest kept error, or the failure of a task unless the context goes on.
     #[cold]
     #[inline(never)]
     fn attend(&mut self) -> Result<()> {

@@ -65,7 +65,7 @@ impl<T: Pod> GlobalPointer<T> {
         self.address.task
     }
 
-    /// The address as am-core's type.
+    /// The address of the element, for am-core's calls.
     #[inline(always)]
     #[must_use]
     pub fn address(self) -> RemoteAddress {
@@ -82,7 +82,7 @@ impl<T: Pod> GlobalPointer<T> {
     /// The element `count` positions further on, in the same task's memory. The position just after the last element is allowed.
     ///
     /// # Errors
-    /// Beyond the end of the segment.
+    /// The element lies beyond the end of the segment.
     #[inline]
     pub fn plus(self, count: u64) -> Result<Self> {
         self.check(count)?;
@@ -152,7 +152,7 @@ impl<T: Pod> GlobalPointer<T> {
     /// Reads the elements from here on; they are in `to` when the call returns.
     ///
     /// # Errors
-    /// Beyond the end of the segment, and those of [`Context::get`].
+    /// Elements beyond the end of the segment, and those of [`Context::get`].
     #[inline]
     pub fn get<F: Fabric, H: HandlerSet>(
         self,
@@ -167,7 +167,7 @@ impl<T: Pod> GlobalPointer<T> {
     /// Writes the elements from here on; `values` may be changed again when the call returns.
     ///
     /// # Errors
-    /// Beyond the end of the segment, and those of [`Context::put`].
+    /// Elements beyond the end of the segment, and those of [`Context::put`].
     #[inline]
     pub fn put<F: Fabric, H: HandlerSet>(
         self,
@@ -255,7 +255,7 @@ impl<T: Word> GlobalPointer<T> {
     /// An atomic operation on the element; returns the old value (rmw).
     ///
     /// # Errors
-    /// At the end of the segment, and those of [`Context::rmw`].
+    /// A pointer to the end of the segment, where no element is, and those of [`Context::rmw`].
     #[inline]
     pub fn rmw<F: Fabric, H: HandlerSet>(
         self,

@@ -167,7 +167,7 @@ impl<T: Pod> Segment<T> {
         self.memory.own.range(offset, count * size_of::<T>() as u64)
     }
 
-    /// The address of this task's part, as am-core's type.
+    /// The address of this task's part, for am-core's calls.
     #[must_use]
     pub fn address(&self) -> RemoteAddress {
         self.memory.own.address(self.offset)

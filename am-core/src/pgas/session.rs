@@ -28,8 +28,8 @@ use crate::verbs::{Get, GetOptions, Operation, OwnedHandle, Returned, RmwHandle}
 /// A context shared by many futures of one thread.
 ///
 /// An operation begins when its method is called, not at the first poll of its future. Dropping a future does not end its operation: the
-/// operation keeps its buffer until it is done, and the session then frees it. After the session's end, the context keeps the buffers of
-/// operations under way.
+/// operation keeps its buffer until it has ended, and the session then frees the buffer. After the session's end, the context keeps the
+/// buffers of operations under way.
 ///
 /// Progress is made inside polls. Under [`block_on`](Self::block_on) a future is polled when something has happened to it, and the thread
 /// sleeps meanwhile. Other executors do not know the fabric: there a future that is not ready makes one round of progress in each poll, and
@@ -401,7 +401,7 @@ impl Drop for Driven<'_> {
     }
 }
 
-/// A future's part of its session.
+/// A future's slot in its session.
 struct OperationSlot<'s, 'c, F: Fabric, H: HandlerSet> {
     session: &'s Session<'c, F, H>,
     /// `None` when the future has ended.

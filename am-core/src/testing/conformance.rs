@@ -1,8 +1,8 @@
 //! The conformance suite for fabrics: a list of checks that all tasks of a job run together.
 //!
 //! Each check is a plain function over a [`Context`]. Every task of the job calls the same checks in the same order, in threads
-//! ([`super::threads`]) or in separate processes. A check fails by a panic; a [`Watchdog`] ends one that hangs. Checks release all that
-//! they use, so that they can run one after the other on one context, with any number of tasks, including one.
+//! ([`super::threads`]) or in separate processes. A check fails by a panic; a [`Watchdog`] ends the process in which a check hangs. Checks
+//! release all that they use, so that they can run one after the other on one context, with any number of tasks, including one.
 
 mod amsend;
 mod announced;

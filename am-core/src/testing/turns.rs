@@ -96,7 +96,7 @@ pub fn record_checks<F: Fabric + Send>(filter: &str, seed: u64, make: impl Fn() 
 /// differ in most checks. `record` performs a run with a seed.
 ///
 /// # Panics
-/// If the two runs differ, if the other does not, or if nothing was recorded.
+/// If the two runs differ, if the run with the other seed does not, or if nothing was recorded.
 pub fn same_seed_same_run(seed: u64, other: u64, record: impl Fn(u64) -> Vec<Recorded> + Sync) {
     println!("seed {seed} twice, seed {other}");
     let (first, again, other) = thread::scope(|scope| {

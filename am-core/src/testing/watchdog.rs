@@ -4,7 +4,7 @@ use std::io::{Write, stderr};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Ends the process unless it is dropped in time. Works in threads and in separate processes.
+/// Ends the process unless the value is dropped in time. Works in threads and in separate processes.
 #[derive(Debug)]
 pub struct Watchdog(#[expect(dead_code, reason = "dropping it stops the watchdog")] Sender<()>);
 

@@ -115,7 +115,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.wait_notice_sent(to.owner())
     }
 
-    /// Starts an update; returns the number of the operation, if it is not complete at once.
+    /// Starts an accumulation; returns the number of the operation, if it is not complete at once.
     fn begin_accumulate<T: Element>(
         &mut self,
         to: RemoteAddress,
@@ -137,7 +137,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let begun =
             self.engine.accumulate(&mut self.fabric, to, operands, (T::WIDTH, operation), notify, end)?;
         let Issued::Ongoing(key) = begun else { return Ok(None) };
-        // The operation owns the operands, even if this call fails.
+        // The operation owns the operands until it has ended.
         self.engine.ops.keep(key, kept);
         Ok(Some(key))
     }

@@ -108,9 +108,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Sends a message without counters if writing one completion entry is enough, and credits are at hand; returns whether the message was
-    /// sent. If not, call [`amsend`](Self::amsend) or [`try_amsend`](Self::try_amsend): nothing is sent in a process with handlers of the
-    /// program, or with a recorder. `target` is a value that [`peer`](Self::peer) has returned; to any other target nothing is sent.
+    /// Sends a message without counters if writing one completion entry is enough, and credits are available; returns whether the message
+    /// was sent. If not, call [`amsend`](Self::amsend) or [`try_amsend`](Self::try_amsend): nothing is sent in a process with handlers of
+    /// the program, or with a recorder. `target` is a value that [`peer`](Self::peer) has returned; to any other target nothing is sent.
     ///
     /// Until the entry is written, this function calls no other, so the caller need not save values around a call.
     #[inline(always)]

@@ -73,7 +73,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         };
         let ended = lend(self, udata, start, |context| {
             let (mut result, next) = (Ok(()), || begun.borrow_mut().pop());
-            // Each operation leaves the list before its wait: if the wait unwinds, `lend` calls this closure again for the others.
+            // Each operation leaves the list before its wait: if the wait unwinds, `lend` calls this closure again for the other
+            // operations.
             while let Some(op) = next() {
                 result = context.wait_op(op).0.map(|_| ()).and(result);
             }

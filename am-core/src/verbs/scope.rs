@@ -51,7 +51,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                         engine.give_up(op, fabric, handlers);
                     }
                 }
-                // One at a time: if a wait unwinds, the next call waits for the others.
+                // One at a time: if a wait unwinds, the next call of this closure waits for the other operations.
                 while let Some(op) = next() {
                     if let (Err(error), _) = context.wait_op(op) {
                         first_error.borrow_mut().get_or_insert(error);

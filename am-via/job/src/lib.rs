@@ -6,7 +6,7 @@
 //! themselves (`foreign`), from that launcher's information.
 //!
 //! Programs that a task starts do not inherit the files: from the attachment on they are closed on exec. A program that takes the task's
-//! place by exec may attach again, and finds the files in `/proc`. It opens contexts that the program before it has not opened. The
+//! place by exec may attach again, and finds the files in `/proc`. It can open only contexts that the program before it has not opened. The
 //! exposures of that program end when the new one attaches; until then peers may still write to private memory that was exposed, at
 //! addresses that now belong to the new program. So a program must close its contexts, or at least end the exposure of its private memory,
 //! before it calls exec.

@@ -52,8 +52,8 @@ pub fn install(hook: Hook) {
     });
 }
 
-/// From now on, a fork copies the contents of mappings that keep a file, and the parent waits meanwhile. For programs that keep objects
-/// there.
+/// From now on, a fork copies the contents of mappings that keep a file, and the parent waits meanwhile. For programs that keep objects in
+/// such mappings.
 pub fn hold_contents() {
     HOLDS_CONTENTS.store(true, Ordering::Relaxed);
 }
@@ -151,7 +151,7 @@ pub fn exclude<R>(work: impl FnOnce() -> R) -> R {
 }
 
 extern "C" fn prepare() {
-    // `work` may take the table's lock, so this order is that of `exclude`.
+    // The locks are taken in the order of `exclude`, whose `work` may take the table's lock.
     WORK.lock();
     TABLE.lock.lock();
     // SAFETY: the lock was just taken; `in_parent` or `in_child` releases it.
@@ -246,7 +246,7 @@ unsafe fn separate(mapping: &Noted, holds: bool) -> io::Result<()> {
 }
 
 /// # Safety
-/// Those of `mmap`: with `MAP_FIXED` the caller owns the range that is replaced.
+/// The conditions of `mmap`: with `MAP_FIXED` the caller must own the range that is replaced.
 unsafe fn map_private(
     at: *mut libc::c_void,
     len: usize,

@@ -1,4 +1,4 @@
-//! The system calls that std does not offer, one noun a file, wrapped so that callers need no `unsafe` where possible. A function
+//! The system calls that std does not offer, one noun in each file, wrapped so that callers need no `unsafe` where possible. A function
 //! that stays `unsafe` says what its caller must promise.
 //!
 //! The modules are the public interface, because a module's noun is half of its functions' names (`futex::wait`, `memory::map`).

@@ -177,7 +177,7 @@ pub fn punch_hole(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<(
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: fallocate takes integers and an open descriptor. The caller's contract gives up the contents of the range.
+    // SAFETY: fallocate takes integers and an open descriptor. Mappings of the range stay valid, and read zeroes afterwards.
     if unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -24,8 +24,8 @@ pub fn allow_descendants_of(pid: u32) {
 pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, bytes: usize) -> io::Result<()> {
     transfer(bytes, |done| {
         let (mine, theirs) = vectors(local, remote, bytes, done);
-        // SAFETY: the kernel writes at most `mine.iov_len` bytes at `mine.iov_base`, both inside the range of the caller's promise; the
-        // remote range is not trusted, since the kernel checks it.
+        // SAFETY: the kernel writes at most `mine.iov_len` bytes from `mine.iov_base` on, which lie inside `local..local + bytes`
+        // (writable: the caller's contract); it checks the remote range, which is not trusted.
         unsafe { libc::process_vm_readv(pid, &raw const mine, 1, &raw const theirs, 1, 0) }
     })
 }

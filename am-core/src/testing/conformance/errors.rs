@@ -219,7 +219,7 @@ fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
     context.gfence().expect("gfence");
 }
 
-/// A program that only calls fences still learns what its target refused, and of messages sent to it with invalid names.
+/// A program that only calls fences still learns that its target refused a message, and that messages sent to it named unknown handlers.
 fn kept_come_with_the_fence<F: Fabric>(context: &mut Context<F>) {
     let registered = context.handlers_count();
     let options = AmOptions::default();

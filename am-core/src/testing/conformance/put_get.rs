@@ -37,7 +37,8 @@ struct Ring {
     found: RefCell<Vec<u8>>,
 }
 
-/// One region per task, all of the same length. There are three, so that a fabric whose method depends on the region uses all its methods.
+/// Three rings of regions, one region per task in each, all of the same length. A fabric whose method depends on the region uses all its
+/// methods.
 fn rings<F: Fabric>(context: &mut Context<F>) -> Vec<Ring> {
     let longest = lengths(context).into_iter().max().unwrap_or(0);
     (0..3)
@@ -108,7 +109,7 @@ fn put_in_place<F: Fabric>(context: &mut Context<F>) {
         for (at, len) in lengths(context).into_iter().enumerate() {
             ring.clear();
             context.fence_data(Some(own)).expect("fence");
-            // The way of a put does not depend on what else the target has got. The fence then waits for the message.
+            // A put takes the same path whatever else the target has received. The fence then waits for the message.
             let is_alone = at % 2 == 0;
             if !is_alone {
                 context.amsend(own, ignore, &[], &[], AmOptions::default()).expect("amsend");

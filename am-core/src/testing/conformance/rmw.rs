@@ -35,7 +35,7 @@ fn with_words<F: Fabric>(
         let all = context.address_init(own.address(0)).expect("address_init");
         check(context, &own, &all);
         context.gfence().expect("gfence");
-        // The region stays exposed, so that the next one is different.
+        // The region stays exposed, so that the next round uses another one.
         regions.push(own);
     }
     for region in regions {
@@ -144,7 +144,7 @@ fn nonfetching<F: Fabric>(context: &mut Context<F>) {
     });
 }
 
-/// Operations that the owner performs, even where others could access the memory.
+/// Operations that the owner performs, even where other tasks could access the memory.
 fn at_the_owner<F: Fabric>(context: &mut Context<F>) {
     let buffer = context.alloc(64).expect("alloc");
     let own = context.expose_with(buffer, Access::READ_WRITE, Executor::Owner).expect("expose");
