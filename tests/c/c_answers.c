@@ -206,7 +206,7 @@ static void counts(void) {
     MPI_Type_free(&wide), MPI_Type_free(&pair);
 }
 
-/* An error in one half is found before the other half starts. */
+/* An error in the send of an exchange is found before its receive starts. */
 static void exchanges(void) {
     char old[64], now[64];
     MPI_Request request;
@@ -258,7 +258,7 @@ static void buffer_of_a_session(void) {
     }
     CHECK(MPI_Session_detach_buffer(session, &given, &bytes) == MPI_SUCCESS && given == lent && bytes == sizeof lent);
     MPI_Comm_free(&made[0]), MPI_Comm_free(&made[1]);
-    /* Another communicator, which may have got the same number. */
+    /* Another communicator, which may have got the number of a freed one. */
     CHECK(MPI_Session_attach_buffer(session, lent, sizeof lent) == MPI_SUCCESS);
     MPI_Comm_dup(MPI_COMM_SELF, &comm);
     FAILS(MPI_Bsend(out, 1000, MPI_CHAR, 0, 0, comm), MPI_ERR_BUFFER);

@@ -14,7 +14,7 @@ static void nap(void) {
     nanosleep(&time, NULL);
 }
 
-/* After this time the first thread is in MPI_Finalize. */
+/* After the nap the first thread is in MPI_Finalize. */
 static void *talk(void *nothing) {
     int number, got = -1;
     nap();

@@ -1,8 +1,8 @@
 /* MPI_THREAD_MULTIPLE: a thread that waits inside MPI blocks no other thread of its task, in whichever call it waits.
 
    One thread of a task, the waiter, is in a call that cannot end before the other tasks make their call. They do so only after a second
-   thread of the waiter's task has called MPI and told them: by a message, and outside of MPI, so that they make no progress before
-   that. If a call kept the lock of the library while it waits, it would never end; a watchdog names it. */
+   thread of the waiter's task has called MPI and told them: by a file, so that they make no progress in MPI before that, and by a
+   message. If a call kept the lock of the library while it waits, it would never end; a watchdog names it. */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>
@@ -12,7 +12,8 @@
 
 enum { MANY = 50000, TASKS_MAX = 8, LONG_BYTES = 1 << 20, SECONDS_MAX = 60 };
 
-/* The phases of a test: before it in all tasks, in the tasks that are not the waiter, after it in all tasks, and at the end. */
+/* The phases of a test: before the call in all tasks; then before the waiter's call in the other tasks; the call; and after it in all
+   tasks. */
 enum phase { BEFORE, FIRST, CALL, AFTER };
 
 static MPI_Comm comm, side;

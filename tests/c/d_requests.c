@@ -87,7 +87,7 @@ static void generalized(void) {
     if (OWN)
         FAILS(MPI_Grequest_complete(kept), MPI_ERR_REQUEST);
 
-    /* A wait for the request and a message. */
+    /* A wait for a generalized request and a message. */
     memset(&seen, 0, sizeof seen);
     MPI_Grequest_start(query, freed, cancelled, &seen, &both[0]);
     MPI_Irecv(&got, 1, MPI_INT, left, 0, MPI_COMM_WORLD, &both[1]);

@@ -1,5 +1,4 @@
-/* Functions beyond the standard's binary interface: conversions of handles for Fortran, and ten functions of MPI-1 that old programs call.
-   */
+/* Functions beyond the standard ABI: conversions of handles for Fortran, and ten functions of MPI-1 that old programs call. */
 #include "check.h"
 
 static int heard;

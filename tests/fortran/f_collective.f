@@ -1,5 +1,5 @@
-! Collective operations by mpif.h, in the fixed source form: in place, with counts, with an operation of the program's, without
-! waiting; a communicator, an attribute and an error handler of the program's.
+! Collective operations by mpif.h, in the fixed source form: in place, with counts, with an operation of the program, and non-blocking;
+! a communicator, an attribute and an error handler of the program.
       PROGRAM F_COLLECTIVE
       IMPLICIT NONE
       INCLUDE 'mpif.h'

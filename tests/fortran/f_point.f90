@@ -1,4 +1,5 @@
-! Messages by the module mpi: blocking and not, statuses, waits for some of several requests, which count from 1, characters.
+! Messages by the module mpi: blocking and non-blocking; statuses; waits for some of several requests, whose indices count from 1; and
+! characters.
 program f_point
   use mpi
   implicit none

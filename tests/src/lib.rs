@@ -1,4 +1,4 @@
-//! The multi-process test harness.
+//! The multi-process harness, rounds of deaths, programs in other languages, and real programs.
 
 pub mod deaths;
 pub mod harness;

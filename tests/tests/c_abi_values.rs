@@ -1,4 +1,4 @@
-//! The binary interface: the table `c/abi_values.txt` has the value of each constant, size and offset, and the names of the functions. The
+//! The standard ABI: the table `c/abi_values.txt` has the value of each constant, size and offset, and the names of the functions. The
 //! tests compare the header and the library with the table; a test that is ignored by default compares another library.
 
 use std::collections::BTreeSet;

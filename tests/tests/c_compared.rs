@@ -13,7 +13,7 @@ const HEADER: &str = include_str!("../../mpi-over-am/abi/include/mpi.h");
 const OFFERED: [&str; 5] = ["errhandler", "_c2f", "_f2c", "_toint", "_fromint"];
 const NOT_COMPARED: &str = include_str!("../c/not_compared.txt");
 
-/// The MPI functions that a program calls: those that the library resolves.
+/// The MPI functions that a program calls: the undefined names of its object file.
 fn called(source: &Path, scratch: &Scratch) -> BTreeSet<String> {
     let object = scratch.path().join("object.o");
     let mut compile = Command::new(programs::folder().join("mpicc"));

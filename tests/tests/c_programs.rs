@@ -99,7 +99,8 @@ programs! {
     w_tools
 }
 
-/// The results are the same for one thread and for several threads, although the calls take different paths.
+/// The results are the same with one thread, with several threads, and with `AM_EAGER_SYNCHRONOUS=off`, although the calls take different
+/// paths.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_answers() {
@@ -126,7 +127,7 @@ fn t_events() {
     programs::compile_and_run_under("mpicc", &options, "c/t_events.c", &settings);
 }
 
-/// The progress thread receives a message while the program computes. After that, a program uses all calls beside this thread.
+/// The progress thread receives a message while the program computes. After that, three more programs run beside this thread.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_progress_thread() {
@@ -155,7 +156,7 @@ fn c_threads_finalize() {
     programs::compile_and_run("mpicc", &options, "c/c_threads_finalize.c");
 }
 
-/// Four threads in each task that mix messages, collectives and windows.
+/// Four threads in each task mix messages, collectives and windows: with direct access to memory, and without.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_threads_mixed() {
@@ -175,7 +176,7 @@ fn c_mismatched() {
     programs::compile_and_run_under("mpicc", &options, "c/c_mismatched.c", &settings);
 }
 
-/// Short rooted collectives, which take the shortest path only if tasks do not compare their calls in advance.
+/// Short rooted collectives, which take the short path only if tasks do not compare their calls in advance.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_short() {

@@ -17,8 +17,8 @@ const NEVER: &[(&str, &str)] = &[
     ),
     (
         "RMA_CONFLICT",
-        "the standard leaves the result of conflicting accesses to a window undefined; to detect them would cost each put a \
-                      look at all others, and several accumulates to one place are no conflict",
+        "the standard leaves the result of conflicting accesses to a window undefined; to detect them, each put would be \
+                      compared with all others, and several accumulates to one place do not conflict",
     ),
     (
         "VALUE_TOO_LARGE",
@@ -75,7 +75,7 @@ fn classes() -> BTreeSet<String> {
     found
 }
 
-/// The classes that programs check as the class of a call's error.
+/// The classes that the programs expect of a call's error.
 fn raised() -> BTreeSet<String> {
     let folder = root().join("tests/c");
     let mut found = BTreeSet::new();
@@ -101,7 +101,7 @@ fn files_below(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The names of the classes in Rust, by those of the standard.
+/// The classes' names in Rust, by their names in the standard.
 fn variants() -> BTreeMap<String, String> {
     let text = fs::read_to_string(root().join("mpi-over-am/src/error.rs")).expect("the file of the errors");
     let (_, text) = text.split_once("pub enum ErrorClass {").expect("the classes");

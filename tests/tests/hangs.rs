@@ -42,10 +42,10 @@ const HANGING: [(u32, &str); 7] = [
     (2, "ended"),
 ];
 
-/// For each job, receives whether it succeeded, and the output of its launcher.
+/// Receives whether a job succeeded, and the output of its launcher.
 type Told = Mutex<Receiver<(bool, String)>>;
 
-/// The launcher's report on a job that its time limit ends. All these jobs run at once, since they only wait.
+/// The launcher's output for a job of `HANGING`. All these jobs run at once, since they only wait.
 fn said_before_the_limit(tasks: u32, shape: &'static str) -> String {
     static SAID: LazyLock<Vec<Told>> = LazyLock::new(|| {
         let start = |(tasks, shape)| {
@@ -206,7 +206,7 @@ fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
             return line;
         }
     };
-    // A stopped task does not renew its note: on a busy machine a report may come too late for it.
+    // A stopped task does not renew its note: on a busy machine the note may be too old when the launcher makes its report.
     loop {
         ask_until("MPI_Barrier");
         signal(pids[0], "STOP");
@@ -259,7 +259,7 @@ fn a_task_on_another_host_that_does_not_come_to_a_barrier_is_found() {
         return;
     }
     let scratch = Scratch::new("hangs-hosts-barrier");
-    // Before the limit ends the job; without it there is no report, since one task runs.
+    // The report comes before the limit ends the job. Without the limit there is no report, since one task runs.
     let (well, said) = programs::run(&mut on_hosts(&scratch, "8", "barrier"));
     assert!(!well, "it must hang: {said}");
     must_say(

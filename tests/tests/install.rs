@@ -14,7 +14,7 @@ fn said(command: &mut Command) -> String {
     said
 }
 
-/// Runs a program by the installed launcher, without environment variables that name the library's folder.
+/// Runs a program by the installed launcher, without `LD_LIBRARY_PATH`, and checks its output.
 fn runs(prefix: &Path, program: &Path) {
     let mut start = Command::new(prefix.join("bin/mpiexec"));
     let text = said(start.args(["-n", "2"]).arg(program).arg("3").env_remove("LD_LIBRARY_PATH"));
@@ -121,7 +121,7 @@ fn installed(name: &str) -> Scratch {
     programs::build();
     let scratch = Scratch::new(name);
     let mut install = Command::new(programs::folder().join("mpi-install"));
-    // If cargo runs mpi-install, which the program detects by this variable, mpi-install builds everything first. Here everything is built.
+    // mpi-install builds everything first if cargo runs it, which it detects by this variable. Here everything is built already.
     let _ = said(install.arg("--prefix").arg(scratch.path()).env_remove("CARGO"));
     scratch
 }

@@ -116,7 +116,7 @@ fn check_all(root: &Path, cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String,
     errors
 }
 
-/// An error without paths and advice: the message, and the source lines that it names.
+/// An error without paths and advice: the message, and the places in the source that it names.
 fn text_of(message: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut text = format!("error[{}]: {}\n", word(&message["code"]["code"]), word(&message["message"]));
@@ -130,7 +130,7 @@ fn text_of(message: &Value) -> String {
     text
 }
 
-/// The first error, and a mark if there are more.
+/// The first error, followed by [`AND_SO_ON`].
 fn first_of(said: &str) -> String {
     let end = said[1..].find("error[").map_or(said.len(), |at| at + 1);
     format!("{}{AND_SO_ON}", &said[..end])

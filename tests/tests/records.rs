@@ -200,7 +200,7 @@ fn arrows(trace: &Value) -> usize {
 fn a_c_program_has_figures_and_a_trace() {
     let scratch = Scratch::new("c_trace");
     let path = scratch.path().join("trace.json");
-    // The wait for the first answer is a sleep, however slowly a spin runs.
+    // Without a spin, the wait for the first answer is a sleep on every machine.
     let no_spin = "AM_SPIN_MICROSECONDS_MAX=0";
     let options = ["-x", no_spin, "--stats", "--json", "--trace", &path.display().to_string()];
     let (good, said) = mpiexec("t_trace", &options, &[]);
@@ -280,7 +280,7 @@ fn the_trace_of_a_task_that_died_is_there_to_its_last_call() {
     assert!(of_dead.lines().any(|line| line.contains("MPI_Recv: ") && line.ends_with("cut off")), "{tree}");
 }
 
-/// With this variable a task prints what MPICH over Portals printed.
+/// With `MPI_DEBUG=1` a task prints its calls and messages, as MPICH over Portals did.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_person_who_debugs_sees_calls_as_they_happen() {

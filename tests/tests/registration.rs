@@ -18,7 +18,7 @@ const TASKS: u32 = 6;
 const BLOCK_BYTES: usize = 4 << 20;
 const LIMIT_BYTES: u64 = 20 << 20;
 
-/// The setting `memory` decides which task must register which buffer.
+/// The values of `AM_MEMORY`, which decides which task must register which buffer.
 const MEMORIES: [&str; 2] = ["auto", "staged"];
 
 fn limited(test: &'static str, memory: &str) -> Job {
@@ -160,7 +160,7 @@ fn exposing_more_than_the_limit_is_refused_with_values_and_what_was_exposed_coun
         assert_eq!(needed, 4 << 20);
         assert!(available < 2 << 20 && available > 1 << 20, "{available}");
         assert!(error.to_string().contains("AM_REGISTERED_BYTES_MAX"), "{error}");
-        // Job memory does not count, and transfers of all lengths to and from exposed memory succeed.
+        // Job memory does not count towards the limit, and transfers of all lengths to and from exposed memory succeed.
         let heap = context.alloc(16 << 20).expect("the job has memory");
         let heap = context.expose(heap, Access::READ_WRITE).expect("it does not count");
         for region in [&first, &heap] {

@@ -4,7 +4,7 @@
 //! of the tasks. A round passes if
 //! - the job ends, and none of its processes and files is left;
 //! - `amrun` says once, in its last line, which task failed first and how, and exits with that task's code;
-//! - no survivor's line blames another survivor without naming the task that died.
+//! - each survivor's line names the task that died, and how it died.
 //!
 //! `cargo build -p am-via-launch && cargo run -p am-tests --bin death-rounds -- --rounds 1000 --seed 7` runs them; its tasks run that same
 //! program, and `amrun` is in the same folder.

@@ -12,7 +12,7 @@ pub enum Phase {
     Init,
     /// Each task sends its first message to each other task.
     Connection,
-    /// They expose private memory, put into a peer's memory, and end the exposure.
+    /// Each task exposes private memory, puts into a peer's memory, and ends the exposure.
     Registration,
     /// A ring of short messages.
     Eager,
@@ -25,7 +25,7 @@ pub enum Phase {
     Collective,
     /// All tasks request the lock of one window; the task that dies holds it.
     WindowLock,
-    /// They finalize MPI and leave the job.
+    /// The tasks finalize MPI and leave the job.
     Finalize,
 }
 
@@ -88,7 +88,7 @@ impl Way {
         Self::ExitZero,
     ];
 
-    /// Whether the round's judge sends the signal; otherwise the task ends itself.
+    /// Whether a signal from outside ends the task; otherwise the task ends itself.
     #[must_use]
     pub fn is_from_outside(self) -> bool {
         matches!(self, Self::Kill | Self::StopThenKill | Self::Segv)
@@ -190,7 +190,7 @@ impl Plan {
         }
     }
 
-    /// The task that reports the beginning of the phase: the one that dies, or task 0 if the launcher dies.
+    /// The task that reports the beginning of the phase: the task that dies, or task 0 if no task dies.
     #[must_use]
     pub fn marked_task(&self) -> u32 {
         match self.victim {

@@ -21,7 +21,7 @@ pub(super) const BEGUN: &str = "phase begun in process ";
 pub(super) const SURVIVOR: &str = "survivor ";
 /// How long a task that is to be ended waits for its end: far longer than the judge waits.
 const FOR_EVER: Duration = Duration::from_secs(1000);
-/// Number of times that each task takes the lock of the window, until one of them keeps it.
+/// Number of times that each task but the marked one takes the lock of the window.
 const LOCKS: u32 = 100;
 /// Bytes of a message of the phase with pipes.
 const PIPED_BYTES: usize = 16 << 20;

@@ -89,7 +89,7 @@ impl Python {
     }
 }
 
-/// The library `mpich`, for its compiler wrapper of the standard's binary interface. It has its own environment, because extensions that
+/// The library `mpich`, for its compiler wrapper with the standard ABI. It has its own environment, because extensions that
 /// are built in an environment use the headers of this environment first.
 ///
 /// # Errors

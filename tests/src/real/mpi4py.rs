@@ -36,7 +36,7 @@ struct Build<'a> {
     compiler: PathBuf,
 }
 
-/// Builds and runs both builds.
+/// Makes both builds, and runs the suite with each.
 ///
 /// # Errors
 /// A tool is missing, or the program does not build.

@@ -299,7 +299,7 @@ pub(crate) fn bad_values(function: &Function, parameter: &Parameter) -> Vec<Bad>
     let handle = |class: &'static [&'static str], null: &str, freed: &str, other: &str| {
         vec![bad(null, class, null), bad(freed, class, "0x"), bad(other, class, "0x")]
     };
-    // Any status is valid, null objects have names, and an unknown code has a class, too.
+    // Any number is valid in a status, and an unknown error code has a class and a text, too.
     let says_what_it_wants =
         base.starts_with("status_set") || matches!(base.as_str(), "error_class" | "error_string");
     if says_what_it_wants && kind == "int" {

@@ -208,7 +208,7 @@ fn is_stale(ended: &Result<(), Error>) -> bool {
     matches!(ended, Err(Error::RemoteRange { why: RangeFault::Stale, .. }))
 }
 
-/// Messages of a context that is opened again would meet those of its first opening in its peers' memory.
+/// A peer still has the state of the first opening, which does not fit the messages of a second one.
 #[test]
 fn a_context_that_was_connected_is_not_opened_again() {
     job("a_context_that_was_connected_is_not_opened_again").tasks(2).run(|| {
@@ -330,7 +330,7 @@ fn is_about(ended: Result<(), Error>, closed: Endpoint) {
     }
 }
 
-/// Threads of a task in `every_thread_to_every_thread`.
+/// Number of threads of each task in `every_thread_to_every_thread`.
 const THREADS: u8 = 4;
 /// Number of messages from each thread to each other thread.
 const MESSAGES: u32 = 80;
@@ -463,7 +463,7 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
     context.gfence().expect("gfence");
 }
 
-/// From every context to every context of the other task, with each method of memory access.
+/// Messages to every context of the other task, and puts, gets and atomic updates, with each method of memory access.
 #[test]
 fn what_names_a_context_goes_there() {
     for memory in ["auto", "kernel", "staged"] {
@@ -503,7 +503,7 @@ fn across(number: u8, context: &mut Context<ShmFabric>) {
     context.gfence().expect("gfence");
     assert_eq!(region.load_u64(0).expect("load"), 5);
     context.gfence().expect("all tasks reach the fence");
-    // A put to memory that another context has exposed. Its address comes in a message between threads of the same task.
+    // A put to memory that another context has exposed. A thread gets the address from another thread of its task.
     exchange_between_contexts(number, context, own, puts);
     context.gfence().expect("gfence");
     drop(context.unexpose(region).expect("unexpose"));
@@ -512,7 +512,7 @@ fn across(number: u8, context: &mut Context<ShmFabric>) {
     serve_until_all(context, &PASSED);
 }
 
-/// Makes progress until each context of this task has called it.
+/// Makes progress until each context of this task has called this function.
 fn serve_until_all(context: &mut Context<ShmFabric>, arrived: &AtomicU8) {
     serve_until(context, arrived, CONTEXTS);
 }
@@ -550,6 +550,6 @@ fn exchange_between_contexts(
     context.put(at.plus(1024), &[0xA0 + number; 8], options).expect("a tiny one");
     context.wait_counter(puts, 2).expect("the puts of the previous context arrive");
     context.fence_ops(None).expect("fence");
-    // Other contexts of this task still answer the contexts of the other task.
+    // Makes progress until all contexts of this task are done: contexts of the other task may need answers from this one.
     serve_until_all(context, &DONE);
 }

@@ -1,5 +1,5 @@
 //! A task dies while it copies to a peer's memory: the peer gets its memory back, even if another process has the dead task's number by
-//! then, and whatever wrapper the task had.
+//! then, and even if the launcher started the task by a wrapper.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -46,7 +46,7 @@ fn run() {
     }
 }
 
-/// Starts a process that gets the number `pid` again, if that number is visible here and this test may choose process numbers.
+/// Starts a process with the number `pid`, if that number is visible here and this test may choose process numbers.
 fn another_process(pid: i32) -> Option<Child> {
     let pid = u32::try_from(pid).ok().filter(|&pid| pid != 0 && pid != u32::MAX)?;
     for _ in 0..1000 {

@@ -371,7 +371,7 @@ fn no_process_and_no_file_is_left_whichever_process_is_killed() {
     programs::build();
     let scratch = Scratch::new(&format!("hosts-{test}"));
     let end_of_wait = Instant::now() + Duration::from_secs(120);
-    // The first process, the launcher, an agent, a task.
+    // Kills the first process; in further rounds the launcher, an agent, and a task.
     for depth in 0..4 {
         let mut command = amrun_on_hosts(&scratch, 3, "a:2,b");
         command.arg(std::env::current_exe().expect("a test has a path"));
@@ -464,7 +464,7 @@ fn a_task_that_waits_for_another_host_sleeps_until_it_is_woken() {
         let world = environment.world();
         let rank = world.rank();
         for (receiver, sender) in [(0, 2), (2, 0), (0, 1)] {
-            // All are connected, and the others are asleep, too.
+            // After the barrier all tasks are connected, and the task without a part in this round sleeps, too.
             world.barrier().expect("all tasks are there");
             if rank == sender {
                 std::thread::sleep(Duration::from_secs(2));

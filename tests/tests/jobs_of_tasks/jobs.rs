@@ -141,7 +141,7 @@ fn processor_time() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// The ways in which task 1 dies, with the launcher's report for each.
+/// The ways in which task 1 dies, with the cause and the words that the launcher's report has for each.
 const DEATHS: [(&str, Cause, &str); 3] = [
     ("killed", Cause::Signalled(9), "out of paper"),
     ("exit 3", Cause::Exited(3), "out of paper"),
@@ -188,7 +188,7 @@ fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Erro
             let mpi = Environment::init().expect("the launcher made a job");
             let world = mpi.world();
             world.barrier().expect("all tasks reach the barrier");
-            // The other tasks must have left the barrier: a task's death ends it for tasks that are still in it.
+            // The other tasks must have left the barrier: a task's death ends the barrier for tasks that are still in it.
             if world.rank() == 1 {
                 for other in [0, 2] {
                     world.recv(&mut [0_u8], other, 7).expect("the message arrives");
@@ -205,8 +205,8 @@ fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Erro
     }
 }
 
-/// When the task dies, the communicator uses a board, and another task sleeps in its barrier. With `goes_on` a death is an error only of
-/// calls that need the dead task.
+/// When task 1 dies, the other tasks sleep in a barrier or an allgather on a board. With `goes_on` a death is an error only of calls that
+/// need the dead task.
 #[test]
 fn a_barrier_on_a_board_that_a_dead_task_cannot_reach_ends() {
     for (goes_on, board) in [
@@ -286,7 +286,7 @@ fn a_counter_that_nobody_raises_any_more_ends_its_wait() {
             let tell = context.register_handler(move |_| Answer::consumed(Completion::Bump(through)));
             let tell = tell.expect("the first handler");
             context.gfence().expect("all tasks reach the fence");
-            // The other tasks must have left the fence: a task's death ends it for tasks that are still in it.
+            // The other tasks must have left the fence: a task's death ends the fence for tasks that are still in it.
             if task.number() == 1 {
                 context.wait_counter(through, 2).expect("the counter reaches its value");
                 die(how);
@@ -329,7 +329,7 @@ fn an_address_space_that_is_too_small_is_named() {
     a_limit_is_named("an_address_space_that_is_too_small_is_named", command, "RLIMIT_AS", "AM_HEAP_BYTES");
 }
 
-/// A limit that only the tasks have, so that the launcher cannot know it. Returns the task's output.
+/// A limit that only the tasks have, so that the launcher cannot know it. Checks what each task says.
 fn says_under_a_limit_of_its_own(test: &'static str, kibibytes: u32, expected: &'static [&'static str]) {
     let body = || match Task::join().and_then(|task| task.context().map(|_| ())) {
         Ok(()) => println!("\nsaid: it was enough"),

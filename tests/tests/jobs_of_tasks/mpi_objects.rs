@@ -166,7 +166,7 @@ fn windows_that_follow_each_other_are_reached_at_their_own_memory() {
     });
 }
 
-/// A task whose call fails under this error handler; returns its output.
+/// Checks that `call` in task 1 ends the job, and that task 1 prints `words`.
 fn ends_the_job(test: &'static str, call: fn(&Communicator), words: &'static str) {
     let body = || {
         let environment = Environment::init().expect("the launcher made a job");

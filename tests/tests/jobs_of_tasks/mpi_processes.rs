@@ -253,7 +253,7 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
                 }
             });
         });
-        // The file does not exist if a task runs this line.
+        // A task that runs this line has no such file: the file's name has the number of the test's process.
         let _ = std::fs::remove_file(&file);
     }
 }

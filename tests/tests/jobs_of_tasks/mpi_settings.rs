@@ -1,4 +1,4 @@
-//! MPI's settings, also by their names in other libraries: the limits are kept, and reports list the queues.
+//! MPI's settings, also by their names in other libraries: limits are kept, and `MPI_DEBUG` reports the start and the end.
 
 use am_tests::harness::{Outcome, job};
 use mpi_over_am::{Communicator, Environment, Error, ErrorClass, Fault};

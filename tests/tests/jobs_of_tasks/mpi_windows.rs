@@ -57,8 +57,8 @@ fn let_it_queue(world: &Communicator, rank: u32) {
     }
 }
 
-/// The action of a task that has the lock: it records that it has the lock. A task that shares the lock waits until all `together` tasks
-/// that share it have it.
+/// The action of a task that has the lock: it records that it has the lock. A task that shares the lock waits until `together` tasks have
+/// got it; 0 means that the task has the lock alone.
 fn note(window: &Window, target: u32, own: u32, together: u64) {
     let place = add(window, target, GRANTS, 1);
     window.put(&[u64::from(own)], target, LOG + i64::try_from(place).expect("few")).expect("put");
@@ -173,7 +173,7 @@ fn kill(pid: u64) {
     assert!(sent.expect("kill runs").success(), "SIGKILL to {pid}");
 }
 
-/// Ends a task of a job in which other tasks have died, without waiting for these.
+/// Ends a task of a job in which other tasks have died, without waiting for the dead tasks.
 fn end(environment: Environment, world: &Communicator, survivors: &[u32]) {
     // No task ends while other tasks still need its memory.
     if world.rank() == survivors[0] {
@@ -211,7 +211,7 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
                 }
                 1 => {
                     window.lock(Lock::Exclusive, target, Assertion::NONE).expect("the lock is granted");
-                    // The target waits in a receive, in which it answers other tasks.
+                    // Rank 1 waits in receives, in which it makes progress and takes the messages of `let_it_queue`.
                     let mut leave = [0u8];
                     world.recv(&mut leave, Source::Rank(0), Tag::Is(0)).expect("the message arrives");
                     let mut message = vec![0u8; MESSAGE_BYTES];
