@@ -1,7 +1,7 @@
 //! Makes the exported functions from the prototypes in `include/mpi.h`, and the constants from its constants, so that header and
 //! library cannot differ.
 //!
-//! Each function is exported by two names, `MPI_X` and `PMPI_X`, that call one implementation: the function `mpi_x` (in small letters)
+//! Each function is exported under two names, `MPI_X` and `PMPI_X`, that call one implementation: the function `mpi_x` (in small letters)
 //! somewhere in `src`. Where only the form with large counts is implemented (`mpi_x_c`), the form with `int` is made here, by widening its
 //! arguments and narrowing its results. A function without an implementation reports `MPI_ERR_UNSUPPORTED_OPERATION` with its name, to the
 //! error handler of its communicator if it has one.
@@ -205,7 +205,7 @@ fn implemented(folder: &Path) -> Fallible<BTreeSet<String>> {
                 .strip_prefix("pub(crate) unsafe fn mpi_")
                 .and_then(|rest| rest.split('(').next());
             names.extend(name.map(|name| format!("mpi_{name}")));
-            // Functions that one macro makes are listed in its call, one name a line.
+            // Functions that a macro makes are listed in its call, with their names at the beginning of a line.
             let listed = line.split_whitespace().take_while(|word| {
                 word.starts_with("mpi_")
                     && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
@@ -271,8 +271,8 @@ fn export(
     Ok(())
 }
 
-/// Checks that an export makes before its implementation runs: pointers for results that are null, and invalid info objects. Arrays and
-/// buffers may be null if they are empty, and statuses if they are ignored: the implementation checks those.
+/// The checks that an exported function makes before its implementation runs: for null pointers to results, and for invalid info objects.
+/// Arrays and buffers may be null if they are empty, and statuses if they are ignored: the implementation checks those.
 fn checks(name: &str, prototype: &Prototype) -> String {
     let mut text = String::new();
     if ["MPI_T_", "MPI_File_", "MPI_Abi_"].iter().any(|chapter| name.starts_with(chapter)) {

@@ -1,8 +1,8 @@
 //! The Fortran routines, made from the same prototypes as the C functions: a table gives the Fortran form of each C type.
 //!
-//! `MPI_X` of C is `mpi_x_` and `pmpi_x_`. All arguments are passed by reference, lengths of characters as `usize` after the others. A
-//! handle is its number, an `INTEGER`; a `LOGICAL` is C's `int` with 0 and 1; a status is the same eight integers. Indices of array
-//! elements count from 1. The conversions themselves are functions of `src/fortran`.
+//! `MPI_X` of C is `mpi_x_` and `pmpi_x_`. All arguments are passed by reference; the lengths of character arguments follow all others, as
+//! `usize`. A handle is its number, an `INTEGER`; a `LOGICAL` is C's `int` with 0 and 1; a status is the same eight integers. Indices of
+//! array elements count from 1. The conversions themselves are functions of `src/fortran`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ impl Routine {
     }
 }
 
-/// Arrays that are ignored at some tasks, or if `MPI_IN_PLACE` is given: programs may pass any number for them.
+/// Arrays that are ignored at some tasks, or if `MPI_IN_PLACE` is given: programs may then pass any number instead of an array.
 const OFTEN_IGNORED: [&str; 7] =
     ["sendcounts", "recvcounts", "displs", "sdispls", "rdispls", "sendtypes", "recvtypes"];
 

@@ -1,8 +1,8 @@
-/* mpi.h: the C interface of MPI 5.0, in the standard's binary interface (MPI 5.0 chapter 20).
+/* mpi.h: the C bindings of MPI 5.0, with the standard ABI (MPI 5.0 chapter 20).
  *
- * A handle is an integer, cast to a pointer type: predefined ones are below 0x1000, those that a program makes are below 2^31. A
- * program that was built with this header runs with any library of the standard's binary interface, and one that was built
- * with the header of another such library runs with this one.
+ * A handle is an integer, cast to a pointer type: predefined handles are below 0x1000, those that a program makes are below 2^31. A
+ * program that was built with this header runs with any library of the standard ABI, and a program that was built with the header of
+ * another such library runs with this library.
  *
  * The build script of the library reads the prototypes below, each a statement of its own, from "prototypes begin" to "prototypes end",
  * and from "removed prototypes begin" to "removed prototypes end".
@@ -406,7 +406,7 @@ enum {
 #define MPI_WEIGHTS_EMPTY ((int *)11)
 #define MPI_DISPLACEMENT_CURRENT ((MPI_Offset)-1)
 
-/* Maximum lengths of strings, with their final zero, and the overhead of a buffered message, all in bytes. */
+/* Maximum lengths of strings, with their terminating NUL, and the overhead of a buffered message, all in bytes. */
 #define MPI_MAX_DATAREP_STRING 128
 #define MPI_MAX_ERROR_STRING 512
 #define MPI_MAX_INFO_KEY 256
@@ -1451,7 +1451,7 @@ int MPI_T_event_get_source(MPI_T_event_instance event_instance, int *source_inde
 
 /* The build adds here: the same functions by the names that a profiling layer calls (PMPI_). */
 
-/* Handles and the integers that Fortran has for them: in the standard's interface they are the same numbers. */
+/* Conversions between handles and the integers that Fortran has for them: in the standard ABI both are the same numbers. */
 #define MPI_Comm_c2f(handle) ((MPI_Fint)MPI_Comm_toint(handle))
 #define MPI_Comm_f2c(number) MPI_Comm_fromint((int)(number))
 #define MPI_Errhandler_c2f(handle) ((MPI_Fint)MPI_Errhandler_toint(handle))

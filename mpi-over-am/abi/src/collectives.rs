@@ -53,7 +53,7 @@ impl Call<'_> {
         }
     }
 
-    /// Whether this task is the root, which sends or receives the data of all.
+    /// Whether this task is the root, which sends or receives the data of all tasks.
     fn is_root(&self, root: c_int) -> bool {
         if self.object.communicator.is_inter() {
             root == MPI_ROOT

@@ -48,7 +48,7 @@ pub(crate) fn keep_communicator(
 }
 
 fn too_many() -> Failure {
-    Failure::new(ErrorClass::NoMemory, "a million communicators exist")
+    Failure::new(ErrorClass::NoMemory, "a million communicators exist: free some first")
 }
 
 /// Runs a call that makes a new communicator from another.

@@ -50,7 +50,7 @@ impl Form for Large {
 /// # Errors
 /// There are a million datatypes already.
 pub(crate) fn keep_datatype(mpi: &Mpi, datatype: Datatype) -> Outcome<MPI_Datatype> {
-    let what = || Failure::new(ErrorClass::NoMemory, "a million datatypes exist");
+    let what = || Failure::new(ErrorClass::NoMemory, "a million datatypes exist: free some first");
     Ok(MPI_Datatype(mpi.datatypes.insert(datatype).ok_or_else(what)?))
 }
 
@@ -79,7 +79,7 @@ fn length_of(length: i64) -> Outcome<u64> {
 /// The elements of a program's array.
 ///
 /// # Safety
-/// The array has `count` elements.
+/// The array must have `count` elements.
 unsafe fn list(of: Ints, count: u64) -> Outcome<Vec<i64>> {
     if count > 0 && of.is_null() {
         return Err(refused(format!("an array of {count} elements is null")));

@@ -24,7 +24,7 @@ fn create(function: &str, on: On, callback: Callback, at: *mut MPI_Errhandler) -
             return Err(Failure::new(ErrorClass::Argument, "the error handler's function is null"));
         }
         let object = ErrhandlerObject { function: callback, on, by_program: 1, by_objects: 0 };
-        let what = || Failure::new(ErrorClass::NoMemory, "a million error handlers exist");
+        let what = || Failure::new(ErrorClass::NoMemory, "a million error handlers exist: free some first");
         // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = MPI_Errhandler(errhandlers().insert(object).ok_or_else(what)?) };
         Ok(())

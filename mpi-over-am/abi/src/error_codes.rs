@@ -35,7 +35,7 @@ pub(crate) unsafe fn mpi_add_error_code(class: c_int, code: *mut c_int) -> c_int
 }
 
 pub(crate) unsafe fn mpi_add_error_string(code: c_int, text: *const c_char) -> c_int {
-    // SAFETY: null or a string of the program's.
+    // SAFETY: null, or a NUL-terminated string of the program.
     let outcome = unsafe { string_at(text) }.and_then(|text| {
         let mut added = added();
         let own = added.by_number.get_mut(&code).ok_or_else(|| unknown(code, "code or class"))?;

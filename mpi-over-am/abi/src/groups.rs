@@ -48,7 +48,9 @@ pub(crate) fn keep_group(mpi: &Mpi, group: Group) -> Outcome<MPI_Group> {
         return Ok(MPI_GROUP_EMPTY);
     }
     let handle = mpi.groups.insert(group);
-    handle.map(MPI_Group).ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million groups exist"))
+    handle
+        .map(MPI_Group)
+        .ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million groups exist: free some first"))
 }
 
 /// `MPI_IDENT` and the like.

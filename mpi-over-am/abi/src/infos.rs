@@ -66,7 +66,9 @@ pub(crate) fn info_of(handle: MPI_Info) -> Outcome<Info> {
 /// There are a million info objects already.
 pub(crate) fn keep_info(info: Info) -> Outcome<MPI_Info> {
     let handle = infos().insert(info);
-    handle.map(MPI_Info).ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million info objects exist"))
+    handle
+        .map(MPI_Info)
+        .ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million info objects exist: free some first"))
 }
 
 /// Changes an info object.
@@ -82,7 +84,7 @@ unsafe fn text_of(at: *const c_char, class: ErrorClass) -> Outcome<String> {
     if at.is_null() {
         return Err(Failure::new(class, "a key or value is null"));
     }
-    // SAFETY: not null, and a string of the program's.
+    // SAFETY: not null, and a NUL-terminated string of the program.
     Ok(unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned())
 }
 

@@ -1,5 +1,5 @@
-//! The binary interface itself, its Fortran side, and the machine's resources (MPI 5.0 sections 11.2.3 and 20.3). All of these functions
-//! may be called before `MPI_Init` and after `MPI_Finalize`.
+//! The ABI itself, its Fortran side, and the machine's resources (MPI 5.0 sections 11.2.3 and 20.3). All of these functions may be called
+//! before `MPI_Init` and after `MPI_Finalize`.
 
 use std::ffi::{c_int, c_void};
 

@@ -43,7 +43,7 @@ pub(crate) fn in_tool(call: impl FnOnce() -> Result<(), c_int>) -> c_int {
 /// Stores a result, if the program wants it.
 ///
 /// # Safety
-/// `to` is null or writable.
+/// `to` must be null or writable.
 pub(crate) unsafe fn put<T>(to: *mut T, value: T) {
     if !to.is_null() {
         // SAFETY: not null; the caller's promise.
@@ -51,11 +51,11 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T) {
     }
 }
 
-/// Stores as much of a string as fits into a buffer of `*len` bytes, and in `*len` the length that the whole string needs, with its final
-/// zero. Without a buffer only the length is stored (MPI 5.0 section 15.3.3).
+/// Stores as much of a string as fits into a buffer of `*len` bytes, and in `*len` the length that the whole string needs, with its
+/// terminating NUL. Without a buffer only the length is stored (MPI 5.0 section 15.3.3).
 ///
 /// # Safety
-/// `len` is null or readable and writable; `to` is null or has `*len` writable bytes.
+/// `len` must be null, or readable and writable; `to` must be null or have `*len` writable bytes.
 pub(crate) unsafe fn put_string(text: &str, to: *mut c_char, len: *mut c_int) {
     if len.is_null() {
         return;
@@ -82,7 +82,7 @@ pub(crate) fn indexed<T>(table: &[T], index: c_int) -> Result<&T, c_int> {
 /// The index of a name in a table.
 ///
 /// # Safety
-/// `name` is null or a C string.
+/// `name` must be null or a NUL-terminated string.
 pub(crate) unsafe fn index_of<'a>(
     name: *const c_char,
     mut names: impl Iterator<Item = &'a str>,

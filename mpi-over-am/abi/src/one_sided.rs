@@ -67,10 +67,10 @@ unsafe fn give(mpi: &Mpi, id: Option<RequestId>, request: *mut MPI_Request) -> O
     Ok(())
 }
 
-/// An element of 4 or 8 bytes, as the first bytes of a word; `None` if it has another length.
+/// An element of 4 or 8 bytes, as the first bytes of a word; `None` for another length or a null pointer.
 ///
 /// # Safety
-/// `len` bytes at `at` are readable, as the program has promised, unless `at` is null.
+/// `len` bytes at `at` must be readable, unless `at` is null.
 #[inline(always)]
 unsafe fn word_at(at: *const c_void, len: u64) -> Option<Word> {
     let mut word = Word::default();
@@ -88,7 +88,7 @@ unsafe fn word_at(at: *const c_void, len: u64) -> Option<Word> {
 /// Stores the first `len` bytes of a word, the number that [`word_at`] has read: 4 or 8.
 ///
 /// # Safety
-/// `len` bytes at `at` are writable, as the program has promised.
+/// `len` bytes at `at` must be writable.
 #[inline(always)]
 unsafe fn store_word(word: Word, at: *mut c_void, len: u64) {
     unsafe {
@@ -103,7 +103,7 @@ unsafe fn store_word(word: Word, at: *mut c_void, len: u64) {
 /// general path.
 ///
 /// # Safety
-/// The element at `value` is readable, as the program has promised; with `MPI_NO_OP` it is not used.
+/// The element at `value` must be readable; with `MPI_NO_OP` it is not used.
 #[inline(always)]
 unsafe fn update_now(
     mpi: &Mpi,
@@ -123,7 +123,7 @@ unsafe fn update_now(
 /// possible: the call then takes the general path.
 ///
 /// # Safety
-/// The elements at the origin are readable, and those of the result writable, as the program has promised.
+/// The elements at the origin must be readable, and those of the result writable.
 unsafe fn update_all_now(
     mpi: &Mpi,
     origin: (*const c_void, i64, MPI_Datatype),
@@ -171,7 +171,7 @@ fn are_bytes_of(mpi: &Mpi, len: usize, origin: (i64, MPI_Datatype), target: (i64
 /// Puts contiguous elements to mapped memory. Returns false if that is not possible: the call then takes the general path.
 ///
 /// # Safety
-/// The elements at the origin are readable, as the program has promised.
+/// The elements at the origin must be readable.
 #[inline(always)]
 unsafe fn put_now(
     mpi: &Mpi,
@@ -221,7 +221,7 @@ pub(crate) unsafe fn mpi_put_c(
     }
 }
 
-/// The general path of the call. It has the same arguments in the same registers, so that the fast path saves none of them.
+/// The general path of the call. It has the same arguments in the same registers, so that the fast path need not save them.
 #[inline(never)]
 unsafe fn put_in_full(
     origin_addr: *const c_void,
@@ -248,7 +248,7 @@ unsafe fn put_in_full(
 /// Like [`put_now`], for a get.
 ///
 /// # Safety
-/// The elements at the origin are writable, as the program has promised.
+/// The elements at the origin must be writable.
 #[inline(always)]
 unsafe fn get_now(
     mpi: &Mpi,
@@ -298,7 +298,7 @@ pub(crate) unsafe fn mpi_get_c(
     }
 }
 
-/// The general path of the call. It has the same arguments in the same registers, so that the fast path saves none of them.
+/// The general path of the call. It has the same arguments in the same registers, so that the fast path need not save them.
 #[inline(never)]
 unsafe fn get_in_full(
     origin_addr: *mut c_void,
@@ -534,7 +534,7 @@ pub(crate) unsafe fn mpi_compare_and_swap(
     win: MPI_Win,
 ) -> c_int {
     let mpi = enter!("MPI_Compare_and_swap");
-    // SAFETY: as in `mpi_put_c`.
+    // SAFETY: a compare-and-swap creates and frees no window.
     if !result_addr.is_null()
         && let Some(window) = unsafe { mpi.window_for_a_moment(win) }
         && let Some(kind) = mpi.predefined_kind(datatype)
@@ -594,7 +594,7 @@ pub(crate) unsafe fn mpi_win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
 /// The assertion with a number from the program.
 ///
 /// # Errors
-/// If the number is invalid.
+/// The number is invalid.
 fn assertion_of(assert: c_int) -> Outcome<Assertion> {
     let known = [
         (MPI_MODE_NOCHECK, Assertion::NO_CHECK),

@@ -74,7 +74,7 @@ fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
 
 fn create(function: &str, op: Op, at: *mut MPI_Op) -> c_int {
     on_process(function, |mpi| {
-        let what = || Failure::new(ErrorClass::NoMemory, "a million operations exist");
+        let what = || Failure::new(ErrorClass::NoMemory, "a million operations exist: free some first");
         let at = not_null(at)?;
         // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = MPI_Op(mpi.operations.insert(op).ok_or_else(what)?) };

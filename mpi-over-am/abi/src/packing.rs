@@ -135,7 +135,7 @@ pub(crate) unsafe fn mpi_pack_size_c(
 
 /// external32 is the only representation.
 unsafe fn check_representation(name: *const c_char) -> Outcome<()> {
-    // SAFETY: not null, and a string of the program's.
+    // SAFETY: not null, and a NUL-terminated string of the program.
     let name = unsafe { CStr::from_ptr(not_null(name.cast_mut())?) };
     if name == c"external32" {
         return Ok(());

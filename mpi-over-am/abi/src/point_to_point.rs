@@ -29,7 +29,7 @@ use crate::types::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status}
 /// Stores the handle of a message's request.
 ///
 /// # Safety
-/// `at` is the program's pointer for it.
+/// `at` must be the program's pointer for the handle.
 #[inline(always)]
 unsafe fn give(id: RequestId, at: *mut MPI_Request) -> Outcome<()> {
     unsafe { *at = handle_of(id) };
@@ -49,7 +49,7 @@ pub(crate) unsafe fn give_kept(
     Ok(())
 }
 
-/// The contiguous bytes of a blocking send, as a slice: the shortest path.
+/// The bytes of a blocking send, as a slice; `None` if they are not known to be contiguous.
 #[inline(always)]
 unsafe fn bytes_to_send<'a>(
     mpi: &Mpi,
@@ -77,7 +77,7 @@ enum Remaining {
 }
 
 /// Sends a message in standard mode if writing one completion entry is enough. Calls no function before the entry is written, so the calls
-/// below keep their arguments in registers, and pass them on to the long ways by a jump.
+/// below keep their arguments in registers, and pass them on to the slow paths by a jump.
 #[inline(always)]
 unsafe fn send_line(
     (at, count, datatype): Elements<*const c_void>,
@@ -106,11 +106,11 @@ unsafe fn send_line(
     }
 }
 
-/// Sends bytes in standard mode as one packet or in pieces, if they can be sent at once; returns whether they were sent. The general way
+/// Sends bytes in standard mode as one packet or in pieces, if they can be sent at once; returns whether they were sent. The general path
 /// handles communicators that are still being made.
 ///
 /// # Safety
-/// There are `len` bytes at `at`, which the program lends for the duration of the call.
+/// There must be `len` bytes at `at`, which the program lends for the duration of the call.
 #[inline(always)]
 unsafe fn send_packet(
     mpi: &Mpi,
@@ -236,8 +236,8 @@ pub(crate) unsafe fn mpi_send_c(
     }
 }
 
-/// Sends bytes in standard mode that [`send_line`] has not sent. Its arguments have the registers that they have in the call by the
-/// program, and it does not unwind: it is jumped to.
+/// Sends bytes in standard mode that [`send_line`] has not sent. Its arguments are in the same registers as in the program's call, and it
+/// does not unwind, so that it can be reached by a jump.
 #[inline(never)]
 unsafe extern "C" fn send_bytes(
     buf: *const c_void,
@@ -418,7 +418,7 @@ pub(crate) unsafe fn mpi_recv_c(
     }
 }
 
-/// Source and tag of a receive; `None` for a negative rank without a meaning.
+/// Source and tag of a receive; `None` if the rank is negative and has no special meaning.
 #[inline(always)]
 fn from_of(source: c_int, tag: c_int) -> Option<(Source, Tag)> {
     if source >= 0 && tag >= 0 {
@@ -442,7 +442,7 @@ unsafe fn receive_now(
     communicator.try_recv_bytes(buffer, source, tag)
 }
 
-/// Any blocking receive.
+/// A blocking receive by the general path, or the report of `failed`, the error of [`receive_now`].
 #[inline(never)]
 unsafe fn receive(
     failed: Option<Result<Status, Box<Error>>>,
@@ -493,7 +493,7 @@ pub(crate) unsafe fn mpi_irecv_c(
     }
 }
 
-/// Starts a receive of bytes. `None` if [`start_receive`] must handle it or report an error.
+/// Starts a receive of bytes. `None` if [`start_receive`] must handle the call or report an error.
 #[inline(always)]
 unsafe fn start_receive_now(
     mpi: &Mpi,
@@ -669,9 +669,9 @@ pub(crate) unsafe fn mpi_iprobe(
 
 fn keep_message(mpi: &Mpi, id: mpi_over_am::MessageId, of: MPI_Comm) -> Outcome<MPI_Message> {
     let handle = mpi.messages.insert(MessageObject { id, of });
-    handle
-        .map(MPI_Message)
-        .ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million matched messages wait"))
+    handle.map(MPI_Message).ok_or_else(|| {
+        Failure::new(ErrorClass::NoMemory, "a million matched messages wait: receive some first")
+    })
 }
 
 pub(crate) unsafe fn mpi_mprobe(
@@ -757,7 +757,7 @@ pub(crate) unsafe fn mpi_mrecv_c(
     })
 }
 
-/// Starts the receive of a matched message; `of` becomes its communicator.
+/// Starts the receive of a matched message; `of` becomes the message's communicator.
 unsafe fn start_mrecv(
     mpi: &Mpi,
     buf: *mut c_void,

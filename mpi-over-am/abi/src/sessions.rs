@@ -162,7 +162,9 @@ pub(crate) unsafe fn mpi_session_init(
             handle: Cell::new(MPI_SESSION_NULL),
         });
         let handle = mpi.sessions.insert(Rc::clone(&made));
-        let handle = handle.ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million sessions exist"))?;
+        let handle = handle.ok_or_else(|| {
+            Failure::new(ErrorClass::NoMemory, "a million sessions exist: finalize some first")
+        })?;
         made.handle.set(MPI_Session(handle));
         unsafe { *session = MPI_Session(handle) };
         Ok(())

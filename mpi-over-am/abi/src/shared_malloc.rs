@@ -39,9 +39,9 @@ fn serve(take: Option<Take>) {
 }
 
 fn preloaded() -> Option<Serve> {
-    // SAFETY: the name is a string of C.
+    // SAFETY: the name is NUL-terminated.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mpi_malloc_serve".as_ptr()) };
-    // SAFETY: only that library has this name, for a function of this type (`mpi_malloc_serve`).
+    // SAFETY: only `libmpi_malloc.so` exports this name, for a function of this type.
     (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Serve>(found) })
 }
 
@@ -72,7 +72,7 @@ extern "C" fn take(len: usize, is_zero: &mut bool) -> *mut u8 {
 
 /// Frees a block of [`take`].
 extern "C" fn give_back(at: *mut u8, len: usize) {
-    // SAFETY: the library that took the block gives it back, once.
+    // SAFETY: the library that took the block gives the block back, once.
     let _known = unsafe { BLOCKS.give_back_block(at, len) };
 }
 

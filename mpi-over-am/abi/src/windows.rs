@@ -107,7 +107,8 @@ pub(crate) fn keep(mpi: &Mpi, window: Window, base: usize, at: *mut MPI_Win) -> 
         model: MPI_WIN_UNIFIED,
     });
     let handle = mpi.windows.insert(Rc::clone(&object));
-    let handle = handle.ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million windows exist"))?;
+    let handle = handle
+        .ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million windows exist: free some first"))?;
     object.window.set_handle(handle as u64);
     object.handle.set(MPI_Win(handle));
     unsafe { *at = MPI_Win(handle) };

@@ -1,4 +1,4 @@
-//! `libmpi_malloc.so`: the memory functions of C for programs that `mpiexec --shared-malloc` starts, which preloads it.
+//! `libmpi_malloc.so`: the memory functions of C, for programs that `mpiexec --shared-malloc` starts with this library preloaded.
 //!
 //! Between `MPI_Init` and `MPI_Finalize` blocks of at least 64 KiB come from job memory, where the other tasks reach them by a plain copy;
 //! the MPI library provides them ([`mpi_malloc_serve`]). All other blocks come from the C library. A block is always returned to its
@@ -32,7 +32,7 @@ const FRONT_BYTES: usize = 64;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Allocates a block of `len` bytes at the start of a page, or returns null. Sets whether it reads as zero.
+/// Allocates a block of `len` bytes at the start of a page, or returns null. Sets `is_zero` to whether the block reads as zero.
 type Take = extern "C" fn(len: usize, is_zero: &mut bool) -> *mut u8;
 
 /// Frees a block of [`Take`] with this length.
@@ -45,7 +45,7 @@ static BYTES: AtomicUsize = AtomicUsize::new(0);
 static TAKE: AtomicUsize = AtomicUsize::new(0);
 /// A [`GiveBack`], set before the first block is taken.
 static GIVE_BACK: AtomicUsize = AtomicUsize::new(0);
-/// The C library's `malloc_usable_size`, once it was looked up.
+/// The C library's `malloc_usable_size`; 0 until it is looked up.
 static USABLE_SIZE: AtomicUsize = AtomicUsize::new(0);
 
 /// Stored immediately before a block of job memory.
@@ -63,7 +63,7 @@ struct Header {
 /// `malloc`.
 ///
 /// # Safety
-/// The memory stays mapped, and the functions stay callable, until the process ends.
+/// The memory must stay mapped, and the functions must stay callable, until the process ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_malloc_serve(
     from: usize,
@@ -94,11 +94,11 @@ pub unsafe extern "C" fn mpi_malloc_serve(
 /// # Safety
 /// No condition: `dlsym` reads only the name.
 unsafe fn is_in_use(name: &CStr, own: *const c_void) -> bool {
-    // SAFETY: the name ends with a zero.
+    // SAFETY: the name is NUL-terminated.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast_const() == own
 }
 
-/// Whether a block is job memory. The program orders the use of a block after its allocation, also between threads.
+/// Whether a block is job memory. Relaxed: the program orders the use of a block after its allocation, also between threads.
 #[inline(always)]
 fn is_large(at: *mut c_void) -> bool {
     at.addr().wrapping_sub(FROM.load(Ordering::Relaxed)) < BYTES.load(Ordering::Relaxed)
@@ -137,7 +137,7 @@ fn large(alignment: usize, size: usize) -> Option<(*mut c_void, bool)> {
 /// The header of a block of job memory.
 ///
 /// # Safety
-/// `at` is a block that [`large`] made and that was not freed.
+/// `at` must be a block that [`large`] made and that was not freed.
 unsafe fn header(at: *mut c_void) -> Header {
     // SAFETY: `large` has written the header there.
     unsafe { at.cast::<u8>().sub(FRONT_BYTES).cast::<Header>().read() }
@@ -148,17 +148,17 @@ unsafe fn header(at: *mut c_void) -> Header {
 /// # Safety
 /// Those of [`header`].
 unsafe fn capacity(at: *mut c_void) -> usize {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     let Header { taken, taken_bytes } = unsafe { header(at) };
     taken.addr() + taken_bytes - at.addr()
 }
 
 /// # Safety
-/// Those of [`header`]; the block is no longer used.
+/// Those of [`header`]; the block must no longer be used.
 #[cold]
 #[inline(never)]
 unsafe fn free_large(at: *mut c_void) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     let Header { taken, taken_bytes } = unsafe { header(at) };
     // SAFETY: a block exists, so `mpi_malloc_serve` has stored a `GiveBack`. errno is this thread's, and is unchanged.
     unsafe {
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
         && let Some((at, is_zero)) = large(1, bytes)
     {
         if !is_zero {
-            // SAFETY: `malloc` has returned this number of bytes.
+            // SAFETY: `large` has returned at least this number of bytes.
             unsafe { at.cast::<u8>().write_bytes(0, bytes) };
         }
         return at;
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn realloc(at: *mut c_void, size: usize) -> *mut c_void {
 }
 
 /// # Safety
-/// Those of `realloc`; the block is job memory.
+/// Those of `realloc`; the block must be job memory.
 #[cold]
 #[inline(never)]
 unsafe fn realloc_large(at: *mut c_void, size: usize) -> *mut c_void {
@@ -382,7 +382,7 @@ pub unsafe extern "C" fn malloc_usable_size(at: *mut c_void) -> usize {
 fn usable_size_function() -> usize {
     match USABLE_SIZE.load(Ordering::Relaxed) {
         0 => {
-            // SAFETY: the name ends with a zero.
+            // SAFETY: the name is NUL-terminated.
             let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"malloc_usable_size".as_ptr()) }.addr();
             USABLE_SIZE.store(found, Ordering::Relaxed);
             found
@@ -392,7 +392,7 @@ fn usable_size_function() -> usize {
 }
 
 /// # Safety
-/// The block is the C library's, and live, or null.
+/// `at` must be a live block of the C library, or null.
 unsafe fn libc_usable_size(at: *mut c_void) -> usize {
     let function = usable_size_function();
     // SAFETY: `function` is not null: every C library that exports the `__libc_*` functions above also has the older `malloc_usable_size`,

@@ -110,7 +110,7 @@ fn caches() -> io::Result<PathBuf> {
 
 /// A folder that only this user can write to, at a path that every user can predict.
 fn private_folder() -> io::Result<PathBuf> {
-    // SAFETY: it has no arguments and cannot fail.
+    // SAFETY: `geteuid` has no arguments and cannot fail.
     let user = unsafe { libc::geteuid() };
     let folder = env::temp_dir().join(format!("mpi-over-am-{user}"));
     match fs::DirBuilder::new().mode(0o700).create(&folder) {

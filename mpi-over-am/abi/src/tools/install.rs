@@ -80,7 +80,7 @@ fn prefix(mut words: impl Iterator<Item = OsString>) -> Result<Option<PathBuf>, 
     std::path::absolute(folder).map(Some).map_err(|error| error.to_string())
 }
 
-/// Builds the programs beside this one and returns their folder. If cargo runs this program, cargo has built no other one.
+/// Returns the folder of the programs beside this one. If cargo runs this program, cargo has built no other one: builds them first.
 fn build() -> io::Result<PathBuf> {
     let own = env::current_exe()?;
     let folder =

@@ -29,9 +29,9 @@ pub struct Wrapper {
     pub name: &'static str,
     /// A variable that names another compiler.
     pub variable: &'static str,
-    /// The compiler, where the variable is not set.
+    /// The compiler if the variable is not set.
     pub compiler: &'static str,
-    /// Whether it compiles Fortran, which needs more than a header.
+    /// Whether the wrapper compiles Fortran, which needs more than a header.
     pub is_fortran: bool,
 }
 
