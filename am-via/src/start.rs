@@ -94,7 +94,7 @@ impl Task {
 
     /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16 NICs, `shm0` to `shm15`. Each is used by one context, or
     /// opened once by such a program: a closed NIC cannot be opened again, because its peers have recorded it as closed. If the setting
-    /// `registered_bytes_max` is set, it is the NIC's MaxRegisterBytes.
+    /// `registered_bytes_max` is set, it gives the NIC's MaxRegisterBytes.
     ///
     /// # Errors
     /// No NIC has this name, it was already opened, a context uses it, or the job's memory cannot be mapped.
@@ -170,7 +170,7 @@ impl Task {
     }
 }
 
-/// Minimum bytes of a message that both tasks copy, through a pipe; `usize::MAX`: none.
+/// Minimum length of a message that both tasks copy at the same time, through a pipe; `usize::MAX`: no message is.
 fn pipe_bytes_min(memory: Memory, wait: WaitPolicy, set: u64) -> usize {
     match memory {
         // A receiver spins for the next piece while its sender stages it: each needs a core.

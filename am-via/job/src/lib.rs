@@ -496,7 +496,7 @@ impl Job {
         self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
     }
 
-    /// A number that changes at each failure of a task. Costs one load of a line that is otherwise not written.
+    /// A number that changes at each failure of a task. Costs one load of a cache line that is rarely written.
     #[inline(always)]
     #[must_use]
     pub fn failure_epoch(&self) -> u32 {
@@ -510,7 +510,7 @@ impl Job {
         self.header.is_failed(task)
     }
 
-    /// The cause of a task's failure, and the task that failed before it, if any; `None` if it did not fail.
+    /// The cause of a task's failure, and the task that failed before it, if any; `None` if the task did not fail.
     #[must_use]
     pub fn failure_of(&self, task: u32) -> Option<String> {
         let entry = self.entries.get(task as usize).filter(|_| self.header.is_failed(task))?;
@@ -619,7 +619,7 @@ impl Job {
     }
 
     /// Number of processors that the tasks of this host may use together: the union of their affinity masks, limited by the cgroup's quota.
-    /// It changes while tasks attach.
+    /// The number changes while tasks attach.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         let union = layout_job::count_cpus(self.entries_here());
@@ -627,7 +627,7 @@ impl Job {
     }
 
     /// Whether the tasks of this host outnumber the processors that they may use. In a job on one host all tasks get the same answer; in a
-    /// job of several hosts it can change while tasks attach.
+    /// job of several hosts the answer can change while tasks attach.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         let tasks = self.tasks_here();

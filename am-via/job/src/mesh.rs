@@ -137,7 +137,7 @@ impl Mesh {
         heard
     }
 
-    /// Whether other hosts need this one to forward their messages, although its own tasks have ended.
+    /// Whether other hosts need this watcher to forward their messages, although its own tasks have ended.
     pub(super) fn is_needed(&self) -> bool {
         self.is_first && !self.peers.is_empty()
     }

@@ -77,7 +77,7 @@ pub struct JobOwner {
 }
 
 impl JobOwner {
-    /// Makes the files of a job, and raises this process's limit on open files as far as it may.
+    /// Makes the files of a job, and raises this process's limit on open files as far as allowed.
     ///
     /// # Errors
     /// The number of tasks is 0 or too large; a resource limit is too low (the error has its value and the need); a system call failed.
@@ -423,7 +423,7 @@ impl Limits {
         };
         let needed = chosen.next_multiple_of(PAGE_BYTES) + MEASURE_BYTES as u64;
         self.check_file_size("the heap file of a task (setting heap_bytes, AM_HEAP_BYTES)", needed)?;
-        // Each task maps the heaps of all.
+        // Each task maps the heaps of all tasks.
         let needed_mapped = needed.saturating_mul(u64::from(num_tasks));
         match self.address_space {
             Some(value) if value < needed_mapped => Err(JobError::LimitTooSmall {

@@ -1,7 +1,7 @@
 //! The activity of a task, recorded in memory that outlives it, for `amrun --stats` and `--trace`; or printed as text for debugging.
 //!
 //! Recording is off unless the launcher was asked for it. If it is on, the layers above call the recorder at each call, message and sleep;
-//! it takes a lock and reads the clock. If it is off, there is no recorder, and no layer looks for one on its message path.
+//! the recorder takes a lock and reads the clock. If it is off, there is no recorder, and no layer looks for one on its message path.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -128,7 +128,7 @@ const NO_ORDER: u32 = u32::MAX;
 struct Book {
     names: HashMap<String, u32>,
     tallies: HashMap<(EventKind, u32, Option<u32>), usize>,
-    /// Number of messages so far by direction, peer, tag and context, for at most [`ORDERS_MAX`] kinds.
+    /// Number of messages so far by direction, peer, tag and context, for at most [`ORDERS_MAX`] keys.
     orders: HashMap<(EventKind, Option<u32>, i32, u32), u32>,
     /// The spans of each thread that have not ended, the outermost first: name and begin.
     open: HashMap<u32, Vec<(u32, u64)>>,

@@ -41,7 +41,7 @@ settings! {
     /// split. A program written to VIA gets an error when it registers more. auto: no limit.
     registered_bytes_max: Option<u64> = None, "AM_REGISTERED_BYTES_MAX", REGISTERED_BYTES_MIN..=1 << 46;
     /// Shortest message, in bytes, whose private data sender and receiver copy at the same time, through a ring in job memory. The kernel
-    /// copies shorter ones. Unused if AM_MEMORY is not auto, or if waits do not spin (see AM_SPIN_MICROSECONDS_MAX).
+    /// copies shorter messages. Unused if AM_MEMORY is not auto, or if waits do not spin (see AM_SPIN_MICROSECONDS_MAX).
     pipe_bytes_min: u64 = 8192, "AM_PIPE_BYTES_MIN", 0..=1 << 46;
     /// Largest packet, in bytes. The default holds an eager MPI message of 16 KiB with its headers.
     packet_bytes: u32 = 16640, "AM_PACKET_BYTES", 256..=1 << 20;

@@ -107,7 +107,7 @@ fn watch(link: UnixStream) {
 struct Watched {
     task: u32,
     process: PidFd,
-    /// The time at which its end was noticed.
+    /// The time at which the end of the process was noticed.
     ended_at: Option<Instant>,
 }
 

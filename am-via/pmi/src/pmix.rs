@@ -1,7 +1,7 @@
 //! PMIx, by a library that comes with the launcher and is opened at run time, since the protocol between library and launcher is private to
 //! them and changes.
 //!
-//! The structures are those of the PMIx standard, version 4, which `libpmix.so.2` keeps.
+//! The structures are those of the PMIx standard, version 4, to which `libpmix.so.2` keeps.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;

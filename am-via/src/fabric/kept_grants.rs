@@ -1,9 +1,9 @@
 //! Grants of operations that have ended, kept for the next operation with the same buffer in job memory.
 //!
-//! Programs send from the same buffers repeatedly. Opening and closing a region changes a line of memory, which the peer then has to read
-//! again; the line of a region that stays open is in both caches. Only grants for reading are kept: a peer that uses one after its
-//! operation has ended reads meaningless bytes, and cannot change anything. Grants of private memory are not kept: copies by the kernel
-//! take much longer than a line, and how often private addresses are reused varies between runs.
+//! Programs send from the same buffers repeatedly. Opening and closing a region changes a cache line of the region table, which the peer
+//! then has to read again; the line of a region that stays open is in both caches. Only grants for reading are kept: a peer that uses one
+//! after its operation has ended reads meaningless bytes, and cannot change anything. Grants of private memory are not kept: copies by the
+//! kernel take much longer than a line, and how often private addresses are reused varies between runs.
 
 use std::num::NonZeroUsize;
 
