@@ -1,10 +1,10 @@
-//! The board of a communicator: memory of its rank 0 on which all its tasks meet.
+//! The board of a communicator: memory of the communicator's rank 0 that all its tasks access.
 //!
-//! If each task has a processor, each has lines of its own on the board ([`lines`], [`on_lines`](crate::collective)), and what a task
-//! writes once the others read.
+//! If each task has a processor, it has lines of its own on the board ([`lines`], [`on_lines`](crate::collective)): it writes its data
+//! there once, and the other tasks read them.
 //!
 //! If tasks outnumber processors, a collective takes as long as the switches between its tasks. With messages, a task runs several times,
-//! and reads and writes the rings of several peers. With a board, it writes its data and counts its arrival; when the last task has
+//! and reads and writes the rings of several peers. With a board, a task writes its data and counts its arrival; when the last task has
 //! arrived, all tasks read the data that they need.
 //!
 //! Steps alternate between two halves of the board. A task writes its data of step n after step n - 1 has ended, that is, after all tasks
@@ -34,7 +34,7 @@ use mpi_datatype::{Datatype, Predefined};
 /// Maximum number of tasks of a board.
 const TASKS_MAX: u32 = 1024;
 /// Number of collectives of a communicator that use messages before it gets a board: a communicator that is soon freed would not repay the
-/// cost of one.
+/// cost of a board.
 const FIRST_BY_MESSAGES: u32 = 8;
 /// Maximum number of boards in the memory of a task.
 const BOARDS_MAX: usize = 16;
@@ -73,23 +73,23 @@ impl Method {
 pub(crate) enum Board {
     /// Not yet: the number of collectives so far that could have used a board.
     Later(u32),
-    /// The communicator cannot have one.
+    /// The communicator cannot have a board.
     Never,
-    /// The communicator has one with a counter.
+    /// The communicator has a board with a counter.
     Open {
         /// The board's address.
         at: RemoteAddress,
         /// Number of steps at which this task has arrived.
         arrived: u64,
     },
-    /// The communicator has one with lines.
+    /// The communicator has a board with lines.
     Lines(Lines),
 }
 
-/// What a collective has to do before it can use the board.
+/// How a collective has to be carried out.
 pub(crate) enum Use {
     Messages,
-    /// All tasks have to agree about a board first.
+    /// All tasks must first agree about a board.
     Agree,
     Step(Step),
     Lines(Lines),
@@ -110,13 +110,14 @@ impl Board {
         }
     }
 
-    /// Whether a collective that can use lines has to begin on the board: because the communicator has one with lines, or has none yet.
+    /// Whether a collective that can use lines has to call [`begin`](Self::begin): the communicator has a board with lines, or no board
+    /// yet.
     #[inline(always)]
     pub(crate) fn may_have_lines(&self) -> bool {
         matches!(self, Self::Later(_) | Self::Lines(_))
     }
 
-    /// Begins a collective that can use a board: one with a counter, with lines, or either.
+    /// Begins a collective. `can` tells whether the collective can use a board with the given method.
     pub(crate) fn begin(&mut self, (rank, size): (u32, u32), can: impl Fn(Method) -> bool) -> Use {
         match self {
             Self::Never => Use::Messages,
@@ -151,9 +152,9 @@ impl Board {
             Self::Open { at, .. } => at,
             Self::Lines(lines) => lines.board(),
         };
-        // If rank 0 has gone, its memory is not used again.
+        // An error is ignored: if rank 0 has gone, its memory is not used again.
         let _ = lend(context, at, |board| {
-            // Release: this task's accesses come before the next use of the memory.
+            // Release: pairs with the Acquire in `OwnBoards::reclaim`. This task's accesses come before the next use of the memory.
             board.atomic_u64(LEFT).map(|left| left.fetch_add(1, Ordering::Release))
         });
     }
@@ -196,7 +197,7 @@ impl OwnBoards {
     /// Frees the boards that no task uses any more.
     fn reclaim<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) {
         for (memory, size) in std::mem::take(&mut self.all) {
-            // Acquire: the other tasks' accesses come before the next use of the memory.
+            // Acquire: pairs with the Release in `Board::close`. The other tasks' accesses come before the next use of the memory.
             let left = lend(context, memory.address(0), |board| {
                 Some(board.atomic_u64(LEFT)?.load(Ordering::Acquire))
             });
@@ -225,13 +226,13 @@ pub(crate) struct Step {
     size: u32,
 }
 
-/// What follows an arrival.
+/// The outcome of [`Step::arrive`].
 pub(crate) enum Arrival {
     /// The step before has not ended: an error has ended this task's wait for it.
     TooEarly,
-    /// Other tasks have not arrived.
+    /// Some tasks have not arrived yet.
     Waits,
-    /// All have arrived. This task has to [end](Step::end) the step.
+    /// All tasks have arrived. This task must [end](Step::end) the step.
     Last,
 }
 
@@ -262,14 +263,14 @@ impl Step {
             if !meeting.has_ended(self.number - 1) {
                 return Some(Arrival::TooEarly);
             }
-            // Relaxed: the arrival orders this store, and the data.
+            // Relaxed: `Meeting::arrive` orders this store, and the data.
             self.len_of(board, self.rank)?.store(len, Ordering::Relaxed);
             with_bytes(board, self.data_of(self.rank, len), len, |bytes| own.copy_to(bytes))?;
             Some(if meeting.arrive(self.size) { Arrival::Last } else { Arrival::Waits })
         })
     }
 
-    /// Replaces the data of rank 0 by other data of the same length, before the end of the step.
+    /// Replaces the data of rank 0 by other data of the same length. Only the last task to arrive may call this, before it ends the step.
     ///
     /// # Errors
     /// Rank 0 has failed.
@@ -284,7 +285,8 @@ impl Step {
         })
     }
 
-    /// Ends the step, at which all have arrived, and returns the ranks that may sleep.
+    /// Ends the step, at which all tasks must have arrived, and returns the ranks that may sleep. `has_failed` tells them that this task
+    /// failed to prepare the data.
     ///
     /// # Errors
     /// Rank 0 has failed.
@@ -294,7 +296,7 @@ impl Step {
         has_failed: bool,
     ) -> Result<SmallVec<[u32; 4]>> {
         lend(context, self.at, |board| {
-            // Relaxed: the end of the step orders this store.
+            // Relaxed: the Release in `Meeting::end` orders this store.
             self.failure(board)?.store(has_failed.into(), Ordering::Relaxed);
             self.meeting(board)?.end(self.number);
             let mut sleepers = SmallVec::new();
@@ -306,7 +308,7 @@ impl Step {
         })
     }
 
-    /// Whether the step has ended. With `may_sleep`, this task is rung when it does.
+    /// Whether the step has ended. If it has not, and `may_sleep` is true, this task will be rung when the step ends.
     ///
     /// # Errors
     /// Rank 0 has failed.
@@ -328,12 +330,13 @@ impl Step {
     /// # Errors
     /// Rank 0 has failed.
     pub(crate) fn has_failed<F: Fabric>(self, context: &mut Context<F, MpiHandlers>) -> Result<bool> {
-        // Relaxed: the load that found the end of the step orders it.
+        // Relaxed: the Acquire in `Meeting::has_ended` orders this load.
         lend(context, self.at, |board| Some(self.failure(board)?.load(Ordering::Relaxed) != 0))
     }
 
-    /// After the end of the step, copies data that tasks have written to memory of this task. `parts` lists the ranks of the writers, the
-    /// offsets in their data of `len` bytes, and the destinations. Returns the first length that differs from `len`, or `len`.
+    /// After the end of the step, copies data that tasks have written to memory of this task. `parts` lists the writers' ranks, the offsets
+    /// in their data, and the destinations. Each writer's data must be `len` bytes long. Returns the first length that differs from `len`,
+    /// or `len`.
     ///
     /// # Errors
     /// Rank 0 has failed.
@@ -345,7 +348,7 @@ impl Step {
     ) -> Result<u64> {
         lend(context, self.at, |board| {
             for (rank, offset, to) in parts.by_ref() {
-                // Relaxed: the load that found the end of the step orders it.
+                // Relaxed: the Acquire in `Meeting::has_ended` orders this load.
                 let written = self.len_of(board, rank)?.load(Ordering::Relaxed);
                 if written != len {
                     return Some(written);
@@ -392,7 +395,7 @@ fn sleepers_of<'a>(board: &'a MappedRange<'_>, first: u32) -> Option<&'a AtomicU
     board.atomic_u64(SLEEPERS + (first / WORD_BITS) as usize * WORD_BYTES)
 }
 
-/// Calls `call` with bytes of the board. `None` if they are not inside the board.
+/// Calls `call` with the `len` bytes at offset `at` of the board. `None` if they are not inside the board.
 fn with_bytes(
     board: &MappedRange<'_>,
     at: usize,
@@ -406,7 +409,7 @@ fn with_bytes(
     Some(with_mapped_elements(board, low, (len, &Datatype::predefined(Predefined::Byte)), call))
 }
 
-/// Calls `call` with the board at `at`, if this task has mapped it.
+/// Calls `call` with the board at `at`. Fails if this task has not mapped the board, or if `call` returns `None`.
 fn lend<F: Fabric, R>(
     context: &mut Context<F, MpiHandlers>,
     at: RemoteAddress,

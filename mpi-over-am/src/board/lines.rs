@@ -5,8 +5,8 @@
 //! for that task's mark alone, so a root can be several steps ahead.
 //!
 //! A task marks a step when it enters the step, and reads the data of a step before it enters the next one. So the data of step
-//! n - [`SLOTS`] have been read when all marks are at least n - [`SLOTS`] + 1. A writer waits for that before it overwrites them; its last
-//! wait for all tasks has usually told it so.
+//! n - [`SLOTS`] have been read when all marks are at least n - [`SLOTS`] + 1. A writer waits for that before it overwrites these data.
+//! Usually it knows this already from its last wait for all tasks.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -38,7 +38,7 @@ pub(crate) struct Lines {
     size: u32,
     /// The last step that this task has marked.
     step: u64,
-    /// All tasks had entered this step at this task's last wait for all.
+    /// The last step that this task has seen all tasks enter.
     seen: u64,
 }
 
@@ -58,7 +58,7 @@ impl Lines {
         self.at
     }
 
-    /// Maximum bytes that one of `size` tasks writes in a step.
+    /// Maximum number of bytes that one of `size` tasks can write in a step.
     pub(crate) fn area_bytes(size: u32) -> usize {
         let areas = BOARD_BYTES - DATA - size as usize * SLOTS * LINE_BYTES;
         (areas / (size as usize * SLOTS)).min(AREA_BYTES_MAX) / LINE_BYTES * LINE_BYTES
@@ -88,8 +88,8 @@ impl Lines {
         self.seen = self.seen.max(step);
     }
 
-    /// Enters the next step: writes this task's data, if it has any, and marks the step. Returns the ranks to ring, as bits. With data, all
-    /// tasks must have entered the step that [`before_writing`](Self::before_writing) names.
+    /// Enters the next step: writes this task's data, if it has any, and marks the step. Returns the ranks to ring, as bits. If there are
+    /// data, all tasks must have entered the step that [`before_writing`](Self::before_writing) names.
     ///
     /// # Errors
     /// Rank 0 has failed.
@@ -106,7 +106,7 @@ impl Lines {
                 if len > Self::area_bytes(self.size) as u64 {
                     return None;
                 }
-                // Relaxed: the mark orders this store, and the data.
+                // Relaxed: the Release store in `mark` orders this store, and the data.
                 board.atomic_u64(line + WORD_BYTES)?.store(len, Ordering::Relaxed);
                 with_bytes(board, next.data_of(next.rank, len), len, |bytes| data.copy_to(bytes))?;
             }
@@ -117,7 +117,8 @@ impl Lines {
         Ok(sleepers)
     }
 
-    /// Looks up to `looks` times whether tasks have entered a step. With `may_sleep`, this task is rung when a task enters a step.
+    /// Looks at most `looks` times whether the awaited tasks have entered a step. If `may_sleep` is true, this task will be rung when a
+    /// task enters a step.
     ///
     /// # Errors
     /// Rank 0 has failed.
@@ -151,9 +152,9 @@ impl Lines {
         })
     }
 
-    /// Copies data of the present step, which tasks have entered, to memory of this task. `parts` lists the ranks of the writers, the
-    /// lengths of their data, the offsets in the data, and the destinations. If data have another length than listed, returns that length
-    /// and the listed one.
+    /// Copies data of the present step to memory of this task. `parts` lists the writers' ranks, the lengths of their data, the offsets in
+    /// the data, and the destinations. The writers must have entered the step. If a writer's data have another length than listed, returns
+    /// that length and the listed one.
     ///
     /// # Errors
     /// Rank 0 has failed.
@@ -164,7 +165,7 @@ impl Lines {
     ) -> Result<Option<(u64, u64)>> {
         lend(context, self.at, |board| {
             for (rank, len, offset, to) in parts.by_ref() {
-                // Relaxed: the look that found the mark orders it.
+                // Relaxed: the Acquire in `has_entered` orders this load.
                 let written = board.atomic_u64(self.line_of(rank) + WORD_BYTES)?.load(Ordering::Relaxed);
                 if written != len {
                     return Some(Some((written, len)));
@@ -203,23 +204,23 @@ impl Lines {
 /// Marks a step, after this task has written its data.
 #[inline(always)]
 fn mark(line: &impl Word, step: u64, fence: impl FnOnce(Ordering)) {
-    // Release: publishes this task's data of this step, and its reads of earlier steps.
+    // Release: pairs with the Acquire in `has_entered`. This task's data of this step, and its reads of earlier steps, come before.
     line.store(step, Ordering::Release);
-    // SeqCst: pairs with the fence in `sleep`. Either the look at the sleepers that follows finds a task, or that task finds the mark.
+    // SeqCst: pairs with the fence in `sleep`. Either `take_sleepers`, which follows, finds the sleeper, or the sleeper finds the mark.
     fence(Ordering::SeqCst);
 }
 
-/// Whether a task has entered a step. If so, its data of this step can be read, and it does not read those of the step before any more.
+/// Whether a task has entered a step. If so, its data of this step can be read, and it has read all that it needs of the step before.
 #[inline(always)]
 fn has_entered(line: &impl Word, step: u64) -> bool {
-    // Acquire: pairs with the store in `mark`.
+    // Acquire: pairs with the Release store in `mark`.
     line.load(Ordering::Acquire) >= step
 }
 
-/// Notes that a task may sleep. It must then look at the marks once more.
+/// Notes that a task may sleep. The task must then look at the marks once more.
 #[inline]
 fn sleep(sleepers: &impl Word, bit: u32, fence: impl FnOnce(Ordering)) {
-    // Relaxed: the fence orders it. A task that looks often changes the word once, since all others read it.
+    // Relaxed: the fence below orders the change. The word is changed only if the bit is not set yet, because all other tasks read it.
     if sleepers.load(Ordering::Relaxed) >> bit & 1 == 0 {
         sleepers.fetch_or(1 << bit, Ordering::Relaxed);
     }
@@ -227,7 +228,7 @@ fn sleep(sleepers: &impl Word, bit: u32, fence: impl FnOnce(Ordering)) {
     fence(Ordering::SeqCst);
 }
 
-/// Takes the tasks that may sleep, after a mark. The caller rings them: each may have waited for it.
+/// Takes the tasks that may sleep, after a mark. The caller must ring them: each may be waiting for that mark.
 #[inline(always)]
 fn take_sleepers(sleepers: &impl Word) -> u64 {
     // Relaxed: the fence in `mark` comes before. A task that has taken the word rings all tasks in it after its mark.

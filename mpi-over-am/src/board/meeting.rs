@@ -50,26 +50,27 @@ pub(super) struct Meeting<'a, W> {
 }
 
 impl<W: Word> Meeting<'_, W> {
-    /// Counts an arrival of one of `size` tasks. Returns whether it is the last arrival; this task then has to [end](Self::end) the step.
+    /// Counts an arrival of one of `size` tasks. Returns whether it is the last arrival; the task must then [end](Self::end) the step.
     #[inline]
     pub(super) fn arrive(&self, size: u32) -> bool {
-        // Release: publishes this task's data. Acquire: the last task to arrive sees the data of all.
+        // AcqRel: pairs with itself in other tasks. The last task to arrive sees the data of all.
         self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == u64::from(size)
     }
 
-    /// Ends the step, at which all have arrived.
+    /// Ends the step, at which all tasks must have arrived.
     #[inline]
     pub(super) fn end(&self, step: u64) {
         // Relaxed: no task arrives at the next step before it has seen the store below.
         self.arrived.store(0, Ordering::Relaxed);
-        // Release: all writes of this step, and all reads of earlier steps, come before the accesses of other tasks after this step.
+        // Release: pairs with the Acquire in `has_ended`. All writes of this step, and all reads of earlier steps, come before the accesses
+        // of other tasks after this step.
         self.ended.store(step, Ordering::Release);
     }
 
     /// Whether a step has ended. If so, the data of all tasks can be read, and those of the previous step be overwritten.
     #[inline]
     pub(super) fn has_ended(&self, step: u64) -> bool {
-        // Acquire: pairs with the store in `end`.
+        // Acquire: pairs with the Release store in `end`.
         self.ended.load(Ordering::Acquire) >= step
     }
 }
@@ -77,7 +78,8 @@ impl<W: Word> Meeting<'_, W> {
 /// Marks a task as one that may sleep. The task must then look once more whether the step has ended.
 #[inline]
 pub(super) fn mark(sleepers: &impl Word, bit: u32) {
-    // AcqRel: if this mark is set after `take_marks`, the look that follows finds the end of the step; if not, `take_marks` finds the mark.
+    // AcqRel: pairs with `take_marks`. If this mark is set after `take_marks`, the look that follows finds the end of the step; if not,
+    // `take_marks` finds the mark.
     sleepers.fetch_or(1 << bit, Ordering::AcqRel);
 }
 
