@@ -28,9 +28,9 @@ struct Entry {
     root: u64,
     /// The index in [`PredefinedOp::ALL`], or [`USER`] or [`USER_ORDERED`].
     operator: u64,
-    /// The number of bytes, if all tasks must have the same.
+    /// The number of bytes, if it must be the same at all tasks.
     bytes: u64,
-    /// The number of the elements' basic type, if there is only one.
+    /// The number of the elements' basic type, if all have the same basic type.
     basic: u64,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn name_in_record(collective: &Collective) -> &'static str {
     name.split([' ', ',']).next().unwrap_or(name)
 }
 
-/// Exchanges and compares the descriptions of the tasks of this side.
+/// Exchanges the descriptions among the tasks of the local group, and compares them.
 ///
 /// # Errors
 /// [`Error::Mismatched`]; the errors of the exchange.
@@ -116,7 +116,7 @@ impl Entry {
         };
         let operator = op.map_or(ANY, number_of);
         if is_inter {
-            // On the root's side the other tasks pass no root, and only one side may have the data.
+            // In the root's group, the other tasks pass no rank as root, and only one of the two groups may have the data.
             return Self { call, root: ANY, operator, bytes: ANY, basic: ANY };
         }
         Self { call, root, operator, bytes, basic }

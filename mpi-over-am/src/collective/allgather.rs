@@ -1,8 +1,8 @@
-//! The gather with its result at every task.
+//! The allgather.
 //!
-//! Each block is sent directly to each task: in shared memory all tasks are equally near, so a ring would only add waits. Many tasks with
-//! blocks of the same length use rounds: in each round a task doubles its number of blocks (Bruck et al. 1997). If the result is very
-//! short, rank 0 collects it and broadcasts it along a flat tree: a task then waits once instead of once in each round.
+//! Each task sends its block directly to every other task: in shared memory all tasks are equally near, so a ring would only add waits.
+//! Many tasks with short blocks of the same length use rounds: in each round a task doubles its number of blocks (Bruck et al. 1997). If
+//! the result is very short, rank 0 collects it and broadcasts it along a flat tree: a task then waits once instead of once in each round.
 
 use super::call::Parts;
 use super::tree::FLAT_BYTES_MAX;
@@ -37,7 +37,7 @@ pub(super) fn allgather(plan: &mut impl Plan, own: Option<&SendData>, into: &Par
     }
 }
 
-/// In the scratch memory the blocks begin with this task's own, and wrap around at the last rank.
+/// The scratch memory holds the blocks in the order of the ranks, from this task's own block on, wrapping around after the last rank.
 fn in_rounds(plan: &mut impl Plan, own: &SendData, into: &Parts<RecvData>) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let block = own.packed_len();

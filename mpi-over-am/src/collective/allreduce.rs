@@ -1,4 +1,4 @@
-//! The reduction with its result at every task.
+//! The allreduce.
 //!
 //! Short vectors of a few tasks: recursive doubling. In each round a task exchanges its partial result with a partner and combines the two;
 //! after log n rounds all tasks have the result. Ranks are combined in order, so this also serves operations that do not commute.
@@ -14,7 +14,7 @@ use super::{Plan, broadcast, hosts, reduce, stages};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Combines the `own` of all tasks into `into` of each. `own` is `None` where `into` holds it.
+/// Combines the `own` of all tasks into `into` of each. `own` is `None` at a task whose `into` holds it.
 pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     if let Some(hosts) = plan.hosts_in_order() {
         return hosts::allreduce(plan, &hosts, own, into);
@@ -38,8 +38,8 @@ pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     }
 }
 
-/// If the number of ranks is not a power of two, the first pairs of ranks are folded: the even rank sends its vector to the odd one, and
-/// receives the result at the end.
+/// If the number of ranks is not a power of two, some pairs of ranks at the start are folded: the even rank of a pair sends its vector to
+/// the odd rank, and receives the result at the end.
 fn by_doubling(plan: &mut impl Plan, into: &RecvData) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let in_rounds = 1 << size.ilog2();

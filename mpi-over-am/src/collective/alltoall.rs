@@ -1,8 +1,8 @@
-//! Each task sends a different block to each task.
+//! The alltoall: each task sends a different block to each task.
 //!
-//! Long blocks go to their tasks directly; each task begins with its next neighbour, so that not all send to the same task at once. Many
-//! tasks with short blocks of the same length work in rounds: each round moves half of the blocks by a power of two of ranks (Bruck et al.
-//! 1997): a task sends log n messages instead of n, over log n connections.
+//! Long blocks are sent directly. Each task begins with the next rank after its own, so that not all tasks send to the same task at once.
+//! Many tasks with short blocks of the same length work in rounds: each round moves half of the blocks by a power of two of ranks (Bruck et
+//! al. 1997). A task then sends log n messages instead of n, over log n connections.
 
 use super::call::Parts;
 use super::{Plan, exchange, hosts};
@@ -41,15 +41,15 @@ pub(super) fn alltoall(
     exchange(plan, part_for, |from| into.of(from))
 }
 
-/// Block `i` of the scratch memory is in transit to the task `i` ranks further on. At the end it is the block from the task `i` ranks
-/// before.
+/// Initially, block `i` of the scratch memory is for the task `i` ranks after this one. At the end, it is the block from the task `i` ranks
+/// before this one.
 fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Parts<RecvData>) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let after = |distance: u32| {
         if rank < size - distance { rank + distance } else { rank - (size - distance) }
     };
     let block = into.of(rank).packed_len();
-    // After the blocks come those that a round sends, and those that it receives: at most half of the blocks each.
+    // Behind the blocks lie copies of those that a round sends, and then those that it receives: at most half of the blocks each.
     let (out, incoming) = (size, size + size / 2);
     let all = u64::from(size + size / 2 * 2) * block;
     let scratch = plan.scratch(all, &Datatype::predefined(Predefined::Byte))?;
@@ -83,7 +83,7 @@ fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Pa
     Ok(())
 }
 
-/// The data to send are copied first, since the received data replace them.
+/// Copies the data to send first, because the received data replace them.
 fn in_place(plan: &mut impl Plan, into: &Parts<RecvData>) -> Result<()> {
     let size = plan.size();
     let lens: Vec<u64> = (0..size).map(|rank| into.of(rank).packed_len()).collect();

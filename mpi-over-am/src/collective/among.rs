@@ -71,12 +71,12 @@ impl<'a> Stages<'a> {
         self.among(Members::Near)
     }
 
-    /// The leaders, by host. Only for a leader.
+    /// The leaders, by host. Only a leader may call this.
     pub(super) fn leaders(&mut self) -> Among<'_> {
         self.among(Members::Leaders)
     }
 
-    /// The last ranks of all hosts. Only for one of them.
+    /// The last ranks of all hosts. Only one of these ranks may call this.
     pub(super) fn last(&mut self) -> Among<'_> {
         self.among(Members::Last)
     }
@@ -101,7 +101,7 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// The plan of a stage, whose ranks are those among its tasks.
+/// The plan of a stage. Its ranks number the tasks of the stage.
 pub(super) struct Among<'a> {
     stages: Stages<'a>,
     members: Members,

@@ -2,14 +2,14 @@
 //!
 //! A few tasks notify each other in rounds (dissemination; Hensgen, Finkel, Manber 1988), which is fastest if each has a processor. More
 //! tasks use a flat tree: it needs fewer messages (2n - 2 instead of n log n), and wakes all but the inner tasks only once; if tasks share
-//! processors, wake-ups dominate. With 16 tasks on 2 cores, a tree with up to 16 children took half the time of one with four, or of rounds
-//! (27 us against 60 to 80, medians); with 3 to 8 tasks it was not slower.
+//! processors, wake-ups dominate. With 16 tasks on 2 cores, a tree with up to 16 children per task took half the time of a tree with four,
+//! or of rounds (medians: 27 us against 60 to 80); with 3 to 8 tasks it was not slower.
 
 use super::tree::Tree;
 use super::{Plan, hosts, nothing};
 use crate::error::Result;
 
-/// Completes only after all tasks have called it.
+/// Completes only after all tasks have called `barrier`.
 pub(super) fn barrier(plan: &mut impl Plan) -> Result<()> {
     if let Some(hosts) = plan.hosts() {
         return hosts::barrier(plan, &hosts);
@@ -22,7 +22,7 @@ fn in_rounds(plan: &mut impl Plan) -> Result<()> {
     let (out, incoming) = nothing();
     let mut distance = 1;
     while distance < size {
-        // Sends and receives at the same time: if messages are announced, tasks that all send first would deadlock.
+        // Sends and receives at the same time: if all tasks sent first, they would deadlock where messages are announced.
         let (next, last) = ((rank + distance) % size, (rank + size - distance) % size);
         plan.across((&out, next), (&incoming, last))?;
         distance *= 2;

@@ -1,7 +1,7 @@
 //! The broadcast.
 //!
 //! Short data use a binomial tree, which has few hops. Long data use a chain, in pieces: each task sends one piece on while it receives the
-//! next, so that the time hardly grows with the number of tasks.
+//! next, so the time hardly grows with the number of tasks.
 
 use super::tree::Tree;
 use super::{Plan, as_bytes, hosts};
@@ -20,7 +20,7 @@ pub(super) fn broadcast(plan: &mut impl Plan, data: &RecvData, root: u32) -> Res
     if data.packed_len() <= plan.selection().broadcast_tree_bytes_max {
         return by_tree(plan, data, root);
     }
-    // The tasks agree on the number of bytes, but not necessarily on types, so pieces are cut by bytes.
+    // All tasks have the same number of bytes, but not necessarily the same types, so pieces are cut by bytes.
     if let Some(bytes) = as_bytes(data) {
         return by_chain(plan, &bytes, root);
     }

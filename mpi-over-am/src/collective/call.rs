@@ -21,7 +21,7 @@ pub enum Parts<D> {
         /// The number of elements of each part.
         count: u64,
     },
-    /// Listed parts (the calls with v and w in their names).
+    /// Listed parts (the calls whose names end in v or w).
     Listed(Vec<D>),
 }
 
@@ -92,7 +92,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// The order in which receives are posted: messages of one task arrive in the order in which it sends them.
+    /// The order in which receives must be posted: messages of one task arrive in the order in which it sends them.
     pub(super) fn receiving_order(&self) -> impl Iterator<Item = u32> + use<> {
         let is_grid = self.is_grid;
         (0..u32::try_from(self.sources.len()).unwrap_or(u32::MAX))
@@ -100,7 +100,7 @@ impl Neighbours {
     }
 }
 
-/// A collective, with this task's arguments. All tasks of a communicator make the same calls in the same order.
+/// A collective, with this task's arguments. All tasks of a communicator must make the same calls in the same order.
 ///
 /// Memory that only some tasks have, such as the root's, is `None` at the others. Data to send are also `None` if the memory of the result
 /// holds them (`MPI_IN_PLACE`).
@@ -175,7 +175,7 @@ pub enum Collective {
     ReduceScatterBlock {
         /// This task's vector: as many blocks as there are tasks.
         send: Option<SendData>,
-        /// This task's block of the result. If `send` is `None`, it initially holds the whole vector.
+        /// This task's block of the result. If `send` is `None`, `recv` initially holds the whole vector.
         recv: RecvData,
         /// The number of elements of a block.
         count: u64,
@@ -186,7 +186,7 @@ pub enum Collective {
     ReduceScatter {
         /// This task's vector.
         send: Option<SendData>,
-        /// This task's part of the result. If `send` is `None`, it initially holds the whole vector.
+        /// This task's part of the result. If `send` is `None`, `recv` initially holds the whole vector.
         recv: RecvData,
         /// The number of elements of each task's part.
         counts: Vec<u64>,
@@ -328,7 +328,7 @@ impl Collective {
         }
     }
 
-    /// [`check`](Self::check) for this side of an inter-communicator, given the size of the other side.
+    /// [`check`](Self::check) for an inter-communicator whose local group has `size` tasks and whose remote group has `remote`.
     ///
     /// # Errors
     /// Those of [`check`](Self::check).
@@ -446,7 +446,7 @@ fn missing(what: &'static str) -> Error {
     Error::Missing { what }
 }
 
-/// Checks that a task's part for itself has the length of its receive memory.
+/// Checks that a task's part for itself is as long as the memory for it.
 fn own_part(call: &'static str, send: Option<&SendData>, recv: &RecvData) -> Result<()> {
     let expected = recv.packed_len();
     match send.map(SendData::packed_len) {
@@ -465,7 +465,7 @@ fn check_op(op: &Op, datatype: &Datatype) -> Result<()> {
     }
 }
 
-/// Checks that vectors have `count` elements, of a type for which the operation is defined.
+/// Checks that the operation is defined for the vector's type, and that `send`, if there is one, has `count` elements.
 fn reducible(
     call: &'static str,
     send: Option<&SendData>,

@@ -1,4 +1,4 @@
-//! A vector in as many chunks as there are tasks.
+//! A vector divided into one chunk for each task.
 
 use std::ops::Range;
 
@@ -52,8 +52,8 @@ impl Chunks {
     }
 }
 
-/// Divides `count` elements into pieces of at most `piece`: the first element and the length of each. A vector without elements is one
-/// empty piece.
+/// Divides `count` elements into pieces of at most `piece` elements. Returns the first element and the length of each piece. A vector
+/// without elements is one empty piece.
 pub(super) fn pieces(count: u64, piece: u64) -> impl Iterator<Item = (i64, u64)> {
     let piece = piece.max(1);
     (0..count.div_ceil(piece).max(1)).map(move |number| {
@@ -62,8 +62,8 @@ pub(super) fn pieces(count: u64, piece: u64) -> impl Iterator<Item = (i64, u64)>
     })
 }
 
-/// Maximum bytes of a chunk of a piece among more than two tasks. A task holds one part of the chunk from
-/// each task, and all these parts should fit into its cache.
+/// Maximum bytes of one chunk of a piece, for more than two tasks. A task holds one part of its chunk from each task, and all these parts
+/// should fit into its cache.
 const CHUNK_OF_SEVERAL_BYTES_MAX: u64 = 16 << 10;
 
 /// Number of elements of a piece of a long vector. A piece has one chunk for each task, of `reduce_piece_bytes` and at least one element.

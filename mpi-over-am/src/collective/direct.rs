@@ -44,15 +44,15 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
         Ok(Self { communicator, op, selection, pending, scratch })
     }
 
-    /// Combines elements directly in the packets in which they arrive, which the sender has written to this task's receive area. Returns
-    /// the number of the elements, which may be less than all.
+    /// Combines elements directly in the packets in which they arrive, in this task's receive area. Returns the number of combined
+    /// elements, which may be fewer than all.
     fn combined_in_line(&mut self, buffer: &RecvData, from: u32, others: Others<'_>) -> Result<u64> {
         let operand = match (others, buffer.as_buffer()) {
             (Others::Earlier(own), Some(buffer)) => own.as_bytes().map(|own| Operand::Earlier(own, buffer)),
             (Others::Later(into), _) => into.as_buffer().map(Operand::Later),
             _ => None,
         };
-        // Other operations run no code while this task has its turn.
+        // Only operations without code of the program: such code must not run during this task's turn.
         let op = self.op.and_then(|op| op.without_code_of_program());
         let arriving =
             op.zip(buffer.datatype().as_predefined()).and_then(|(op, datatype)| Arriving::new(op, datatype));
@@ -61,7 +61,7 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
         else {
             return Ok(0);
         };
-        // The result 0 means that no message was taken, so this does not take a message without elements.
+        // The result 0 must mean that no message was taken, so a message without elements is not taken here.
         let Some(len) = usize::try_from(buffer.packed_len()).ok().filter(|&len| len > 0 && !L::takes_turns())
         else {
             return Ok(0);
@@ -154,8 +154,8 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     fn send(&mut self, data: &SendData, to: u32) -> Result<()> {
         let route = self.communicator.route(Space::Collective, to, TAG)?;
         let mut state = self.communicator.state()?;
-        // Between two tasks most sends end at once, so `try_send` saves a request. With `try_send`,
-        // four tasks on two processors took 1.24 of the time for a reduction of 1 MiB.
+        // Between two tasks most sends complete at once, so `try_send` saves a request. For more tasks it does not pay: with `try_send`,
+        // four tasks on two processors took 1.24 times as long for a reduction of 1 MiB.
         let is_sent = self.communicator.size() == 2
             && data.as_bytes().is_some_and(|bytes| {
                 with_slice(bytes, |bytes| protocol::try_send(&mut state, &route, bytes))

@@ -1,8 +1,8 @@
-//! Collectives of tasks on several hosts: within each host, between the leaders of the hosts, and within each host again.
+//! Collectives of tasks on several hosts, in three stages: within each host, between the leaders of the hosts, and within each host again.
 //!
-//! Each stage is one of the algorithms for tasks that are all alike, among some of the tasks ([`Among`](super::among::Among)). Data cross
-//! the network once per host, and not once per task. The stages of a collective use the same tag: two tasks exchange messages in one stage
-//! only, except in the first and the last stage within a host, which follow each other in order.
+//! Each stage is one of the algorithms that ignore hosts, among some of the tasks ([`Among`](super::among::Among)). Data cross the network
+//! once per host, and not once per task. All stages of a collective use the same tag. This is safe: two tasks exchange messages in one
+//! stage only, except for tasks of the same host, whose first and last stages follow each other in order.
 
 use super::Plan;
 use super::allgather::{self};
@@ -58,7 +58,7 @@ pub(super) fn broadcast(plan: &mut dyn Plan, hosts: &Hosts, data: &RecvData, roo
     broadcast::broadcast(&mut stages.near(), data, 0)
 }
 
-/// If the operation does not commute, the ranks of each host must follow those of the host before.
+/// If the operation does not commute, the ranks of each host must follow those of the previous host.
 pub(super) fn reduce(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -147,7 +147,7 @@ pub(super) fn reduce_scatter(
     gather::scatter(&mut stages.near(), Some(&parts), Some(&result), 0)
 }
 
-/// The ranks of each host must follow those of the host before.
+/// The ranks of each host must follow those of the previous host.
 pub(super) fn inclusive_scan(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -163,7 +163,7 @@ pub(super) fn inclusive_scan(
     Ok(())
 }
 
-/// The ranks of each host must follow those of the host before.
+/// The ranks of each host must follow those of the previous host.
 pub(super) fn exclusive_scan(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -186,8 +186,8 @@ pub(super) fn exclusive_scan(
     }
 }
 
-/// Combines the results of the hosts before this one in `before`; returns false on the first host. On the last rank of each host, `own`
-/// holds its host's result.
+/// Combines the results of all hosts before this one in `before`. Returns false on the first host. On the last rank of each host, `own`
+/// must hold the host's result.
 fn before_this_host(stages: &mut Stages, hosts: &Hosts, own: &RecvData, before: &RecvData) -> Result<bool> {
     let near = stages.near();
     let (rank, last) = (near.rank(), near.size() - 1);
@@ -200,7 +200,7 @@ fn before_this_host(stages: &mut Stages, hosts: &Hosts, own: &RecvData, before: 
     broadcast::broadcast(&mut stages.near(), before, last).map(|()| true)
 }
 
-/// Blocks of the same length, which are [collected](are_collected).
+/// For blocks of the same length that are [collected](are_collected).
 pub(super) fn gather(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -237,7 +237,7 @@ pub(super) fn gather(
     Ok(())
 }
 
-/// Blocks of the same length, which are [collected](are_collected).
+/// For blocks of the same length that are [collected](are_collected).
 pub(super) fn scatter(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -279,7 +279,7 @@ pub(super) fn allgather(
     into: &Parts<RecvData>,
 ) -> Result<()> {
     let rank = plan.rank();
-    // The blocks by host: the result itself, if it has this order and no gaps.
+    // The blocks by host: the result itself, if its blocks are in this order and without gaps.
     let (all, blocks, is_result) = match into {
         Parts::Equal { all, count } if hosts.are_in_order() => {
             (all.clone(), Chunks::Equal { count: *count }, true)
@@ -315,7 +315,7 @@ pub(super) fn allgather(
     })
 }
 
-/// Blocks of the same length. The leaders [collect](are_collected) those of each task.
+/// For blocks of the same length that are [collected](are_collected).
 pub(super) fn alltoall(plan: &mut dyn Plan, hosts: &Hosts, own: &SendData, into: &RecvData) -> Result<()> {
     let mut stages = Stages::new(plan, hosts);
     if !stages.leads() {
@@ -346,7 +346,7 @@ pub(super) fn alltoall(plan: &mut dyn Plan, hosts: &Hosts, own: &SendData, into:
     };
     let sent = Parts::Listed(regions(&out).iter().map(RecvData::as_send).collect());
     alltoall::alltoall(&mut stages.leaders(), Some(&sent), &Parts::Listed(regions(&incoming)))?;
-    // From each task of a host come the blocks for this host's tasks.
+    // Each task has sent one block for each of this host's tasks.
     for (position, number) in (0..size).flat_map(|position| (0..tasks).map(move |number| (position, number)))
     {
         let from = at(&incoming, tasks * position + number, 1).as_send();

@@ -1,6 +1,7 @@
-//! Collectives between the two sides of an inter-communicator (MPI 5.0 section 6.2.3): each side gets the data of the other side.
+//! Collectives between the two groups of an inter-communicator (MPI 5.0 section 6.2.3): each group gets the data of the other group.
 //!
-//! Each side first works among its own tasks; then the first ranks of both sides exchange the data.
+//! In a barrier or reduction, each group first works among its own tasks, and then its first rank exchanges the result with the other
+//! group. A broadcast goes through the first rank of the receiving group. All other data are sent directly.
 
 use super::barrier::{self};
 use super::broadcast::{self};
@@ -100,7 +101,7 @@ fn exchange(plan: &mut impl Plan, part: impl Fn(u32) -> SendData, recv: &Parts<R
     plan.wait()
 }
 
-/// The result of this side, at its first rank.
+/// The reduction of the local group's vectors. `None` except at its first rank.
 fn reduced(plan: &mut impl Plan, own: &SendData) -> Result<Option<RecvData>> {
     let into = if plan.rank() == 0 { Some(plan.scratch(own.count(), own.datatype())?) } else { None };
     plan.among_own(|plan| reduce::reduce(plan, Some(own), into.as_ref(), 0))?;

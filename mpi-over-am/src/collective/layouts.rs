@@ -1,5 +1,5 @@
-//! Collectives of slices in which each part has its own position: those among neighbours with v in their names, and those with w, in which
-//! each part also has its own type.
+//! Collectives of slices in which each part has its own position: those among neighbours whose names end in v, and those whose names end in
+//! w, in which each part also has its own type.
 
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::policy::LockPolicy;
 use mpi_datatype::Datatype;
 
-/// One part of a slice: elements that a datatype selects, from a displacement on.
+/// One part of a slice: elements of a datatype, from a displacement on.
 #[derive(Clone, Copy, Debug)]
 pub struct LayoutPart<'a> {
     /// Bytes from the start of the slice.
@@ -24,7 +24,7 @@ pub struct LayoutPart<'a> {
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Sends the `r`th part of `send` to rank `r`, and receives the `r`th part of `recv` from it, each with its own type (`MPI_Alltoallw`).
-    /// The parts of `recv` do not overlap.
+    /// The parts of `recv` must not overlap.
     ///
     /// # Errors
     /// Parts outside the slices; a number of parts other than the number of ranks; lengths that do not match; the death of a task.

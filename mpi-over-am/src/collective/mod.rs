@@ -1,9 +1,9 @@
 //! Collectives over point-to-point messages, one algorithm per file (MPI 5.0 chapter 6).
 //!
-//! All tasks of a communicator call collectives in the same order. The messages of collectives have a context id of their own, so that no
-//! receive of the program matches them. An algorithm is written once, over a `Plan`: a blocking call carries it out immediately (`direct`),
-//! a non-blocking one records it (`recorder`) as a schedule that every call with progress advances. Tasks on several hosts carry out these
-//! algorithms in stages (`hosts`), each among some of the tasks (`among`).
+//! All tasks of a communicator must call collectives in the same order. The messages of collectives have a context id of their own, so that
+//! no receive of the program matches them. An algorithm is written once, over a `Plan`: a blocking call carries it out immediately
+//! (`direct`), a non-blocking one records it (`recorder`) as a schedule that every call with progress advances. Tasks on several hosts
+//! carry out these algorithms in stages (`hosts`), each among some of the tasks (`among`).
 
 mod agreement;
 mod allgather;
@@ -83,8 +83,8 @@ impl Collective {
         communicator.start_collective(self, Series::Started, 0)
     }
 
-    /// Makes the collective persistent (`MPI_Barrier_init` and the like), to be [started](Communicator::start). All tasks make these calls
-    /// in the same order; they may start the requests in any order. The promise about the memory must hold for every start.
+    /// Makes the collective persistent (`MPI_Barrier_init` and the like), to be [started](Communicator::start). All tasks must make these
+    /// calls in the same order; they may start the requests in any order. The promise about the memory must hold for every start.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
@@ -102,8 +102,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     fn record(&self, collective: &Collective, series: Series) -> Result<crate::request_table::Schedule> {
-        // Takes the collective's number before the check of the arguments, so that a task with wrong arguments stays in step with the
-        // others.
+        // Takes the collective's number before it checks the arguments, so that the numbers of a task with wrong arguments still agree with
+        // those of the others.
         let mut recorder = Recorder::new(self, collective.op().cloned(), series)?;
         self.check(collective)?;
         if recorder.selection().check == Check::On {
@@ -153,7 +153,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if self.is_inter() { inter::perform(collective, plan) } else { collective.perform(plan) }
     }
 
-    /// The number of a new non-blocking or persistent collective, on which the tasks agree.
+    /// The number of a new non-blocking or persistent collective: the same at all tasks.
     fn next_collective(&self) -> Result<u32> {
         let context_id = self.route(Space::Collective, 0, 0)?.envelope.context_id().0;
         let mut state = self.state()?;
@@ -173,8 +173,8 @@ fn as_bytes(data: &RecvData) -> Option<RecvData> {
     data.as_buffer().map(RecvData::from_buffer)
 }
 
-/// Sends each other task its part, and receives one from each. The last part is received by a blocking call: with two tasks, neither needs
-/// a request.
+/// Sends each other task its part, and receives one from each. The last pair of parts is exchanged by a blocking call, so with two tasks
+/// neither needs a request.
 fn exchange<P: Plan>(
     plan: &mut P,
     part_for: impl Fn(u32) -> SendData,
@@ -192,7 +192,7 @@ fn exchange<P: Plan>(
     plan.wait()
 }
 
-/// Receives a part from each other task, and waits for these. The last part is received by a blocking call, as in [`exchange`].
+/// Receives a part from each other task, and waits for all receives. The last part is received by a blocking call, as in [`exchange`].
 fn receive_all<P: Plan>(plan: &mut P, buffer_for: impl Fn(u32) -> RecvData) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     for (number, (from, _)) in (2..).zip(partners(rank, size)) {
@@ -205,7 +205,7 @@ fn receive_all<P: Plan>(plan: &mut P, buffer_for: impl Fn(u32) -> RecvData) -> R
     plan.wait_for_receives()
 }
 
-/// All other ranks, as sources and destinations in the order in which a task uses them: each task begins with a different one.
+/// All other ranks, as pairs of a source and a destination, in the order in which a task uses them. Each task begins with a different pair.
 fn partners(rank: u32, size: u32) -> impl Iterator<Item = (u32, u32)> {
     (1..size).map(move |distance| {
         let from = if rank >= distance { rank - distance } else { rank + (size - distance) };

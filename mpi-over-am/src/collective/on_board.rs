@@ -21,7 +21,7 @@ use crate::settings::BoardKind;
 use crate::state::State;
 use crate::status::Status;
 
-/// Maximum bytes of the vectors of all tasks in a reduction, since one task reduces all of them.
+/// Maximum total bytes of all tasks' vectors in a reduction, because one task combines all of them.
 const REDUCED_BYTES_MAX: u64 = 32 << 10;
 /// Number of looks at the board, each with a yield of the processor, before a task may sleep.
 const LOOKS_AWAKE: u32 = 40;
@@ -30,7 +30,8 @@ const COUNTER: u64 = 1;
 const LINES: u64 = 2;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Carries out a collective on the board. Returns false, on all tasks, if it has to use messages: nothing has happened then.
+    /// Carries out a collective on the board. Returns false, on all tasks, if the collective has to use messages: the collective has not
+    /// begun then.
     pub(super) fn try_on_board(&self, collective: &Collective, plan: &mut Direct<'_, F, L>) -> Result<bool> {
         let (rank, size) = (self.rank(), self.size());
         let len = self.bytes_on_board(collective);
@@ -81,7 +82,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(true)
     }
 
-    /// Bytes that each task writes; `None` if the collective has to use messages. The same on all tasks.
+    /// Bytes that each task writes to a board with a counter; `None` if such a board cannot serve the collective. The same on all tasks.
     fn bytes_on_board(&self, collective: &Collective) -> Option<u64> {
         // Two tasks gain nothing: each waits only for the other.
         if self.size() <= 2 || !self.is_plain() {
@@ -105,7 +106,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Step::fits(self.size(), len).then_some(len)
     }
 
-    /// Makes a board if rank 0 wants one and has memory for it, and all tasks can use that memory.
+    /// Makes a board if the settings of rank 0 allow it, rank 0 has memory for it, and all tasks can use that memory.
     fn agree_about_board(&self) -> Result<()> {
         self.set_board(Board::Never);
         let mut words = [0; 1 + ADDRESS_WORDS];
@@ -140,8 +141,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(())
     }
 
-    /// The combination of all tasks' vectors, which are as long as `own`. The last task to arrive computes it for all: tasks that share
-    /// processors would not compute at the same time anyway.
+    /// Combines all tasks' vectors, which must be as long as `own`. The last task to arrive does this for all: tasks that share processors
+    /// would not compute at the same time anyway.
     fn reduced_on_board(&self, step: Step, own: &RecvData, plan: &mut Direct<'_, F, L>) -> Result<SendData> {
         let (size, count) = (self.size(), own.count());
         let all = plan.scratch(count * u64::from(size), own.datatype())?;
@@ -161,7 +162,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
         self.count_arrival();
         let Arrival::Last = arrival else { return self.wait_for_all(step) };
-        // An operator may panic, and the other tasks wait for the end of the step nevertheless.
+        // An operator may panic. The step must end even then, because the other tasks wait for its end.
         let prepared = catch_unwind(AssertUnwindSafe(prepare));
         // `state_to_end` instead of `state`: the error of an earlier call must not keep this call from ending the step.
         let mut state = self.state_to_end().ok_or(Error::Nested)?;

@@ -1,9 +1,9 @@
-//! Blocking collectives on a board with lines: a task writes its data once, and the tasks that need them read them there.
+//! Blocking collectives on a board with lines: a task writes its data to the board once, and the tasks that need the data read them there.
 //!
-//! These collectives gain because a task writes once what all others read (broadcast, allgather), and because no task waits for a credit
-//! or copies to the ring of each peer (gather, short alltoall). Data longer than a task's area on the board take several steps; as the
-//! board has several slots, a root writes a piece while the others read earlier ones. Reductions and long alltoalls were slower this way
-//! than by messages (ARCHITECTURE.md).
+//! Broadcasts and allgathers gain because a task writes once what all others read; gathers and short alltoalls because no task waits for
+//! credits or copies to the ring of each peer. Data longer than a task's area on the board take several steps; as the board has several
+//! slots, a root writes a piece while the others read earlier ones. Reductions and long alltoalls were slower this way than by messages
+//! (ARCHITECTURE.md).
 
 use am_core::Context;
 use am_core::fabric::Fabric;
@@ -30,7 +30,7 @@ const PART_BYTES_MAX: u64 = 256 << 10;
 /// Number of looks at the lines before a task also handles messages.
 const LOOKS: u32 = 200;
 
-/// Whether `size` tasks can use lines for a collective. The same on all tasks.
+/// Whether a collective among `size` tasks is to use lines, if there are any. The same on all tasks.
 pub(super) fn serve(collective: &Collective, rank: u32, size: u32) -> bool {
     match collective {
         Collective::Broadcast { data, .. } => serve_broadcast(data.packed_len(), size),
@@ -67,7 +67,7 @@ fn serve_parts(len: u64, size: u32) -> bool {
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Carries out a collective that [lines serve](serve).
+    /// Carries out a collective for which [`serve`] is true.
     pub(super) fn carry_out_on_lines(
         &self,
         collective: &Collective,
@@ -121,11 +121,11 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
         (1..=size).map(move |distance| (rank + distance) % size)
     }
 
-    /// Copies the bytes of rank `root` to all others.
+    /// Copies the data of rank `root` to all other tasks.
     fn broadcast(&mut self, data: &RecvData, root: u32) -> Result<()> {
         let len = data.packed_len();
         let is_root = self.rank() == root;
-        // The tasks agree on the number of bytes, but not necessarily on types, so pieces are cut by bytes.
+        // All tasks have the same number of bytes, but not necessarily the same types, so pieces are cut by bytes.
         let apart = if len > self.area() { self.packed_apart(data, is_root)? } else { None };
         let whole = if len > self.area() { as_packed(data, apart.as_ref()) } else { data.clone() };
         for (at, piece_len) in pieces(len, self.area()) {
@@ -145,7 +145,8 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
         }
     }
 
-    /// Copies the part of each task to the tasks that have `into`: all, or only a root.
+    /// Copies each task's part to the tasks that have `into`: all tasks, or only a root. `is_only_root` means that this task is that root,
+    /// so no task reads its part from the board.
     fn collect(
         &mut self,
         own: Option<&SendData>,
@@ -195,7 +196,7 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
         Ok(())
     }
 
-    /// Sends each task its part of `out`, and receives a part of `into` from each. They may be the same memory.
+    /// Sends each task its part of `out`, and receives a part of `into` from each. `out` and `into` may be the same memory.
     fn exchange(&mut self, out: &SendData, into: &RecvData) -> Result<()> {
         let size = u64::from(self.size());
         let len = into.packed_len();
@@ -212,7 +213,7 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
         if data.is_some()
             && let Some(step) = self.lines.before_writing()
         {
-            // If all are further on than necessary, the next steps need no look.
+            // One look at a later step: if all tasks have entered that step already, the next steps of this task need no look.
             let later = (step + 3).min(self.lines.step());
             let mut state = self.communicator.state()?;
             let are_later = self.lines.have_entered(&mut state.context, (Awaited::All, later), 1, false)?;
@@ -235,7 +236,7 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
         Ok(())
     }
 
-    /// Waits until tasks have entered the present step.
+    /// Waits until the awaited tasks have entered the present step.
     fn wait_for(&mut self, awaited: Awaited) -> Result<()> {
         let step = self.lines.step();
         self.wait_until(awaited, step)?;
@@ -286,7 +287,7 @@ impl<F: Fabric, L: LockPolicy> OnLines<'_, '_, F, L> {
         Ok(packed.as_send())
     }
 
-    /// Memory for the packed bytes of `data`, with them if `is_filled`. `None` if the data are contiguous.
+    /// Memory for the packed bytes of `data`, and the bytes in it if `is_filled`. `None` if the data are contiguous.
     fn packed_apart(&mut self, data: &RecvData, is_filled: bool) -> Result<Option<RecvData>> {
         if as_bytes(data).is_some() {
             return Ok(None);

@@ -2,7 +2,7 @@
 //!
 //! An algorithm is a function that calls the methods of a [`Plan`]: send, receive, combine. [`Direct`](super::Direct) executes them
 //! immediately, for blocking calls; [`Recorder`](super::Recorder) records them as a schedule, for all others.
-//! [`Among`](super::among::Among) passes them on to one of these two, for a stage among some of the tasks.
+//! [`Among`](super::among::Among) passes the calls on to one of these two, for a stage among some of the tasks.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::hosts::Hosts;
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// The elements that received ones are combined with.
+/// The elements with which received elements are combined.
 #[derive(Clone, Copy)]
 pub(super) enum Others<'a> {
-    /// The earlier ones. The results replace the received elements.
+    /// The first operands. The results replace the received elements.
     Earlier(&'a SendData),
-    /// The later ones, which the results replace.
+    /// The second operands, which the results replace.
     Later(&'a RecvData),
 }
 
@@ -26,7 +26,7 @@ pub(super) trait Plan {
     /// This task's rank.
     fn rank(&self) -> u32;
 
-    /// The number of tasks on this side.
+    /// The number of tasks in the local group.
     fn size(&self) -> u32;
 
     /// The number of ranks that messages can be sent to.
@@ -66,16 +66,16 @@ pub(super) trait Plan {
     /// Combines each element of `earlier` into that of `later`, by the operation.
     fn combine(&mut self, earlier: &SendData, later: &RecvData) -> Result<()>;
 
-    /// Copies elements, which do not overlap.
+    /// Copies elements. `from` and `to` must not overlap.
     fn copy(&mut self, from: &SendData, to: &RecvData) -> Result<()>;
 
-    /// Calls `look` with `bytes`, which are contiguous, when everything that was started is complete.
+    /// Calls `look` with `bytes`, which must be contiguous, when everything that was started is complete.
     fn examine(&mut self, bytes: &SendData, look: fn(&[u8]) -> Result<()>) -> Result<()>;
 
-    /// Elements in memory that the operation owns until its end.
+    /// Allocates memory for elements. The collective owns the memory until its end.
     fn scratch(&mut self, count: u64, datatype: &Datatype) -> Result<RecvData>;
 
-    /// Carries out a part among the tasks of this side.
+    /// Carries out a part of the collective among the tasks of the local group.
     fn among_own(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()>
     where
         Self: Sized;
@@ -92,7 +92,7 @@ pub(super) trait Plan {
         self.wait_for_receives()
     }
 
-    /// Receives into `buffer`, and combines the received elements with `others`, of which there are as many.
+    /// Receives into `buffer`, and combines the received elements with `others`, which must have the same number of elements.
     fn pull_and_combine(&mut self, buffer: &RecvData, from: u32, others: Others<'_>) -> Result<()> {
         self.pull(buffer, from)?;
         match others {

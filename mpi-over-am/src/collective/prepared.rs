@@ -30,12 +30,12 @@ impl<B, O, M> fmt::Debug for Prepared<B, O, M> {
     }
 }
 
-/// Makes the collective of a buffer, for a task with this position in its communicator.
+/// Makes the collective from the buffer, for a task with this position in its communicator.
 pub trait Make<B>: FnOnce(&mut B, Position, Op) -> Result<Collective> {}
 
 impl<B, M: FnOnce(&mut B, Position, Op) -> Result<Collective>> Make<B> for M {}
 
-/// A collective of slices that are borrowed for it.
+/// A collective of borrowed slices.
 pub(super) fn of_slices<O>(
     operator: O,
     make: impl FnOnce(Position, Op) -> Result<Collective>,
@@ -53,11 +53,12 @@ pub(super) fn in_buffer<B, O, M: Make<B>>(buffer: B, operator: O, make: M) -> Pr
 pub struct Position {
     pub(super) rank: u32,
     pub(super) size: u32,
-    /// Number of tasks of the other side, in an inter-communicator.
+    /// Number of tasks in the remote group of an inter-communicator.
     pub(super) remote: Option<u32>,
 }
 
-// SAFETY: `run` waits for the collective; a scope waits for what it started; a request, also a persistent one, keeps the vector.
+// SAFETY: the memory outlives the operation: `run` waits for the collective; a scope waits for everything started in it; an owned or
+// persistent request keeps its vector.
 #[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
 unsafe impl Keeps for Position {}
 
@@ -135,7 +136,7 @@ pub struct Nothing;
 mod sealed {
     use super::Nothing;
 
-    /// A buffer that owns no memory used by a collective: it may be dropped before the collective ends.
+    /// A buffer that does not own the memory that the collective uses: it may be dropped before the collective ends.
     pub trait Lent {}
 
     impl Lent for () {}
@@ -225,10 +226,10 @@ impl<B: sealed::Lent, O: Operator, M: Make<B>> Prepared<B, O, M> {
 }
 
 impl<B: sealed::Lent, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
-    /// Starts the collective in a scope, without waiting (`MPI_Ibarrier` and the like; MPI 5.0 section 6.12). All tasks start the
-    /// collectives of a communicator in the same order; several may be under way. Operators run inside other calls. In an environment for
-    /// one thread they cannot make calls. In one for several threads ([`Threads`](crate::Threads)) they can, and they can wait for a thread
-    /// that makes calls.
+    /// Starts the collective in a scope, without waiting (`MPI_Ibarrier` and the like; MPI 5.0 section 6.12). All tasks must start the
+    /// collectives of a communicator in the same order; several may be under way. Operators run inside later calls of this task. In an
+    /// environment for one thread they cannot make calls. In an environment for several threads ([`Threads`](crate::Threads)) they can make
+    /// calls, and can wait for another thread that makes calls.
     ///
     /// The buffers must outlive the scope, and are inaccessible inside it:
     ///
@@ -306,8 +307,8 @@ impl<B: sealed::Owned, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
         communicator.keep(collective.start(communicator)?, self.buffer.into_vec())
     }
 
-    /// Makes the collective persistent, for repeated starts (`MPI_Barrier_init` and the like; MPI 5.0 section 6.13). All tasks make these
-    /// calls in the same order.
+    /// Makes the collective persistent, for repeated starts (`MPI_Barrier_init` and the like; MPI 5.0 section 6.13). All tasks must make
+    /// these calls in the same order.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).

@@ -16,7 +16,7 @@ use crate::request_table::{Schedule, Step};
 use crate::settings::Selection;
 use mpi_datatype::Datatype;
 
-/// The series of a schedule: all tasks start the collectives of a series in the same order.
+/// The series of a schedule: all tasks must make the collectives of a series in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Series {
     /// Non-blocking collectives (`MPI_Ibarrier` and the like).
@@ -37,8 +37,8 @@ pub(super) struct Recorder<'a, F: Fabric, L: LockPolicy> {
 }
 
 impl<'a, F: Fabric, L: LockPolicy> Recorder<'a, F, L> {
-    /// An empty schedule. Its messages have a tag of their own. The tasks agree on the tag, because all of them make their collectives in
-    /// the same order.
+    /// An empty schedule. Its messages have a tag of their own, which is the same at all tasks because all make their collectives in the
+    /// same order.
     pub(super) fn new(communicator: &'a Communicator<F, L>, op: Option<Op>, series: Series) -> Result<Self> {
         let tag = next_tag(communicator, series)?;
         let selection = communicator.state()?.selection;
@@ -51,10 +51,11 @@ impl<'a, F: Fabric, L: LockPolicy> Recorder<'a, F, L> {
     }
 }
 
-/// The bit in tags of persistent collectives. Tags without it belong to non-blocking collectives, and tag 0 to blocking ones.
+/// The bit that is set in the tags of persistent collectives. Tags without it belong to non-blocking collectives, and tag 0 to blocking
+/// ones.
 const PERSISTENT: i32 = 1 << 29;
 
-/// A number on which the tasks agree, as part of a tag.
+/// The part of a tag that numbers the collective.
 fn number_of(collective: u32) -> i32 {
     (collective % (PERSISTENT.cast_unsigned() - 1)).cast_signed()
 }
@@ -141,7 +142,7 @@ impl<F: Fabric, L: LockPolicy> Plan for Recorder<'_, F, L> {
     fn among_own(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let (whole, tag) = (self.communicator, self.tag);
         self.communicator = whole.local();
-        // A tag of the local communicator, on which the tasks of this side may have other collectives under way.
+        // A tag of the local communicator, in which the tasks of the local group may have other collectives under way.
         self.tag = next_tag(self.communicator, self.series)?;
         let result = part(self);
         (self.communicator, self.tag) = (whole, tag);

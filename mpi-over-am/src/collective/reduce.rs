@@ -35,7 +35,7 @@ pub(super) fn reduce(
     }
 }
 
-/// Like [`reduce`], along a tree.
+/// Like [`reduce`], along a tree. `is_in_place`: at the root, `own` and `into` are the same memory.
 pub(super) fn by_tree(
     plan: &mut impl Plan,
     own: &SendData,
@@ -50,7 +50,7 @@ pub(super) fn by_tree(
     let mut buffers: [Option<RecvData>; 2] = [None, None];
     for (at, count) in pieces(own.count(), piece) {
         let into = into.filter(|_| rank == root).map(|into| into.part(at, count));
-        // The first child's elements are received in the memory of the result, unless this task's own are there.
+        // The first child's elements are received in the memory of the result, unless this task's own elements are there.
         let result = into.as_ref().filter(|_| top == root && !is_in_place);
         let (mut reduced, mut is_in_result) = (own.part(at, count), is_in_place && top == root);
         for (number, child) in place.children().enumerate() {

@@ -1,6 +1,6 @@
-//! The reduction with a part of its result at each task.
+//! The reduce-scatter.
 //!
-//! Each task sends each other task its part of that task's chunk, and combines the received parts in the order of the ranks. This is one
+//! Each task sends each other task its part of that task's chunk, and combines the received parts in the order of the ranks. This takes one
 //! step, and keeps the order for operations that do not commute.
 
 use super::chunks::Chunks;
@@ -10,7 +10,7 @@ use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::Datatype;
 
-/// Combines all tasks' chunks for this task into `into`. `own` is `None` if `into` initially holds the whole vector.
+/// Combines the parts of all tasks for this task's chunk into `into`. `own` is `None` if `into` initially holds the whole vector.
 pub(super) fn reduce_scatter(
     plan: &mut impl Plan,
     own: Option<&SendData>,
@@ -63,7 +63,8 @@ pub(super) struct Incoming<'a> {
     chunk: &'a RecvData,
     slots: &'a RecvData,
     rank: u32,
-    /// The task whose part is received in the chunk, so that it needs no copy. `None` if this task's own part is there.
+    /// The task whose part is received directly in the chunk, so that this task's own part need not be copied there. `None` if the chunk
+    /// holds this task's own part.
     in_chunk: Option<u32>,
 }
 

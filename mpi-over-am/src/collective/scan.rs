@@ -19,7 +19,7 @@ pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     rounds(plan, &into.clone(), &earlier, |_, _| Ok(()))
 }
 
-/// Combines the vectors of the ranks before this one into `into`, which rank 0 leaves unchanged.
+/// Combines the vectors of the ranks before this one into `into`, which is unchanged at rank 0.
 pub(super) fn exclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     if let Some(hosts) = plan.hosts().filter(|hosts| hosts.are_in_order()) {
         return hosts::exclusive_scan(plan, &hosts, own, into);
@@ -37,7 +37,8 @@ pub(super) fn exclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     })
 }
 
-/// Replaces `reduced` by the result for all ranks up to this one; `each` gets the partial results of earlier ranks.
+/// Replaces `reduced` by the result for all ranks up to this one. Calls `each` with every partial result that it receives from earlier
+/// ranks.
 fn rounds<P: Plan>(
     plan: &mut P,
     reduced: &RecvData,

@@ -1,6 +1,6 @@
 //! Short collectives of the C interface, rooted or of two tasks, and the barrier of two tasks. They exchange the same messages as the
-//! algorithms in the neighbouring files, without building a [`Collective`](super::Collective) and without a request. So some tasks of a
-//! collective may use this path and others the general one.
+//! algorithms in the neighbouring files, without building a [`Collective`](super::Collective) and without a request. So in one collective
+//! some tasks may use this fast path, and others the general algorithm.
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
@@ -23,14 +23,14 @@ use crate::protocol::{self, Borrowed};
 use crate::settings::{Check, Selection};
 use crate::state::State;
 
-/// Maximum bytes of a task's data on this path. Up to this length the general algorithms send the same messages.
+/// Maximum bytes of a task's data on this fast path. Up to this length the general algorithms send the same messages.
 const SHORT_BYTES_MAX: usize = 4096;
 const SHORT_WORDS: usize = SHORT_BYTES_MAX / size_of::<u64>();
 /// Maximum bytes of a reduction that uses short stack buffers, which each call clears.
 const REDUCED_BYTES_MAX: usize = 128;
 const REDUCED_WORDS: usize = REDUCED_BYTES_MAX / size_of::<u64>();
 
-/// If one of these calls returns `None`, nothing has happened, and [`Collective::run`](super::Collective::run) has to be called.
+/// If one of these calls returns `None`, nothing has happened, and the caller must call [`Collective::run`](super::Collective::run).
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// `MPI_Bcast` of bytes.
     #[inline]
@@ -240,7 +240,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let mut state =
             self.state_for_short(len, other, |selection| selection.allreduce_doubling_bytes_max)?;
         let route = self.route(Space::Collective, other, TAG).ok()?;
-        // If the message cannot be sent now, a blocking send could wait for the other task, which may do the same.
+        // Not a blocking send: if the message cannot be sent now, it would wait for the other task, which may wait in the same way.
         let is_sent = with_slice(out, |bytes| {
             protocol::try_send_line(&mut state, &route, bytes)
                 || protocol::try_send(&mut state, &route, bytes)
@@ -260,8 +260,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (0..self.size()).filter(move |&rank| rank != root)
     }
 
-    /// The state for a collective of `len` bytes per task, if it can take this path: no other thread makes calls, nothing else is under way
-    /// that would have to continue while this waits, and no tool observes or checks collectives.
+    /// The state for a collective of `len` bytes per task, if it can take this fast path: calls are made by one thread only, no schedule is
+    /// under way that would have to continue while this collective waits, and no tool observes or checks collectives.
     #[inline(always)]
     fn state_for_short(
         &self,

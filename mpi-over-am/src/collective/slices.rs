@@ -437,8 +437,8 @@ fn elements_mut<T: Equivalence>(position: Position, values: &mut [T]) -> Result<
     incoming_to_keep(&position, values)
 }
 
-/// `ranks` parts of `count` values, for sending. All tasks have to choose the same algorithm, so the type decides whether the parts are one
-/// contiguous piece: fields of structs may lie differently from value to value, and are then listed for each part.
+/// `ranks` parts of `count` values, for sending. All tasks must choose the same algorithm, so the type alone decides whether the parts are
+/// one contiguous piece. The fields of other types may lie differently from value to value, so their parts are listed.
 fn parts<T: Equivalence>(
     position: Position,
     call: &'static str,

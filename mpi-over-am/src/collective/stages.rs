@@ -2,8 +2,8 @@
 //!
 //! The vector is cut into pieces, and each piece into one chunk for each task. A task gets one chunk of all vectors, combines it in the
 //! order of the ranks, and sends the result to the tasks that need it. Several pieces are under way at once: a task sends its parts of a
-//! later piece before it combines its chunk of this one, and receives the results of an earlier piece after that. So two tasks copy at the
-//! same time. A chunk is a message of a few packets: its receiver combines one packet while the sender writes the next.
+//! later piece before it combines its chunk of this one, and receives the results of an earlier piece after that. So the two tasks of a
+//! pair copy at the same time. A chunk is a message of a few packets: its receiver combines one packet while the sender writes the next.
 
 use super::chunks::{Chunks, elements_of_piece};
 use super::reduce_scatter::{Incoming, slots};
@@ -11,14 +11,15 @@ use super::{Plan, partners, receive_all};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Number of pieces by which a task's sends of its parts are ahead of its combining, and its combining is ahead of its receives of results:
-/// few enough that all chunks under way find credits. Used for more than two tasks if all get the result. If one task gets it, no step is
-/// ahead: each of the other tasks combines all its chunks in the same memory, so it must send a chunk before it combines the next one.
+/// Number of pieces by which a task sends its parts ahead of combining, and combines ahead of receiving results. It is small enough that
+/// the chunks under way never run out of credits. Used for more than two tasks if all get the result. If one task gets the result, nothing
+/// is done ahead: each other task combines all its chunks in the same memory, so it must send a chunk before it combines the next one.
 const PIECES_AHEAD: u64 = 4;
 /// The same for two tasks, whose chunks are longer.
 const PIECES_AHEAD_OF_TWO: u64 = 1;
 
-/// Combines the `own` of all tasks into `into` at rank `root`, or at all tasks. `own` is `None` where `into` holds it.
+/// Combines the `own` of all tasks into `into` at rank `root`, or at all tasks if there is no root. `own` is `None` at a task whose `into`
+/// holds it.
 pub(super) fn reduce(
     plan: &mut impl Plan,
     own: Option<&SendData>,
@@ -44,7 +45,7 @@ pub(super) fn reduce(
     };
     let pieces = whole.count().div_ceil(of_piece.max(1));
     for step in 0..pieces + 2 * ahead {
-        // All tasks do these three in the same order, so the messages between two tasks are in the same order at both.
+        // All tasks do these three steps in the same order, so the sends and receives of two tasks match.
         if step < pieces {
             for (_, to) in partners(rank, size) {
                 let (first, count) = chunk_of(step, to);

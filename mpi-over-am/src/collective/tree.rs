@@ -1,7 +1,7 @@
 //! The tree of a rooted collective, numbered from its top: the task `d` ranks after the top is number `d`.
 //!
-//! Long data use a binomial tree, where the parent of number `d` is `d` without its lowest bit. Short data of more than a few tasks use a
-//! flat tree, where a task has up to [`CHILDREN`] children: sending to several tasks costs less than another hop, and all but the inner
+//! Long data use a binomial tree, where the parent of number `d` is `d` without its lowest set bit. Short data of more than a few tasks use
+//! a flat tree, where a task has up to [`CHILDREN`] children: sending to several tasks costs less than another hop, and all but the inner
 //! tasks are woken only once. If tasks share processors, wake-ups dominate.
 
 use crate::settings::Selection;
@@ -32,7 +32,7 @@ impl Tree {
     }
 
     /// A tree in which a task's subtree consists of consecutive numbers after it, and later children have later subtrees, as needed for
-    /// operations that do not commute. The top is rank 0.
+    /// operations that do not commute. The top must be rank 0.
     pub(super) fn in_order(self) -> Self {
         Self { is_flat: self.is_flat && self.size <= CHILDREN + 1, ..self }
     }

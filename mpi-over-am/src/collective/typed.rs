@@ -14,7 +14,7 @@ use crate::op::Operation;
 use crate::policy::LockPolicy;
 use mpi_datatype::{Datatype, Predefined};
 
-/// The MPI type of `T`. For a Rust type that MPI does not have, a type of the same size.
+/// The MPI type of `T`. For a Rust type without an MPI type, a type of the same size.
 pub(crate) fn element_type<T: 'static>() -> Result<Datatype> {
     let is = |other: TypeId| TypeId::of::<T>() == other;
     Ok(match size_of::<T>() {
@@ -46,7 +46,8 @@ impl Placement<'_> {
     /// The parts of a slice of `len` elements.
     ///
     /// # Errors
-    /// [`Error::Count`]: a part is not inside, or the numbers of displacements and counts differ.
+    /// [`Error::Count`]: a part is not inside the slice, or the numbers of displacements and counts differ. [`Error::TooLarge`]: the end of
+    /// a part overflows.
     pub(super) fn of<D>(
         &self,
         call: &'static str,
@@ -77,7 +78,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::barrier().run(self)
     }
 
-    /// Copies the `buffer` of rank `root` to all tasks (`MPI_Bcast`). All buffers have the same length.
+    /// Copies the `buffer` of rank `root` to all tasks (`MPI_Bcast`). All buffers must have the same length.
     ///
     /// # Errors
     /// An unknown root, buffers of different lengths, the death of a task.
@@ -85,8 +86,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::broadcast(buffer, root).run(self)
     }
 
-    /// Collects the `send` of all tasks in `recv` at rank `root`, in the order of the ranks (`MPI_Gather`). All parts have the same length;
-    /// the `recv` of other tasks is unused.
+    /// Collects the `send` of all tasks in `recv` at rank `root`, in the order of the ranks (`MPI_Gather`). All parts must have the same
+    /// length; the `recv` of other tasks is unused.
     ///
     /// # Errors
     /// An unknown root, buffers that do not match, the death of a task.
@@ -107,8 +108,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::gatherv(send, (recv, placement), root).run(self)
     }
 
-    /// Sends each task its part of `send` at rank `root` (`MPI_Scatter`). All parts have the same length; the `send` of other tasks is
-    /// unused.
+    /// Sends each task its part of the `send` of rank `root` (`MPI_Scatter`). All parts must have the same length; the `send` of other
+    /// tasks is unused.
     ///
     /// # Errors
     /// Those of [`gather`](Self::gather).
@@ -129,7 +130,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::scatterv((send, placement), recv, root).run(self)
     }
 
-    /// Collects the `send` of all tasks in `recv` of each (`MPI_Allgather`). All parts have the same length.
+    /// Collects the `send` of all tasks in `recv` of each (`MPI_Allgather`). All parts must have the same length.
     ///
     /// # Errors
     /// Buffers that do not match, the death of a task.
@@ -157,8 +158,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::allgatherv(send, (recv, placement)).run(self)
     }
 
-    /// Sends the `r`th part of `send` to rank `r`, and receives the `r`th part of `recv` from it (`MPI_Alltoall`). All parts have the same
-    /// length.
+    /// Sends the `r`th part of `send` to rank `r`, and receives the `r`th part of `recv` from it (`MPI_Alltoall`). All parts must have the
+    /// same length.
     ///
     /// # Errors
     /// Buffers that do not match, the death of a task.
@@ -166,7 +167,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::alltoall(send, recv).run(self)
     }
 
-    /// Like [`alltoall`](Self::alltoall), with one buffer for both (`MPI_IN_PLACE`).
+    /// Like [`alltoall`](Self::alltoall), with one buffer for data and result (`MPI_IN_PLACE`).
     ///
     /// # Errors
     /// Those of [`alltoall`](Self::alltoall).
@@ -186,8 +187,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::alltoallv((send, from), (recv, to)).run(self)
     }
 
-    /// Combines the `send` of all tasks, element by element, into `recv` at rank `root` (`MPI_Reduce`). All buffers have the same length;
-    /// the `recv` of other tasks is unused.
+    /// Combines the `send` of all tasks, element by element, into `recv` at rank `root` (`MPI_Reduce`). All buffers must have the same
+    /// length; the `recv` of other tasks is unused.
     ///
     /// # Errors
     /// An unknown root, buffers that do not match, the death of a task.
@@ -201,7 +202,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce(send, recv, op, root).run(self)
     }
 
-    /// Like [`reduce`](Self::reduce), with one buffer for both at the root (`MPI_IN_PLACE`); the buffers of other tasks are unchanged.
+    /// Like [`reduce`](Self::reduce), with one buffer for data and result at the root (`MPI_IN_PLACE`); the buffers of other tasks are
+    /// unchanged.
     ///
     /// # Errors
     /// Those of [`reduce`](Self::reduce).
@@ -214,7 +216,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce_in_place(buffer, op, root).run(self)
     }
 
-    /// Combines the `send` of all tasks, element by element, into `recv` of each (`MPI_Allreduce`). All buffers have the same length.
+    /// Combines the `send` of all tasks, element by element, into `recv` of each (`MPI_Allreduce`). All buffers must have the same length.
     ///
     /// # Errors
     /// Buffers of different lengths, the death of a task.
@@ -222,7 +224,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::allreduce(send, recv, op).run(self)
     }
 
-    /// Like [`allreduce`](Self::allreduce), with one buffer for both (`MPI_IN_PLACE`).
+    /// Like [`allreduce`](Self::allreduce), with one buffer for data and result (`MPI_IN_PLACE`).
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).
@@ -230,8 +232,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::allreduce_in_place(buffer, op).run(self)
     }
 
-    /// Combines the `send` of all tasks, and stores a block of the result in `recv` of each (`MPI_Reduce_scatter_block`). All blocks have
-    /// the same length.
+    /// Combines the `send` of all tasks, and stores a block of the result in `recv` of each (`MPI_Reduce_scatter_block`). All blocks must
+    /// have the same length.
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).
@@ -258,7 +260,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce_scatter(send, recv, counts, op).run(self)
     }
 
-    /// Combines the `send` of ranks 0 to this one into `recv` (`MPI_Scan`). All buffers have the same length.
+    /// Combines the `send` of ranks 0 to this one into `recv` (`MPI_Scan`). All buffers must have the same length.
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).
@@ -266,7 +268,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::scan(send, recv, op).run(self)
     }
 
-    /// Like [`scan`](Self::scan), with one buffer for both (`MPI_IN_PLACE`).
+    /// Like [`scan`](Self::scan), with one buffer for data and result (`MPI_IN_PLACE`).
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).
@@ -295,7 +297,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::neighbor_allgather(send, recv, neighbours).run(self)
     }
 
-    /// Sends a block to each neighbour, and receives one from each (`MPI_Neighbor_alltoall`). All blocks have the same length.
+    /// Sends a block to each neighbour, and receives one from each (`MPI_Neighbor_alltoall`). All blocks must have the same length.
     ///
     /// # Errors
     /// Those of [`neighbor_allgather`](Self::neighbor_allgather).

@@ -1,5 +1,5 @@
-//! Internal agreements among the tasks of a communicator. All tasks use non-blocking collectives and a wait, also those with one thread, so
-//! that they do the same as tasks with several threads.
+//! Internal agreements among the tasks of a communicator. All tasks use non-blocking collectives and a wait: tasks with one thread must
+//! send the same messages as tasks with several threads.
 
 use am_core::fabric::Fabric;
 
@@ -17,7 +17,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(())
     }
 
-    /// Copies the words of one task to all.
+    /// Copies the words of rank `root` to all tasks.
     pub(crate) fn broadcast_words(&self, words: &mut [u64], root: u32) -> Result<()> {
         self.scope(|s| s.wait(slices::broadcast(words, root).start(s)?))?;
         Ok(())
