@@ -1,12 +1,12 @@
 //! Updates of a task's window (MPI 5.0 sections 12.3.4 and 12.3.5).
 //!
 //! Each part of a window has a lock word, which names the updating task. Every update, of one element or of many, takes this lock. Updates
-//! are therefore atomic with respect to each other for all types, and for near and far tasks. If the updating task dies, the next one takes
-//! the lock over once the process has ended.
+//! are therefore atomic with respect to each other for all types, and for tasks on the target's host and on other hosts. If the updating
+//! task dies, the next task that wants the lock takes it over once the dead task's process has ended.
 //!
-//! Under the lock, contiguous elements that this task has mapped are combined in their memory. Others are copied, combined here, and
-//! written back: by plain copies if they are mapped, otherwise by a get and a put. None of these needs progress of the target, unless only
-//! the target can access its memory.
+//! Under the lock, contiguous elements that this task has mapped are combined in place. Other elements are copied, combined here, and
+//! written back: by plain copies if they are mapped, otherwise by a get and a put. This needs no progress of the target, unless only the
+//! target can access its memory.
 
 use std::ops::DerefMut;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ struct Update<'a> {
     combine: Combine,
     /// Whether the elements stay as they are.
     is_noop: bool,
-    /// The packed elements of the origin; empty for `NoOp`.
+    /// The origin's packed elements; empty for `NoOp`.
     values: &'a [u8],
     /// For a compare and swap, the value that an element must have to be replaced.
     expected: Option<&'a [u8]>,
@@ -74,18 +74,18 @@ impl Update<'_> {
 /// Takes a free lock by storing `own`, the number of the task, in its word. `None`: the lock is not free.
 #[inline(always)]
 fn take(word: &AtomicU64, own: u64) -> Option<()> {
-    // Acquire: to read what the last holder has written.
+    // Acquire: pairs with the Release in `give`. This task then reads what the last holder has written.
     word.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).ok().map(drop)
 }
 
 /// Releases a lock word.
 #[inline(always)]
 fn give(word: &AtomicU64) {
-    // Release: the next holder reads what this one has written.
+    // Release: pairs with the Acquire in `take`. The next holder then reads what this one has written.
     word.store(0, Ordering::Release);
 }
 
-/// Changes the element at an offset, and returns its old value. `None` if the range does not have it.
+/// Changes the element at an offset, and returns its old value. `None` if the range does not contain the element.
 #[inline(always)]
 fn update_at(
     range: &MappedRange<'_>,
@@ -127,8 +127,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.update("Window::accumulate", Some(origin), None, target, op)
     }
 
-    /// Like [`accumulate_data`](Self::accumulate_data), and returns the old values (`MPI_Get_accumulate`). Without an origin
-    /// the operation is [`PredefinedOp::NoOp`].
+    /// Like [`accumulate_data`](Self::accumulate_data), and returns the old values (`MPI_Get_accumulate`). Without an origin, the operation
+    /// must be [`PredefinedOp::NoOp`].
     ///
     /// # Errors
     /// Those of [`accumulate_data`](Self::accumulate_data).
@@ -166,8 +166,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.request_that_is_over()
     }
 
-    /// Combines elements of a task's window with `count` elements of a datatype, which selects them in `memory` by displacements in bytes;
-    /// see [`put_layout`](Self::put_layout).
+    /// Combines elements of a task's window with `count` elements of a datatype in `memory`; see [`put_layout`](Self::put_layout).
     ///
     /// # Errors
     /// An element outside `memory`; those of [`accumulate_data`](Self::accumulate_data).
@@ -288,14 +287,15 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// The state, for an update that can be carried out at once; an update must not overtake earlier puts.
+    /// The state, if an update can be carried out at once. `None` also if puts may be under way, because an update must not overtake them.
     #[inline(always)]
     fn state_for_update(&self) -> Option<impl DerefMut<Target = State<F>>> {
         let mut state = self.communicator.state_briefly()?;
         if self.is_brief(PUTS) || !state.may_leave_progress_to_flush() { None } else { Some(state) }
     }
 
-    /// Calls `update` with a part whose lock word is behind its data, under the lock, if it is mapped and free.
+    /// Calls `update` with a part whose lock word is behind its data, while this task holds the lock. `None` if the part is not mapped or
+    /// the lock is not free.
     #[inline(always)]
     fn try_under_lock<R>(
         &self,
@@ -313,8 +313,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })?
     }
 
-    /// [`try_on_word`](Self::try_on_word) for a part whose lock word is in another region, the control memory, which each step looks up
-    /// again.
+    /// [`try_on_word`](Self::try_on_word) for a part whose lock word is in another region: the control memory. Each step looks up its
+    /// region again.
     #[inline(never)]
     fn try_apart(
         &self,
@@ -328,7 +328,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let update = |element: MappedRange<'_>| update_at(&element, 0, size, change);
         let before = state.context.try_with_mapped(at, size as u64, update);
         if self.try_give(state, rank).is_none() {
-            // Since the lock was taken, a handler of the program has run for the first time, which disables the fast path. The general path
+            // A handler of the program has run for the first time since the lock was taken, which disables the fast path. The general path
             // fails only if the target has freed the window: then no task needs the lock.
             let at = self.peers[rank as usize].updating();
             let _ = state.context.with_mapped(at, 8, |word| word.atomic_u64(0).map(give));
@@ -356,7 +356,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         state.context.try_with_mapped(at, 8, |word| word.atomic_u64(0).map(give))?
     }
 
-    /// An atomic operation on the lock word of a rank, mapped or not. Makes progress.
+    /// Carries out an atomic operation on the lock word of a rank, mapped or not. Makes progress.
     fn on_updating(&self, rank: u32, operation: AtomicOp) -> Result<u64> {
         self.communicator.rmw(self.peers[rank as usize].updating(), Width::Bits64, operation)
     }
@@ -396,7 +396,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         if !self.check_target(call, wanted, target)? {
             return Ok(());
         }
-        // Elements without a basic type have no bytes; otherwise the operation was checked.
+        // Elements without a basic type have no bytes. For all others, `op.check` has found the operation defined.
         let Some(combine) = basic.and_then(|basic| combine_of(predefined, basic)) else { return Ok(()) };
         with_packed(origin.filter(|_| !is_noop), |values| {
             let result = result.map(RecvData::scatter);
@@ -413,7 +413,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             self.take_updating(target.rank)?;
         }
         let updated = self.carry_out_alone(call, update, target);
-        // Not by `state`: the error of an earlier call must not keep this one from releasing the lock.
+        // `state_to_end` instead of `state`: the error of an earlier call must not keep this call from releasing the lock.
         let given =
             self.communicator.state_to_end().and_then(|mut state| self.try_give(&mut state, target.rank));
         match given {
@@ -440,17 +440,17 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Takes the lock of a rank. Waits until it is free, or its holder has died.
+    /// Takes the lock of a rank. Waits until the lock is free or its holder has died.
     fn take_updating(&self, rank: u32) -> Result<()> {
         let own = self.name_in_word();
         let mut expected = 0;
-        // Polls: the task that holds the lock rings no doorbell when it releases it, and finishes without help of other tasks.
+        // Polls: the holder rings no doorbell when it releases the lock, and needs no other task to finish.
         self.communicator.try_until(|| {
             let found = self.on_updating(rank, AtomicOp::CompareSwap { expected, new: own })?;
             if found == expected {
                 return Ok(Some(()));
             }
-            // Any task may have written the word; one that names no task counts as free.
+            // A wrong program may have written to the word. A value that names no task counts as free.
             let holder =
                 found.checked_sub(1).and_then(|holder| self.endpoints.get(usize::try_from(holder).ok()?));
             let has_ended = match holder {

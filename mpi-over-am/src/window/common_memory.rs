@@ -1,7 +1,7 @@
-//! Memory of all parts of a window, which all its tasks have mapped: how the tasks set it up.
+//! Common memory for all parts of a window, mapped by all its tasks: how the tasks set it up.
 //!
 //! Each task sends the size of its part. The first rank makes one memory file for all parts and sends its name, the others open it, and the
-//! memory is used if all of them could open it. Every task then accesses every part like its own memory, without its owner.
+//! memory is used if all of them could open it. Every task then accesses every part like its own memory, without the owner's help.
 
 use am_core::buffer::{SharedMemory, SharedName};
 use am_core::fabric::Fabric;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::info::Info;
 use crate::policy::LockPolicy;
 
-/// Alignment of parts that need not be adjacent: no two tasks share a page.
+/// Alignment of parts that need not be adjacent, so that no two parts share a page.
 const PAGE_BYTES: u64 = 4096;
 
 /// The memory of all parts, mapped in this task.
@@ -62,8 +62,8 @@ const MADE: u64 = 1;
 const FAILED: u64 = 2;
 
 impl CommonMemory {
-    /// Makes the memory of all parts, of which this task's part has `bytes` bytes. Collective: `gather` returns each task's words by rank,
-    /// and `take` carries out a step. `None` if the fabric does not support it.
+    /// Makes the memory of all parts; this task's part has `bytes` bytes. Collective: `gather` returns each task's words by rank, and
+    /// `take` carries out a step. `None` if the fabric does not support such memory, or the tasks run on several hosts.
     ///
     /// # Errors
     /// The parts are too large, or a task cannot make or map the memory: then all tasks get an error.

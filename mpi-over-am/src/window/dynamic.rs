@@ -16,7 +16,7 @@ use crate::policy::{Field, LockPolicy};
 
 /// Maximum number of pieces of memory attached at a time.
 const ENTRIES_MAX: usize = 1024;
-/// Offset of the version and the number of entries, after the words that all windows have.
+/// Offsets of the version and of the number of entries, after the words that all windows have.
 const VERSION: u64 = 16;
 const COUNT: u64 = 24;
 const HEAD_BYTES: usize = 32;
@@ -127,8 +127,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn publish(&self, attached: &[Attached]) -> Result<()> {
         let control = &self.control;
         let version = control.atomic_u64(VERSION)?;
-        // Ordering: a reader loads the version, the entries, and the version again; AcqRel keeps the entries between the two changes of the
-        // version.
+        // AcqRel: pairs with the fence in `read_control`. A reader loads the version, the entries, and the version again; the order keeps
+        // the stores of the entries between the two changes of the version.
         version.fetch_add(1, Ordering::AcqRel);
         for (piece, place) in attached.iter().zip(0u64..) {
             let at = ENTRIES + place * ENTRY_BYTES as u64;
@@ -142,8 +142,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Finds the bytes at an address of another task: in one attached piece, or in several adjacent ones. `each` is called for the pieces
-    /// in order, with their numbers of bytes.
+    /// Finds the bytes at an address of another task: in one attached piece, or in several adjacent ones. Calls `each` for the bytes of
+    /// each piece, in order.
     ///
     /// # Errors
     /// A byte outside every attached piece.
@@ -220,7 +220,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut state = self.communicator.state()?;
         let read = state.context.with_mapped(to, bytes.len() as u64, |range| range.read(0, bytes))?;
         drop(state);
-        // Ordering: the version is read before the entries, and again after them.
+        // Acquire: pairs with the changes of the version in `publish`. The version is read before the entries, and again after them.
         fence(Ordering::Acquire);
         if read == Some(true) {
             return Ok(());

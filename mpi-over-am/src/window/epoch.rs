@@ -17,7 +17,8 @@ pub struct Assertion(u32);
 impl Assertion {
     /// No promise.
     pub const NONE: Self = Self(0);
-    /// No conflicting lock is held, or the matching call of the other side was made (`MPI_MODE_NOCHECK`).
+    /// For a lock: no conflicting lock is held. For a start: all tasks of the group have already called [`Window::post`], with the same
+    /// promise (`MPI_MODE_NOCHECK`).
     pub const NO_CHECK: Self = Self(1);
     /// This task has not stored into its part (`MPI_MODE_NOSTORE`).
     pub const NO_STORE: Self = Self(2);
@@ -59,7 +60,7 @@ pub(super) struct Epochs {
     fenced: bool,
     /// The ranks passed to [`Window::start`].
     started: Option<Vec<u32>>,
-    /// The ranks passed to [`Window::post`] that have not completed.
+    /// The ranks passed to [`Window::post`], without those whose completion [`Window::test`] has already found.
     posted: Option<Vec<u32>>,
     /// Whether a thread waits in [`Window::start`].
     is_starting: bool,
@@ -161,7 +162,8 @@ impl Epochs {
         Err(refused(call, what, i64::try_from(value).unwrap_or(i64::MAX)))
     }
 
-    /// Begins a lock, which is allowed only if no other kind of epoch is open. It ends an epoch of fences.
+    /// Checks that a lock may begin: the rank must not be locked, and no epoch of [`Window::start`] or [`Window::lock_all`] may be open.
+    /// Ends an epoch of fences.
     pub(super) fn begin_lock(&mut self, call: &'static str, rank: Option<u32>) -> Result<()> {
         let is_open = self.started.is_some()
             || self.is_starting
@@ -211,7 +213,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Ends an epoch and begins another, for all tasks (`MPI_Win_fence`). Collective: earlier operations are complete at all tasks.
+    /// Ends an epoch and begins another, for all tasks (`MPI_Win_fence`). Collective. When the call returns, the earlier operations of all
+    /// tasks are complete.
     ///
     /// # Errors
     /// A lock or a start that is still open; an unknown promise; the death of a task.
@@ -256,7 +259,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Begins an epoch for the windows of the tasks of a group, when they have exposed them (`MPI_Win_start`).
+    /// Begins an epoch in which this task may access the parts of a group's tasks. Waits until these tasks have exposed their parts
+    /// (`MPI_Win_start`).
     ///
     /// # Errors
     /// Another epoch is open; a task that is not in the window; an unknown promise; the death of a task.
@@ -267,7 +271,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         posted
     }
 
-    /// The beginning of [`start`](Self::start): the ranks, and the notes to wait for.
+    /// The beginning of [`start`](Self::start). Returns the group's ranks, and the notes to wait for.
     pub(crate) fn begin_start(&self, group: &Group, promise: Assertion) -> Result<(Vec<u32>, Vec<Key>)> {
         promise.only("Window::start", Assertion::NO_CHECK)?;
         let ranks = self.ranks_of("Window::start", group)?;
@@ -286,7 +290,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok((ranks, notes))
     }
 
-    /// The end of [`start`](Self::start); `None` if it has failed.
+    /// The end of [`start`](Self::start). `ranks` is `None` if the wait has failed.
     pub(crate) fn end_start(&self, ranks: Option<Vec<u32>>) {
         self.change_epochs(|epochs| {
             epochs.is_starting = false;
@@ -305,7 +309,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.end_complete(&ranks)
     }
 
-    /// The beginning of [`complete`](Self::complete): the ranks that were started.
+    /// The beginning of [`complete`](Self::complete). Returns the ranks that were passed to [`start`](Self::start).
     pub(crate) fn begin_complete(&self) -> Result<Vec<u32>> {
         let started = self.epochs.with(|epochs| epochs.started.take());
         started.ok_or_else(|| refused("Window::complete", "nothing was started", i64::from(self.rank())))
@@ -316,7 +320,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.send_notes(COMPLETED, ranks)
     }
 
-    /// Waits until all tasks of the group have completed, and ends the exposure of this task's part (`MPI_Win_wait`).
+    /// Waits until all tasks of the group have called [`complete`](Self::complete), and ends the exposure of this task's part
+    /// (`MPI_Win_wait`).
     ///
     /// # Errors
     /// The part is not exposed; the death of a task.
@@ -325,7 +330,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.receive_notes(notes)
     }
 
-    /// The beginning of [`wait`](Self::wait): the notes to wait for.
+    /// The beginning of [`wait`](Self::wait). Returns the notes to wait for.
     pub(crate) fn begin_wait(&self) -> Result<Vec<Key>> {
         let posted = self.epochs.with(|epochs| epochs.posted.take());
         let ranks =
@@ -398,7 +403,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Waits until all earlier puts are stored. Makes progress in some calls even without puts, since a program may only poll memory.
+    /// Waits until all earlier puts are stored. Even without puts, some calls make progress, because the program may do nothing but poll
+    /// memory.
     #[inline]
     pub(super) fn flush_puts(&self) -> Result<()> {
         let mut state = self.communicator.state()?;
@@ -415,7 +421,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.communicator.wait_until(&mut |context| batches.iter().all(|batch| batch.is_placed(context)))
     }
 
-    /// The puts that a flush waits for, if other threads may start more meanwhile.
+    /// Returns the batches of puts that a flush must wait for. Puts that other threads start meanwhile belong to a new batch.
     ///
     /// # Errors
     /// Too many counters.

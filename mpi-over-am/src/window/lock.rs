@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::policy::{Field, LockPolicy};
 use crate::rank::PROC_NULL;
 
-/// Longest time between two looks at far words: a conflicting task that dies wakes no other task.
+/// Longest time between two looks at words that are far ([`Words::are_far`]): a conflicting task that dies wakes no other task.
 const LOOK_FOR_DEAD_EVERY: Duration = Duration::from_millis(500);
 
 /// How a window is locked.
@@ -57,7 +57,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// The end of [`lock`](Self::lock) with its promise; `None` if the lock was not taken.
+    /// The end of [`lock`](Self::lock). `promise` is `None` if the lock was not taken.
     pub(crate) fn end_lock(&self, rank: u32, promise: Option<Assertion>) {
         if rank != PROC_NULL {
             let held = promise.map(held);
@@ -65,7 +65,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Unlocks the window of `rank`: all operations are complete there (`MPI_Win_unlock`).
+    /// Unlocks the window of `rank`. When the call returns, all operations are complete there (`MPI_Win_unlock`).
     ///
     /// # Errors
     /// The window is not locked; the death of a task.
@@ -76,7 +76,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         given
     }
 
-    /// The beginning of [`unlock`](Self::unlock): whether a lock has to be released.
+    /// The beginning of [`unlock`](Self::unlock). Returns whether a lock has to be released.
     pub(crate) fn begin_unlock(&self, rank: u32) -> Result<bool> {
         if rank == PROC_NULL {
             return Ok(false);
@@ -103,7 +103,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         taken
     }
 
-    /// The beginning of [`lock_all`](Self::lock_all): the ranks whose locks have to be taken, shared.
+    /// The beginning of [`lock_all`](Self::lock_all). Returns the ranks whose locks have to be taken, shared.
     pub(crate) fn begin_lock_all(&self, promise: Assertion) -> Result<Range<u32>> {
         promise.only("Window::lock_all", Assertion::NO_CHECK)?;
         self.change_epochs(|epochs| {
@@ -115,12 +115,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(0..if promise.has(Assertion::NO_CHECK) { 0 } else { self.communicator.size() })
     }
 
-    /// Ends a [`lock_all`](Self::lock_all), with the assertion that the program gave, or `None` if the call has failed.
+    /// The end of [`lock_all`](Self::lock_all). `promise` is `None` if the locks were not taken.
     pub(crate) fn end_lock_all(&self, promise: Option<Assertion>) {
         self.change_epochs(|epochs| epochs.locked_all = promise.map(held));
     }
 
-    /// Unlocks the windows of all ranks: all operations are complete there (`MPI_Win_unlock_all`).
+    /// Unlocks the windows of all ranks. When the call returns, all operations are complete there (`MPI_Win_unlock_all`).
     ///
     /// # Errors
     /// The windows are not locked; the death of a task.
@@ -131,7 +131,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         given
     }
 
-    /// The beginning of [`unlock_all`](Self::unlock_all): the ranks whose locks have to be released.
+    /// The beginning of [`unlock_all`](Self::unlock_all). Returns the ranks whose locks have to be released.
     pub(crate) fn begin_unlock_all(&self) -> Result<Range<u32>> {
         let held = self.change_epochs(|epochs| {
             let held = epochs.locked_all.and_then(was_taken);
@@ -174,7 +174,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.communicator.state_briefly().is_some_and(|mut state| state.may_skip_progress())
     }
 
-    /// Refuses a flush of a rank, or of all ranks, that is not locked.
+    /// Refuses a flush of a rank that is not locked, or of all ranks if none is locked.
     pub(crate) fn check_flush(&self, rank: Option<u32>) -> Result<()> {
         rank.map_or(Ok(()), |rank| self.check_rank(rank))?;
         self.epochs.with(|epochs| epochs.check_locked("Window::flush", rank))
@@ -189,7 +189,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.flush_puts()
     }
 
-    /// Returns when the origin's memory is free (`MPI_Win_flush_local`), which it already is when a put or get returns.
+    /// Returns when the origin's memory may be reused (`MPI_Win_flush_local`). This is already so when a put or get returns, so the call
+    /// only checks its arguments.
     ///
     /// # Errors
     /// The window is not locked; an unknown rank.
@@ -201,7 +202,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.epochs.with(|epochs| epochs.check_locked("Window::flush_local", Some(rank)))
     }
 
-    /// Returns when the origin's memory is free (`MPI_Win_flush_local_all`), which it already is when a put or get returns.
+    /// Returns when the origin's memory may be reused (`MPI_Win_flush_local_all`). This is already so when a put or get returns, so the
+    /// call only checks that something is locked.
     ///
     /// # Errors
     /// Nothing is locked.
@@ -215,7 +217,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Nothing is locked; an error while making progress.
     pub fn sync(&self) -> Result<()> {
         self.epochs.with(|epochs| epochs.check_locked("Window::sync", None))?;
-        // Ordering: pairs with this fence in another task, where one of the two sets a flag in memory and the other reads it. The public
+        // SeqCst: pairs with this fence in another task, if one of the two tasks sets a flag in memory and the other reads it. The public
         // and the private copy of the window are the same memory.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         self.communicator.state()?.take_in()
@@ -227,7 +229,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     fn take_lock(&self, lock: Lock, rank: u32) -> Result<()> {
-        // Reports the error of an earlier call before the lock is asked for.
+        // Reports the error of an earlier call before this task asks for the lock.
         drop(self.communicator.state()?);
         let mut words = InTurns { window: self, are_far: false };
         let mut request = self.queue(rank).arrive(&mut words, lock)?;
@@ -239,7 +241,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.end_request(request, waited)
     }
 
-    /// Waits for a lock whose words are far: looks once for each message that wakes this task.
+    /// Waits for a lock whose words are far. Looks at them once for each message that wakes this task, and at intervals of
+    /// [`LOOK_FOR_DEAD_EVERY`].
     fn wait_for_wakes(&self, request: &mut LockRequest, words: &mut InTurns<'_, F, L>) -> Result<()> {
         loop {
             let wakes = self.communicator.state()?.handlers().wakes;
@@ -255,9 +258,9 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Ends the wait for a lock: the lock is taken, or the queue is left.
+    /// Ends the wait for a lock: the lock is taken, or this task leaves the queue.
     fn end_request(&self, request: LockRequest, waited: Result<()>) -> Result<()> {
-        // Not by `state`: the error of an earlier call must not prevent this one from leaving the queue.
+        // `state_to_end` instead of `state`: the error of an earlier call must not keep this call from leaving the queue.
         let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
         state.handlers().waits_for_lock_of = None;
         request.end(&mut state.context, waited)
@@ -274,7 +277,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 }
 
-/// Access to the words of a lock. Each step that waits for the target gives the turn up.
+/// Access to the words of a lock. A step that waits for the target gives up this task's turn meanwhile.
 struct InTurns<'a, F: Fabric, L: LockPolicy> {
     window: &'a Window<F, L>,
     /// Whether a step has waited for the target.
@@ -283,7 +286,8 @@ struct InTurns<'a, F: Fabric, L: LockPolicy> {
 
 impl<F: Fabric, L: LockPolicy> Words for InTurns<'_, F, L> {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
-        // Not by `state`: the error of an earlier call must not leave a change half done: other tasks would wait for its end.
+        // `state_to_end` instead of `state`: the error of an earlier call must not leave a change of the queue half done, because other
+        // tasks would wait for its end.
         let mut state = self.window.communicator.state_to_end().ok_or(Error::Nested)?;
         let begun = state.context.rmw_nonblocking(at, Width::Bits64, operation, None)?;
         match state.context.rmw_result(begun)? {

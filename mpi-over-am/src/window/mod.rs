@@ -124,9 +124,8 @@ const LOCKED: u8 = 2;
 /// In [`Window::brief`]: this task has started puts that a flush has to wait for. Stays set.
 const PUTS: u8 = 4;
 
-/// The words of a window's control memory, by offset. After those of its flavor come the words of its lock ([`LockQueue`]).
-///
-/// The lock word for updates, unless it is behind the data ([`Peer::updating`]).
+// The control memory of a window has the words of its flavor, and after them the words of its lock (`LockQueue`).
+/// Offset of the lock word for updates, unless that word is behind the data ([`Peer::updating`]).
 const UPDATING: u64 = 0;
 const CONTROL_BYTES: usize = 16;
 
@@ -171,14 +170,14 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 /// A task's part of a window.
 #[derive(Debug)]
 pub(crate) enum Sized {
-    /// A buffer of this part alone, of which the window may use fewer bytes.
+    /// A buffer for this part alone. It may be longer than the part.
     Own { memory: JobBuffer, bytes: usize },
     /// This task's part of memory that all tasks have mapped.
     Common(CommonMemory),
 }
 
 impl Sized {
-    /// New, zeroed memory for `bytes` bytes.
+    /// New, zeroed memory for a part of `bytes` bytes, and for the lock word behind it.
     ///
     /// # Errors
     /// The job's memory is used up.
@@ -358,12 +357,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// a part of 0 bytes.
     #[must_use]
     pub fn base(&self) -> *mut u8 {
-        // Ordering: the value never changes. It is an atomic because raw pointers are not `Sync`.
+        // Relaxed: the value never changes. It is an atomic because raw pointers are not `Sync`.
         self.base.load(Ordering::Relaxed)
     }
 
     /// The address at which this task has mapped the part of a rank, its size in bytes, and its unit; `None` if this task cannot load and
-    /// store there (`MPI_Win_shared_query`). In its own part it always can. For layers with their own safety rules.
+    /// store there (`MPI_Win_shared_query`). Its own part is always returned. For layers with their own safety rules.
     ///
     /// # Errors
     /// An unknown rank.
@@ -413,8 +412,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Frees the window (`MPI_Win_free`). Collective: waits until all tasks have called it, and returns the memory. The delete callbacks of
-    /// its attributes run first.
+    /// Frees the window (`MPI_Win_free`). Collective: waits until all tasks have called `free`, and returns the memory. The delete
+    /// callbacks of the window's attributes run first.
     ///
     /// # Errors
     /// An epoch is open; the death of a task; the error of a callback.
@@ -449,7 +448,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(None)
     }
 
-    /// The first step of [`free`](Self::free): fails while an epoch is open, and deletes the attributes. For layers above whose callbacks
+    /// The first step of [`free`](Self::free): fails while an epoch is open, and deletes the attributes. For a layer above whose callbacks
     /// still need the window's handle.
     ///
     /// # Errors
@@ -520,7 +519,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.properties.attribute(keyval)
     }
 
-    /// Sets the value of an attribute (`MPI_Win_set_attr`); the delete callback runs for a previous value.
+    /// Sets the value of an attribute (`MPI_Win_set_attr`). If there is an old value, its delete callback runs first.
     ///
     /// # Errors
     /// A keyval that was freed, or is for another kind of object; the error of the callback, after which nothing has changed.
@@ -528,7 +527,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.properties.set_attribute(keyval, value)
     }
 
-    /// Deletes an attribute, after its callback (`MPI_Win_delete_attr`).
+    /// Deletes an attribute, after running its delete callback (`MPI_Win_delete_attr`).
     ///
     /// # Errors
     /// There is no such attribute; the error of the callback, after which the attribute stays.

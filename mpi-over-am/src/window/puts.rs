@@ -1,4 +1,4 @@
-//! Tracks which puts to a window are complete.
+//! Tracks which of this task's puts to a window are complete.
 
 use am_core::Context;
 use am_core::counter::Counter;
@@ -10,7 +10,7 @@ use crate::error::Result;
 /// Puts that are counted together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
-    /// Bumped when the bytes of a put are stored.
+    /// Bumped for each put when its bytes are stored.
     placed: Counter,
     puts: u64,
 }
@@ -23,7 +23,7 @@ impl Batch {
 }
 
 /// The unfinished puts to a window. One batch is enough for a thread that waits for all of them. If other threads may continue to put, the
-/// waiting thread closes the batch, so that it does not wait for later puts.
+/// waiting thread closes the batch, so that it does not also wait for later puts.
 #[derive(Debug)]
 pub(super) struct Puts {
     /// The batch for new puts.

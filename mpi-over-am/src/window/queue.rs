@@ -3,12 +3,12 @@
 //! The first word has the next ticket and the number of tasks in the queue. One word per task follows, with its state (waiting or holding,
 //! shared or exclusive) and its ticket. A task gets the lock when no task with an earlier ticket conflicts, which each task checks itself
 //! (Lamport's bakery). The lock is therefore granted in order of arrival, and adjacent shared requests get it together. Before a task draws
-//! a ticket it marks its word as drawing; the others wait until it has stored the ticket, since it may be an earlier one.
+//! a ticket it marks its word as drawing; the others wait until it has stored the ticket, because that ticket may be earlier than theirs.
 //!
-//! A task that leaves the queue, or has stored its ticket, wakes the tasks that can now proceed. If both are on the target's host, the
-//! first rings the doorbell of the second, which looks at the words whenever it is awake. Any other task is woken by a message, and looks
-//! once for each message, since each of its looks is a request to the target. If a task dies in the queue, a task that it conflicts with
-//! clears its word; nothing else has to be repaired.
+//! A task that leaves the queue, or has stored its ticket, wakes the tasks that can now proceed. If both tasks are on the target's host,
+//! the first rings the doorbell of the second, which looks at the words whenever it is awake. Any other task is woken by a message. It
+//! looks once for each message, because each of its looks is a request to the target. If a task dies in the queue, a task that would have
+//! to wait for it clears the dead task's word; nothing else has to be repaired.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -74,7 +74,7 @@ impl Entry {
         self.has_ticket() && self.state() & ALONE != 0
     }
 
-    /// Whether this entry conflicts with `other`, which has a ticket.
+    /// Whether the task of `other`, which must have a ticket, has to wait for the task of this entry.
     fn is_in_the_way_of(self, other: Self) -> bool {
         let is_earlier = self.has_ticket() && self.ticket() < other.ticket();
         self.state() == DRAWS || is_earlier && (self.is_alone() || other.is_alone())
@@ -85,7 +85,7 @@ impl Entry {
 pub(super) trait Words {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64>;
     fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()>;
-    /// Whether operations wait for answers of the target. Known from the first [`rmw`](Self::rmw) on.
+    /// Whether operations on the words have to wait for an answer of the target. Valid after the first [`rmw`](Self::rmw).
     fn are_far(&self) -> bool;
     fn ring(&mut self, task: Endpoint) -> Result<()>;
     /// Sends the message that ends a task's wait for a lock.
@@ -93,7 +93,7 @@ pub(super) trait Words {
     fn has_ended(&self, task: TaskId) -> bool;
 }
 
-/// Access in one turn, only for words that are not [far](Words::are_far): no operation gives the turn up.
+/// Access without giving up the turn. Only for words that are not [far](Words::are_far).
 impl<F: Fabric> Words for Context<F, MpiHandlers> {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
         Ok(self.rmw(at, Width::Bits64, operation)?)
@@ -155,7 +155,7 @@ impl LockQueue {
         if !is_free {
             // A task may have been waiting because this task was drawing its ticket.
             let woken = request.queue.wake(words).and_then(|entries| request.hold_if_free(words, &entries));
-            // From here on this task is in the queue, and leaves it at the end of the request.
+            // From here on this task is in the queue. After an error, it leaves the queue at the end of the request.
             request.failure = woken.err();
         }
         Ok(request)
@@ -172,7 +172,7 @@ impl LockQueue {
         if before & (NEXT_TICKET - 1) == ONE_MORE { Ok(()) } else { self.wake(words).map(drop) }
     }
 
-    /// Wakes the waiting tasks without a conflict; returns the words that it has read.
+    /// Wakes the waiting tasks that can now proceed, and returns the words that it has read.
     fn wake(&self, words: &mut impl Words) -> Result<Vec<Entry>> {
         let entries = self.read(words)?;
         let waiting = self.tasks.iter().zip(&entries).filter(|(_, entry)| entry.waits());
@@ -181,7 +181,7 @@ impl LockQueue {
                 continue;
             }
             if entry.needs_message() || words.are_far() {
-                // A task that cannot be reached by a message no longer waits.
+                // An error is ignored: a task that no message can reach no longer waits.
                 let _ = words.send_wake(task);
             } else {
                 words.ring(task)?;
@@ -190,7 +190,7 @@ impl LockQueue {
         Ok(entries)
     }
 
-    /// A living task that conflicts with an entry. Words of conflicting dead tasks are cleared.
+    /// A living task for which the task of entry `of` has to wait. Clears the words of dead tasks for which it would have to wait.
     fn in_the_way(&self, words: &mut impl Words, entries: &[Entry], of: Entry) -> Option<TaskId> {
         let in_the_way = |entry: &Entry| *entry != of && entry.is_in_the_way_of(of);
         let mut found = None;
@@ -218,8 +218,8 @@ impl LockQueue {
     /// The words of all tasks.
     fn read(&self, words: &mut impl Words) -> Result<Vec<Entry>> {
         let mut entries = vec![0; self.tasks.len()];
-        // Ordering: pairs with itself in other tasks. It separates a task's store of its own word from its loads of the others, so that of
-        // any two tasks at least one sees the other's word.
+        // SeqCst: pairs with itself in other tasks. It separates a task's store of its own word from its loads of the others' words, so
+        // that of any two tasks at least one sees the other's word.
         fence(Ordering::SeqCst);
         words.read(self.word_of(0), &mut entries)?;
         // Ordering: what the previous holder stored under the lock is visible once its word has been read.
@@ -267,7 +267,7 @@ impl LockRequest {
         self.hold_if_free(words, &entries)
     }
 
-    /// Takes the lock if `entries` allow it, which were read after this task had stored its own word.
+    /// Takes the lock if `entries` allow it. They must have been read after this task stored its own word.
     fn hold_if_free(&mut self, words: &mut impl Words, entries: &[Entry]) -> Result<bool> {
         self.in_the_way = self.queue.in_the_way(words, entries, self.own);
         if self.in_the_way.is_some() {
@@ -278,7 +278,7 @@ impl LockRequest {
         Ok(true)
     }
 
-    /// Ends the wait: the lock is taken, or the queue is left.
+    /// Ends the wait: the lock is taken, or this task leaves the queue.
     ///
     /// # Errors
     /// The error of the wait, or of the request.

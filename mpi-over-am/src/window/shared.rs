@@ -2,7 +2,7 @@
 //! [`SharedWindow`] offers them as arrays of elements, one per task, for loads and stores of every task.
 //!
 //! Other tasks may write this memory at any time, so no `&` or `&mut` ever points to it: each access is one copy by the calling task. If
-//! tasks cannot map each other's memory, the same calls send messages.
+//! the tasks cannot map each other's memory, the same calls use puts and gets.
 
 use std::marker::PhantomData;
 
@@ -20,8 +20,8 @@ use crate::policy::{LockPolicy, OneThread};
 /// One array of elements per task of a communicator, in which all tasks load and store (`MPI_Win_allocate_shared`).
 ///
 /// A task sees another task's stores after a [`barrier`](Self::barrier), or after any other synchronization with a [`sync`](Self::sync) on
-/// both sides. If two tasks store to one element at the same time, it gets the bytes of either, or a mixture; [updates](Self::update) of an
-/// element are atomic.
+/// both sides. If two tasks store to one element at the same time, it gets the bytes of either task, or a mixture; [updates](Self::update)
+/// of an element are atomic.
 #[derive(Debug)]
 pub struct SharedWindow<T, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     window: Window<F, L>,
@@ -50,7 +50,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 
     /// A window on `bytes` bytes of new, zeroed memory of each task, with displacements in units of `unit` bytes. The parts are contiguous
     /// in memory that all tasks have mapped ([`Window::mapped_part`]); with the hint `alloc_shared_noncontig`, each part has its own pages.
-    /// If the tasks cannot map common memory, each has its own. Collective.
+    /// If the tasks cannot map common memory, each part is in its owner's own memory. Collective.
     ///
     /// # Errors
     /// Those of [`create_window`](Self::create_window); the memory cannot be made or mapped.
@@ -94,7 +94,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.units(rank)
     }
 
-    /// The underlying window, for its group, name, attributes and untyped calls. It is locked for all tasks (`MPI_Win_lock_all`).
+    /// The underlying window, for its group, name, attributes and untyped calls. All its ranks are locked ([`Window::lock_all`]).
     #[must_use]
     pub fn window(&self) -> &Window<F, L> {
         &self.window
@@ -111,7 +111,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.get(to, rank, self.displacement(index)?)
     }
 
-    /// Copies elements to those of a rank, starting at `index`. They are stored after a [`sync`](Self::sync).
+    /// Copies elements to those of a rank, starting at `index`. They are certain to be stored after a [`sync`](Self::sync).
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
@@ -149,7 +149,7 @@ impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
         self.window.sync()
     }
 
-    /// Waits until all tasks have called it; each then sees the earlier stores of the others.
+    /// Waits until all tasks have called `barrier`; each task then sees the earlier stores of the others.
     ///
     /// # Errors
     /// The death of a task.

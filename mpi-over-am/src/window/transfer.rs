@@ -57,11 +57,11 @@ impl Visit for Collected {
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Copies elements to a task's window (`MPI_Put`). The origin's memory is free when the call returns; the elements are stored at the
-    /// target at the end of the epoch, or after a flush.
+    /// Copies elements to a task's window (`MPI_Put`). The origin's memory may be reused when the call returns. The elements are certain to
+    /// be stored at the target after a flush, or at the end of the epoch.
     ///
     /// # Errors
-    /// An unknown rank, or one without an open epoch; elements outside the window; different lengths of origin and target; the death of a
+    /// An unknown rank; no epoch is open for the rank; elements outside the window; different lengths of origin and target; the death of a
     /// task.
     pub fn put_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<()> {
         if !self.check_target("Window::put", origin.packed_len(), target)? {
@@ -73,8 +73,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// The fast path of [`put_data`](Self::put_data), for contiguous bytes to mapped memory. Returns whether the put was done; if not, call
-    /// `put_data`.
+    /// The fast path of [`put_data`](Self::put_data), for contiguous bytes to mapped memory. Returns whether the put was done; if not, the
+    /// caller must call `put_data`.
     #[inline(always)]
     pub fn try_put(&self, from: RawBytes, rank: u32, displacement: i64) -> bool {
         let Some((peer, offset)) = self.locate(rank, displacement, from.len() as u64) else { return false };
@@ -90,7 +90,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         buffer::get_mapped(&mut state.context, peer.data.plus(offset), to)
     }
 
-    /// The offset of `len` bytes of the window of `rank`, if this task may access them now. `None` for dynamic windows.
+    /// Finds `len` bytes of the window of `rank`: the rank's record, and the bytes' offset. `None` if this task may not access these bytes
+    /// now, or if the window is dynamic.
     #[inline(always)]
     pub(super) fn locate(&self, rank: u32, displacement: i64, len: u64) -> Option<(&Peer, u64)> {
         let peer = self.peers.get(rank as usize)?;
@@ -104,7 +105,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         is_open.then_some((peer, offset))
     }
 
-    /// Whether one of these bits of the window's state is set.
+    /// Whether one of these bits of [`Window::brief`] is set.
     #[inline(always)]
     pub(super) fn is_brief(&self, bits: u8) -> bool {
         // Relaxed: the program orders its threads' calls where one depends on another.
@@ -165,7 +166,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.request_that_is_over()
     }
 
-    /// Copies `count` elements of a datatype, which selects them in `memory` by displacements in bytes, to a task's window; see
+    /// Copies `count` elements of a datatype from `memory` to a task's window. The datatype's displacements are bytes in `memory`; see
     /// [`View::new`](crate::View::new).
     ///
     /// # Errors
@@ -334,7 +335,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut under_way = UnderWay { communicator: &self.communicator, started: Vec::new() };
         start(&mut under_way.started)?;
         while let Some(&next) = under_way.started.last() {
-            // Not by `state`: the error of an earlier call must not replace the result of this one.
+            // `state_to_end` instead of `state`: the error of an earlier call must not replace the result of this call.
             let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
             state.wait_over(next.request)?;
             under_way.started.pop();
@@ -343,7 +344,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Makes all checks except that of the range. Returns whether there is anything to do.
+    /// Makes all checks except whether the elements lie inside the window. Returns whether there is anything to do.
     ///
     /// # Errors
     /// An unknown rank; no epoch is open for it; different lengths of origin and target.
@@ -371,7 +372,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.epochs.with(|epochs| epochs.check_access(call, rank)).map(|()| true)
     }
 
-    /// Lends `call` the elements of a window, if this task has mapped them contiguously: one check for the whole operation.
+    /// Lends `call` the elements of a window, if this task has mapped all of them in one piece: one check then serves the whole operation.
     pub(super) fn with_mapped_elements<R>(
         &self,
         target: TargetData<'_>,
@@ -394,7 +395,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })?)
     }
 
-    /// The start of `len` bytes of a window, if they lie inside it and are contiguous.
+    /// The address of `len` bytes of a window, from offset `low` after the displacement on, if they lie inside the window and are
+    /// contiguous.
     fn in_one_piece(
         &self,
         rank: u32,
@@ -484,7 +486,7 @@ struct UnderWay<'a, F: Fabric, L: LockPolicy> {
 }
 
 impl<F: Fabric, L: LockPolicy> Drop for UnderWay<'_, F, L> {
-    /// After a failure: nothing may use the memory when the call returns.
+    /// Ends the transfers that are under way after a failure: nothing may use the memory when the call returns.
     fn drop(&mut self) {
         for started in self.started.drain(..) {
             // If this fails, the program must end: otherwise operations would use memory that is no longer lent.
@@ -497,7 +499,7 @@ impl<F: Fabric, L: LockPolicy> Drop for UnderWay<'_, F, L> {
     }
 }
 
-/// Starts a put or get as a request, which is added to `started` unless it is complete.
+/// Starts a put or get as a request. If it is not complete at once, adds the request to `started`.
 fn start<F: Fabric>(
     state: &mut State<F>,
     started: &mut Vec<Started>,
@@ -513,10 +515,10 @@ fn start<F: Fabric>(
     Ok(begun.map(|_| ())?)
 }
 
-/// Takes the result of a put or get that is complete.
+/// Takes the result of a put or get that is complete. Counts a failed put as stored, so that flushes do not wait for it.
 ///
 /// # Errors
-/// The error of the transfer. Flushes do not wait for a failed put.
+/// The error of the transfer.
 pub(crate) fn end_started<F: Fabric>(
     state: &mut State<F>,
     Started { request, placed }: Started,
