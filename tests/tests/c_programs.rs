@@ -176,7 +176,7 @@ fn c_mismatched() {
     programs::compile_and_run_under("mpicc", &options, "c/c_mismatched.c", &settings);
 }
 
-/// Short rooted collectives, which take the short path only if tasks do not compare their calls in advance.
+/// Short collectives, which take the short path only if tasks do not compare their calls in advance.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_short() {
