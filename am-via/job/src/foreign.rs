@@ -1,7 +1,7 @@
 //! A job started by a launcher of another project, created by its tasks from that launcher's information.
 //!
-//! Each task publishes its host and process. The first task of each host starts a watcher ([`watcher`](crate::watcher)), which creates the
-//! host's files and publishes their location. This happens when a task attaches for the first time, and all tasks of the job must do so.
+//! Each task publishes its host and process. The first task of each host starts a watcher ([`watcher`]), which creates the host's files and
+//! publishes their location. This happens when a task attaches for the first time, and all tasks of the job must do so.
 
 use std::collections::BTreeMap;
 use std::fs;
