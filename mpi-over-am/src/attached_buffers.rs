@@ -1,7 +1,7 @@
 //! Buffers that programs attach for buffered sends (MPI 5.0 section 3.6).
 //!
-//! A buffer is used as a ring: each message is stored after the previous one. Its bytes are free again when this message and all earlier
-//! ones have been sent.
+//! A buffer is used as a ring: each message is stored after the previous one. The bytes of a message are free again when this message and
+//! all earlier ones have been sent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::ManuallyDrop;
@@ -25,7 +25,7 @@ const LINE_BYTES: usize = 64;
 pub enum BufferOwner {
     /// All communicators of the process (`MPI_Buffer_attach`).
     Process,
-    /// Communicators of a session, by a number that the program gave it (`MPI_Session_attach_buffer`).
+    /// Communicators of a session, by the number that the program gave the session (`MPI_Session_attach_buffer`).
     Session(u64),
     /// One communicator, by its context id (`MPI_Comm_attach_buffer`).
     Communicator(u32),
@@ -101,12 +101,12 @@ impl AttachedBuffers {
         Ok(())
     }
 
-    /// Detaches a buffer. `None` if none is attached, or if messages are left in an owned one, whose memory is then leaked.
+    /// Detaches a buffer. `None` if no buffer is attached, or if messages are left in an owned buffer, whose memory is then leaked.
     pub(crate) fn detach(&mut self, owner: BufferOwner) -> Option<SendBuffer> {
         self.by_owner.remove(&owner).and_then(AttachedBuffer::into_memory)
     }
 
-    /// Notes that the communicator with this first context id belongs to a session; `session` 0: to none.
+    /// Notes that the communicator with this first context id belongs to a session, or to none if `session` is 0.
     pub(crate) fn note_session(&mut self, context_id: u32, session: u64) {
         if session == 0 {
             self.sessions.remove(&context_id);
@@ -150,7 +150,7 @@ impl AttachedBuffers {
         }
     }
 
-    /// The number of the last message that was sent.
+    /// The number of the last message that was sent from any buffer.
     pub(crate) fn last(&self) -> u64 {
         self.sent
     }
@@ -173,7 +173,7 @@ impl AttachedBuffers {
         oldest.is_none_or(|oldest| oldest.number > until)
     }
 
-    /// The error if there is no free piece for a message of `len` bytes.
+    /// The error of a message of `len` bytes that finds no free piece, or no buffer.
     pub(crate) fn exhausted(&self, owner: BufferOwner, len: usize) -> Error {
         let (needed, attached) = (needed_bytes(len) as u64, self.by_owner.get(&owner));
         match attached {

@@ -145,7 +145,7 @@ pub(crate) fn buffer_to_keep<T: AnyBitPattern>(_keeper: &impl Keeps, to: &mut [T
     unsafe { raw_buffer(to) }
 }
 
-/// The bytes of a range, for a call that consumes them.
+/// Calls `use_up` with the bytes of a range. The operation that holds the range must end when `use_up` returns.
 pub(crate) fn with_slice<R>(bytes: RawBytes, use_up: impl FnOnce(&[u8]) -> R) -> R {
     // SAFETY: the maker of `bytes` has promised that they stay readable and unwritten until the operation that holds them has
     // ended, which is when `use_up` returns.

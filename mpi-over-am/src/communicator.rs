@@ -130,7 +130,7 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
     }
 }
 
-/// A turn while the environment is being made, when no other call can have one.
+/// A turn while the environment is being made, when no other call can have a turn.
 fn first_turn<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>) -> Turn<'_, F, L> {
     Turn::enter(shared).expect("an environment that is being made has no other call")
 }
@@ -261,12 +261,12 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Arc::clone(&self.shared)
     }
 
-    /// Begins a collective that may use a board; `can` tells with which methods.
+    /// Begins a collective. `can` tells whether the collective can use a board with the given method.
     pub(crate) fn begin_on_board(&self, can: impl Fn(Method) -> bool) -> Use {
         self.common.board.with(|board| board.begin((self.rank, self.size), can))
     }
 
-    /// Whether a collective that can use lines has to begin on the board.
+    /// Whether a collective that can use lines has to call [`begin_on_board`](Self::begin_on_board).
     #[inline(always)]
     pub(crate) fn may_have_lines(&self) -> bool {
         self.common.board.with(|board| board.may_have_lines())

@@ -185,7 +185,7 @@ mod tests {
     use crate::settings::Settings;
     use crate::state::State;
 
-    /// A receive that completes in context takes a shorter path, on which the other variants would not work.
+    /// A receive that completes in context takes a fast path, on which the other variants would not work.
     #[test]
     fn the_older_variants_are_not_plain() {
         for completion in [CompletionVariant::Thread, CompletionVariant::Counter] {

@@ -23,15 +23,15 @@ pub(crate) const SPACES: u32 = 4;
 pub(crate) enum Space {
     PointToPoint = 0,
     Collective = 1,
-    /// Partitioned operations: the meeting of the two sides, and the partitions.
+    /// Partitioned operations: the partitions, and the messages by which sender and receiver find each other's request.
     Partitioned = 2,
     /// Agreements of the library: new communicators, windows.
     Management = 3,
 }
 
-/// The number of the world.
+/// The context id of the world.
 pub(crate) const WORLD: u32 = 0;
-/// First count that is allocated. Lower ones belong to the world and to the task's own communicator.
+/// First count that is allocated. Lower counts belong to the world and to the task's own communicator.
 const FIRST_COUNT: u32 = 2;
 
 /// The numbers that this task owns, and the numbers in use here.

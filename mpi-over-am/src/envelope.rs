@@ -1,4 +1,4 @@
-//! The user header that MPI messages carry: 16 bytes, little-endian. Every field read from one is a claim.
+//! The user header that MPI messages carry: 16 bytes, little-endian. Received fields are not trusted.
 //!
 //! ```text
 //! source rank(4) context id(4) tag(4) destination rank(4)

@@ -338,8 +338,8 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         detach(&mut self.state()?, owner)
     }
 
-    /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has called it and all messages of this task have been
-    /// sent. Remaining communicators then refuse every call.
+    /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has called `finalize`, and all messages of this task have
+    /// been sent. Remaining communicators then refuse every call.
     ///
     /// # Errors
     /// The deferred error of an earlier call, such as a ready-mode message without its receive; an error while making progress. MPI has

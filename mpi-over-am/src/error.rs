@@ -246,14 +246,14 @@ pub enum Error {
         /// The tasks in each collective.
         calls: Box<str>,
     },
-    /// A ready-mode message arrived before its receive was posted (MPI 4.1 section 3.4). Its data are lost.
+    /// A ready-mode message arrived before its receive was posted (MPI 5.0 section 3.4). Its data are lost.
     #[error(
         "a ready-mode message of {len} bytes {side} rank {peer} with tag {tag} arrived before its receive was posted: post the receive first, or send in standard mode"
     )]
     NotReady {
         /// The side on which the error is reported.
         side: Side,
-        /// The rank on the other side.
+        /// The rank of the receiver, or of the sender if the receiver reports the error.
         peer: u32,
         /// The message's tag.
         tag: i32,

@@ -1,8 +1,8 @@
 //! Events of the engine, for tools (MPI 5.0 section 15.3.8).
 //!
-//! An event is recorded only while a tool watches its kind ([`watch`]). Otherwise an event costs one test, which is not on the path of a
-//! short message that meets its receive. Events stay in one log of the process until they are taken ([`take`]); those that do not fit are
-//! dropped and counted.
+//! An event is recorded only while a tool watches its kind ([`watch`]), or if the process has a recorder. Otherwise an event costs one
+//! test, which is not on the fast path of a short message that meets its receive. Events stay in one log of the process until they are
+//! taken ([`take`]); those that do not fit are dropped and counted.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -62,7 +62,7 @@ impl Hosts {
         self.starts[host as usize]..self.starts[host as usize + 1]
     }
 
-    /// The number of ranks on the host that has most of them.
+    /// The number of ranks on the host with the most ranks.
     pub(crate) fn largest(&self) -> u32 {
         self.starts.windows(2).map(|bounds| bounds[1] - bounds[0]).max().unwrap_or(0)
     }
@@ -83,7 +83,7 @@ impl Hosts {
         to_u32(self.starts.partition_point(|&start| start <= position) - 1)
     }
 
-    /// Whether the position of each rank is the rank itself: the ranks of each host follow those of the host before.
+    /// Whether the position of each rank is the rank itself: the ranks of each host follow those of the previous host.
     pub(crate) fn are_in_order(&self) -> bool {
         self.ranks.is_sorted()
     }

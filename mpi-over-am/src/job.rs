@@ -72,7 +72,7 @@ impl Joined {
         if *board == BoardKind::Auto {
             *board = if is_crowded { BoardKind::Counter } else { BoardKind::Lines };
         }
-        // No limit but the board's own.
+        // Without a setting, only the board's own limit applies.
         board_tasks_max.get_or_insert(u32::MAX);
         if !is_crowded && job.tasks_here() == job.num_tasks() as usize {
             // If tasks ran on several hosts, only some hosts could be crowded, and the limits of their tasks would differ.

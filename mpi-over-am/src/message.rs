@@ -5,7 +5,7 @@ use am_core::task::TaskId;
 
 use crate::matching::{Envelope, Pattern};
 
-/// The communication modes (MPI 4.1 section 3.4).
+/// The communication modes (MPI 5.0 section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// `MPI_Send`: the library decides whether to buffer.
@@ -14,7 +14,7 @@ pub enum Mode {
     Ready,
     /// `MPI_Ssend`: complete when the receive has started.
     Synchronous,
-    /// `MPI_Bsend`: complete at once, from the attached buffer.
+    /// `MPI_Bsend`: complete at once; the message is sent from the attached buffer.
     Buffered,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Receive {
 /// The destination of a received message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReceiveBuffer {
-    /// A message of these bytes.
+    /// These bytes.
     Bytes(RawBuffer),
     /// The layout that the receive's request holds.
     Layout,

@@ -1,4 +1,4 @@
-//! Looking at a message without receiving it (MPI 4.1 section 3.8.1).
+//! Looking at a message without receiving it (MPI 5.0 section 3.8.1).
 
 use am_core::fabric::Fabric;
 

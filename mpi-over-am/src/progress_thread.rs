@@ -96,8 +96,8 @@ pub(crate) fn serve<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>, is_on:
     let Ok(mut turn) = Turn::<F, L>::enter(shared) else { return };
     while is_on.load(Ordering::Acquire) {
         let served = turn.take_in().and_then(|()| {
-            // A thread that wants a turn rings this one until this one gives the turn up. Spinning here would take the processor from the
-            // program.
+            // A thread that wants a turn rings this thread until this thread gives up its turn. Spinning here would take the processor from
+            // the program.
             if shared.is_wanted() { Ok(()) } else { Ok(turn.context.rest(&mut { NO_SPIN })?) }
         });
         if let Err(error) = served {

@@ -1,6 +1,6 @@
 //! Ranks of a communicator.
 
-/// The sender that a receive or a probe names (MPI 4.1 section 3.2.4).
+/// The sender that a receive or a probe names (MPI 5.0 section 3.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// From this rank of the communicator.

@@ -14,7 +14,7 @@ pub(crate) fn to_words(address: RemoteAddress) -> [u64; ADDRESS_WORDS] {
     bytemuck::cast(bytes)
 }
 
-/// Decodes an address. It is a claim, checked at each use.
+/// Decodes an address. The address is not trusted: it is checked at each use.
 pub(crate) fn from_words(words: [u64; ADDRESS_WORDS]) -> RemoteAddress {
     let bytes: [u8; BYTES] = bytemuck::cast(words);
     let mut address = [0; RemoteAddress::BYTES];

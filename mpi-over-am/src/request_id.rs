@@ -104,6 +104,6 @@ pub struct RequestFacts {
     pub is_persistent: bool,
     /// Whether the program carries the operation out (`MPI_Grequest_start`).
     pub is_generalized: bool,
-    /// A context id of the operation's communicator; `None` if it has none.
+    /// A context id of the operation's communicator; `None` if the operation has no communicator.
     pub context_id: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! Blocking sends, one for each mode (MPI 4.1 section 3.4).
+//! Blocking sends, one for each mode (MPI 5.0 section 3.4).
 
 use am_core::fabric::Fabric;
 
@@ -138,7 +138,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub const LINE_BYTES_MAX: usize = SHORT_BYTES_MAX;
 
     /// Sends a short message in standard mode, if writing one completion entry is enough; returns whether the message was sent. If not,
-    /// nothing was sent: call [`try_send`](Self::try_send). This function is inlined and, until the entry is written, calls no other.
+    /// nothing was sent, and the caller must call [`try_send`](Self::try_send). This function is inlined and, until the entry is written,
+    /// calls no other function.
     #[inline(always)]
     pub fn try_send_line(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
         let Some(route) = self.route_directly(dest, tag) else { return false };

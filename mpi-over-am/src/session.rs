@@ -15,7 +15,7 @@ use crate::job::JobFabric;
 use crate::policy::{Field, LockPolicy, OneThread};
 use crate::properties::Properties;
 
-/// A session (`MPI_Session`). Dropping it ends it.
+/// A session (`MPI_Session`). Dropping this value ends the session.
 #[derive(Debug)]
 pub struct Session<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     world: Communicator<F, L>,

@@ -183,8 +183,8 @@ impl<F: Fabric> State<F> {
         Ok(())
     }
 
-    /// The first of consecutive tags for this number of partitions. No other partitioned send of this task has them, until 2^32 tags have
-    /// been allocated.
+    /// The first of consecutive tags for this number of partitions. No other partitioned send of this task gets these tags, until 2^31 tags
+    /// have been allocated.
     #[expect(clippy::cast_possible_truncation, reason = "tags wrap around")]
     pub(crate) fn take_partition_tags(&mut self, partitions: u64) -> i32 {
         let first = self.next_partition_tag;
@@ -198,7 +198,7 @@ impl<F: Fabric> State<F> {
         Peer { endpoint: task.seen_from(self.context.endpoint().context), index }
     }
 
-    /// Keeps the fabric's index of a task: from now on, short messages to the task and receives from it take the fastest path. The index is
+    /// Keeps the fabric's index of a task: from now on, short messages to the task and receives from it take the fast path. The index is
     /// not kept if the settings send short messages with a counter, or announce them.
     #[inline(always)]
     pub(crate) fn learn_peer(&mut self, task: TaskId) {

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// The largest tag (the attribute `MPI_TAG_UB`, MPI 4.1 section 9.1.2).
+/// The largest tag (the attribute `MPI_TAG_UB`, MPI 5.0 section 9.1.2).
 pub const TAG_UB: i32 = i32::MAX;
 
 /// The tag in the status of an operation that received no message, such as a receive from [`PROC_NULL`](crate::PROC_NULL).

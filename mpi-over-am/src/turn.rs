@@ -61,7 +61,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
             let (mut found, mut looks) = (false, 0);
             context.wait_until(|context| {
                 found = done(context, schedules);
-                // Progress is made at least once before another thread gets the turn, since that thread may only wait as well.
+                // Progress is made at least once before another thread gets the turn, because that thread may itself only wait.
                 looks += 1;
                 Ok(found || schedules.can_go_on(context) || looks > 1 && cell.is_wanted())
             })?;

@@ -101,7 +101,7 @@ pub(crate) fn receive<F: Fabric, L: LockPolicy>(
         {
             return Ok(status);
         }
-        // Several threads may be in a blocking receive.
+        // Several threads may be in a blocking receive, so each needs a request of its own.
         let request = start_receive(state, Receive { pattern, buffer: ReceiveBuffer::Bytes(buffer) });
         return wait_here(state, request);
     }
@@ -182,7 +182,7 @@ pub(crate) fn send_receive_data<F: Fabric, L: LockPolicy>(
     (source, pattern): (Option<TaskId>, Pattern),
     data: &RecvData,
 ) -> Result<Status> {
-    // If the message can be sent at once, only the receive waits: the shortest path of both.
+    // If the message can be sent at once, the send needs no request, and only the receive may have to wait.
     if let (Some(bytes), Some(buffer)) = (out.as_bytes(), data.as_buffer())
         && buffer::with_slice(bytes, |bytes| {
             try_send_line(state, route, bytes) || try_send(state, route, bytes)

@@ -41,7 +41,7 @@ impl Base {
     /// `len` must not be 0, and the maker's promise must hold for these bytes.
     #[inline(always)]
     unsafe fn bytes(self, at: i64, len: usize) -> RawBytes {
-        // SAFETY: the contract of `buffer`, for reading; the maker of `SendData` has promised it.
+        // SAFETY: this function requires of its caller what `buffer` requires. The range is then only read.
         unsafe { self.buffer(at, len) }.as_bytes()
     }
 

@@ -110,8 +110,8 @@ pub trait Equivalence {
         Ok(fields.datatype().clone())
     }
 
-    /// The type and number of each value's elements, if all are numbers of one type. Only for the check of collectives, which reads and
-    /// writes no element.
+    /// The type and number of each value's elements, if all are numbers of one type. Collectives use this to describe and divide messages.
+    /// A wrong result cannot make them access other memory.
     #[doc(hidden)]
     #[must_use]
     fn numbers() -> Option<(Predefined, u64)> {

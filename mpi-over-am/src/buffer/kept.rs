@@ -47,8 +47,8 @@ unsafe impl Send for KeptVec {}
 
 impl Drop for KeptVec {
     fn drop(&mut self) {
-        // SAFETY: the parts are those that `new` took with this function, for the same type, and nothing else frees them:
-        // `into_vec` prevents this drop.
+        // SAFETY: `at`, `len` and `capacity` are those of the vector from which `new` made this value, and `free` is for its element type.
+        // Nothing else frees the vector: `into_vec` prevents this drop.
         unsafe { (self.free)(self.at, self.len, self.capacity) }
     }
 }

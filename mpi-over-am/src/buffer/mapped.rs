@@ -155,7 +155,7 @@ impl Arriving {
 
 /// Combines `values` with `elements`, which has the same length, and does not keep the old values.
 fn change_each_block(values: RawBytes, elements: RawBuffer, change: Function<InPlace>) {
-    // Stays in the first-level cache.
+    // Small enough to stay in the first-level cache.
     let mut ignored = [0u8; CHANGED_BYTES_MAX];
     for offset in (0..values.len()).step_by(CHANGED_BYTES_MAX) {
         let len = CHANGED_BYTES_MAX.min(values.len() - offset);

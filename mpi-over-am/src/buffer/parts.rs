@@ -18,7 +18,7 @@ struct Elements<T> {
     capacity: usize,
 }
 
-// SAFETY: it owns elements that may be sent and shared, as a vector does.
+// SAFETY: it owns its elements, as a vector does, and these may be sent.
 unsafe impl<T: Send> Send for Elements<T> {}
 // SAFETY: elements are shared only through the two types below, which record which thread has a part.
 unsafe impl<T: Send + Sync> Sync for Elements<T> {}

@@ -350,14 +350,16 @@ impl Collective {
                 (ROOT, _, None) => Err(missing("gather: the root's receive buffer")),
                 (ROOT, _, Some(recv)) => recv.check("gather: the receive buffer", ranks),
                 (PROC_NULL, ..) => Ok(()),
-                (_, None, _) => Err(missing("gather: the send buffer of the other side")),
+                (_, None, _) => Err(missing("gather: the send buffer of a task outside the root's group")),
                 (root, ..) => knows_root(root),
             },
             Self::Scatter { recv, send, root, .. } => match (*root, send, recv) {
                 (ROOT, None, _) => Err(missing("scatter: the root's send buffer")),
                 (ROOT, Some(send), _) => send.check("scatter: the send buffer", ranks),
                 (PROC_NULL, ..) => Ok(()),
-                (_, _, None) => Err(missing("scatter: the receive buffer of the other side")),
+                (_, _, None) => {
+                    Err(missing("scatter: the receive buffer of a task outside the root's group"))
+                }
                 (root, ..) => knows_root(root),
             },
             Self::Allgather { send: None, .. } | Self::Alltoall { send: None, .. } => {
@@ -372,7 +374,7 @@ impl Collective {
                 (ROOT, _, None) => Err(missing("reduce: the root's receive buffer")),
                 (ROOT, _, Some(recv)) => check_op(op, recv.datatype()),
                 (PROC_NULL, ..) => Ok(()),
-                (_, None, _) => Err(missing("reduce: the send buffer of the other side")),
+                (_, None, _) => Err(missing("reduce: the send buffer of a task outside the root's group")),
                 (root, Some(send), _) => {
                     knows_root(root)?;
                     check_op(op, send.datatype())

@@ -54,7 +54,8 @@ pub(super) fn perform(collective: &Collective, plan: &mut impl Plan) -> Result<(
             reduce_scatter(plan, send, recv, &Chunks::listed(counts.iter().copied()))
         }
         _ => {
-            let what = "inter-communicators have no such collective; the value is the size of this side";
+            let what =
+                "inter-communicators have no such collective; the value is the size of the local group";
             let size = i64::from(plan.size());
             Err(Error::refused(ErrorClass::Communicator, "a collective", what, size))
         }

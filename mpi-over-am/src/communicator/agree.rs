@@ -44,7 +44,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Executes an atomic operation on a word of another task. Also makes progress; less often if the word is mapped.
+    /// Executes an atomic operation on a word of another task. Also makes progress; if the word is mapped, only some calls do so.
     ///
     /// # Errors
     /// Those of [`Context::rmw`].

@@ -66,7 +66,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The slice of the grid through this task along the dimensions that remain (`MPI_Cart_sub`). Collective.
     ///
     /// # Errors
-    /// The communicator is not a grid; the number of choices is not that of the dimensions.
+    /// The communicator is not a grid; `remains` does not have one entry for each dimension.
     pub fn sub_cartesian(&self, remains: &[bool]) -> Result<Self> {
         let Slice { grid, color, key } = self.slice(remains)?;
         let part = self.split(Some(color), key)?.expect("a colour was given");

@@ -190,7 +190,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let own = self.group();
         let remote = self.remote_group().unwrap_or(Group::EMPTY);
         let leader = own.tasks().chain(remote.tasks()).min_by_key(|task| {
-            // The leader has the lower task number of the two first ranks.
+            // Of the first ranks of both groups, the leader is the one with the lower task number.
             let is_first = own.rank_of(*task) == Some(0) || remote.rank_of(*task) == Some(0);
             (!is_first, task.0)
         });
@@ -198,7 +198,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_telling(leader, own.tasks().chain(remote.tasks()), (self.context_id, BY_ALL))
     }
 
-    /// Sends the leader's numbers to the other tasks, which start to wait for them. A task that gets no numbers does not wait.
+    /// At the leader: allocates numbers, and sends them to the tasks `told`. At any other of these tasks: starts to wait for the numbers. A
+    /// task that is not told has nothing to wait for.
     fn start_telling(
         &self,
         leader: TaskId,
@@ -265,7 +266,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// A communicator of the tasks of `group` (`MPI_Comm_create`). Collective; `None` if this task is not in `group`. Different tasks may
-    /// pass different groups, if these do not overlap. For an inter-communicator, each side passes some of its own tasks. If one side
+    /// pass different groups, if these do not overlap. For an inter-communicator, each group passes some of its own tasks. If one group
     /// passes none, no communicator is made.
     ///
     /// # Errors
@@ -350,7 +351,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (info, error_handler): (&Info, ErrorHandler),
     ) -> Result<PendingCommunicator<F, L>> {
         super::inter::check_apart("create_from_groups", local, remote)?;
-        // Both sides choose the same leader: the lower task number of the two first ranks.
+        // Both groups choose the same leader: of their first ranks, the one with the lower task number.
         let is_local_first = local.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
         let groups = if is_local_first { [local, remote] } else { [remote, local] };
         let told = self.told_by_first(&groups, (WITHOUT_PARENT, name_number(tag, 1)))?;
@@ -359,7 +360,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Splits the tasks by colour, and orders those of each colour by key, then by rank (`MPI_Comm_split`). Collective; `None` without a
-    /// colour (`MPI_UNDEFINED`). For an inter-communicator, the result has the tasks of the colour on both sides; `None` if a side has no
+    /// colour (`MPI_UNDEFINED`). For an inter-communicator, the result has the tasks of the colour in both groups; `None` if a group has no
     /// task of the colour.
     ///
     /// # Errors
@@ -467,7 +468,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// A number for a new communicator, and one for the local communicators of both sides of an inter-communicator.
+/// A number for a new communicator, and one for the local communicators of both groups of an inter-communicator.
 pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Result<Words> {
     Ok([u64::from(state.context_ids.take()?), u64::from(state.context_ids.take()?)])
 }

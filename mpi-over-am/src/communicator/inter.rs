@@ -1,7 +1,7 @@
 //! Inter-communicators: two groups whose tasks communicate with those of the other group (MPI 5.0 section 7.6).
 //!
-//! Both sides send and receive with one context id: a task is on one side only, so it gets messages of the other side only. The tasks of
-//! each side also have their own communicator; both sides can use the same number for it, since no task is on both.
+//! Both groups send and receive with one context id: a task is in one group only, so it gets messages from the other group only. The tasks
+//! of each group also have a communicator of their own. Both groups can use the same context id for it, because no task is in both.
 
 use am_core::fabric::Fabric;
 
@@ -83,7 +83,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.end_inter(local_leader, &list)
     }
 
-    /// Checks the arguments of [`create_inter_with`](Self::create_inter_with); returns the tasks of this side.
+    /// Checks the arguments of [`create_inter_with`](Self::create_inter_with); returns the tasks of the local group.
     pub(crate) fn begin_inter(&self, local_leader: u32) -> Result<Vec<u64>> {
         if self.is_inter() {
             let what = "the local communicator is an inter-communicator";
@@ -98,7 +98,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The end of [`create_inter_with`](Self::create_inter_with), with the list from the leaders.
     pub(crate) fn end_inter(&self, local_leader: u32, list: &[u64]) -> Result<Self> {
         let [first, second, remote @ ..] = list else {
-            let what = "the local leader could not reach the other leader; the value is its rank";
+            let what =
+                "the local leader could not reach the other leader; the value is the local leader's rank";
             return Err(Error::refused(ErrorClass::Other, CREATE, what, i64::from(local_leader)));
         };
         let group = self.group();
@@ -124,7 +125,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok([list.len() as u64, first, second, u64::from(own_task.0)])
     }
 
-    /// Broadcasts a list from one task of this side.
+    /// Broadcasts a list from one task of the local group to the others.
     fn broadcast_list(&self, root: u32, list: &[u64]) -> Result<Vec<u64>> {
         let local = self.local();
         let mut len = [list.len() as u64];
@@ -135,7 +136,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(all)
     }
 
-    /// The first ranks of both sides exchange numbers for a new communicator, and their lists.
+    /// The first ranks of both groups exchange numbers for a new communicator, and their lists. Returns the numbers and the remote group's
+    /// list, at all tasks.
     fn exchange_lists(&self, list: &[u64]) -> Result<([u64; 2], Vec<u64>)> {
         let met = if self.rank() == 0 { self.meet(self, 0, LISTS, list)? } else { Vec::new() };
         let mut all = self.broadcast_list(0, &met)?;
@@ -157,13 +159,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub fn merge(&self, high: bool) -> Result<Self> {
         self.remote_group()?;
         let (numbers, theirs) = self.exchange_lists(&[u64::from(high)])?;
-        // All tasks use the value of their side's first rank.
+        // All tasks use the value of their group's first rank.
         let mut own = [u64::from(high)];
         self.local().broadcast_words(&mut own, 0)?;
         self.end_merge(numbers, own, &theirs)
     }
 
-    /// The end of [`merge`](Self::merge), with the values of both sides' first ranks.
+    /// The end of [`merge`](Self::merge), with the values of both groups' first ranks.
     pub(crate) fn end_merge(&self, numbers: [u64; 2], own: [u64; 1], theirs: &[u64]) -> Result<Self> {
         let (group, remote) = (self.group(), self.remote_group()?);
         let lower = group.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
@@ -177,7 +179,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.end_create_inter(numbers, group, &theirs)
     }
 
-    /// The end of a [`create`](Self::create) of two sides.
+    /// The end of a [`create`](Self::create) from an inter-communicator. `theirs` lists the tasks of the remote group.
     pub(crate) fn end_create_inter(
         &self,
         numbers: [u64; 2],
@@ -202,7 +204,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.end_split_inter(own, numbers, (&words, &theirs))
     }
 
-    /// The end of a [`split`](Self::split) of two sides, with the choices of both.
+    /// The end of a [`split`](Self::split) of an inter-communicator, with the choices of both groups.
     pub(crate) fn end_split_inter(
         &self,
         own: Choice,

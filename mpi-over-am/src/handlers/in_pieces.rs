@@ -152,7 +152,8 @@ impl MpiHandlers {
         Some(number)
     }
 
-    /// Adds a message whose first bytes have been received in line to the early messages. The receive that is posted next takes it.
+    /// Adds a message whose first bytes have been received in line to the early messages. The caller must then post the receive that takes
+    /// the message.
     pub(crate) fn begin_in_place(&mut self, task: u32, envelope: Envelope, len: usize, received: usize) {
         let number = self.arrivals.insert(Arrival { task, len, received, placed: 0, to: To::InPlace });
         self.early.push(envelope, EarlyMessage::InPieces { task, number, len: len as u64 });

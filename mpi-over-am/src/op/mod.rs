@@ -34,11 +34,11 @@ pub struct Sum;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Product;
 
-/// The larger one (`MPI_MAX`).
+/// The larger value (`MPI_MAX`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Max;
 
-/// The smaller one (`MPI_MIN`).
+/// The smaller value (`MPI_MIN`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Min;
 

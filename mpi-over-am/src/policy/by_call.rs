@@ -216,7 +216,7 @@ impl LockPolicy for ByCall {
 #[derive(Debug)]
 pub struct CallCell<T>(RefCell<T>);
 
-/// A turn with the value. `None` only while [`StateCell::pass`] gives it up.
+/// A turn with the value. `None` only while [`StateCell::pass`] or [`StateCell::outside`] has given it up.
 #[derive(Debug)]
 pub struct Held<'a, T>(Option<RefMut<'a, T>>);
 
@@ -279,7 +279,7 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
         LOCK.is_wanted()
     }
 
-    /// A nested call keeps the lock, unless a callback makes it ([`ByCall::outside`]).
+    /// A nested call keeps the lock, unless the call is made by a callback ([`ByCall::outside`]).
     #[cold]
     fn pass<'a>(&'a self, held: &mut Held<'a, T>) {
         held.0 = None;

@@ -40,7 +40,7 @@ impl<T: Debug> Debug for InTurns<T> {
     }
 }
 
-/// A thread's turn. `None` only while [`StateCell::pass`] gives it up.
+/// A thread's turn. `None` only while [`StateCell::pass`] or [`StateCell::outside`] has given it up.
 #[derive(Debug)]
 pub struct Held<'a, T>(Option<Owned<'a, T>>);
 

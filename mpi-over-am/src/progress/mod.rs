@@ -68,7 +68,7 @@ impl<F: Fabric> State<F> {
         if self.may_skip_progress() { Ok(()) } else { self.progress_at_last() }
     }
 
-    /// Counts a wait or a test without an open operation; returns whether it may return without progress. If not, call
+    /// Counts a wait or a test without an open operation; returns whether it may return without progress. If not, the caller must call
     /// [`waited_for_nothing`](Self::waited_for_nothing).
     #[inline(always)]
     pub(crate) fn may_skip_progress(&mut self) -> bool {

@@ -15,8 +15,8 @@ use crate::handlers::{ASK_REPORT, EAGER};
 use crate::message::Route;
 use crate::state::State;
 
-/// Sends a message in a completion entry, if credits are at hand; returns whether the message was sent. If not, nothing has changed: call
-/// [`try_send`]. Until the entry is written, this function calls no other (`Context::try_amsend_line`).
+/// Sends a message in a completion entry, if credits are at hand; returns whether the message was sent. If not, nothing has changed, and
+/// the caller must call [`try_send`]. Until the entry is written, this function calls no other function (`Context::try_amsend_line`).
 #[inline(always)]
 pub(crate) fn try_send_line<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
     let &Route { task, destination, envelope } = route;
@@ -35,7 +35,7 @@ pub(crate) fn try_send_line<F: Fabric>(state: &mut State<F>, route: &Route, byte
 }
 
 /// Sends a message as one packet, or in pieces, if that is possible at once; returns whether the message was sent. If not, nothing has
-/// changed: call [`send`].
+/// changed, and the caller must call [`send`].
 #[inline(never)]
 pub(crate) fn try_send<F: Fabric>(
     state: &mut State<F>,
@@ -101,7 +101,7 @@ pub(super) fn charge<F: Fabric>(state: &mut State<F>, task: TaskId, len: usize) 
     }
 }
 
-/// Returns the charge of a message of `len` bytes that was not sent.
+/// Takes back the charge of a message of `len` bytes that was not sent, and returns the error.
 #[cold]
 #[inline(never)]
 pub(super) fn refused<F: Fabric>(state: &mut State<F>, task: TaskId, len: usize, error: Error) -> Error {
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Later short messages take the shortest path, whatever the length of the first message was.
+    /// Later short messages take the fast path, whatever the length of the first message was.
     #[test]
     fn the_first_message_introduces_its_receiver() {
         for len in [8, 100] {

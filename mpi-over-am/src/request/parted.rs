@@ -226,7 +226,7 @@ impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> PartitionedSend<T, F, L> {
         self.part(partition)?.ready()
     }
 
-    /// Waits until all parts have been marked and sent (`MPI_Wait`). Returns at once if no round was started.
+    /// Waits until all parts have been marked ready and sent (`MPI_Wait`). Returns at once if no round was started.
     ///
     /// # Errors
     /// The operation's error; an error while making progress, after which the operation is still under way.

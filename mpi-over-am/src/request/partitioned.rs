@@ -1,9 +1,9 @@
 //! Partitioned communication (MPI 5.0 chapter 4): a message whose parts are marked ready one by one, and arrive one by one.
 //!
-//! Each partition of the sender is a separate message, so that it is in flight while the program still fills others. The two sides meet
-//! once, at initialisation: the sender sends, with the program's tag and in the order of its calls, the number and length of its
-//! partitions, and their tags, which belong to a separate message space. The receiver may divide the data differently: a partition of the
-//! receiver has arrived when all overlapping partitions of the sender have.
+//! Each partition of the sender is a separate message, so that it is in flight while the program still fills others. At initialisation, the
+//! sender sends one message with the program's tag, in the order of its calls. It has the number and length of the partitions, and their
+//! tags, which belong to a separate message space. The receiver may divide the data differently: a partition of the receiver has arrived
+//! when all overlapping partitions of the sender have.
 
 use am_core::fabric::Fabric;
 

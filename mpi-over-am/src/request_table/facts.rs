@@ -70,12 +70,12 @@ impl Requests {
         }
     }
 
-    /// Whether this is a persistent request whose other side is [`PROC_NULL`](crate::PROC_NULL).
+    /// Whether this is a persistent request whose peer is [`PROC_NULL`](crate::PROC_NULL).
     pub(crate) fn is_to_proc_null(&self, id: RequestId) -> bool {
         matches!(self.recipe(id), Some(Recipe::Nobody { .. }))
     }
 
-    /// Whether a wait for the request has something to wait for: it exists, and is not persistent and inactive.
+    /// Whether a wait for the request has something to wait for: the request exists, and is not an inactive persistent request.
     pub(crate) fn is_active(&self, id: RequestId) -> bool {
         self.get(id).is_some_and(|record| record.phase != Phase::Inactive)
     }

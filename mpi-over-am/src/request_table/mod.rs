@@ -1,4 +1,4 @@
-//! The table of requests. A number contains a slot and the slot's generation, so that an old number finds nothing.
+//! The table of requests. A request's number contains a slot and the slot's generation, so that an old number finds nothing.
 
 mod facts;
 mod matched;
@@ -290,7 +290,7 @@ impl Requests {
         }
     }
 
-    /// The receive has matched a message.
+    /// Records that the receive has matched a message.
     #[inline(always)]
     pub(crate) fn matched(&mut self, id: RequestId, envelope: &Envelope) {
         if let Some(record) = self.get_mut(id) {
@@ -365,7 +365,7 @@ impl Requests {
         }
     }
 
-    /// The send is complete when `task` acknowledges it.
+    /// Records that the send will be complete when `task` acknowledges it.
     #[inline(always)]
     pub(crate) fn await_acknowledgement(&mut self, id: RequestId, task: TaskId) {
         if let Some(record) = self.get_mut(id) {
@@ -386,7 +386,7 @@ impl Requests {
         })
     }
 
-    /// `task` acknowledged the send, if the send waits for that.
+    /// Ends the send, with `failure` if any, if it waits for the acknowledgement of `task`.
     pub(crate) fn acknowledged(&mut self, id: RequestId, task: TaskId, failure: Option<Error>) {
         let Some(record) = self.get_mut(id).filter(|record| record.acknowledged_by() == Some(task)) else {
             return;

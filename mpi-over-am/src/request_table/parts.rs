@@ -8,24 +8,24 @@ use crate::message::Route;
 use crate::request_id::RequestId;
 use crate::status::Status;
 
-/// Tags of partitions are negative, so that they differ from the program's tags: the first message between the two sides has the program's
-/// tag, in the same message space.
+/// Tags of partitions are negative, so that they differ from the program's tags: the first message from the sender to the receiver has the
+/// program's tag, in the same message space.
 const PARTITION: i32 = i32::MIN;
 
-/// The messages of one operation.
+/// The parts of an operation that consists of several messages.
 #[derive(Debug)]
 pub(crate) enum Parts {
-    /// Of a partitioned send.
+    /// A partitioned send.
     Send(Sending),
-    /// Of a partitioned receive.
+    /// A partitioned receive.
     Receive(Receiving),
     /// A send and a receive as one operation.
     Exchange(Exchange),
-    /// All messages of an attached buffer up to number `until`; other calls have sent them.
+    /// A flush of an attached buffer: all its messages up to number `until`, which other calls have sent.
     Flush { owner: BufferOwner, until: u64 },
 }
 
-/// The sender's side.
+/// A partitioned send.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) route: Route,
@@ -37,14 +37,14 @@ pub(crate) struct Sending {
     pub(crate) failure: Option<Error>,
 }
 
-/// The receiver's side.
+/// A partitioned receive.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     pub(crate) pattern: Pattern,
     pub(crate) status: Status,
     pub(crate) data: RecvData,
     pub(crate) partitions: u64,
-    /// The receive for the sender's description of its partitions, until it arrives.
+    /// The receive for the sender's description of its partitions, until the description arrives.
     pub(crate) meeting: Option<RequestId>,
     pub(crate) channel: Option<Channel>,
     /// The receives of the sender's partitions in this round; `None` for partitions that have arrived.

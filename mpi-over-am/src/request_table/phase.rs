@@ -11,7 +11,7 @@ pub(crate) enum Phase {
     Done,
     /// A receive that waits for its message.
     Posted,
-    /// A send, a receive that has matched a message, or a schedule.
+    /// Under way: a send, a receive that has matched a message, or a schedule.
     Moving,
     /// An operation that consists of several messages: complete when all of them are.
     Parts,

@@ -15,7 +15,7 @@ pub(crate) enum Recipe {
     Send { mode: Mode, route: Route, data: SendData },
     /// Receives.
     Receive { pattern: Pattern, data: RecvData },
-    /// Nothing: the other side is [`PROC_NULL`](crate::PROC_NULL).
+    /// Nothing: the peer is [`PROC_NULL`](crate::PROC_NULL).
     Nobody { status: Status },
     /// Starts a round of a partitioned operation.
     Parts,

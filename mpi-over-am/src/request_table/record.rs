@@ -31,7 +31,7 @@ pub(super) mod unusual {
     pub(in super::super) const GENERALIZED: u8 = 16;
     /// The slot is never allocated.
     pub(in super::super) const RESERVED: u8 = 32;
-    /// A synchronous send that ends with the acknowledgement of a task. The length field of its status has the task's number.
+    /// A synchronous send that ends when its receiver acknowledges it. The length field of its status has the receiver's task number.
     pub(in super::super) const UNACKNOWLEDGED: u8 = 64;
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Cold {
     pub(super) failure: Option<Error>,
     /// The destination of the message, until the receive is matched.
     pub(super) layout: Option<Box<Scatter>>,
-    /// Capacity of the layout in bytes, since a sink accepts any number of bytes.
+    /// Capacity of the layout in bytes. It is needed because a sink accepts any number of bytes.
     pub(super) capacity: u64,
     /// Memory that belongs to the operation.
     pub(super) kept: Option<KeptVec>,

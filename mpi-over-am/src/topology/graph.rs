@@ -98,7 +98,7 @@ impl DistributedGraph {
         &self.sources
     }
 
-    /// The weights of these edges.
+    /// The weights of the edges to this task.
     #[must_use]
     pub fn source_weights(&self) -> &Weights {
         &self.source_weights
@@ -110,7 +110,7 @@ impl DistributedGraph {
         &self.destinations
     }
 
-    /// The weights of these edges.
+    /// The weights of the edges from this task.
     #[must_use]
     pub fn destination_weights(&self) -> &Weights {
         &self.destination_weights
