@@ -80,7 +80,8 @@ pub(crate) fn create_keyval(
             let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
             let extra = std::ptr::with_exposed_provenance_mut(extra);
             let value = std::ptr::with_exposed_provenance_mut(value as usize);
-            // SAFETY: as above.
+            // SAFETY: the arguments are those that the type asks for: a handle of its kind of object, and the value and the state that the
+            // program gave.
             run("a delete function of attributes", || unsafe {
                 function(object as usize, number, value, extra)
             })

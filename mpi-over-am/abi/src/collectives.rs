@@ -34,7 +34,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The number of parts: the ranks of the group that the data come from or go to.
+    /// The number of parts: one for each rank of the group that the data come from or go to.
     fn ranks(&self) -> u64 {
         let communicator = &self.object.communicator;
         communicator.remote_size().unwrap_or_else(|_| communicator.size()).into()
@@ -179,8 +179,8 @@ impl Call<'_> {
     }
 }
 
-/// Fast paths for short calls with contiguous elements. `None`: nothing has happened, and the general path is used, also for a negative
-/// root.
+/// Fast paths for short calls with contiguous elements. `None`, for instance if the root is negative: nothing has happened, and the caller
+/// takes the general path.
 impl Call<'_> {
     #[inline(always)]
     unsafe fn short_broadcast(

@@ -56,7 +56,7 @@ fn no_datatype(handle: MPI_Datatype) -> Failure {
     Failure::new(ErrorClass::Type, what)
 }
 
-/// The datatype of `count` elements, which must be committed. For no elements `MPI_DATATYPE_NULL` is allowed.
+/// The datatype of `count` elements. The datatype must be committed; if `count` is 0, it may be `MPI_DATATYPE_NULL`.
 ///
 /// # Errors
 /// Those of [`datatype_of`].
@@ -240,7 +240,8 @@ pub(crate) fn tag_of(tag: c_int) -> Tag {
     if tag == MPI_ANY_TAG { Tag::Any } else { Tag::Is(tag) }
 }
 
-/// Whether a type is predefined without a name. All callers that ask for such a type get the same handle.
+/// Whether a type is predefined without a name (`MPI_Type_create_f90_real` and the like). All calls that ask for such a type get the same
+/// handle.
 pub(crate) fn is_unnamed(datatype: &Datatype) -> bool {
     matches!(datatype.combiner(), Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer)
 }

@@ -23,7 +23,8 @@ use crate::failure::{Failure, Outcome, elements, not_null};
 use crate::state::Mpi;
 use crate::types::{Ints, MPI_Datatype};
 
-/// One of the two forms of a constructor: counts are `int` or 64 bits. A type remembers its form, in which its contents are reported.
+/// One of the two forms of a constructor: counts are `int` or 64 bits. A datatype remembers the form with which it was made: its contents
+/// are reported in that form.
 pub(crate) trait Form {
     type Count: Into<i64>;
     type Counts: Into<Ints>;

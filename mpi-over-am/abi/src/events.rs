@@ -70,7 +70,7 @@ struct Registration {
     kind: EventKind,
     /// A callback for each of [`LEVELS`].
     callbacks: [Option<Function>; LEVELS.len()],
-    /// 0: none.
+    /// The program's handler of dropped events; 0 if there is none.
     dropped_handler: Callback,
     /// Number of dropped events not yet reported to the handler.
     dropped: u64,

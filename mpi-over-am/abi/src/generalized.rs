@@ -96,7 +96,7 @@ pub(crate) fn cancel(mpi: &Mpi, request: MPI_Request, id: RequestId) -> Outcome<
     functions(mpi, request)?.cancel(is_over)
 }
 
-/// Frees the request: at once if its operation has completed, else when it completes.
+/// Frees the request: at once if its operation has completed, otherwise when the operation completes.
 ///
 /// # Errors
 /// The error of the program's function.

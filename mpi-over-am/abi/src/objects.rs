@@ -33,7 +33,7 @@ pub(crate) struct PendingObject {
     pub(crate) errhandler: KeptErrhandler,
 }
 
-/// A window and the state of its C handle. It holds the values of attributes that C gets as addresses.
+/// A window and the state of its C handle. This object also holds the values of the attributes that C gets as addresses.
 #[derive(Debug)]
 pub(crate) struct WindowObject {
     pub(crate) window: Window,
@@ -80,7 +80,7 @@ pub(crate) struct Generalized {
 #[derive(Debug)]
 pub(crate) enum KnownKeyval {
     InUse(Keyval),
-    /// Freed, but usable while an attribute has it.
+    /// Freed, but usable while an attribute with this key exists.
     Freed(WeakKeyval),
 }
 

@@ -257,7 +257,7 @@ unsafe fn get_now(
     target: (i64, MPI_Datatype),
     win: MPI_Win,
 ) -> bool {
-    // SAFETY: as in `put_now`.
+    // SAFETY: a get creates and frees no window.
     let Some(window) = (unsafe { mpi.window_for_a_moment(win) }) else { return false };
     let Some(bytes) = (unsafe { raw_to_receive(mpi, origin_addr, origin_count, origin_datatype) }) else {
         return false;

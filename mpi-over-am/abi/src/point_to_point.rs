@@ -58,7 +58,7 @@ unsafe fn bytes_to_send<'a>(
     datatype: MPI_Datatype,
 ) -> Option<&'a [u8]> {
     let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null())?;
-    // SAFETY: the program lends the buffer for the duration of the call; it is not null, and `len` fits any memory
+    // SAFETY: the program lends the buffer for the duration of the call. The buffer is not null, and `len` is at most `isize::MAX`
     // (`dense_len`).
     Some(unsafe { std::slice::from_raw_parts(at.cast(), len) })
 }
@@ -96,7 +96,8 @@ unsafe fn send_line(
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else {
         return Remaining::Everything;
     };
-    // SAFETY: the program lends the buffer for the duration of the call; it is not null, and `len` fits any memory.
+    // SAFETY: the program lends the buffer for the duration of the call. The buffer is not null, and `len` is at most `isize::MAX`
+    // (`dense_len`).
     let bytes = unsafe { std::slice::from_raw_parts(at.cast(), len) };
     // A negative rank is not a rank of the communicator.
     if communicator.try_send_line(bytes, dest.cast_unsigned(), tag) {
@@ -291,7 +292,7 @@ pub(crate) unsafe fn mpi_isend_c(
     }
 }
 
-/// Like [`send_bytes`], and stores the request of a send that has not ended.
+/// Like [`send_bytes`], for `MPI_Isend`: stores the request of the send.
 #[inline(never)]
 unsafe extern "C" fn start_bytes(
     buf: *const c_void,

@@ -1,5 +1,5 @@
-//! Error handlers, and how a failure calls one (MPI 5.0 section 9.3). They belong to the process, because a session may need one before MPI
-//! is started.
+//! Error handlers, and how a failure calls one (MPI 5.0 section 9.3). The handlers belong to the process, because a session may need one
+//! before MPI is started.
 
 use std::cell::RefCell;
 use std::ffi::c_int;

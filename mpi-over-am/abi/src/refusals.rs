@@ -16,7 +16,7 @@ pub(crate) enum Of {
     MPI_Comm(MPI_Comm),
     MPI_Win(MPI_Win),
     MPI_Session(MPI_Session),
-    /// An object to be made, with this error handler. If the handler is valid, no other runs.
+    /// An object to be made, with this error handler. If the handler is valid, no other handler runs.
     Made(On, MPI_Errhandler),
     Process,
 }

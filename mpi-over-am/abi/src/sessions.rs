@@ -266,7 +266,7 @@ struct FromGroups {
 }
 
 impl FromGroups {
-    /// Runs `make` with a session of its own, since these calls name none. If the call fails, the error handler that was given for the
+    /// Runs `make` with a new session, because these calls name no session. If the call fails, the error handler that was given for the
     /// communicator runs.
     fn run(
         &self,

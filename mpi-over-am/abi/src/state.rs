@@ -195,8 +195,8 @@ impl Mpi {
         object
     }
 
-    /// Turns the handle from `MPI_Comm_idup` into a communicator, at the first use of the handle after its request has completed. Nothing
-    /// has to run when the request completes.
+    /// Turns the handle from `MPI_Comm_idup` into a communicator, at the first use of the handle after the request of `MPI_Comm_idup` has
+    /// completed. Nothing has to run when the request completes.
     #[cold]
     fn begin_pending(&self, handle: MPI_Comm) -> Option<Rc<CommunicatorObject>> {
         let mut all = self.pending_communicators.try_borrow_mut().ok()?;

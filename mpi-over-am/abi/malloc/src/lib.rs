@@ -212,10 +212,10 @@ pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(at: *mut c_void) {
     if is_large(at) {
-        // SAFETY: an address in job memory that C may free is a block of `large`.
+        // SAFETY: C's function requires a live block, and in job memory these are the blocks of `large`.
         unsafe { free_large(at) }
     } else {
-        // SAFETY: the caller's condition, and the block is the C library's.
+        // SAFETY: this function requires of its caller what the C function requires, and the block is the C library's.
         unsafe { __libc_free(at) }
     }
 }
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn free(at: *mut c_void) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(at: *mut c_void, size: usize) -> *mut c_void {
     if is_large(at) {
-        // SAFETY: as for `free`.
+        // SAFETY: C's function requires a live block, and in job memory these are the blocks of `large`.
         return unsafe { realloc_large(at, size) };
     }
     if size >= LARGE_BYTES
@@ -328,7 +328,7 @@ pub unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, alignment: usize, 
     if !alignment.is_power_of_two() || alignment < size_of::<usize>() {
         return libc::EINVAL;
     }
-    // SAFETY: the caller's conditions; errno is unchanged, as POSIX requires.
+    // SAFETY: C's function requires that `to` is valid for a write; errno is this thread's. It is unchanged at the end, as POSIX requires.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -370,7 +370,7 @@ pub unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_usable_size(at: *mut c_void) -> usize {
     if is_large(at) {
-        // SAFETY: as for `free`.
+        // SAFETY: C's function requires a live block, and in job memory these are the blocks of `large`.
         unsafe { capacity(at) }
     } else {
         // SAFETY: this function requires of its caller what the C function requires.

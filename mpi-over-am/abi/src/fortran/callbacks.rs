@@ -16,7 +16,7 @@ use crate::types::{Callback, MPI_Datatype, MPI_Status};
 #[derive(Debug)]
 pub(crate) struct Kept {
     functions: [Callback; 3],
-    /// The program's extra state; for functions with a short integer, that integer.
+    /// The program's extra state, and below it the same state as a short integer.
     state: i64,
     small_state: c_int,
 }
@@ -297,7 +297,7 @@ type Conversion = unsafe extern "C-unwind" fn(
     *mut c_int,
 );
 
-/// `MPI_CONVERSION_FN_NULL`: no conversion is needed. It must not be called.
+/// `MPI_CONVERSION_FN_NULL`: no conversion is needed. Programs must not call this function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn mpi_conversion_fn_null_(
     _user: *mut c_void,
