@@ -328,7 +328,7 @@ where
     )
 }
 
-/// Runs a function and catches its panic, which the caller gets as an error.
+/// Runs a function; returns the status of the call and the bytes of its result. A panic becomes [`Status::Panicked`].
 fn guarded(run: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, Status>, bytes: &[u8]) -> (Status, Vec<u8>) {
     // Unwind safety: the state is behind a lock that returns it as a panic left it, as `Local` documents.
     match catch_unwind(AssertUnwindSafe(|| run(bytes))) {

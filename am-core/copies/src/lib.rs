@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn copies_copy_every_length_from_and_to_every_alignment() {
         copies_every_length_from_and_to_every_alignment(past_caches);
-        // SAFETY: the caller's contract; the arrays are apart.
+        // SAFETY: the test passes live arrays that are long enough and apart.
         copies_every_length_from_and_to_every_alignment(|from, to, len| unsafe { bytes(from, to, len) });
     }
 

@@ -33,7 +33,7 @@ impl<S> Local<S> {
         call(&mut self.lock())
     }
 
-    /// Like [`with`](Self::with), for a function, which runs inside a handler.
+    /// Like [`with`](Self::with), for a registered function, which runs inside a handler.
     pub(super) fn enter<R>(&self, call: impl FnOnce(&mut S) -> R) -> R {
         call(&mut self.lock())
     }

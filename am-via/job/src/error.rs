@@ -110,7 +110,7 @@ pub enum JobError {
     /// The job relies on `membarrier`, which the system refuses this task.
     #[error(
         "task {task} may not use the system call membarrier ({source}), on which its job relies, since the launcher may use it. Set \
-         AM_MEMBARRIER=false, or start amrun under the same restrictions (seccomp) as its tasks"
+         AM_MEMBARRIER=off, or start amrun under the same restrictions (seccomp) as its tasks"
     )]
     NoBarrier {
         /// The task.

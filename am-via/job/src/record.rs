@@ -39,7 +39,7 @@ pub struct RecordedEvent {
     pub context: u32,
     /// Bytes, or a value.
     pub amount: u64,
-    /// Number of earlier messages between these two tasks with this tag and context; `None` if the recorder has lost count.
+    /// Number of earlier messages in this direction between these two tasks, with this tag and context; `None` if the event is not numbered.
     pub order: Option<u32>,
 }
 

@@ -122,7 +122,7 @@ fn a_task_without_the_barrier_that_its_job_relies_on_is_refused() {
     }
     let error = without_membarrier(|| attach_to(&owner, 1).unwrap_err());
     assert!(matches!(error, JobError::NoBarrier { task: 1, .. }), "{error}");
-    assert!(error.to_string().contains("AM_MEMBARRIER=false"), "{error}");
+    assert!(error.to_string().contains("AM_MEMBARRIER=off"), "{error}");
     assert_eq!(owner.state(1), TaskState::NotStarted);
 }
 

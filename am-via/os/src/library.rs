@@ -50,7 +50,7 @@ fn loader_says() -> String {
 /// A copy of a library's C string. `None` if the pointer is null.
 ///
 /// # Safety
-/// `words` is null, or a C string that stays while it is read.
+/// `words` is null, or a C string that stays unchanged while this function reads it.
 #[must_use]
 pub unsafe fn text(words: *const c_char) -> Option<String> {
     if words.is_null() {

@@ -36,7 +36,7 @@ pub fn barrier() {
 #[cold]
 fn refused() -> ! {
     let words = "this task ends: the system refuses membarrier, which it granted when the task started (a seccomp filter that the \
-                 program has installed?), and without it memory of the job is not safe. Set AM_MEMBARRIER=false\n";
+                 program has installed?), and without it memory of the job is not safe. Set AM_MEMBARRIER=off\n";
     // SAFETY: write reads `words`, alive. Not by std's handle, whose lock another thread may hold.
     unsafe { libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len()) };
     std::process::abort()

@@ -137,7 +137,7 @@ impl Launcher for Pmi1 {
     }
 }
 
-/// A line of words.
+/// An answer: a line of `key=value` words.
 #[derive(Debug)]
 struct Answer(String);
 

@@ -1,4 +1,4 @@
-//! Counters: the events they count, and that a wait subtracts.
+//! Counters: the events that they count, and that a wait subtracts the awaited value.
 
 use super::Check;
 use std::time::{Duration, Instant};
