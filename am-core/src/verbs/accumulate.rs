@@ -27,7 +27,7 @@ pub enum Accumulation {
     Or,
     /// Bitwise exclusive or. Integers only.
     Xor,
-    /// The new value.
+    /// The new value replaces the old one.
     Replace,
 }
 

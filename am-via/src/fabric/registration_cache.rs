@@ -30,7 +30,7 @@ pub struct RegistrationStatistics {
     pub hits: u64,
     /// Number of ranges that had to be registered, in part or as a whole.
     pub misses: u64,
-    /// Number of kept ranges that were ended for other ranges.
+    /// Number of kept ranges that were ended to make room for other ranges.
     pub evictions: u64,
     /// Number of ranges beyond the limit: their operations sent pieces.
     pub refusals: u64,
@@ -192,7 +192,7 @@ impl RegistrationCache {
         let starts: Vec<u64> = self.ranges.range(pages.clone()).map(|(&start, _)| start).collect();
         for pair in starts.windows(2).rev() {
             let (first, second) = (self.ranges[&pair[0]], self.ranges[&pair[1]]);
-            // Not those in use: each user knows the bounds of its own range.
+            // Ranges in use are not merged: each user knows the bounds of its own range.
             let alike = first.users + second.users == 0 && first.stamp == second.stamp;
             if first.end == pair[1] && alike {
                 self.ranges.remove(&pair[1]);

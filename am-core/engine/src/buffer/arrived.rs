@@ -35,7 +35,7 @@ impl InlineBytes {
         Self { words, len: len.min(INLINE_BYTES_MAX) }
     }
 
-    /// Sets the number of bytes in use to a claimed length.
+    /// Sets the number of bytes in use to a claimed length, or to [`INLINE_BYTES_MAX`] if the claim is longer.
     #[inline(always)]
     pub fn set_len(&mut self, len: usize) {
         self.len = len.min(INLINE_BYTES_MAX);
