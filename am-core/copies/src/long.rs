@@ -1,7 +1,7 @@
 //! Copies of long packets, by the widest registers that the processor has.
 //!
-//! One processor copies a packet into a ring, and another processor copies it out, so that the lines of the ring are in the other
-//! processor's cache at each copy. Whole lines stored at once, and lines fetched ahead of their loads, make such copies faster than the C
+//! One processor copies a packet into a ring, and another processor copies it out. So at each copy the lines of the ring are in the
+//! other processor's cache. Whole lines stored at once, and lines fetched ahead of their loads, make such copies faster than the C
 //! library's. Longer copies are left to the C library, which is faster where it writes memory that is in no cache.
 
 use core::arch::x86_64::{

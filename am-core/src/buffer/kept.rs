@@ -8,8 +8,8 @@ use crate::error::{Error, Outcome, Result};
 use crate::fabric::Fabric;
 use crate::user_code::Guarded;
 
-/// The memory of a buffer that an operation will own. A caller must not use or drop `buffer` before the operation that gets the range also
-/// owns the buffer (`End::keep`, `Outstanding::keep`), or before the caller knows that no operation got the range.
+/// The memory of a buffer that an operation will own. A caller must not use or drop `buffer` until the operation that gets the range also
+/// owns the buffer (`End::keep`, `Outstanding::keep`), or until the caller knows that no operation got the range.
 pub(crate) fn memory_of(buffer: &JobBuffer) -> RawBuffer {
     // SAFETY: the callers keep the rule above. All are in this crate: `Owned::raw_of_owned` (for `Context::start`), `carry_out_asked` and
     // `begin_accumulate`.

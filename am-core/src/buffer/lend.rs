@@ -29,7 +29,7 @@ pub trait Owned: Sealed {
     /// The form in which the engine holds the memory.
     type Raw;
 
-    /// The memory. The caller must not drop the buffer before the operation owns it, or before the caller knows that no operation got the
+    /// The memory. The caller must not drop the buffer until the operation owns it, or until the caller knows that no operation got the
     /// memory.
     ///
     /// # Errors

@@ -148,8 +148,8 @@ impl Job {
     /// The job of this process: the one that its launcher started it in, or a job of one. All callers get the same job.
     ///
     /// # Errors
-    /// The environment or the job file is not what a launcher makes, a file cannot be reached, another process is this task
-    /// already, or, for a job of one, what [`JobOwner::create`] says.
+    /// The environment or the job file is not what a launcher makes; a file cannot be reached; another process is this task already; for a
+    /// job of one, the errors of [`JobOwner::create`].
     pub fn attach() -> Result<Arc<Self>, JobError> {
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         // A copy made by fork is another process: it must not act as the task that it was copied from.

@@ -5,10 +5,10 @@
 
 use std::io;
 
-/// Allows process `pid` and its descendants to copy from and to this process (and to trace it), if the ptrace policy Yama is active, which
-/// otherwise allows only a process's ancestors. A process can name one other process, and the last call replaces earlier ones. So the
-/// narrowest consent that covers all tasks of a job names their launcher. The consent ends with the named process. If Yama is not active,
-/// or there is no such process, the call has no effect.
+/// Allows process `pid` and its descendants to copy from and to this process (and to trace it), where the ptrace policy Yama is active.
+/// Without this consent, Yama allows only a process's ancestors. A process can name one other process, and the last call replaces earlier
+/// ones. So the narrowest consent that covers all tasks of a job names their launcher. The consent ends with the named process. If Yama is
+/// not active, or there is no such process, the call has no effect.
 pub fn allow_descendants_of(pid: u32) {
     // SAFETY: PR_SET_PTRACER takes an integer, no pointer.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(pid), 0, 0, 0) };

@@ -69,7 +69,7 @@ pub(crate) struct FenceWaiting {
 }
 
 impl FenceWaiting {
-    /// The task that waits.
+    /// The peer that waits.
     pub(crate) fn origin(self) -> Peer {
         self.origin
     }
