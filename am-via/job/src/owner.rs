@@ -80,7 +80,7 @@ impl JobOwner {
     /// Makes the files of a job, and raises this process's limit on open files as far as allowed.
     ///
     /// # Errors
-    /// The number of tasks is 0 or too large; a resource limit is too low (the error names its value and what is needed); a system call failed.
+    /// The number of tasks is 0 or too large; a resource limit is too low (the error names the limit and the need); a system call failed.
     pub fn create(plan: &JobPlan) -> Result<Self, JobError> {
         let num_tasks = plan.num_tasks;
         if num_tasks == 0 || num_tasks > TASKS_MAX {
