@@ -199,7 +199,7 @@ struct AttachedBuffer {
 #[derive(Debug)]
 struct Memory {
     bytes: RawBuffer,
-    /// The vector that owns the bytes; `None` for lent memory. Not dropped with this value: a message may be in it.
+    /// The vector that owns the bytes; `None` for lent memory. Not dropped with this value: a message may still be in the vector.
     vector: Option<ManuallyDrop<KeptVec>>,
 }
 

@@ -228,7 +228,7 @@ pub(crate) struct Step {
 
 /// The outcome of [`Step::arrive`].
 pub(crate) enum Arrival {
-    /// The step before has not ended: an error has ended this task's wait for it.
+    /// The previous step has not ended yet: an error ended this task's wait for that step.
     TooEarly,
     /// Some tasks have not arrived yet.
     Waits,

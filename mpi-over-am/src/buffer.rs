@@ -156,7 +156,7 @@ pub(crate) fn with_slice<R>(bytes: RawBytes, use_up: impl FnOnce(&[u8]) -> R) ->
 /// The memory must stay live, and nothing else may read or write it, until the operation that gets the range has ended.
 unsafe fn raw_buffer<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
     let len = size_of_val(to);
-    // SAFETY: the slice is `len` writable bytes; the rest is this function's own contract.
+    // SAFETY: the slice is `len` writable bytes. This function requires the other conditions of its caller.
     unsafe { RawBuffer::new(NonNull::from(to).cast(), len) }
 }
 

@@ -1,5 +1,5 @@
 //! Allocation of context ids. Each task owns a part of the numbers, so that a new communicator needs no search for a number that is free in
-//! all tasks: one member allocates one of its own numbers and sends it to the others.
+//! all tasks: one member allocates one of its own numbers and sends it to the other members.
 //!
 //! ```text
 //! task, in as many bits as the job needs | count | space (2)

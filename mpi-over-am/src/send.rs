@@ -58,8 +58,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// [`Environment::attach_buffer`](crate::Environment::attach_buffer), and returns independently of the receiver.
     ///
     /// # Errors
-    /// No buffer, or too little free memory in it for the message and [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES); those of
-    /// [`send`](Self::send).
+    /// No buffer is attached, or the buffer has too little free memory for the message and
+    /// [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES); those of [`send`](Self::send).
     pub fn bsend<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Option<u32>>, tag: i32) -> Result<()> {
         self.send_in_mode(Mode::Buffered, data, dest, tag)
     }

@@ -82,7 +82,7 @@ pub struct Selection {
     /// ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks must have the same value. The default is off, but
     /// [`Environment::init`](crate::Environment::init) turns the check on in debug builds. `AM_CHECK_COLLECTIVES`.
     pub check: Check,
-    /// Maximum number of tasks for which barriers and short allreduces use rounds, in which each task waits for another one, and for which
+    /// Maximum number of tasks for which barriers and short allreduces use rounds, in which each task waits for another task, and for which
     /// trees are binomial. More tasks use a tree, which is flat for short data. `None`: no limit if all tasks share one host and each has a
     /// processor, otherwise [`ROUNDS_TASKS_MAX`](Self::ROUNDS_TASKS_MAX). `AM_COLLECTIVE_ROUNDS_TASKS_MAX`.
     pub rounds_tasks_max: Option<u32>,

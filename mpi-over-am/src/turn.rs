@@ -144,7 +144,7 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
         self.cell.is_wanted()
     }
 
-    /// If other threads want a turn, gives this one up, and takes a later one.
+    /// If other threads want a turn, gives up this turn, and takes a later turn.
     pub(crate) fn pass(&mut self) {
         if self.is_wanted() {
             self.cell.pass(&mut self.held);

@@ -96,8 +96,8 @@ pub(crate) fn create_keyval(
 /// The key with this number.
 ///
 /// # Errors
-/// There is no such key: it was freed and no attribute has it, it is one of the library's, or it never existed. A key for another kind of
-/// object is refused later, when it is used with an object.
+/// The key was freed and no attribute has it, the key is predefined, or it never existed. A key for another kind of object is refused
+/// later, when it is used with an object.
 pub(crate) fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
     let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(KEYVALS_FROM));
     let keyvals = mpi.keyvals.borrow();

@@ -73,7 +73,7 @@ pub(crate) fn keep(environment: &Environment) {
 }
 
 /// The counts now: zero before MPI has started, the last ones after it has ended. The caller must not hold the lock of [`sessions`]: a
-/// thread that holds MPI's lock may wait for it.
+/// thread that holds MPI's lock may wait for the lock of the sessions.
 fn counts() -> Result<Counts, c_int> {
     if let (true, false) = state::stage() {
         let mpi = state::enter("MPI_T_pvar_read")?;

@@ -241,7 +241,7 @@ impl WaitList for Single {
 }
 
 /// Waits for requests in their order. Those whose only result is a status are completed with one lookup in the table of requests;
-/// `otherwise` gets the others.
+/// `otherwise` gets the other requests.
 ///
 /// # Errors
 /// A handle is invalid; the requests before it have then completed.

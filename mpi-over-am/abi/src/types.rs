@@ -31,7 +31,7 @@ pub(crate) struct MPI_Status {
     pub(crate) tag: c_int,
     /// An error class, set only by calls that return several statuses.
     pub(crate) error: c_int,
-    /// Number of bytes received, in two halves; whether the operation was cancelled; the rest is unused.
+    /// Number of bytes received, in two halves; whether the operation was cancelled; two unused numbers.
     pub(crate) internal: [c_int; 5],
 }
 

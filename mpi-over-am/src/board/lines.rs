@@ -231,7 +231,7 @@ fn sleep(sleepers: &impl Word, bit: u32, fence: impl FnOnce(Ordering)) {
 /// Takes the tasks that may sleep, after a mark. The caller must ring them: each may be waiting for that mark.
 #[inline(always)]
 fn take_sleepers(sleepers: &impl Word) -> u64 {
-    // Relaxed: the fence in `mark` comes before. A task that has taken the word rings all tasks in it after its mark.
+    // Relaxed: the fence in `mark` comes before this load. The task that takes the word rings all sleepers in it, after its own mark.
     if sleepers.load(Ordering::Relaxed) == 0 { 0 } else { sleepers.swap(0, Ordering::AcqRel) }
 }
 

@@ -302,7 +302,7 @@ fn incoming_fields<T: Equivalence>(values: &mut [T]) -> Result<Incoming<'_>> {
 
 /// The elements of a slice, in order.
 struct Collected {
-    /// The datatype of the first element's fields, if the others have the same layout.
+    /// The datatype of the first element's fields, if all other elements have the same layout.
     each: Option<Datatype>,
     all: Vec<Run>,
     count: u64,

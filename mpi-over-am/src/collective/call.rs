@@ -102,15 +102,15 @@ impl Neighbours {
 
 /// A collective, with this task's arguments. All tasks of a communicator must make the same calls in the same order.
 ///
-/// Memory that only some tasks have, such as the root's, is `None` at the others. Data to send are also `None` if the memory of the result
-/// holds them (`MPI_IN_PLACE`).
+/// Memory that only some tasks have, such as the root's, is `None` at the other tasks. Data to send are also `None` if the memory of the
+/// result holds them (`MPI_IN_PLACE`).
 #[derive(Clone, Debug)]
 pub enum Collective {
     /// `MPI_Barrier`
     Barrier,
     /// `MPI_Bcast`
     Broadcast {
-        /// The data to send at the root; the memory for them at the others.
+        /// At the root: the data to send. At the other tasks: the memory for these data.
         data: RecvData,
         /// The root.
         root: u32,

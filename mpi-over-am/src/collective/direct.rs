@@ -25,7 +25,7 @@ use mpi_datatype::Datatype;
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
 /// The tag of all messages of blocking collectives. One tag is enough: messages between two tasks do not overtake each other, all tasks
-/// call these collectives in the same order, and a task starts the next one only after this one.
+/// call these collectives in the same order, and a task starts the next collective only after it has finished this one.
 pub(super) const TAG: i32 = 0;
 
 /// A collective that is carried out while its caller waits. When it has been dropped, nothing uses the caller's memory.

@@ -103,7 +103,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 
     fn record(&self, collective: &Collective, series: Series) -> Result<crate::request_table::Schedule> {
         // Takes the collective's number before it checks the arguments, so that the numbers of a task with wrong arguments still agree with
-        // those of the others.
+        // those of the other tasks.
         let mut recorder = Recorder::new(self, collective.op().cloned(), series)?;
         self.check(collective)?;
         if recorder.selection().check == Check::On {

@@ -1,7 +1,7 @@
 //! The interface between algorithms and their execution.
 //!
 //! An algorithm is a function that calls the methods of a [`Plan`]: send, receive, combine. [`Direct`](super::Direct) executes them
-//! immediately, for blocking calls; [`Recorder`](super::Recorder) records them as a schedule, for all others.
+//! immediately, for blocking calls; [`Recorder`](super::Recorder) records them as a schedule, for all other calls.
 //! [`Among`](super::among::Among) passes the calls on to one of these two, for a stage among some of the tasks.
 
 use std::sync::Arc;

@@ -219,7 +219,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// The halves of `into` for this task and for the other one of two, of `len` bytes each.
+    /// The halves of `into` for this task and for the other of the two tasks, of `len` bytes each.
     #[inline(always)]
     fn halves_of(&self, into: RawBuffer, len: usize) -> Option<(RawBuffer, RawBuffer)> {
         if self.size() != 2 || into.len() != 2 * len {
@@ -229,7 +229,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Some((into.part(rank * len, len)?, into.part((1 - rank) * len, len)?))
     }
 
-    /// Sends bytes to the other one of two tasks, and receives from it.
+    /// Sends bytes to the other of the two tasks, and receives from it.
     #[inline(always)]
     fn swap_short(&self, out: RawBytes, into: RawBuffer) -> Option<Result<()>> {
         if self.size() != 2 {

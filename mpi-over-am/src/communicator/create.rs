@@ -1,7 +1,7 @@
 //! New communicators of one group (MPI 5.0 section 7.4.2).
 //!
-//! One member allocates a context id ([`crate::context_id`]) and sends it to the others in a note. So a duplicate costs one short message
-//! to each member, and can complete in the background.
+//! One member allocates a context id ([`crate::context_id`]) and sends it to the other members in a note. So a duplicate costs one short
+//! message to each member, and can complete in the background.
 
 use std::sync::Arc;
 
@@ -297,8 +297,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Err(Error::refused(ErrorClass::Group, call, what, i64::from(outside)))
     }
 
-    /// A communicator of the tasks of `group` (`MPI_Comm_create_group`). Only these tasks must call this; `None` for a caller that is not
-    /// in the group.
+    /// A communicator of the tasks of `group` (`MPI_Comm_create_group`). Only these tasks need to call this; a caller that is not in the
+    /// group gets `None`.
     ///
     /// # Errors
     /// A group with tasks that this communicator does not have, or an inter-communicator; a tag out of range; the death of a

@@ -77,7 +77,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         } else {
             Ok(Vec::new())
         };
-        // If the leader failed, the others learn it from an empty list.
+        // If the leader failed, the other tasks learn of the failure from an empty list.
         let list = self.broadcast_list(local_leader, met.as_deref().unwrap_or_default());
         let list = met.and(list)?;
         self.end_inter(local_leader, &list)

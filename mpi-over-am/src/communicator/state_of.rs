@@ -150,7 +150,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.context_id
     }
 
-    /// Ends the job (`MPI_Abort`): this task exits at once with `code`, and the launcher ends the others.
+    /// Ends the job (`MPI_Abort`): this task exits at once with `code`, and the launcher ends the other tasks.
     pub fn abort(&self, code: i32) -> ! {
         self.end_job(
             &format!("rank {} of {} called abort with code {code}", self.rank, self.described()),
@@ -202,7 +202,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.properties.delete_attribute(keyval)
     }
 
-    /// Deletes all attributes, most recently set first; returns the first error of a callback, after which the others are still deleted.
+    /// Deletes all attributes, most recently set first; returns the first error of a callback, after which the other attributes are still
+    /// deleted.
     pub(crate) fn delete_attributes(&self) -> Result<()> {
         self.common.properties.delete_attributes()
     }

@@ -79,7 +79,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         while let Some((place, request)) = end_those_plain(&mut state.handlers().requests, next..end, list) {
             next = place;
             let is_first_wait = !std::mem::replace(&mut has_waited, true);
-            // Usually the others are complete when the last one is: one more look ends them all.
+            // Usually the other operations are complete when the last one is, so one more look ends all of them.
             if is_first_wait
                 && place + 1 < end
                 && let Some(last) = list.request(end - 1)

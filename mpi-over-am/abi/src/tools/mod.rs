@@ -1,5 +1,5 @@
 //! The programs beside the library: compiler wrappers, starters, the installer. All are one program that acts according to the name under
-//! which it is called; an installation has it once, with links to it.
+//! which it is called; an installation has this program once, with links to it.
 
 pub mod fortran;
 pub mod install;
@@ -43,7 +43,7 @@ fn tool(name: &str) -> Option<Tool> {
     })
 }
 
-/// Runs the tool under whose name this process was called; if that is not a tool's name, the one that was built as `own`.
+/// Runs the tool under whose name this process was called; if that is not a tool's name, runs the tool that was built as `own`.
 #[must_use]
 pub fn run(own: &'static str) -> ExitCode {
     let called = std::env::args_os().next();
