@@ -40,9 +40,9 @@
 //! - Messages of a pair on one communicator do not overtake each other, whatever their mode and length.
 //! - Errors are values, and name the party at fault. When a call fails, its operation has ended.
 //! - Buffers are safe in safe code: a borrowed buffer is lent for a call, or for a scope that waits; an owned buffer is returned by a wait.
-//! Forgetting a request is harmless. Memory without a lifetime ([`SendData`], [`RecvData`], a [`WindowMemory`] or [`LentMemory`] made from
-//! a pointer) takes an `unsafe` promise when it is made. Numbers, and types made of numbers, can be sent and received ([`Buffer`],
-//! [`BufferMut`], [`Equivalence`]).
+//!   Forgetting a request is harmless. Memory without a lifetime ([`SendData`], [`RecvData`], a [`WindowMemory`] or [`LentMemory`] made
+//!   from a pointer) takes an `unsafe` promise when it is made. Numbers, and types made of numbers, can be sent and received ([`Buffer`],
+//!   [`BufferMut`], [`Equivalence`]).
 //! - No safe call corrupts the memory of another task. The limits are those that [`am_core`] lists under "What is not promised": a task
 //!   that writes outside the library (C, `unsafe`) is not contained, and local accesses to a window can race with transfers if both are in
 //!   one process.
