@@ -124,7 +124,7 @@ pub enum VipError {
         peer: NodeAddress,
     },
     /// RDMA reads on an unreliable VI (`VIP_INVALID_RDMAREAD`).
-    #[error("an unreliable VI has no RDMA reads")]
+    #[error("an unreliable VI has no RDMA reads: choose a reliable level, or set rdma_read to false")]
     InvalidRdmaRead,
     /// The VI's state does not allow the call (`VIP_INVALID_STATE`).
     #[error("{call}: this VI is {state:?}, and must be {needed}")]
@@ -318,7 +318,7 @@ pub struct AsyncError {
 ///
 /// VIA's other codes cannot occur here: the type of a descriptor guarantees its location and alignment, a full work queue refuses the post,
 /// completions are not written to registered memory, and data are not corrupted in transit. An interrupted write or read ends with its
-/// connection, and a NIC that has failed reports it in each call.
+/// connection, and a NIC that has failed returns an error from each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncCode {
     /// The connection is lost: the peer has disconnected or died, or one side broke the protocol.

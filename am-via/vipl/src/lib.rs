@@ -1,15 +1,15 @@
 //! VIA's user agent (VIPL): NICs, VIs, descriptors, queues and connections, by VIA's names, over an emulated device.
 //!
-//! A NIC is a device and a table of VIs. A fabric uses it directly: its VIs have *standing receives*, so that a message costs one entry and
-//! no descriptor. A program written to VIA opens a [`UserAgent`], which adds VIA's interface for programs: descriptors in work queues,
-//! completion queues, protection tags, connections by name. Both send by one post, under one check of the VI's state, reliability level and
-//! credits.
+//! A NIC is a device and a table of VIs. A fabric uses a NIC directly: the fabric's VIs have *standing receives*, so that a message costs
+//! one entry and no descriptor. A program written to VIA opens a [`UserAgent`], which adds VIA's interface for programs: descriptors in
+//! work queues, completion queues, protection tags, connections by name. Both send through the same post, which checks the VI's state,
+//! reliability level and credits in one comparison.
 //!
 //! The interface differs from VIPL's C interface where Rust requires it: descriptors are moved into a queue and returned, so that a posted
-//! one cannot be changed; memory is named by handle and offset, and shared with its registration; handles contain their NIC and a
+//! descriptor cannot be changed; memory is named by handle and offset, and shared with its registration; handles contain their NIC and a
 //! generation; `VIP_NOT_DONE` is `None`, and so is a timeout of `VIP_INFINITE`. Handlers run in the calls that make progress.
 //!
-//! Two NICs, here on a wire in one process; in a program of several tasks, `am_via::Task::open_nic` opens the task's own:
+//! An example of two NICs on an emulated wire in one process. In a job of several tasks, `am_via::Task::open_nic` opens the task's own NIC:
 //!
 //! ```
 //! use am_via_vipl::device::NodeAddress;

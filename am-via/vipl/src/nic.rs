@@ -44,7 +44,7 @@ impl<D: Device> Nic<D> {
     }
 
     /// Connects a VI with standing receives to its peer, which may do the same (`VipConnectPeerRequest`). The VI's index in the table is
-    /// the number of its connection in the device. `false`: not yet, try again.
+    /// the number of its connection in the device. Returns whether the VI is connected; while it is idle, try again.
     ///
     /// # Errors
     /// `PeerClosed`: the peer has closed its NIC. `Exhausted`: no connection is left. `System`.
@@ -82,8 +82,8 @@ impl<D: Device> Nic<D> {
         }
     }
 
-    /// Handles an entry that no standing receive takes: its slot is freed, and the peer may have closed the connection. The arguments fit
-    /// into registers: passing the whole completion would put it into memory on the frequent path, too.
+    /// Handles an entry that no standing receive takes: frees its slot, and breaks the VI if the peer has closed the connection. The
+    /// arguments fit into registers; passing the whole completion would put it into memory on the fast path, too.
     #[cold]
     #[inline(never)]
     pub fn discard(&mut self, vi: ViNumber, operation: u32) {

@@ -1,4 +1,4 @@
-//! Virtual interfaces: the two ends of a connection, and the state machine of VIA 1.0 chapter 2.
+//! Virtual interfaces (VIs): each is one end of a connection, with the state machine of VIA 1.0 chapter 2.
 
 use crate::credits::{CREDIT_RETURNS, Class, CreditPlan, Credits, Immediate, Packets};
 use crate::device::{
@@ -93,22 +93,22 @@ pub struct Vi<W = ()> {
     pub(super) work: W,
 }
 
-/// Number of no connection.
+/// The number that stands for no connection.
 pub(super) const NO_LINK: ViNumber = ViNumber(u32::MAX);
 
 /// The plan of a program's VI, whose receives are not counted: the ring of the device is the only limit.
 const UNCOUNTED: CreditPlan = CreditPlan { credits: u32::MAX, answers: 0 };
 
-/// Number of times that a post with a reserved slot is repeated before its refusal is blamed on the peer.
+/// Maximum number of tries of a post with a reserved slot. If the last one is refused, the peer is blamed.
 const INSIST_TRIES: u32 = 100;
 
 impl<W: Default> Vi<W> {
-    /// A VI with standing receives, which need reliable delivery, idle.
+    /// An idle VI with standing receives, which need reliable delivery.
     pub(super) fn standing(peer: NodeAddress, plan: CreditPlan) -> Self {
         Self::new(peer, ViAttributes::new(PTag::NONE), plan)
     }
 
-    /// A VI with work queues, idle.
+    /// An idle VI with work queues.
     pub(super) fn with_queues(own: NodeAddress, attributes: ViAttributes) -> Self {
         Self::new(own, attributes, UNCOUNTED)
     }
@@ -129,7 +129,7 @@ impl<W: Default> Vi<W> {
 }
 
 impl<W> Vi<W> {
-    /// The connection of the device that carries it.
+    /// The number of the device's connection that carries this VI.
     #[inline(always)]
     #[must_use]
     pub fn link(&self) -> ViNumber {
@@ -198,7 +198,7 @@ impl<W> Vi<W> {
         done
     }
 
-    /// Like [`post`](Self::post), for an entry without an area, if the device knows that a slot is free: the shortest path.
+    /// Like [`post`](Self::post), for an entry without an area, if the device knows that a slot is free: the fastest path.
     #[inline(always)]
     pub fn post_now<D: Device>(
         &mut self,
@@ -223,10 +223,10 @@ impl<W> Vi<W> {
     #[cold]
     #[inline(never)]
     fn take_credits<D: Device>(&mut self, device: &mut D, class: Class) -> bool {
-        // Entries for a program's VI return nothing, and their words belong to the program.
+        // Entries for a program's VI return no credits, and their words belong to the program.
         let is_standing = self.credits.plan() != UNCOUNTED;
         let mut payload = Payload::default();
-        // A peer has at most this number of such entries in flight.
+        // A peer has at most this number of entries in flight that only return credits.
         for _ in 0..CREDIT_RETURNS {
             let next = device.look_at_next(self.link, &mut payload, false).filter(|_| is_standing);
             let Some(Completion { entry, .. }) = next else { break };
@@ -240,7 +240,8 @@ impl<W> Vi<W> {
         self.credits.may_send(class)
     }
 
-    /// Posts an entry that [`post`](Self::post) did not, if that is allowed. An unreliable VI always comes here.
+    /// Posts an entry that [`post`](Self::post) did not post, if the state and the credits allow it. Entries of an unreliable VI are always
+    /// posted here.
     ///
     /// # Errors
     /// The VI is not connected, or its connection is closed.
@@ -287,8 +288,8 @@ impl<W> Vi<W> {
         self.credits.immediate(class, label)
     }
 
-    /// Books the arrival of a standing receive: the accounts in its immediate word. An inline packet, whose bytes are copied, is then
-    /// consumed. `None`: the packet only returned credits.
+    /// Books an arrival on a standing receive, with the credits that its immediate word returns. An inline packet is consumed at once,
+    /// because its bytes have been copied. `None`: the packet only returned credits.
     #[inline(always)]
     pub fn take<D: Device>(&mut self, device: &mut D, word: Immediate, is_inline: bool) -> Option<Class> {
         self.credits.returned(word);
@@ -347,8 +348,8 @@ impl<W> Vi<W> {
         }
     }
 
-    /// Returns credits in a packet of their own, for which slots are reserved, if the peer is owed many. If the peer has filled these slots
-    /// with something else, or is gone, the next packet returns the credits.
+    /// Returns the owed credits in a packet of their own, for which slots are reserved. Called when the peer is owed many. If the post
+    /// fails, because the peer has filled these slots with other packets or is gone, the next packet returns the credits.
     #[cold]
     #[inline(never)]
     fn return_credits<D: Device>(&mut self, device: &mut D) {

@@ -127,7 +127,7 @@ pub trait Device: std::fmt::Debug {
         attributes: MemAttributes,
     ) -> Result<MemHandle, DeviceError>;
 
-    /// Changes the rights of a registration.
+    /// Changes the rights and the protection tag of a registration.
     fn set_mem_attributes(&mut self, handle: MemHandle, attributes: MemAttributes)
     -> Result<(), DeviceError>;
 
@@ -135,7 +135,8 @@ pub trait Device: std::fmt::Debug {
     /// continues when it is polled.
     fn expect_one_read(&mut self, _by: NodeAddress, _handle: MemHandle, _ptag: u32) {}
 
-    /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. With `finished`, the caller knows that no peer copies.
+    /// Ends a registration. [`Posted::Retry`]: a peer is still copying, try again. `finished` says that the caller knows that no peer is
+    /// copying.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
 
     /// The memory of an own registration, if it has the protection tag and all rights of `need`.

@@ -137,7 +137,7 @@ pub struct Completion {
     pub vi: ViNumber,
     /// The slot of the receive area that belongs to the entry.
     pub slot: u32,
-    /// The line.
+    /// The entry itself.
     pub entry: Entry,
 }
 
@@ -156,7 +156,7 @@ impl Completion {
 pub enum News {
     /// An entry.
     Entry(Completion),
-    /// A peer has connected to this NIC. [`Device::connect`] numbers the connection, and nothing arrives over it before.
+    /// A peer has connected to this NIC. The connection gets its number from [`Device::connect`]; nothing arrives over it before that.
     Connected(NodeAddress),
     /// A posted write, read or atomic has ended. For an atomic, the result is the old value.
     Ended {

@@ -18,7 +18,7 @@ impl NameService {
         Self { num_tasks }
     }
 
-    /// The last task.
+    /// The number of the last task.
     #[must_use]
     pub(crate) fn last(&self) -> u32 {
         self.num_tasks.saturating_sub(1)

@@ -13,7 +13,7 @@ use crate::device::{ClaimFault, Device, DeviceError, HeapBlock, MemAttributes, M
 use am_via_shm::CheckedRange;
 
 /// Number of tags made by this process. All NICs use it: a peer's claim names a task, a registration and a tag, so a tag common to two NICs
-/// would let a VI of one access memory of the other.
+/// would let a VI of one NIC access memory of the other NIC.
 static TAGS_MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A protection tag: only VIs with the same tag can access the memory.
@@ -28,7 +28,7 @@ impl PTag {
     /// The tag of memory and VIs that were not made by a program.
     pub(crate) const NONE: Self = Self { nic: u32::MAX, number: 0 };
 
-    /// The number that marks a registration.
+    /// The tag's number, which registrations and claims contain.
     #[must_use]
     pub fn number(self) -> u32 {
         self.number
@@ -40,7 +40,7 @@ impl PTag {
 pub struct Memory(HeapBlock, PhantomData<Cell<()>>);
 
 impl Memory {
-    /// The memory of `block`, which is returned when its last user drops it.
+    /// The memory of `block`, which is freed when its last user drops it.
     #[must_use]
     pub fn new(block: HeapBlock) -> Rc<Self> {
         Rc::new(Self(block, PhantomData))
@@ -52,7 +52,7 @@ impl Memory {
         self.0.len()
     }
 
-    /// Whether there is no byte.
+    /// Whether the length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -87,7 +87,9 @@ pub enum RegistrationFault {
     #[error("memory handle {:#x}:{:#x} is not registered", .0.region, .0.generation)]
     UnknownHandle(MemHandle),
     /// A range that is empty, or does not lie inside its memory.
-    #[error("{len} bytes at offset {offset} of memory of {memory_len} bytes cannot be registered")]
+    #[error(
+        "{len} bytes at offset {offset} of memory of {memory_len} bytes cannot be registered: the range must not be empty, and must lie inside"
+    )]
     Range {
         /// The requested offset.
         offset: usize,
@@ -154,7 +156,7 @@ impl Registrations {
     /// Makes a tag.
     ///
     /// # Errors
-    /// All are in use.
+    /// All tags are in use.
     pub(crate) fn create_ptag(&mut self) -> Result<PTag, RegistrationFault> {
         if self.tags.len() >= self.tags_max as usize {
             return Err(RegistrationFault::NoTagLeft(self.tags_max));
@@ -170,7 +172,7 @@ impl Registrations {
         Ok(PTag { nic: self.nic, number: tag })
     }
 
-    /// Ends a tag.
+    /// Destroys a tag.
     ///
     /// # Errors
     /// The tag does not exist, or is still in use.
@@ -244,7 +246,7 @@ impl Registrations {
         }
     }
 
-    /// Ends a registration. [`Posted::Retry`]: a transfer by it is in flight; try again.
+    /// Ends a registration. [`Posted::Retry`]: a transfer that uses the registration is in flight; try again.
     ///
     /// # Errors
     /// No such registration.
@@ -264,7 +266,7 @@ impl Registrations {
         Ok(Posted::Done)
     }
 
-    /// Changes tag and rights.
+    /// Changes the tag and the rights of a registration.
     ///
     /// # Errors
     /// No such registration, or no such tag.

@@ -265,7 +265,7 @@ fn a_client_that_gave_up_is_not_accepted() {
         let mut waiting = None;
         for _ in 0..ROUNDS_MAX {
             client.agent.progress();
-            // Between its waits the server must not make progress, which would answer the client.
+            // Between its waits the server must not make progress, because that would reject the client.
             waiting = server.agent.connect_wait(endpoint, Some(Duration::ZERO)).ok();
             if waiting.is_some() {
                 break;

@@ -7,7 +7,7 @@ use crate::user_agent::connection::{low_word, request};
 use crate::{AddressSegment, AsyncCode};
 use am_via_os::test_aids::Random;
 
-/// The attacker's number of its connection.
+/// The attacker's number for its connection.
 const CONNECTION: u32 = 7;
 
 /// Posts random entries, most of them almost valid.

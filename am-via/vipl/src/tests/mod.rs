@@ -74,7 +74,7 @@ impl<D: Device> End<D> {
         Region { memory, handle }
     }
 
-    /// Asks for a connection between two endpoints without discriminators, without a time limit.
+    /// Asks for a connection between two endpoints with empty discriminators, without a time limit.
     fn ask(&mut self, vi: ViHandle, to: NodeAddress) -> Result<(), VipError> {
         self.agent.connect_peer_request(vi, Discriminator::default(), to, None)
     }

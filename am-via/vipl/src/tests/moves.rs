@@ -1,9 +1,9 @@
-//! Data transfers: every operation, with sizes around the limits, over every way.
+//! Data transfers: every operation, with sizes around the limits, over each device.
 
 use super::*;
 use crate::{AddressSegment, Posted, Queue};
 
-/// Every way to move data between two connected sides.
+/// Sends, writes and reads between two connected sides, from and to both kinds of memory.
 fn moves_everything<D: Device>(a: &mut End<D>, b: &mut End<D>) {
     let slot = a.agent.limits().native_mtu_bytes;
     for private in [false, true] {

@@ -1,4 +1,4 @@
-//! The order in which VIs of the same endpoints are joined, at a NIC whose channel is made at any moment between two looks.
+//! The order in which VIs of the same endpoints are joined, if the channel of one NIC becomes ready late.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn joined_in_order(not_yet: u32) {
         |end: &mut End<Wire>| [(); 2].map(|()| end.agent.create_vi(delivery(end.tag), None, None).unwrap());
     let [a_vis, b_vis] = [&mut a, &mut b].map(|end| {
         let [second, third] = more(end);
-        // Not in the order in which they were made.
+        // The VIs do not ask in the order in which they were made.
         [third, end.vi, second]
     });
     let (to_a, to_b) = (a.agent.address(), b.agent.address());

@@ -34,14 +34,14 @@ pub(crate) struct Attempt {
     failed: Option<VipError>,
 }
 
-/// Longest sleep of a program that waits for a connection: the time limit of its request is checked after each.
+/// Longest sleep of a program that waits for a connection: the time limit of its request is checked after each sleep.
 pub(crate) const CONNECT_STEP: Duration = Duration::from_millis(5);
 
 /// State of an attempt after a step.
 enum AttemptState {
     /// The attempt cannot proceed now. Later attempts at the same endpoints wait behind it.
     Blocked,
-    /// The VI is connected, or the attempt has failed.
+    /// The VI is connected, or its request has been sent. Later attempts at the same endpoints can proceed.
     Done,
 }
 
@@ -102,7 +102,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Whether the connection is made.
+    /// Returns whether the VI is connected. If its attempt has failed, or it has lost the connection since, returns the error and makes the
+    /// VI idle.
     pub(crate) fn connect_outcome(&mut self, vi: ViHandle) -> Result<bool, VipError> {
         let found = self.vi(vi)?;
         let outcome = match found.state() {
@@ -151,7 +152,7 @@ impl<D: Device> UserAgent<D> {
         self.nic.device.failure(task).map_or(Ok(()), |how| Err(VipError::PeerFailed { task, how }))
     }
 
-    /// Takes one step of the oldest unfinished attempt at its endpoints.
+    /// Takes one step for an attempt that no earlier attempt at its endpoints blocks.
     fn step_to_connection(
         &mut self,
         vi: ViHandle,
@@ -192,7 +193,7 @@ impl<D: Device> UserAgent<D> {
         attempt.is_some_and(|attempt| attempt.failed.is_none())
     }
 
-    /// Handles the loss of a peer that attempts are waiting for.
+    /// Fails the attempt of a VI whose peer is gone.
     pub(crate) fn lose_attempt(&mut self, vi: ViHandle, peer: NodeAddress) {
         let error = match self.nic.device.failure(peer.task) {
             Some(how) => VipError::PeerFailed { task: peer.task, how },

@@ -1,8 +1,8 @@
 //! The device connects two NICs once; all VIs between the two share that connection, their *channel*.
 //!
-//! Entries are of the device's two kinds, inline and area. The upper bits of an entry's operation word name the connection at its receiver:
-//! 0 is the fabric's VI with standing receives, and [`TO_NIC`] the NIC itself, which takes connection requests. The extra word describes an
-//! entry of a program's VI:
+//! Entries are of the device's two kinds, inline and area. The upper bits of an entry's operation word name the entry's connection at the
+//! receiver: 0 is the fabric's VI with standing receives, and [`TO_NIC`] the NIC itself, which takes connection requests. The extra word
+//! describes an entry of a program's VI:
 //!
 //! ```text
 //! bits 0..4    of a message: its last piece, has immediate data, wants an acknowledgement, announces an RDMA write
@@ -42,11 +42,11 @@ pub(crate) enum Kind {
     Withdraw,
     /// The VI at the other end disconnected.
     Disconnect,
-    /// Status of an operation that the peer waits for.
+    /// A message or a staged write that the receiver of this entry waits for has been stored.
     Acknowledge,
     /// The VI at the other end is in error.
     Broken,
-    /// An access to the peer's memory was refused there; the connection stays.
+    /// The sender's access to memory of the receiver was refused; the connection stays.
     Refused,
     /// A piece of an RDMA write in the receive area, if the device cannot access the memory.
     StagedWrite,
@@ -93,7 +93,7 @@ pub(crate) fn word(operation: Operation, connection: u32) -> u32 {
     operation as u32 | connection << CONNECTION_SHIFT
 }
 
-/// The operation of an entry, and the connection at its receiver that it is for. Claims.
+/// The operation that an entry claims to be, and the connection at its receiver that it claims to be for.
 pub(crate) fn split(word: u32) -> (Option<Operation>, u32) {
     (Operation::of(word & ((1 << CONNECTION_SHIFT) - 1)), word >> CONNECTION_SHIFT)
 }
@@ -109,7 +109,7 @@ pub(crate) struct Channel {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// The channel to a NIC, which is made if necessary; `None`: not connected yet.
+    /// The channel to a NIC. Connects to the NIC if there is no channel yet. `None`: not connected yet, try again.
     pub(crate) fn channel_to(&mut self, peer: NodeAddress) -> Result<Option<ViNumber>, VipError> {
         let known = self.channels.iter().find(|(_, channel)| channel.peer == peer);
         if let Some((&number, _)) = known {

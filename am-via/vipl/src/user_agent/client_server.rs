@@ -30,19 +30,19 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// The client has withdrawn its request.
+    /// Forgets a client that has withdrawn its request.
     pub(crate) fn forget(&mut self, is_it: impl Fn(&Caller) -> bool) {
         self.caller = self.caller.filter(|caller| !is_it(caller));
     }
 }
 
 impl<D: Device> UserAgent<D> {
-    /// Asks for a connection to an endpoint at which a server waits, and waits for its answer, without a limit if `timeout` is `None`.
-    /// Returns the attributes of the server's VI.
+    /// Asks for a connection to an endpoint at which a server waits, and waits for the server's answer, without a limit if `timeout` is
+    /// `None`. Returns the attributes of the server's VI.
     ///
     /// # Errors
-    /// The VI is not idle, or the server does not exist, does not wait there, rejects, is dead, or does not answer in time. The
-    /// VI is idle then.
+    /// The VI is not idle. Or the server does not exist, does not wait there, has a VI with other attributes, rejects, is dead, or does not
+    /// answer in time: the VI is then idle.
     pub fn connect_request(
         &mut self,
         vi: ViHandle,

@@ -19,7 +19,7 @@ pub struct CqEntry {
     pub queue: Queue,
 }
 
-/// The queue itself.
+/// A completion queue.
 #[derive(Debug)]
 pub(crate) struct CompletionQueue {
     entries: VecDeque<CqEntry>,
@@ -72,7 +72,7 @@ impl<D: Device> UserAgent<D> {
     /// Changes the capacity of a completion queue (`VipResizeCQ`). Its entries stay.
     ///
     /// # Errors
-    /// No such queue, a capacity of 0, more than the NIC allows, or fewer than its entries; it is then unchanged.
+    /// No such queue, a capacity of 0, more than the NIC allows, or fewer than its entries; the queue is then unchanged.
     pub fn resize_cq(&mut self, cq: CqHandle, entries_max: u32) -> Result<(), VipError> {
         let limit = self.limits().cq_entries_max;
         let found = self.cq(cq)?;
@@ -91,7 +91,7 @@ impl<D: Device> UserAgent<D> {
     /// Ends a completion queue (`VipDestroyCQ`).
     ///
     /// # Errors
-    /// A work queue still completes there.
+    /// No such queue, or a work queue still completes there.
     pub fn destroy_cq(&mut self, cq: CqHandle) -> Result<(), VipError> {
         let work_queues = self.cq(cq)?.work_queues;
         if work_queues > 0 {

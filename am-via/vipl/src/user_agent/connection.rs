@@ -145,7 +145,7 @@ pub(crate) struct Caller {
 /// Maximum number of requests of peers that wait for a VI of this NIC. Further ones are rejected.
 const CALLERS_MAX: usize = 1024;
 
-/// Why a request is rejected, in the immediate word.
+/// Why a request is rejected. The number is sent in the extra word, in place of the sender's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Rejection {
@@ -200,7 +200,7 @@ impl<D: Device> UserAgent<D> {
         found.work.theirs = Some(caller.attributes);
         found.work.attempt = None;
         let entry = introduce(Kind::Accept.entry(caller.connection), &found.attributes, connection);
-        // A VI of this NIC may be the sender of the request: its own attempt ends here.
+        // If this VI has itself sent a request to this NIC, that request ends here.
         let own = self.nic.device.address();
         self.callers.retain(|other| other.from.host != own || other.connection != connection);
         self.owe(caller.number, entry, Payload::default());
@@ -252,7 +252,7 @@ impl<D: Device> UserAgent<D> {
             || self.by_connection.get(&caller.connection).is_some_and(|&own| own != vi && self.is_asking(own))
     }
 
-    /// Handles the acceptance of a request. `None`: the VI has withdrawn it, and ends the connection.
+    /// Handles the acceptance of a request. If the VI has withdrawn the request, `vi` may be `None`, and the connection is ended.
     pub(crate) fn handle_accept(&mut self, number: ViNumber, vi: Option<ViHandle>, entry: &Entry) {
         let theirs = PeerAttributes::parse(entry);
         let asking = vi.filter(|&vi| {
@@ -316,7 +316,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Ends the connection (`VipDisconnect`): queued descriptors are flushed in order, and the VI is idle.
+    /// Ends the connection (`VipDisconnect`): queued descriptors are flushed in order, and the VI becomes idle.
     ///
     /// # Errors
     /// No such VI, or it is already idle.

@@ -69,8 +69,8 @@ impl<D: Device> UserAgent<D> {
         self.names.take().map(drop).ok_or(VipError::NameServiceState { is_started: false })
     }
 
-    /// The address of NIC `index` of the host of this name (`VipNSGetHostByName`): either the name of a task with the number of a context,
-    /// or the name of a context with 0.
+    /// The address of NIC `index` of a host (`VipNSGetHostByName`). `name` is the name of a task, and `index` the number of a context; or
+    /// `name` is the name of a context, and `index` is 0.
     ///
     /// # Errors
     /// The service is not started, or no NIC of the job has that name.

@@ -66,7 +66,7 @@ impl<D: Device> UserAgent<D> {
         Ok(kernel.registrations.register(device, memory, offset, len, (tag, rights))?)
     }
 
-    /// Ends a registration (`VipDeregisterMem`); [`Posted::Retry`] while a transfer by it is in flight.
+    /// Ends a registration (`VipDeregisterMem`); [`Posted::Retry`] while a transfer that uses the registration is in flight.
     ///
     /// # Errors
     /// No such registration.
@@ -99,7 +99,7 @@ impl<D: Device> UserAgent<D> {
     }
 }
 
-/// Length of a transfer in VIA's 32 bits.
+/// The length of a transfer as VIA's 32-bit number.
 pub(crate) fn bytes_count(len: usize) -> u32 {
     u32::try_from(len).expect("the segments of a descriptor add up to its 32-bit length")
 }
@@ -125,7 +125,8 @@ impl<'a> Segments<'a> {
         ranges.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The longest contiguous range that starts at byte `from` of the descriptor, and the number of its segment; `None` at the end.
+    /// The number of the segment that contains byte `from` of the descriptor's data, and the segment's range from that byte on; `None` at
+    /// the end of the data.
     pub(crate) fn run(&self, from: u32) -> Option<(usize, CheckedRange<'a>)> {
         let mut skip = from as usize;
         for (number, range) in self.0.iter().enumerate() {
@@ -137,7 +138,7 @@ impl<'a> Segments<'a> {
         None
     }
 
-    /// Copies bytes from byte `from` on to `into`, up to the end of either; returns their number.
+    /// Copies the data from byte `from` on to `into`, up to the end of either; returns the number of bytes.
     pub(crate) fn gather(&self, from: u32, into: CheckedRange<'_>) -> usize {
         self.each_run(from, into.len(), |at, run| {
             into.part(at, run.len()).is_some_and(|to| to.copy_from(run))
@@ -151,7 +152,7 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// Copies the first bytes to `bytes`, up to the end of either; returns their number.
+    /// Copies the first bytes of the data to `bytes`, up to the end of either; returns the number of bytes.
     pub(crate) fn gather_slice(&self, bytes: &mut [u8]) -> usize {
         self.each_run(0, bytes.len(), |at, run| {
             run.copy_to_slice(&mut bytes[at..at + run.len()]);

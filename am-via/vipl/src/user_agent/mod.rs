@@ -1,8 +1,8 @@
 //! The user agent: a NIC as a program written to VIA uses it. VIs with explicit descriptors, completion queues, protection
 //! tags and registered memory.
 //!
-//! One thread at a time. The emulated NIC's engine runs in its caller: a call first looks for a descriptor that is done, then handles the
-//! device's events, works on the send queues, and looks again.
+//! One thread at a time may use it. The emulated NIC's engine runs in its caller: a call first looks for a descriptor that is done, then
+//! handles the device's events, works on the send queues, and looks again.
 
 mod attempt;
 pub(crate) mod channel;
@@ -54,7 +54,7 @@ const NEWS_PER_ROUND: u32 = 64;
 const ERRORS_KEPT: usize = 64;
 /// Longest sleep of a sender that finds no free line. The receiver does not ring when it frees lines, so the sender has to look again.
 const HELD_UP_SLEEP_MAX: Duration = Duration::from_micros(20);
-/// Longest sleep between two looks.
+/// Longest sleep of a wait before it looks again.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// An open NIC.
@@ -72,7 +72,8 @@ pub struct UserAgent<D: Device> {
     /// The VI of each connection, by its number here.
     pub(super) by_connection: HashMap<u32, ViHandle>,
     pub(super) last_connection: u32,
-    /// VIs with a connection attempt, in the order in which the attempts began. Finished attempts are removed at the next look.
+    /// VIs with a connection attempt, in the order in which the attempts began. Attempts that have ended are removed when the list is
+    /// worked on next.
     pub(super) attempts: Vec<ViHandle>,
     /// Requests of peers that no VI of this NIC has matched yet.
     pub(super) callers: Vec<Caller>,
@@ -82,7 +83,7 @@ pub struct UserAgent<D: Device> {
     pub(super) listener: Option<Listener>,
     pub(super) names: Option<NameService>,
     pub(super) notices: Notices<D>,
-    /// Whether a post of the last round of progress found no free line.
+    /// Whether a post has found no free line since the last round of progress began.
     pub(super) held_up: bool,
     /// Transfers in flight, with their VIs and their local memory.
     pub(super) transfers: HashMap<u64, (ViHandle, MemHandle)>,
@@ -185,7 +186,7 @@ impl<D: Device> UserAgent<D> {
             News::Ended { id, result } => self.handle_ended(id, result),
             News::TaskFailed(task) => self.handle_failure(task),
             News::Rung => {}
-            // The peer's user agent has already ended each VI.
+            // The peer's user agent has already ended the connection of each of its VIs.
             News::PeerClosed(_) => {}
         }
     }
@@ -258,7 +259,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Handles a connection that the other side or the device has ended: flushes its descriptors, and reports an asynchronous error.
+    /// Handles the loss of a VI's connection: flushes the descriptors, and reports an asynchronous error. If the VI is still asking for the
+    /// connection, its attempt fails.
     pub(super) fn lose(&mut self, vi: ViHandle) {
         let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
         match (found.state(), found.peer) {
@@ -300,7 +302,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Ends the first descriptor of a work queue, and adds an entry to its completion queue.
+    /// Ends the first descriptor of a work queue, and adds an entry to the queue's completion queue, if it has one.
     pub(super) fn complete(&mut self, vi: ViHandle, queue: Queue, change: impl FnOnce(&mut Descriptor)) {
         let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
         found.queue_mut(queue).complete(change);

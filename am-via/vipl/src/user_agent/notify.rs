@@ -12,7 +12,7 @@ use crate::user_agent::UserAgent;
 use crate::user_agent::completion_queue::CqEntry;
 use crate::user_agent::work_queue::Queue;
 
-/// Called once, with a descriptor that is done. It may post, and set a handler again.
+/// Called once, with a descriptor that is done. The handler may post, and set a handler again.
 pub type DescriptorHandler<D> = Box<dyn FnOnce(&mut UserAgent<D>, ViHandle, Box<Descriptor>) + Send>;
 /// Called once, with an entry of a completion queue.
 pub type CqHandler<D> = Box<dyn FnOnce(&mut UserAgent<D>, CqEntry) + Send>;

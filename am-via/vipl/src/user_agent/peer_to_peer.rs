@@ -25,7 +25,7 @@ impl<D: Device> UserAgent<D> {
         to: impl Into<NetAddress>,
         timeout: Option<Duration>,
     ) -> Result<(), VipError> {
-        // A request that has arrived may already be withdrawn.
+        // Progress first: a request that has arrived may have been withdrawn since.
         self.progress();
         self.begin_attempt(vi, ("connect_peer_request", Way::Peer), local, to.into(), timeout)
     }

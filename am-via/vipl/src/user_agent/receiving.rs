@@ -84,7 +84,7 @@ impl<D: Device> UserAgent<D> {
         let Work { receives, receiving, .. } = work;
         let piece = low_word(entry.extra >> PIECE_SHIFT);
         if piece == 0 && !reliable {
-            // The end of the previous message was lost: its descriptor takes this message.
+            // If the end of the previous message was lost, its descriptor takes this message.
             *receiving = Receiving::default();
         }
         if piece != receiving.next_piece {

@@ -51,7 +51,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// Whether the head waits for an acknowledgement.
+    /// Whether the head waits for the peer: for an acknowledgement, or for the data of a read.
     pub(crate) fn awaits_peer(self) -> bool {
         matches!(self, Self::Staged | Self::AwaitingAcknowledgement | Self::Reading)
     }
@@ -60,7 +60,7 @@ impl Phase {
 /// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The head waits for an entry of the peer.
+    /// Nothing can be done now: the queue has no pending descriptor, or its head waits for the peer or the device.
     Blocked,
     /// The head waits for a free line of the peer's ring. The peer does not ring when it frees lines.
     HeldUp,
@@ -90,7 +90,7 @@ impl Vi {
         }
     }
 
-    /// Sends an entry to the peer's VI, with its bytes in it. Fills in the operation word.
+    /// Sends an entry with its bytes to the peer's VI. Fills in the operation word.
     pub(crate) fn send_inline<D: Device>(
         &mut self,
         device: &mut D,
@@ -222,7 +222,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// The next piece of a send.
+    /// Sends the next piece of a send.
     fn send_piece(&mut self, vi: ViHandle) -> Step {
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
@@ -275,7 +275,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// The next contiguous part of an RDMA write or read.
+    /// Transfers the next contiguous part of an RDMA write or read.
     fn transfer(&mut self, vi: ViHandle, operation: Control) -> Step {
         let Self { nic: Nic { device, vis, .. }, kernel, transfers, next_transfer, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
@@ -341,7 +341,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// The immediate data of an RDMA write, after its bytes.
+    /// Sends the immediate data of an RDMA write, after its bytes.
     fn announce(&mut self, vi: ViHandle) -> Step {
         let Self { nic: Nic { device, vis, .. }, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
@@ -380,7 +380,8 @@ impl<D: Device> UserAgent<D> {
         self.end_send(vi, SUCCESS);
     }
 
-    /// Handles an error of the peer's VI, caused by the head if it waits for an acknowledgement, or by an access to the peer's memory.
+    /// Handles an error of the peer's VI. If the head waits for the peer, the head gets the error. Otherwise the error may be a refused
+    /// access of the peer to memory of this NIC.
     pub(crate) fn handle_broken(&mut self, vi: ViHandle, why: Status) {
         let Some(found) = self.nic.vis.get(vi.0).filter(|found| found.state() == ViState::Connected) else {
             self.lose(vi);

@@ -33,7 +33,7 @@ pub(crate) struct Serving {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// The next piece of a staged write.
+    /// Sends the next piece of a staged write.
     pub(crate) fn stage_write(&mut self, vi: ViHandle) -> Step {
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
@@ -116,7 +116,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Handles a peer's read of memory of this NIC. A VI has one read in flight at a time.
+    /// Handles a peer's read of memory of this NIC. A correct VI has one read in flight at a time.
     pub(crate) fn handle_read_request(&mut self, vi: ViHandle, payload: &Payload) {
         let Some(found) = self.nic.vis.get_mut(vi.0).filter(|found| found.state() == ViState::Connected)
         else {
@@ -197,7 +197,7 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Stores a piece; returns the number of bytes that are missing.
+    /// Stores a piece of a read; returns the number of bytes that are still missing, or `None` if the piece cannot be stored.
     fn place_read_piece(&mut self, vi: ViHandle, number: ViNumber, slot: u32, length: u32) -> Option<u32> {
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Vi { work, attributes, .. } = vis.get_mut(vi.0)?;

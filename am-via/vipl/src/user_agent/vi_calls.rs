@@ -41,7 +41,7 @@ impl<D: Device> UserAgent<D> {
         Ok(ViHandle(self.nic.vis.insert(vi)))
     }
 
-    /// Ends a VI (`VipDestroyVi`).
+    /// Destroys a VI (`VipDestroyVi`).
     ///
     /// # Errors
     /// The VI is not idle, or a queue still holds descriptors.

@@ -79,7 +79,7 @@ impl WorkQueue {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// Posts a send, an RDMA write or an RDMA read (`VipPostSend`). A VI that is not connected flushes it at once.
+    /// Posts a send, an RDMA write or an RDMA read (`VipPostSend`). A VI that is not connected flushes the descriptor at once.
     ///
     /// # Errors
     /// No such VI, or a full queue; the error contains the descriptor.

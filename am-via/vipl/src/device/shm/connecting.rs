@@ -70,7 +70,7 @@ impl Shm {
         Ok(Transfer::Posted)
     }
 
-    /// Accepts a connection: a task of another host has sent, and is not connected yet.
+    /// Connects to a task on another host that has sent something or whose memory is read, unless it is connected.
     pub(super) fn accept_far(&mut self, peer: NodeAddress) -> Result<(), DeviceError> {
         peer.check(self.layout.num_tasks)?;
         let is_known = self.connection_to(peer).is_some() || self.accepted.iter().any(|vi| vi.peer == peer);

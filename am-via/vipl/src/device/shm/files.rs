@@ -27,7 +27,8 @@ use super::peers::Peers;
 
 /// Longest wait for the launcher's report of a death that a transfer has noticed. The launcher usually needs milliseconds.
 const REPORTED_WITHIN: Duration = Duration::from_secs(1);
-/// Longest wait for the failure of a task that has unexposed memory which a peer still uses.
+/// Longest wait for the report of a failure after a task has unexposed memory that a peer still uses: a failing task does so before its
+/// failure is known.
 const FAILED_WITHIN: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -84,8 +85,8 @@ impl Files {
         self.wait_until(REPORTED_WITHIN, || self.job.is_failed(task));
     }
 
-    /// Waits briefly for a first failure of the job. Does nothing in a job of one, where no other task can fail and no launcher reports a
-    /// failure: each invalid handle would cost the whole wait.
+    /// Waits briefly for a first failure of the job. In a job of one, it returns at once: no other task can fail there, and each invalid
+    /// handle would cost the whole wait.
     #[cold]
     pub(super) fn wait_for_failure(&self) {
         if self.job.num_tasks() == 1 {
@@ -155,7 +156,7 @@ impl Files {
     #[inline(never)]
     fn open_peer_first(&self, peers: &mut Peers, task: u32) -> Result<bool, DeviceError> {
         if let Some(Some(memory)) = peers.memory_slot(task) {
-            // Opened before its process started.
+            // The memory was opened before the peer's process started.
             memory.pid = self.job.pid(task);
             return Ok(true);
         }
@@ -248,7 +249,7 @@ impl Files {
             ViSlot::new(Arc::clone(&stand_in), self.layout).ok_or(damaged("a VI slot shorter than its parts"))
         };
         let outside = "a ring outside its VI slot";
-        // Both ends belong to this task, whose caches are used for the next read.
+        // Both ends belong to this task, so the bytes should stay in its caches for the next read.
         let bypass = usize::MAX;
         let near = Connection::new(self.slot(me.task, vi)?, stand_in()?, vi, bell.clone(), barrier, bypass);
         let end = Connection::new(stand_in()?, self.slot(me.task, vi)?, vi, bell, barrier, bypass);
@@ -289,7 +290,8 @@ impl Files {
     /// Whether a task has closed one of its contexts.
     pub(super) fn is_closed(&self, peers: &mut Peers, at: NodeAddress) -> Result<bool, DeviceError> {
         let header = self.header(peers, at.task)?;
-        // Acquire: "context closed": everything that it sent before is visible.
+        // Acquire ("context closed"): pairs with the Release in `set_closed`; everything that the context sent before
+        // is visible.
         Ok(header.contexts_closed.load(Ordering::Acquire) & 1 << at.context != 0)
     }
 
@@ -316,7 +318,7 @@ impl Files {
         was_connected: bool,
     ) -> Result<(), DeviceError> {
         let bits = (1 | u32::from(was_connected) << CONTEXTS_MAX) << own.context;
-        // Release: "context closed".
+        // Release ("context closed"): pairs with the Acquire in `is_closed`.
         self.header(peers, own.task)?.contexts_closed.fetch_or(bits, Ordering::AcqRel);
         Ok(())
     }

@@ -30,7 +30,7 @@ pub struct OwnHeap {
 }
 
 impl OwnHeap {
-    /// Maps the heap file of this task, once: its contexts share it.
+    /// Maps the heap file of this task. All contexts of the task share one mapping.
     ///
     /// # Errors
     /// The file cannot be mapped.
@@ -56,7 +56,7 @@ impl OwnHeap {
         Ok(heap)
     }
 
-    /// A heap of `bytes` zeroed bytes, whatever the file contained: an earlier user may have filled it.
+    /// A heap of `bytes` free bytes. Its blocks are zeroed, whatever an earlier user has left in the file.
     fn without_contents(file: &File, bytes: u64) -> Heap {
         match memory::punch_hole(file.as_fd(), 0, bytes) {
             Ok(()) => Heap::new(bytes),

@@ -66,7 +66,7 @@ const LOOKS_MAX: u32 = 512;
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
 /// How long peers wait for a failure report after a task closes its contexts, because a report names the cause.
 const TIME_TO_FAIL: Duration = Duration::from_millis(50);
-/// Minimum number of rings for which quiet ones leave the poll set.
+/// Quiet rings leave the poll set only while it has more rings than this.
 const NEVER_PARK_BELOW: usize = 4;
 
 /// The device.
@@ -79,7 +79,7 @@ pub struct Shm {
     /// Number of empty polls after which a wait is in [`wait_longer`](Self::wait_longer).
     eager_polls: u32,
     spin: Spin,
-    /// Number of polls that yield after a spin, and its limit.
+    /// Maximum number of polls after the spin that yield the processor.
     yield_polls_max: u32,
     doorbell: Shared<Doorbell>,
     attention: Shared<Attention>,
@@ -112,7 +112,7 @@ pub struct Shm {
     shared: SharedFiles,
     /// Mapped regions of peers that were found before.
     mapped: MappedRegions,
-    /// Declared before the heap, which contains them, for the order of drops.
+    /// Declared before the heap, which contains the pipes, so that the pipes are dropped before it.
     pipes: Pipes,
     heap: Arc<OwnHeap>,
     files: Files,
@@ -286,7 +286,7 @@ impl Shm {
         let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
         let Self { address, doorbell, vis, polled, attention, files, failure_epoch, quiet, far, .. } = self;
         let is_near = |vi: &Vi| vi.peer != *address && !files.is_far(vi.peer.task);
-        // A yield lets a peer run on this processor, and a message of this task leave soon.
+        // A yield is useful if a peer can run on this processor, or a message of this task is still unsent.
         let may_yield = far.as_ref().is_none_or(|far| far.has_unsent() || vis.iter().flatten().any(is_near));
         if may_yield && polls - self.eager_polls < self.yield_polls_max {
             sched::yield_now();
@@ -503,8 +503,8 @@ impl Device for Shm {
     }
 
     /// Far peers get pieces if one message of the network carries them all. Near peers get pieces if pipes are used: both tasks then have a
-    /// core, and copy at the same time. That holds for job memory, too, which near peers could read without a copy by the owner: each line
-    /// that a peer has read there costs its owner 30 ns when the program writes it again.
+    /// core, and copy at the same time. They get pieces of job memory, too, although they could read it without a copy by its owner: each
+    /// line that a peer has read costs the owner 30 ns when the program writes it again.
     fn prefers_pieces(&self, to: NodeAddress, len: usize, entries: u32) -> bool {
         match &self.far {
             Some(far) if self.files.is_far(to.task) => far.carries_together(entries as usize, len),
@@ -710,7 +710,7 @@ impl Device for Shm {
         }
         let updated = self.lend_mapped(at, bytes, |word| update_word(word, operation));
         if self.far.is_some() {
-            // Found for this word only: a cached region could be lent to a program, which `find_mapped` refuses.
+            // The region was found for this word only: a cached region could be lent to a program, which `find_mapped` refuses.
             self.mapped.clear();
         }
         match updated {

@@ -9,7 +9,7 @@ impl Shm {
     #[cold]
     #[inline(never)]
     pub(super) fn poll_rare(&mut self) -> Option<Box<News>> {
-        // These events can wait for the next poll.
+        // Some of what is found here may have to wait for the next poll.
         self.looks_further = true;
         let epoch = self.files.failure_epoch();
         if epoch != self.failure_epoch {

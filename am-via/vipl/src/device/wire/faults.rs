@@ -1,6 +1,6 @@
 //! The faults of the emulated wire: chosen when the network is made, and drawn from one seed.
 
-/// The kinds of faults, and their frequencies per thousand frames.
+/// The kinds of faults, and their frequencies per thousand frames or posts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireFaults {
     /// The seed. The same seed and the same order of calls give the same faults.
@@ -63,7 +63,7 @@ impl FaultGenerator {
         Self { faults, state: faults.seed }
     }
 
-    /// Whether frames are ever affected. If not, they need no sequence numbers in flight.
+    /// Whether frames are ever affected. If not, they arrive at once.
     pub(super) fn touches_frames(&self) -> bool {
         let WireFaults { drop, duplicate, reorder, delay, overrun, apart, .. } = self.faults;
         drop | duplicate | reorder | delay | overrun | apart != 0
@@ -83,7 +83,7 @@ impl FaultGenerator {
         self.happens(self.faults.cut)
     }
 
-    /// Whether the wire loses this frame, which cannot be late.
+    /// Whether the wire loses an acknowledgement or a transfer. These have no other faults.
     pub(super) fn loses(&mut self) -> bool {
         self.happens(self.faults.drop)
     }

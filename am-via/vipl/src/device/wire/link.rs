@@ -41,7 +41,7 @@ pub(super) enum Part {
 impl Frame {
     /// Notes the arrival of a part. Returns the parts that had arrived before, as bits.
     pub(super) fn part_came(&self, part: Part) -> u8 {
-        // Relaxed: the network's lock orders it.
+        // Relaxed: the network's lock orders the accesses.
         self.parts.fetch_or(part as u8, Ordering::Relaxed)
     }
 }
@@ -208,7 +208,7 @@ impl Link {
         }
     }
 
-    /// The peer is dead: no acknowledgement will come.
+    /// Closes the link and drops its frames, because the peer is dead or the connection is cut: no acknowledgement will come.
     pub(super) fn give_up(&mut self) {
         self.closed = true;
         self.unacknowledged.clear();

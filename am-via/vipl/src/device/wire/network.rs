@@ -16,7 +16,7 @@ use super::faults::{FaultGenerator, Kill, WireStatistics};
 use super::link::{Frame, Link, Part, Taken};
 use super::rdma::{Kind, Transfer};
 
-/// The shared object.
+/// The network that all NICs of a wire share.
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) options: WireOptions,
@@ -149,7 +149,7 @@ impl State {
         self.advance_to(self.now + 1);
     }
 
-    /// Advances the clock until something moves; returns whether anything was in flight.
+    /// Advances the clock to the next arrival, retransmission or death; returns whether there was one.
     pub(super) fn skip_to_next(&mut self) -> bool {
         let resend = self.waiting.iter().filter_map(|&link| self.links[link].next_due()).min();
         let flight = self.flights.keys().next().map(|&(due, _)| due);
@@ -196,7 +196,7 @@ impl State {
         self.flights.insert((due, self.departures), flight);
     }
 
-    /// Connects two NICs after a delay; returns the VI of `me` when it is made.
+    /// Connects two NICs after a delay; returns the VI of `me` when the connection is made.
     pub(super) fn connect(&mut self, me: NodeAddress, to: NodeAddress) -> Result<Option<u32>, DeviceError> {
         to.check(self.options.num_tasks)?;
         if self.failures[to.task as usize].is_some() {
@@ -247,7 +247,7 @@ impl State {
     }
 
     /// Closes a VI: both directions refuse posts from now on, and the peer gets an event after earlier posts have arrived. The two NICs may
-    /// connect again, by another VI.
+    /// connect again, with another VI.
     pub(super) fn disconnect(&mut self, at: NodeAddress, vi: u32) {
         let Some(ViEnd { out, back }) = self.end(at, vi) else { return };
         if !self.links[out].closed {
@@ -456,7 +456,7 @@ impl State {
         true
     }
 
-    /// Carries out the writes of a NIC that are in flight: they must be stored before its later posts are seen.
+    /// Carries out the writes in flight from the link's sender to its receiver: they must be stored before later posts are seen.
     fn finish_writes(&mut self, link: usize) {
         let (from, to) = (self.links[link].from, self.links[link].to.task);
         if self.nic(from).transfers == 0 {
@@ -508,7 +508,7 @@ impl State {
         self.failures.get(task as usize)?.as_deref()
     }
 
-    /// Marks a task as dead: every NIC gets one event, and the task's links stop.
+    /// Marks a task as dead: every NIC of another task gets one event, and the task's links stop.
     pub(super) fn fail(&mut self, task: u32, why: &str) {
         let Some(failure @ None) = self.failures.get_mut(task as usize) else { return };
         *failure = Some(why.to_owned());

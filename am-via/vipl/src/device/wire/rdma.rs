@@ -12,7 +12,7 @@ pub(super) struct Transfer {
     /// The NIC that asked for the transfer.
     pub(super) by: NodeAddress,
     pub(super) at: RemoteMemory,
-    /// The number that this NIC has given the transfer.
+    /// The number that `by` has given the transfer.
     pub(super) id: u64,
     pub(super) kind: Kind,
 }
@@ -22,7 +22,7 @@ pub(super) struct Transfer {
 pub(super) enum Kind {
     /// The bytes, copied when the write is posted, so that the program can reuse the source at once.
     Write(PrivateBytes),
-    /// The destination, which the next poll of that NIC fills.
+    /// The destination, which a later poll of `by` fills.
     Read(HeldRange),
     Atomic {
         bytes: u64,
@@ -34,7 +34,7 @@ pub(super) enum Kind {
 pub(super) type End = (Result<u64, ClaimFault>, Option<(PrivateBytes, HeldRange)>);
 
 impl Transfer {
-    /// Carries it out. `regions` is the table of the memory's owner, `None` if that task is dead.
+    /// Carries out the transfer. `regions` is the table of the memory's owner, `None` if that task is dead.
     pub(super) fn carry_out(self, regions: Option<&PrivateRegions>) -> End {
         let Some(regions) = regions else { return (Err(ClaimFault::PeerDead), None) };
         match self.kind {
