@@ -74,7 +74,7 @@ pub fn list() -> Vec<Description> {
     checks::all::<Wire>().into_iter().map(describe).collect()
 }
 
-/// The number of successful runs of a check, and the reasons of the others.
+/// A check, and the reasons of its runs that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Result {
     description: Description,
@@ -120,7 +120,7 @@ impl fmt::Display for Score {
 /// The results of one way of running: for each check, the reason if it failed.
 type Verdicts = BTreeMap<String, Option<String>>;
 
-/// Runs the plan, and calls `said` for each finished check.
+/// Runs the plan, and calls `said` with the name of each check when the check starts.
 ///
 /// # Errors
 /// The processes could not be started, or the connection to them failed. A failed check is not an error.

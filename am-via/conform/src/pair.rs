@@ -18,7 +18,7 @@ use am_via_vipl::{Memory, PTag};
 
 use super::line::{Line, Word};
 
-/// The time that a task works before it dies.
+/// How long a task works before [`Pair::die_soon`] ends it.
 pub(super) const DIES_AFTER: Duration = Duration::from_millis(20);
 /// How long a check waits for an event. Only a failing check waits for all of this time.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ pub(super) fn same<T: PartialEq + Debug>(found: T, expected: T, what: &str) -> O
     if found == expected { Ok(()) } else { fail(format!("{what}: {found:?} instead of {expected:?}")) }
 }
 
-/// The call must be refused with this code.
+/// Checks that the call was refused with this code.
 #[track_caller]
 pub(super) fn refused<T, E: Into<VipError>>(result: Result<T, E>, code: VipReturn) -> Outcome {
     match result.map_err(Into::into) {
@@ -449,7 +449,7 @@ impl<D: Device> Pair<D> {
         }
     }
 
-    /// Sends the handle of own memory to the other side, and receives its handle.
+    /// Sends the handle of own memory to the other side, and receives the other side's handle.
     pub(super) fn swap_handle(&mut self, handle: MemHandle) -> Outcome<MemHandle> {
         let numbers = self.swap(&[u64::from(handle.region), u64::from(handle.generation)])?;
         match numbers.as_slice() {

@@ -29,7 +29,7 @@ fn every_check_is_right_over_the_network() {
     }
 }
 
-/// Checks of all levels.
+/// The chosen checks are of all levels.
 #[test]
 fn sends_are_right_over_the_network() {
     if am_via_ofi::is_there_for_tests() {

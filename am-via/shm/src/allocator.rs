@@ -94,7 +94,8 @@ impl JobAllocator {
     /// Takes back a block of [`take_block`](Self::take_block); returns whether the address is in job memory.
     ///
     /// # Safety
-    /// If the address is in job memory, `at` and `len` are those of a block of the caller, which is no longer used.
+    /// If the address is in job memory, `at` and `len` must be those of a block that the caller got from [`take_block`](Self::take_block)
+    /// and no longer uses.
     pub unsafe fn give_back_block(&self, at: *mut u8, len: usize) -> bool {
         self.give_back(at, len)
     }
@@ -117,7 +118,7 @@ impl JobAllocator {
     }
 }
 
-/// Offers job memory to the program's allocator. The first memory that the allocator uses stays in use until the process ends.
+/// Offers job memory to the program's allocator. The allocator keeps the first memory that it uses until the process ends.
 pub fn offer(blocks: Weak<dyn LargeBlocks>) {
     *OFFERED.lock().unwrap_or_else(PoisonError::into_inner) = Some(blocks);
 }
@@ -143,7 +144,7 @@ unsafe impl GlobalAlloc for JobAllocator {
             && let Some(block) = self.take(layout)
         {
             if !block.is_zero {
-                // SAFETY: that many bytes belong to the caller.
+                // SAFETY: the block has at least `layout.size()` bytes, and belongs to the caller.
                 unsafe { block.at.as_ptr().write_bytes(0, layout.size()) };
             }
             return block.at.as_ptr();

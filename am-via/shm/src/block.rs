@@ -12,7 +12,7 @@ pub trait HeapOwner: Send + Sync + std::fmt::Debug {
     fn take_back(&self, at: NonNull<u8>, len: usize);
 }
 
-/// A block of the owner's memory, returned when it is dropped.
+/// A block of an owner's memory. Dropping this value returns the block to the owner.
 #[derive(Debug)]
 pub struct HeapBlock {
     at: NonNull<u8>,
@@ -26,7 +26,7 @@ unsafe impl Send for HeapBlock {}
 unsafe impl Sync for HeapBlock {}
 
 impl HeapBlock {
-    /// The block `range`, zeroed and used by nothing else. `owner` keeps it alive until it is returned.
+    /// The block `range`, which must be zeroed and used by nothing else. `owner` must keep it alive until it is returned.
     #[must_use]
     pub fn new(range: CheckedRange<'_>, owner: Arc<dyn HeapOwner>) -> Self {
         Self { at: range.at(), len: range.len(), owner }
@@ -46,7 +46,7 @@ impl HeapBlock {
         self.at
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len

@@ -31,7 +31,7 @@ impl<'a> CheckedRange<'a> {
     /// `len` bytes at `at`.
     ///
     /// # Safety
-    /// During `'a`, `at..at + len` stays inside one live mapping or buffer, and no reference to these bytes is used, except by an
+    /// During `'a`, `at..at + len` must stay inside one live mapping or buffer, and no reference to these bytes may be used, except by an
     /// owner that has promised to leave the bytes to this range.
     #[inline(always)]
     #[must_use]
@@ -51,21 +51,21 @@ impl<'a> CheckedRange<'a> {
         Self { seen_as: Some(seen_as), ..self }
     }
 
-    /// The bytes are about to be read. Does nothing, except in a model.
+    /// Tells a model that the bytes are about to be read. Otherwise does nothing.
     #[inline(always)]
     fn note_read(&self) {
         #[cfg(loom)]
         self.seen_as.inspect(|plain| plain.read());
     }
 
-    /// The bytes are about to be written. Does nothing, except in a model.
+    /// Tells a model that the bytes are about to be written. Otherwise does nothing.
     #[inline(always)]
     fn note_write(&self) {
         #[cfg(loom)]
         self.seen_as.inspect(|plain| plain.write());
     }
 
-    /// Bytes in the range.
+    /// Length in bytes.
     #[inline(always)]
     #[must_use]
     pub fn len(&self) -> usize {
@@ -117,7 +117,7 @@ impl<'a> CheckedRange<'a> {
     #[must_use]
     pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
         if offset <= self.len && len <= self.len - offset {
-            // SAFETY: the sum stays inside the range (just checked), which lies inside one allocation (`new`).
+            // SAFETY: `offset` is at most the range's length (just checked), and the range lies inside one allocation (`new`).
             Some(Self { at: unsafe { self.at.add(offset) }, len, ..*self })
         } else {
             None
@@ -145,8 +145,8 @@ impl<'a> CheckedRange<'a> {
         true
     }
 
-    /// Like [`copy_from`](Self::copy_from), from memory elsewhere, by the processor's widest registers if there are no more bytes than in a
-    /// packet: faster if the bytes are in the cache of another processor that shares a cache with this one, and slower if it does not.
+    /// Like [`copy_from`](Self::copy_from), but by the processor's widest registers if there are no more bytes than in a packet. This is
+    /// faster if the bytes are in the cache of another processor that shares a cache with this one, and slower otherwise.
     #[inline]
     #[must_use]
     pub(crate) fn copy_from_wide(&self, from: CheckedRange<'_>) -> bool {
@@ -161,8 +161,8 @@ impl<'a> CheckedRange<'a> {
         true
     }
 
-    /// Like [`copy_from`](Self::copy_from), from memory elsewhere, with stores past this processor's cache if it has them: the next reader
-    /// on another processor then finds no modified line in a foreign cache. Ordered before any later store.
+    /// Like [`copy_from`](Self::copy_from), but with stores past this processor's cache, if it has such stores. The next reader on another
+    /// processor then finds no modified line in a foreign cache. The stores are ordered before any later store.
     #[inline]
     #[must_use]
     pub(crate) fn copy_from_past_cache(&self, from: CheckedRange<'_>) -> bool {
@@ -191,7 +191,7 @@ impl CheckedRange<'_> {
     pub fn copy_to_slice(&self, to: &mut [u8]) {
         assert!(to.len() <= self.len, "{} bytes were asked of a range of {}", to.len(), self.len);
         self.note_read();
-        // SAFETY: source: `to.len()` live bytes (`new`, and the assertion). Destination: an exclusive borrow, elsewhere.
+        // SAFETY: source: `to.len()` live bytes (`new`, and the assertion). Destination: an exclusive borrow, so the two do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(self.at.as_ptr(), to.as_mut_ptr(), to.len()) };
     }
 
@@ -200,7 +200,8 @@ impl CheckedRange<'_> {
     pub fn copy_from_slice(&self, from: &[u8]) {
         assert!(from.len() <= self.len, "{} bytes were given to a range of {}", from.len(), self.len);
         self.note_write();
-        // SAFETY: destination: `from.len()` live bytes (`new`, and the assertion). Source: a shared borrow, elsewhere.
+        // SAFETY: destination: `from.len()` live bytes (`new`, and the assertion). Source: a borrow, which `new` excludes from the range,
+        // so the two do not overlap.
         unsafe { am_copies::bytes(from.as_ptr(), self.at.as_ptr(), from.len()) };
     }
 

@@ -1,4 +1,4 @@
-//! The parts of a heap file in use: first fit among the free ranges, as offsets. Set-up path.
+//! Which ranges of a heap file are in use: first fit, by offsets. Used on the set-up path only.
 
 use std::collections::BTreeMap;
 

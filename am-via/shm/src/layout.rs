@@ -43,7 +43,7 @@ pub const RING_LINES: u32 = if cfg!(loom) { 4 } else { 128 };
 /// Maximum number of VIs of a task, which 64 attention words can name.
 pub(crate) const VIS_MAX: u32 = 4096;
 
-/// Bytes at the end of a heap file that are never allocated: measurements of the machine's limit use them.
+/// Bytes at the end of a heap file that are never allocated: measurements of the least latency that the machine allows use them.
 pub const MEASURE_BYTES: usize = 16 << 20;
 /// Number of lines in the ring at the start of the [`MEASURE_BYTES`].
 pub const MEASURE_RING_LINES: u32 = 128;
@@ -63,7 +63,7 @@ pub struct ControlHeader {
     /// Number of VI slots allocated so far.
     pub vis_used: AtomicU32,
     /// Contexts that the task has closed, as bits; in the upper half those that were connected, which cannot be opened again. Changed by
-    /// the owner; read after its attention was raised.
+    /// the owner, which then raises its peers' attention.
     pub contexts_closed: AtomicU32,
     /// For each context, the number of regions that were ever used, from the first of its range on. Their last user may have been another
     /// program, or an earlier opening of the context; a region that is used again has a later generation.
@@ -73,7 +73,7 @@ pub struct ControlHeader {
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for ControlHeader {}
 
-/// The region that a context is copying, so that the region's owner can wait for the copy.
+/// The region that a context is copying from or to, so that the region's owner can wait for the copy.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Hazard {
@@ -121,7 +121,7 @@ impl Attention {
         self.summary.fetch_or(1 << word, Ordering::Release);
     }
 
-    /// Asks the owner to check what it waits for, but no VI. Called by any task.
+    /// Asks the owner to check again what it waits for, without naming a VI. Called by any task.
     pub fn raise_ring(&self) {
         self.rung.store(1, Ordering::Release);
         // Release: "attention raised", as in `raise`: a task that takes the summary also finds the ring.
@@ -134,15 +134,15 @@ impl Attention {
         self.summary.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a task has rung since the last call. Called by the owner after [`take`](Self::take): a ring between the two has raised the
-    /// summary again, or is found here.
+    /// Whether a task has called [`raise_ring`](Self::raise_ring) since the last call. Must be called by the owner after
+    /// [`take`](Self::take): a request made between the two calls is found here, or has raised the summary again.
     pub fn take_ring(&self) -> bool {
         self.rung.load(Ordering::Relaxed) != 0 && self.rung.swap(0, Ordering::AcqRel) != 0
     }
 
-    /// Calls `look` for each VI that was named since the last call. Called by the owner.
+    /// Calls `look` for each VI that was named since the last call. Only for the owner.
     pub fn take(&self, mut look: impl FnMut(u32)) {
-        // Acquire: "attention raised".
+        // Acquire ("attention raised"): pairs with the Release in `raise` and `raise_ring`.
         let mut words = self.summary.swap(0, Ordering::AcqRel);
         while words != 0 {
             let word = words.trailing_zeros();
@@ -207,7 +207,7 @@ impl PairWord {
     /// writes their identities. Returns both VIs, which are claims, or `None` while the other side makes the connection.
     ///
     /// # Errors
-    /// The error of `make`; the pair may then try again.
+    /// The error of `make`; each side may then try again.
     pub fn agree<E>(&self, make: impl FnOnce() -> Result<(u32, u32), E>) -> Result<Option<(u32, u32)>, E> {
         // Acquire: "pair published".
         match self.0.compare_exchange(0, Self::CLAIMED, Ordering::AcqRel, Ordering::Acquire) {
@@ -237,7 +237,7 @@ pub struct ViHeader {
     pub identity: Padded<ViIdentity>,
     /// Written by the owner: 1 while the ring is not in the poll set, so that senders must raise attention.
     pub parked: Padded<AtomicU32>,
-    /// Written by the peer: number of the owner's lines that it has read (wraps).
+    /// Written by the peer: number of lines from the owner that the peer has read (wraps).
     pub consumed_by_peer: Padded<AtomicU32>,
     /// Written by either end: not 0 when the connection is broken or closed, with the reason.
     pub closed: Padded<AtomicU32>,
@@ -261,7 +261,7 @@ pub struct ViIdentity {
 }
 
 impl ViIdentity {
-    /// Writes the owner's context, and the peer's task, context and VI, before the pair is published or attention is raised.
+    /// Writes the owner's context, and the peer's task, context and VI. Must be called before the pair is published or attention is raised.
     pub fn write(&self, identity: [u32; 4]) {
         for (cell, number) in self.cells().into_iter().zip(identity) {
             // Relaxed: published by "pair published" and "attention raised".
@@ -388,7 +388,7 @@ impl ControlLayout {
         Self::ring_offset() + size_of::<Line>() * (sequence % RING_LINES) as usize
     }
 
-    /// Offset of the bytes beside that line.
+    /// Offset of the bytes beside the line with this number.
     #[inline(always)]
     pub(crate) fn beside_offset(sequence: u32) -> usize {
         Self::line_offset(sequence) + Line::BESIDE_OFFSET

@@ -67,7 +67,7 @@ pub struct JobHeader {
     /// Not 0: when the job was made, the tasks of this host outnumbered the processors that they may use. All tasks of the host read the
     /// same value, whatever processors they choose later.
     pub is_crowded: AtomicU32,
-    /// Incremented at each death. Every poll of every task reads it, so it has a line of its own.
+    /// Incremented when a task fails. Every poll of every task reads it, so it has a line of its own.
     pub failure_epoch: Padded<AtomicU32>,
     /// The first failure.
     pub failure: FailureRecord,

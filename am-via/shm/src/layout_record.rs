@@ -55,7 +55,7 @@ pub struct Tally {
 #[repr(C)]
 #[derive(Debug)]
 pub struct EventSlot {
-    /// The event's number, from 1 on; 0 while the event is written.
+    /// The event's number, from 1 on; 0 while the event is being written.
     pub number: AtomicU64,
     /// The event's time, in nanoseconds of the system's monotonic clock.
     pub nanoseconds: AtomicU64,

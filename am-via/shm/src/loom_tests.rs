@@ -327,7 +327,7 @@ fn loom_two_that_connect_at_once_share_one_connection() {
         let (other, theirs) = (connect.clone(), ends.clone());
         let peer = thread::spawn(move || other(1, theirs));
         connect(0, ends.clone());
-        // By now the peer may have named the VI, and has written its identity.
+        // If the peer has already named the VI, it has also written the VI's identity.
         ends.bells[0].attention.take(|vi| {
             assert_eq!((vi, ends.slot(0).header().identity.read()), (VI, [3, 1, 4, VI]));
         });

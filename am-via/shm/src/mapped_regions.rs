@@ -1,5 +1,5 @@
 //! Regions of peers that were found before, and that this task has mapped. Each use names the region in the hazard line and compares its
-//! state with the cached one. If the owner has closed it or changed its rights, the use starts with a new look at the table.
+//! state with the cached one. If the owner has closed it or changed its rights, the caller has to find the region again.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl Lent<'_> {
     }
 }
 
-/// The most recently used regions.
+/// A cache of regions: the last region found for each slot.
 #[derive(Debug)]
 pub struct MappedRegions(Box<[Option<MappedRegion>; SLOTS]>);
 
@@ -127,7 +127,7 @@ impl MappedRegions {
         self.0[slot_of(task, region)] = Some(found);
     }
 
-    /// Empties the cache, because other files are mapped.
+    /// Empties the cache.
     pub fn clear(&mut self) {
         self.0.fill_with(|| None);
     }
@@ -136,7 +136,8 @@ impl MappedRegions {
     /// `hazard` is this task's own line.
     ///
     /// # Errors
-    /// The region is not cached with these rights, or no longer open; another protection tag; the part does not lie inside.
+    /// The region is not cached with these rights, or is no longer open; its protection tag differs; or the part does not lie inside the
+    /// region.
     #[inline(always)]
     pub fn lend<'a>(
         &'a self,
@@ -148,7 +149,7 @@ impl MappedRegions {
         let Some(found) = self.found(task, &claim, need) else { return Err(ClaimFault::Stale) };
         let Some((bytes, _)) = &found.bytes else { return Ok(None) };
         let in_use = InUse::begin(hazard, found.name, barrier);
-        // Acquire: "region opened".
+        // Acquire ("region opened"): pairs with the Release in `OwnRegions::insert` and `set_registration`.
         if !found.is_open(Ordering::Acquire) {
             return Err(ClaimFault::Stale);
         }

@@ -3,11 +3,11 @@
 //! A pipe is a ring of pieces in the sender's job memory. The sender copies the message into it piece by piece; the receiver copies the
 //! pieces out, and neither writes the other's buffer. A message begins in the ring where the previous one ended, so that the sender writes
 //! lines that have left the receiver's cache: taking a line from that cache takes three times as long. If the two share no cache, the
-//! sender stores past its own, so that the receiver finds no line modified in a foreign cache. The sender decides by the time that a load
-//! of the receiver's count takes ([`timed`]).
+//! sender stores past its own cache, so that the receiver finds no line modified in a foreign cache. The sender decides by the time that a
+//! load of the receiver's count takes ([`timed`]).
 //!
 //! Sender and receiver never wait for each other. If a piece is not staged in time, the receiver copies it itself, through the kernel, and
-//! the sender continues with the pieces after it. If both copy a piece, the work is wasted, and the bytes are the same.
+//! the sender continues with the pieces after it. If both copy a piece, one copy is wasted, but both copy the same bytes.
 //!
 //! Both counts are claims of the task that wrote them. Whatever their values, a sender writes only its own ring, and a receiver only its
 //! own buffer.
@@ -36,8 +36,8 @@ pub(crate) const HEADER_BYTES: usize = 2048 + 64;
 /// Bytes of a pipe.
 pub const PIPE_BYTES: usize = HEADER_BYTES + PIECES as usize * PIECE_BYTES;
 
-/// Maximum bytes of a message that the receiver copies by the widest registers, if it shares a cache with the sender. The C library writes
-/// memory faster that is in no cache, like most of a longer message's, and reads memory faster that the sender has stored past the caches.
+/// Maximum length of a message that the receiver copies by the widest registers, if it shares a cache with the sender. The C library's copy
+/// is faster for a longer message, most of whose destination is in no cache, and for bytes that the sender has stored past the caches.
 const WIDE_BYTES_MAX: u64 = 2 << 20;
 /// Number of looks at an idle pipe before the receiver copies by the kernel: 2 to 4 us.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 128 };
@@ -109,8 +109,8 @@ impl PipeWriter {
         self.first << FIRST_SHIFT | self.offset as u64 | PIPE_ATTACHED
     }
 
-    /// The message has ended. The receiver's count has changed since the last piece was staged, so that the time of its load tells how to
-    /// store the next message.
+    /// Notes the end of the message. If the receiver's count has changed since the last piece was staged, the time of the count's load
+    /// tells how to store the next message.
     pub fn end(&mut self) {
         // Acquire: "piece taken", as in `stage`.
         let (taken, storing) = timed(|| self.header.taken.load(Ordering::Acquire));
@@ -121,7 +121,7 @@ impl PipeWriter {
 
     /// Stages the next piece of `message` that the receiver needs, if the ring has a free slot; returns whether a piece was staged.
     pub fn stage(&mut self, message: CheckedRange<'_>) -> bool {
-        // Acquire: "piece taken": the receiver has read the slots that will be overwritten.
+        // Acquire ("piece taken"): pairs with the Release in `PipeReader::tell`. The receiver has read the slots that will be overwritten.
         self.taken = self.header.taken.load(Ordering::Acquire);
         self.next = self.next.max(self.taken.min(pieces_of(message.len())));
         // `taken` is a claim, and may be lower than before.
@@ -142,7 +142,7 @@ impl PipeWriter {
             return false;
         }
         self.next += 1;
-        // Release: "piece staged".
+        // Release ("piece staged"): pairs with the Acquire in `PipeReader::take`.
         self.header.staged.store(self.next, Ordering::Release);
         true
     }
@@ -196,10 +196,11 @@ impl<'a> PipeReader<'a> {
         Some(Self { header: heap.atomics(offset)?, heap, offset, first, is_wide })
     }
 
-    /// Copies the staged bytes of the piece at `at` of the message, from there on, to `to`; returns their number.
+    /// Copies bytes of the message from `at` on, up to the end of their piece, to `to`, if the piece is staged; returns the number of
+    /// bytes.
     fn take(&mut self, at: u64, to: CheckedRange<'_>) -> Option<usize> {
         let piece = at / PIECE_BYTES as u64;
-        // Acquire: "piece staged".
+        // Acquire ("piece staged"): pairs with the Release in `PipeWriter::stage`.
         let load = || self.header.staged.load(Ordering::Acquire);
         let (staged, is_wide) = match self.is_wide {
             Some(is_wide) => (load(), is_wide),
@@ -223,14 +224,14 @@ impl<'a> PipeReader<'a> {
 
     /// Tells the sender that everything before `at` was taken.
     fn tell(&self, at: u64) {
-        // Release: "piece taken": the sender overwrites only slots that were read.
+        // Release ("piece taken"): pairs with the Acquire in `PipeWriter::stage`, which overwrites only slots that were read.
         self.header.taken.store(at / PIECE_BYTES as u64, Ordering::Release);
     }
 }
 
 /// Copies the bytes of a message from `offset` on to `to`: staged pieces from the pipe, and the rest by `kernel`, which gets an offset in
-/// the message. `word` is from the region's entry, and `heap` belongs to its owner. A message is read once, from front to back. While the
-/// pipe is empty, calls `idle`, which returns whether it did something: this task may also be a sender.
+/// the message. `word` is from the region's entry, and `heap` belongs to its owner. A message must be read once, from front to back. While
+/// the pipe is empty, calls `idle`, which returns whether it did something: this task may also be a sender.
 ///
 /// # Errors
 /// The error of `kernel`.
@@ -245,13 +246,13 @@ pub(crate) fn read<E>(
     let (mut done, mut told, mut looks, mut by_kernel) = (0, 0, 0, KERNEL_BYTES_MIN);
     while let Some(rest) = to.part(done, to.len() - done).filter(|rest| !rest.is_empty()) {
         if pipe.is_none() {
-            // Acquire: "pipe attached".
+            // Acquire ("pipe attached"): pairs with the Release in `OwnRegions::attach_pipe`.
             let name = word.load(Ordering::Acquire);
             let len = offset + to.len() as u64;
             pipe = if name & PIPE_ATTACHED == 0 { None } else { PipeReader::open(heap, name, len) };
             if let Some(pipe) = &pipe {
-                // An earlier call that ended with NotYet has copied the pieces that it took. If the sender claims another number, only its
-                // own message is corrupted.
+                // An earlier call that ended with NotYet has copied the pieces that it took. If the sender has changed their number, only
+                // its own message is corrupted.
                 let taken = pipe.header.taken.load(Ordering::Relaxed);
                 let before = taken.saturating_mul(PIECE_BYTES as u64).saturating_sub(offset);
                 done = done.max(usize::try_from(before).unwrap_or(usize::MAX).min(to.len()));
@@ -335,7 +336,7 @@ mod tests {
         refuses: impl Fn(u64) -> bool,
     ) -> Vec<u8> {
         let len = from.range().len();
-        // An odd offset, and guard bytes after the destination that must not change.
+        // The destination has an odd offset, and guard bytes around it that must not change.
         let to = PrivateBytes::new(len + 64).expect("memory");
         to.range().copy_from_slice(&vec![0xEE; len + 64]);
         let mut offset = 0;

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use crate::copy::CheckedRange;
 
-/// Zeroed bytes, aligned to a cache line, which their owner frees.
+/// Bytes that are zero at first, aligned to a cache line, and freed with this value.
 #[derive(Debug)]
 pub struct PrivateBytes {
     at: NonNull<u8>,

@@ -21,14 +21,14 @@ pub struct HeldRange {
 unsafe impl Send for HeldRange {}
 
 impl HeldRange {
-    /// Holds `range`. As for a registration, the caller keeps the memory alive and leaves it to this holder until the operation or
+    /// Holds `range`. As for a registration, the caller must keep the memory alive and leave it to this holder until the operation or
     /// registration has ended.
     #[must_use]
     pub fn hold(range: CheckedRange<'_>) -> Self {
         Self { at: range.at(), len: range.len() }
     }
 
-    /// The range, for a copy before that end.
+    /// The range, for a copy before the operation or the registration has ended.
     #[must_use]
     pub fn range<'a>(self) -> CheckedRange<'a> {
         // SAFETY: alive and left to this holder (`hold`'s contract); the holder uses it before the end only.
@@ -65,7 +65,7 @@ impl PrivateRegions {
         Self { slots: Vec::new(), free: Vec::new(), regions_max }
     }
 
-    /// Registers `memory`; returns region and generation, or `None` if the table is full. The caller keeps the memory alive until
+    /// Registers `memory`; returns region and generation, or `None` if the table is full. The caller must keep the memory alive until
     /// [`remove`](Self::remove).
     pub fn insert(
         &mut self,
@@ -106,7 +106,7 @@ impl PrivateRegions {
         }
     }
 
-    /// Changes the rights of a registration; returns whether it exists.
+    /// Changes the rights and the protection tag of a registration; returns whether it exists.
     pub fn set_registration(&mut self, region: u32, generation: u32, registration: Registration) -> bool {
         let slot = self.slots.get_mut(region as usize).filter(|slot| slot.generation == generation);
         let live = slot.and_then(|slot| slot.live.as_mut());

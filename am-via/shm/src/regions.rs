@@ -24,7 +24,7 @@ use am_atomics::{AtomicOp, Width};
 use am_via_os::atomics::Ordering;
 use am_via_os::private_memory;
 
-/// Minimum bytes of a range that a task which also sends has the kernel copy. A pipe costs less than the kernel's copy of a shorter one.
+/// Minimum length of a range that a task which also sends lets the kernel copy. For a shorter range, a pipe costs less.
 const EXCHANGE_BYTES_MIN: usize = 512 << 10;
 
 /// Why a claim is refused.
@@ -81,7 +81,7 @@ pub struct OwnRegions {
     heap: Arc<Mapping>,
     /// The first region of this context.
     first: u32,
-    /// Private copies, which the owner relies on.
+    /// Private copies of the entries, on which the owner relies.
     slots: Vec<OwnSlot>,
     free: Vec<u32>,
     ways: Ways,
@@ -108,7 +108,7 @@ impl OwnRegions {
         let first = context * REGIONS_PER_CONTEXT;
         let slots: Vec<_> = used(&head, context)
             .map(|region| {
-                // Generations continue from the last opening of the context, so that addresses of that opening stay stale.
+                // Generations continue from the last opening of the context, so that claims from the time of that opening stay stale.
                 let state = entry_of(&head, region)
                     .map_or(0, |entry| entry.generation_and_access.load(Ordering::Relaxed));
                 OwnSlot { generation: (state >> 32) as u32, access: 0, ptag: 0, live: None, closing: false }
@@ -118,8 +118,9 @@ impl OwnRegions {
         Self { head, heap, first, slots, free, ways }
     }
 
-    /// Registers `memory`, which may be in one of the `shared` files; `None` if the table is full. The caller keeps the memory alive until
-    /// [`remove`](Self::remove), and [`is_quiet`] reports that no copy is under way.
+    /// Registers `memory`, which may be in one of the `shared` files. Returns the region and its generation, or `None` if the table is
+    /// full. The caller must keep the memory alive until the registration has been [removed](Self::remove) and [`is_quiet`] reports that no
+    /// copy is under way.
     pub fn insert(
         &mut self,
         memory: CheckedRange<'_>,
@@ -159,7 +160,7 @@ impl OwnRegions {
             }
         }
         entry.pipe.store(0, Ordering::Relaxed);
-        // Release: "region opened", pairs with the Acquire in `claim`.
+        // Release ("region opened"): pairs with the Acquire in `open_entry`.
         entry.generation_and_access.store(u64::from(generation) << 32 | u64::from(access), Ordering::Release);
         Some((region, generation))
     }
@@ -191,7 +192,7 @@ impl OwnRegions {
         entry.ptag.store(registration.ptag, Ordering::Relaxed);
         let state = entry.generation_and_access.load(Ordering::Relaxed);
         let kept = state & u64::from(ACCESS_IN_HEAP | ACCESS_IN_SHARED_FILE | ACCESS_LIVE);
-        // Release: "region opened".
+        // Release ("region opened"): pairs with the Acquire in `open_entry`.
         let now = u64::from(generation) << 32 | kept | u64::from(registration.access);
         entry.generation_and_access.store(now, Ordering::Release);
         true
@@ -210,12 +211,12 @@ impl OwnRegions {
     /// once, from front to back, takes pieces from the pipe after [`PipeWriter::stage`].
     pub fn attach_pipe(&mut self, region: u32, pipe: Option<&mut PipeWriter>) {
         if let Some(entry) = self.entry(region) {
-            // Release: "pipe attached".
+            // Release ("pipe attached"): pairs with the Acquire in `pipe::read`.
             entry.pipe.store(pipe.map_or(PIPE_MAY_COME, PipeWriter::restart), Ordering::Release);
         }
     }
 
-    /// Lets the slot of a removed registration be reused, when no copy is under way.
+    /// Lets the slot of a removed registration be reused. Must be called only when no copy is under way any more.
     pub fn recycle(&mut self, region: u32) {
         if let Some(slot) = self.slot_mut(region)
             && std::mem::take(&mut slot.closing)
@@ -298,25 +299,25 @@ fn close(entry: &RegionEntry) -> bool {
     state as u32 & ACCESS_LIVE != 0
 }
 
-/// Closes all regions of a control file's owner; returns whether one was open. Called while none of the owner's contexts is open.
+/// Closes all regions of a control file's owner; returns whether one was open. Must be called while none of the owner's contexts is open.
 pub fn close_all(head: &Mapping) -> bool {
     let regions = (0..CONTEXTS_MAX).flat_map(|context| used(head, context));
     regions.filter_map(|region| entry_of(head, region)).filter(|entry| close(entry)).count() > 0
 }
 
-/// Whether none of the given contexts is copying by this region. Called after the entry was cleared, and after
+/// Whether none of the given contexts is copying from or to this region. Must be called after the entry was cleared, and after
 /// [`SleepBarrier::before_look`].
 #[must_use]
 pub fn is_quiet<'a>(hazards: impl Iterator<Item = &'a Hazard>, task: u32, region: u32) -> bool {
     let name = hazard_name(task, region);
-    // Acquire: "region hazard": a task that sees the end of a copy sees its stores.
+    // Acquire ("region hazard"): pairs with the Release in the drop of `InUse`. A task that sees the end of a copy sees its stores.
     hazards.into_iter().all(|hazard| hazard.copying.load(Ordering::Acquire) != name)
 }
 
-/// Whether a context is copying from or to memory of this task. Called like [`is_quiet`].
+/// Whether a context is copying from or to memory of this task. Must be called like [`is_quiet`].
 #[must_use]
 pub fn names_memory_of(hazard: &Hazard, task: u32) -> bool {
-    // Acquire: "region hazard".
+    // Acquire ("region hazard"): as in `is_quiet`.
     hazard.copying.load(Ordering::Acquire) >> 32 == u64::from(task) + 1
 }
 
@@ -347,7 +348,7 @@ pub struct PeerMemory {
     pub is_copied_by_kernel: Cell<bool>,
 }
 
-/// The task that makes claims, with its means.
+/// The task that makes a claim, and what it uses for the access.
 #[derive(Debug)]
 pub struct Claimer<'a> {
     /// The claiming task.
@@ -388,7 +389,7 @@ struct Checked<'a> {
 pub(crate) struct InUse<'a>(&'a Hazard);
 
 impl<'a> InUse<'a> {
-    /// Names a region. The caller then has to check whether it is still open.
+    /// Names a region. The caller must then check whether the region is still open.
     #[inline(always)]
     pub(crate) fn begin(hazard: &'a Hazard, name: u64, barrier: SleepBarrier) -> Self {
         // Release: "region hazard", like the store of 0 that it may hide: a task that sees another region's name also knows that the
@@ -408,7 +409,7 @@ enum Way<'a> {
 impl Drop for InUse<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Release: "region hazard".
+        // Release ("region hazard"): pairs with the Acquire in `is_quiet`.
         self.0.copying.store(0, Ordering::Release);
     }
 }
@@ -440,8 +441,8 @@ impl PeerMemory {
     }
 
     /// Copies a range of the peer's memory to `to`. Calls `idle` while a pipe is empty; `idle` returns whether it did something. If this
-    /// task `also_sends`, the kernel copies a long range: a pipe has the two tasks copy each byte once each, which is faster if the sender
-    /// would wait otherwise, and slower if it copies other data meanwhile.
+    /// task `also_sends`, the kernel copies a long range: with a pipe, each of the two tasks copies every byte once, which is faster if the
+    /// sender would otherwise wait, and slower if it copies other data meanwhile.
     ///
     /// # Errors
     /// The claim is refused, or the peer is gone.
@@ -483,13 +484,13 @@ impl PeerMemory {
         copies
     }
 
-    /// The entry of a claim's region if it is open (generation, rights, and the owner's choice of peer), and its state. The region is named
-    /// in the hazard line.
+    /// The entry of a claim's region, and the entry's state, if the region is open with the claim's generation and protection tag, and
+    /// gives the rights `need`. The caller must have named the region in its hazard line.
     #[inline(always)]
     pub(crate) fn open_entry(&self, claim: Claim, need: u32) -> Result<(&RegionEntry, u64), ClaimFault> {
         let entry = entry_of(&self.head, claim.region).filter(|_| claim.region < REGIONS_MAX);
         let entry = entry.ok_or(ClaimFault::Stale)?;
-        // Acquire: "region opened".
+        // Acquire ("region opened"): pairs with the Release in `OwnRegions::insert` and `set_registration`.
         let state = entry.generation_and_access.load(Ordering::Acquire);
         let access = state as u32;
         if (state >> 32) as u32 != claim.generation || access & ACCESS_LIVE == 0 {
@@ -522,7 +523,7 @@ impl PeerMemory {
         file.filter(|_| claimer.ways.mapped)
     }
 
-    /// Checks a claim and turns it into a range. No other function does.
+    /// Checks a claim, and decides how to access its range.
     #[inline]
     fn claim<'a>(
         &'a self,

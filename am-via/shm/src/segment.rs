@@ -21,8 +21,8 @@ pub struct Mapping {
 }
 
 /// Under loom, the objects that represent the bytes of a mapping. Loom's atomics cannot be in zeroed memory, so each structure of atomics
-/// is a separate object for its offset, made at its first use. So is the [`Plain`] that shows a model the accesses to a range. A model has
-/// to use all of them before it starts its threads.
+/// is a separate object for its offset, made at its first use. A range has a [`Plain`], through which a model sees the accesses to the
+/// range. A model must use all of these objects before it starts its threads.
 #[cfg(loom)]
 mod model {
     use std::any::{Any, TypeId};
@@ -75,7 +75,7 @@ impl Mapping {
         Self::new(file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Gives a forked copy of this process its own copy of the contents; by default it finds zeros.
+    /// Gives a forked copy of this process its own copy of the contents; by default, the copy finds zeros.
     pub fn keep_in_copies(&self) {
         self.note(Keeps::Contents);
     }
@@ -104,7 +104,7 @@ impl Mapping {
         Ok((file, mapping))
     }
 
-    /// Bytes mapped.
+    /// Number of bytes mapped.
     #[must_use]
     pub fn len(&self) -> usize {
         self.map.len()
@@ -123,13 +123,13 @@ impl Mapping {
         NonNull::new(self.map.as_mut_ptr()).expect("a mapping never starts at address zero")
     }
 
-    /// The checked range `offset..offset + len`; `None` if the range does not lie inside the mapping. Only this function turns an offset
-    /// into an address.
+    /// The address of byte `offset`; `None` if the range `offset..offset + len` does not lie inside the mapping. Only this function turns
+    /// an offset into an address.
     #[inline(always)]
     #[must_use]
     pub fn range(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         if offset <= self.map.len() && len <= self.map.len() - offset {
-            // SAFETY: `offset` is within the mapping (just checked), so the sum stays inside one allocation.
+            // SAFETY: `offset` is at most the mapping's length (just checked), and the mapping is one allocation.
             Some(unsafe { self.base().add(offset) })
         } else {
             None
@@ -180,8 +180,8 @@ impl Mapping {
         if !at.is_aligned() {
             return None;
         }
-        // SAFETY: `at` lies inside the mapping (just checked; or is loom's object), aligned, which `self` keeps alive; T is atomics
-        // only, valid for every bit pattern (SharedAtomics), so sharing it with other processes is sound.
+        // SAFETY: `at` is aligned and lies inside the mapping (just checked; or it is loom's object), which `self` keeps alive. T is
+        // atomics only, valid for every bit pattern (SharedAtomics), so sharing it with other processes is sound.
         Some(unsafe { at.as_ref() })
     }
 
@@ -202,11 +202,11 @@ impl Drop for Mapping {
 /// Types made of atomics only (and unused padding), valid for every bit pattern, with layout `repr(C)`.
 ///
 /// # Safety
-/// The type is exactly that, so that a shared reference to memory that other processes change is sound.
+/// The type must be exactly that: a shared reference to memory that other processes change is then sound.
 #[cfg(not(loom))]
 pub unsafe trait SharedAtomics {}
 
-/// Like the trait above, for objects of a model.
+/// Like the trait of this name without loom, for objects of a model.
 #[cfg(loom)]
 pub unsafe trait SharedAtomics: Default + Send + Sync + 'static {}
 
@@ -228,7 +228,7 @@ impl<T: SharedAtomics> std::ops::Deref for Shared<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: `at` lies inside the mapping, aligned (checked in `Mapping::atomics_at`), which `_mapping` keeps alive; T is
+        // SAFETY: `at` is aligned and lies inside the mapping (checked in `Mapping::atomics_at`), which `_mapping` keeps alive. T is
         // atomics only, valid for every bit pattern (SharedAtomics), so sharing it with other processes is sound.
         unsafe { self.at.as_ref() }
     }

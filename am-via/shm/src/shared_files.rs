@@ -1,7 +1,8 @@
-//! Shared files: memory files that tasks make while the job runs, for several tasks to map. The table has those that this task has open.
+//! Shared files: memory files that tasks make while the job runs, for several tasks to map. The table lists the files that this task has
+//! open.
 //!
-//! The maker keeps its descriptor until all tasks have opened the file through its entry in /proc. The file has no name in a file system,
-//! and lives while a task has it mapped.
+//! The maker keeps its descriptor until all tasks have opened the file through the descriptor's entry in /proc. The file has no name in a
+//! file system, and lives while a task has it mapped.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -22,7 +23,7 @@ pub struct SharedFileName {
     pub number: i32,
     /// The file's inode, never 0.
     pub inode: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
@@ -71,13 +72,13 @@ impl SharedFiles {
     }
 
     fn add(&mut self, inode: u64, mapping: Arc<Mapping>, file: Option<File>) -> Arc<Mapping> {
-        // The program, and a copy of it, load and store there directly.
+        // The program and its forked copies load and store there directly.
         mapping.leave_to_copies();
         self.files.push(SharedFile { inode, mapping: Arc::clone(&mapping), file });
         mapping
     }
 
-    /// Closes the maker's descriptor: all tasks have opened the file.
+    /// Closes the maker's descriptor, after all tasks have opened the file.
     pub fn close_descriptor(&mut self, inode: u64) {
         if let Some(shared) = self.files.iter_mut().find(|shared| shared.inode == inode) {
             shared.file = None;
@@ -98,7 +99,7 @@ impl SharedFiles {
         self.files.iter().find(|shared| shared.inode == inode).map(|shared| &shared.mapping)
     }
 
-    /// The file that contains `len` bytes from `at` on, and their offset.
+    /// The inode of the file that contains `len` bytes from `at` on, and the offset of these bytes in the file.
     #[must_use]
     pub fn place_of(&self, at: NonNull<u8>, len: usize) -> Option<(u64, usize)> {
         self.files.iter().find_map(|SharedFile { inode, mapping, .. }| {

@@ -77,8 +77,8 @@ impl Spin {
         }
         if self.is_on && polls.is_multiple_of(POLLS_BETWEEN_LOOKS) {
             let is_long = self.look(Instant::now());
-            // A spin yields to other threads before it exceeds the minimum limit. If the yield takes long, the next reading of the clock
-            // ends the spin.
+            // A spin that has reached the minimum limit yields to other threads from time to time. If the yield takes long, the next
+            // reading of the clock ends the spin.
             if is_long && polls.is_multiple_of(POLLS_BETWEEN_YIELDS) {
                 sched::yield_now();
             }

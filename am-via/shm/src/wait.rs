@@ -53,7 +53,7 @@ impl SleepBarrier {
         if cfg!(not(loom)) && membarrier::register().is_ok() { Self::Membarrier } else { Self::SenderFence }
     }
 
-    /// Prepares this process for the job's choice. Called once at start.
+    /// Prepares this process for the job's choice. Must be called once, at the start.
     ///
     /// # Errors
     /// The system refuses: this process cannot be a task of the job.
@@ -116,7 +116,7 @@ impl SleepBarrier {
 }
 
 impl Doorbell {
-    /// Whether the owner sleeps or is about to: [`ring`](Self::ring) is then needed. Called after [`SleepBarrier::after_store`].
+    /// Whether the owner sleeps or is about to: [`ring`](Self::ring) is then needed. Must be called after [`SleepBarrier::after_store`].
     #[inline(always)]
     #[must_use]
     pub fn is_sleeping(&self) -> bool {
@@ -132,14 +132,14 @@ impl Doorbell {
         }
     }
 
-    /// Wakes the owner even if it seems to be awake: for events without a ring (a death, a signal).
+    /// Wakes the owner even if it seems to be awake: for events that no ring buffer shows (a death, a signal).
     pub fn ring_always(&self) {
         self.word.fetch_add(1, Ordering::Release);
         futex::wake(&self.word, u32::MAX >> 1);
     }
 
     /// Sleeps until rung, at most `timeout`, unless `has_news` returns true after the handshake. Only for the owner, one thread at a time.
-    /// Returns whether it slept for the whole time: not rung, and no event.
+    /// Returns whether the owner was not rung, and still has no news.
     pub fn sleep(
         &self,
         barrier: SleepBarrier,
@@ -167,7 +167,7 @@ impl Doorbell {
 /// How long a sleeping task has had no event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quiet {
-    /// The begin of the first sleep without an event, and the end of the last.
+    /// The beginning of the first sleep without an event, and the end of the last such sleep.
     time: Option<(Instant, Instant)>,
 }
 
@@ -178,12 +178,12 @@ impl Quiet {
     /// Begins a sleep; returns the time.
     pub fn begin_sleep(&mut self) -> Instant {
         let now = Instant::now();
-        // The earlier sleep belonged to another wait.
+        // A sleep that ended longer ago belonged to another wait.
         self.time = self.time.filter(|(_, end)| now.duration_since(*end) < WITHIN_ONE_WAIT);
         now
     }
 
-    /// Ends the sleep that began then; returns the time without an event.
+    /// Ends the sleep that began at `began`; returns the time without an event so far.
     pub fn end_sleep(&mut self, began: Instant, without_news: bool) -> Duration {
         if !without_news {
             self.time = None;

@@ -154,7 +154,7 @@ fn client_of_a_silent_server_times_out<D: Device>(pair: &mut Pair<D>) -> Outcome
         same(pair.state(vi)?, ViState::Idle, "the state")?;
     }
     pair.sync_still()?;
-    // No side waits for a withdrawn request.
+    // The withdrawn request must not be delivered.
     if !pair.is_a() {
         refused(pair.nic.connect_wait(service()?, SOON), VipReturn::Timeout)?;
     }
@@ -287,7 +287,8 @@ fn discriminators_differ_by_every_byte<D: Device>(pair: &mut Pair<D>) -> Outcome
     Ok(())
 }
 
-/// Side A requests a connection with `client`'s attributes; the accept refuses `wrong`, and the request stays open for a VI that matches.
+/// Side A requests a connection of a VI with reliable delivery. Side B's accept with a VI of the attributes `wrong` is refused, and the
+/// request stays open for a VI that matches.
 fn must_match<D: Device>(pair: &mut Pair<D>, wrong: ViAttributes, code: VipReturn) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
     pair.sync_still()?;
@@ -330,7 +331,7 @@ fn server_does_not_accept_a_client_that_gave_up<D: Device>(pair: &mut Pair<D>) -
     } else {
         let request = client(pair)?;
         pair.sync_still()?;
-        // If the server knows of the client's disconnection, it refuses; otherwise the connection ends at once.
+        // If the client's withdrawal has arrived, the accept is refused; otherwise the connection ends at once.
         match pair.nic.connect_accept(&request, vi) {
             Err(error) => refused::<(), _>(Err(error), VipReturn::InvalidParameter)?,
             Ok(()) => {

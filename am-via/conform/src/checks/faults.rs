@@ -257,7 +257,7 @@ fn killed_peers_are_reported<D: Device>(pair: &mut Pair<D>) -> Outcome {
             pair.until_state(vi, ViState::Error)?;
             pair.async_error(AsyncCode::ConnectionLost)?;
         }
-        // The wire delivered early.
+        // Side B was killed before the connection was made.
         Err(error) => refused::<(), _>(Err(error), VipReturn::Reject)?,
     }
     same(pair.received(vi)?.status().errors(), Status::DESC_FLUSHED_ERROR, "the receive")

@@ -147,7 +147,7 @@ fn names_are_started_and_ended_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-/// Runs `work` while the service runs.
+/// Runs `work` while the name service runs.
 fn named<D: Device>(pair: &mut Pair<D>, work: impl FnOnce(&Pair<D>) -> Outcome) -> Outcome {
     pair.nic.ns_init()?;
     let outcome = work(pair);

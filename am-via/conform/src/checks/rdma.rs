@@ -228,7 +228,7 @@ fn write_without_a_receive_for_its_immediate_data_breaks<D: Device>(pair: &mut P
     pair.until_state(vi, ViState::Error)
 }
 
-/// Side A's access, which `access` builds from the other side's handle, is refused, and side B's memory is unchanged.
+/// Checks that side A's access, which `access` builds from the other side's handle, is refused, and that side B's memory is unchanged.
 fn is_refused<D: Device>(
     pair: &mut Pair<D>,
     attributes: ViAttributes,
@@ -292,7 +292,7 @@ fn write_to_memory_of_another_tag_is_refused<D: Device>(pair: &mut Pair<D>) -> O
 
 fn write_to_memory_of_another_nic_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let mut other = pair.open(3)?;
-    // The first tags of both NICs, whose numbers are equal.
+    // Memory of another NIC of this side, with a tag of that NIC.
     let tag = other.create_ptag()?;
     let memory = other.alloc(64)?;
     let handle = other.register_mem(&memory, (0, 64), tag, Pair::<D>::all_rights())?;

@@ -90,7 +90,7 @@ fn delivery_keeps_the_order_of_all_operations<D: Device>(pair: &mut Pair<D>) -> 
         pair.post_send(vi, descriptor.with_immediate(number))?;
     }
     for number in 0..100 {
-        same(pair.received_well(vi)?.immediate(), Some(number), "whose turn it is")?;
+        same(pair.received_well(vi)?.immediate(), Some(number), "the next message")?;
     }
     Ok(())
 }
@@ -113,7 +113,7 @@ fn reception_is_done_when_the_data_are_received<D: Device>(pair: &mut Pair<D>) -
     } else {
         pair.sync_still()?;
         for number in 1..=2 {
-            same(pair.received_well(vi)?.immediate(), Some(number), "whose turn it is")?;
+            same(pair.received_well(vi)?.immediate(), Some(number), "the next message")?;
         }
     }
     Ok(())
@@ -330,7 +330,7 @@ fn death_of_the_peer_in_a_copy_gives_memory_back<D: Device>(pair: &mut Pair<D>) 
         let start = Instant::now();
         while start.elapsed() < 10 * DIES_AFTER {
             pair.post_send(vi, Descriptor::rdma_write(place).with_segment(region.segment(0, BYTES)))?;
-            // If only the task dies, not its process, no further message arrives, and the loop ends by its time limit.
+            // If only the task dies, not its process, no further message arrives, and the loop ends at its time limit.
             while pair.nic.send_done(vi)?.is_none() && start.elapsed() < 10 * DIES_AFTER {}
         }
         return Ok(());

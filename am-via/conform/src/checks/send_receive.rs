@@ -44,7 +44,7 @@ table! {
     }
 }
 
-/// Side A sends the first `len` bytes of a region, side B receives them.
+/// Side A sends the first `len` bytes of a region, and side B receives them.
 fn exchange<D: Device>(pair: &mut Pair<D>, vi: ViHandle, len: u32) -> Outcome {
     let region = pair.region(len as usize + 1)?;
     if pair.is_a() {
@@ -229,10 +229,10 @@ fn messages_keep_their_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
         pair.post_send(vi, Descriptor::send().with_segment(region.segment(0, len)).with_immediate(number))?;
     }
     for number in 0..COUNT {
-        same(pair.received_well(vi)?.immediate(), Some(number), "whose turn it is")?;
+        same(pair.received_well(vi)?.immediate(), Some(number), "the next message")?;
     }
     for number in 0..COUNT {
-        same(pair.sent_well(vi)?.immediate(), Some(number), "whose turn it is")?;
+        same(pair.sent_well(vi)?.immediate(), Some(number), "the next send")?;
     }
     Ok(())
 }
@@ -270,7 +270,7 @@ fn descriptor_is_posted_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-/// Posts sends on an unreliable VI, which stays connected, and checks their errors.
+/// Posts `descriptor` on an unreliable VI, and checks that it ends with `error` and that the VI stays connected.
 fn ends_as<D: Device>(pair: &mut Pair<D>, descriptor: Box<Descriptor>, error: Status) -> Outcome {
     let vi = pair.connected(pair.unreliable())?;
     pair.post_send(vi, descriptor)?;
@@ -400,7 +400,7 @@ fn inline_message_arrives_in_order<D: Device>(pair: &mut Pair<D>) -> Outcome {
     for at in 0..5 {
         let done = pair.received_well(vi)?;
         let length = if at % 2 == 0 { 40 } else { 200 };
-        same((done.immediate(), done.length()), (Some(at), length), "whose turn it is")?;
+        same((done.immediate(), done.length()), (Some(at), length), "the next message")?;
     }
     same(region.bytes(400, 40)?, vec![2; 40], "the bytes")
 }

@@ -179,7 +179,7 @@ fn stress_of_registrations<D: Device>(pair: &mut Pair<D>) -> Outcome {
     Ok(())
 }
 
-/// Descriptors with random contents.
+/// A descriptor with random contents.
 fn any_descriptor(random: &mut Random, own: MemHandle, theirs: MemHandle) -> Box<Descriptor> {
     let handle = |random: &mut Random| match random.below(5) {
         0 => theirs,
@@ -265,7 +265,7 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
             Ok(device.connect(ViNumber(0), victim).map_err(am_via_vipl::VipError::from)?)
         })?;
         for round in 0..2000_u32 {
-            // The victim: the VI with posted receives, the NIC itself, or any connection.
+            // The target: the fabric's VI, the NIC itself, or any connection.
             let to = match random.below(3) {
                 0 => 0,
                 1 => u32::MAX >> 8,
@@ -279,7 +279,7 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
                 extra: if random.below(4) == 0 { random.edgy() } else { random.edgy() >> 8 | kind << 56 },
             };
             let words: Payload = std::array::from_fn(|_| random.edgy());
-            // The victim's reaction, and a full ring, are not checked.
+            // The ring may be full, or the connection closed.
             if random.below(2) == 0 {
                 let _ = device.post(channel, entry, &words);
             } else {

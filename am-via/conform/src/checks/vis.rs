@@ -176,7 +176,7 @@ fn vi_pending_keeps_receives<D: Device>(pair: &mut Pair<D>) -> Outcome {
     same(pair.received(vi)?.status(), flushed(Status::OP_RECEIVE), "the receive, when the request ends")
 }
 
-/// A VI in the state Error, since the other side has disconnected.
+/// A VI that side A has disconnected: side B's VI is in the state Error.
 fn broken<D: Device>(pair: &mut Pair<D>) -> Outcome<am_via_vipl::ViHandle> {
     let vi = pair.connected(pair.delivery())?;
     if pair.is_a() {
@@ -231,7 +231,7 @@ fn five_flushed<D: Device>(pair: &mut Pair<D>, vi: am_via_vipl::ViHandle) -> Out
     for length in 1..=5 {
         let done = pair.received(vi)?;
         same(done.status(), flushed(Status::OP_RECEIVE), "the receive")?;
-        same(done.segments().first().map(|segment| segment.length), Some(length), "whose turn it was")?;
+        same(done.segments().first().map(|segment| segment.length), Some(length), "the next receive")?;
         same(done.length(), 0, "the bytes received")?;
     }
     Ok(())
