@@ -100,7 +100,7 @@ impl Keyval {
     }
 
     fn unusable(&self, call: &'static str) -> Error {
-        let what = "the keyval is for another kind of object";
+        let what = "the keyval is for another kind of object; the value is the keyval's number";
         Error::refused(ErrorClass::Keyval, call, what, i64::try_from(self.0.number).unwrap_or(i64::MAX))
     }
 }

@@ -73,7 +73,7 @@ impl ContextIds {
         Err(Error::refused(
             ErrorClass::Other,
             "a new communicator",
-            "all context ids are in use: free communicators that are no longer needed",
+            "all context ids are in use: free communicators that are no longer needed; the value is the number of ids",
             i64::from(self.counts),
         ))
     }
@@ -89,7 +89,7 @@ impl ContextIds {
         Err(Error::refused(
             ErrorClass::Communicator,
             "a new communicator",
-            "its context id belongs to a communicator that other tasks have freed: free it here too",
+            "its context id belongs to a communicator that other tasks have freed: free it here too; the value is the id",
             i64::from(number),
         ))
     }

@@ -289,7 +289,12 @@ impl Group {
         let mut ranks = Vec::new();
         for &RankRange { first, last, stride } in ranges {
             if stride == 0 {
-                return Err(Error::refused(ErrorClass::Argument, "a range of ranks", "the stride is 0", 0));
+                return Err(Error::refused(
+                    ErrorClass::Argument,
+                    "a range of ranks",
+                    "the stride must not be 0",
+                    0,
+                ));
             }
             let (first, last, stride) = (i64::from(first), i64::from(last), i64::from(stride));
             let mut rank = first;

@@ -47,7 +47,7 @@ impl Info {
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         check_key("Info::set", key)?;
         if value.is_empty() || value.len() > INFO_VALUE_BYTES_MAX {
-            let what = "a value has 1 to 1023 bytes";
+            let what = "a value must have 1 to 1023 bytes; the value is its length";
             return Err(Error::refused(ErrorClass::InfoValue, "Info::set", what, length(value)));
         }
         match self.entries.iter_mut().find(|(known, _)| known == key) {
@@ -110,7 +110,7 @@ impl Info {
     /// [`Error::Refused`]: an index beyond the last one.
     pub fn key(&self, number: usize) -> Result<&str> {
         self.entries.get(number).map(|(key, _)| key.as_str()).ok_or_else(|| {
-            let what = "there is no key at this index";
+            let what = "there is no key at this index; the value is the index";
             Error::refused(ErrorClass::Argument, "Info::key", what, count(number))
         })
     }
@@ -123,7 +123,8 @@ impl Info {
 
 fn check_key(call: &'static str, key: &str) -> Result<()> {
     if key.is_empty() || key.len() > INFO_KEY_BYTES_MAX {
-        return Err(Error::refused(ErrorClass::InfoKey, call, "a key has 1 to 255 bytes", length(key)));
+        let what = "a key must have 1 to 255 bytes; the value is its length";
+        return Err(Error::refused(ErrorClass::InfoKey, call, what, length(key)));
     }
     Ok(())
 }

@@ -85,7 +85,7 @@ impl<L: LockPolicy> Properties<L> {
     /// There is no such attribute; the error of the callback, after which the attribute stays.
     pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
         let deletion = self.attributes.with(|attributes| attributes.deletion(keyval)).ok_or_else(|| {
-            let what = "the object has no attribute with this keyval";
+            let what = "the object has no attribute with this keyval; the value is the keyval's number";
             let number = i64::try_from(keyval.number()).unwrap_or(i64::MAX);
             Error::refused(ErrorClass::Keyval, "delete_attribute", what, number)
         })?;

@@ -53,7 +53,7 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
             set if set.eq_ignore_ascii_case(WORLD_SET) => Ok(all),
             set if set.eq_ignore_ascii_case(SELF_SET) => all.incl(&[self.world.rank()]),
             _ => {
-                let what = "there is no such set; there are mpi://WORLD and mpi://SELF";
+                let what = "there is no such set: use mpi://WORLD or mpi://SELF; the value is the length of the name";
                 let len = i64::try_from(set.len()).unwrap_or(i64::MAX);
                 Err(Error::refused(ErrorClass::Argument, "Session::group", what, len))
             }

@@ -265,7 +265,7 @@ fn too_many_receives(max: usize) -> Error {
 #[cold]
 #[inline(never)]
 fn too_many_requests() -> Error {
-    let what = "too many operations are under way: wait for some";
+    let what = "too many operations are under way: wait for some; the value is the maximum";
     Error::refused(ErrorClass::NoMemory, "a non-blocking operation", what, RequestId::MAX)
 }
 

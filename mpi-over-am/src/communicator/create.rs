@@ -122,7 +122,7 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
 }
 
 fn not_there() -> Error {
-    Error::refused(ErrorClass::Request, "idup", "the request is not over, or was cancelled", 0)
+    Error::refused(ErrorClass::Request, "idup", "the request is not complete, or was cancelled", 0)
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
@@ -498,7 +498,7 @@ pub(crate) struct Choice {
 impl Choice {
     pub(crate) fn new(color: Option<i32>, key: i32) -> Result<Self> {
         if let Some(color) = color.filter(|&color| color < 0) {
-            let what = "a colour is 0 or more; no colour is None";
+            let what = "a colour must be 0 or more, or None (MPI_UNDEFINED); the value is the colour";
             return Err(Error::refused(ErrorClass::Argument, "split", what, i64::from(color)));
         }
         Ok(Self { color: color.map(i32::cast_unsigned), key })

@@ -193,11 +193,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The group of the first tasks, for a topology.
     pub(super) fn first_ranks(&self, call: &'static str, count: u32) -> Result<Group> {
         if self.is_inter() {
-            let what = "an inter-communicator has no topology";
+            let what = "an inter-communicator has no topology; the value is the topology's number of ranks";
             return Err(Error::refused(ErrorClass::Communicator, call, what, i64::from(count)));
         }
         if count > self.size() {
-            let what = "the topology has more ranks than the communicator has";
+            let what = "the topology has more ranks than the communicator; the value is the topology's number of ranks";
             return Err(Error::refused(ErrorClass::Argument, call, what, i64::from(count)));
         }
         self.group().incl(&(0..count).collect::<Vec<_>>())

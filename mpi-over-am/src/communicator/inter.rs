@@ -34,7 +34,8 @@ pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> 
 const CREATE: &str = "create_inter_with";
 
 pub(crate) fn no_bridge(tag: i32) -> Error {
-    let what = "the local leader has to pass the communicator that contains the other leader";
+    let what =
+        "the local leader must pass the communicator that contains the other leader; the value is the tag";
     Error::refused(ErrorClass::Communicator, CREATE, what, i64::from(tag))
 }
 
@@ -86,7 +87,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Checks the arguments of [`create_inter_with`](Self::create_inter_with); returns the tasks of the local group.
     pub(crate) fn begin_inter(&self, local_leader: u32) -> Result<Vec<u64>> {
         if self.is_inter() {
-            let what = "the local communicator is an inter-communicator";
+            let what = "the local communicator is an inter-communicator; the value is its size";
             return Err(Error::refused(ErrorClass::Communicator, CREATE, what, i64::from(self.size())));
         }
         if local_leader >= self.size() {

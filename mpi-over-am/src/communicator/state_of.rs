@@ -236,7 +236,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub fn close(self) -> Result<()> {
         let of_self = self.state()?.context_ids.of_self();
         if self.context_id == crate::context_id::WORLD || self.context_id == of_self {
-            let what = "the communicators of the world and of the task alone cannot be freed";
+            let what = "the communicators of the world and of the task alone cannot be freed; the value is the context id";
             return Err(Error::refused(ErrorClass::Communicator, "close", what, i64::from(self.context_id)));
         }
         self.delete_attributes()

@@ -31,7 +31,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let requests = &mut state.handlers().requests;
         requests.check(request)?;
         if requests.phase(request) != Phase::ByProgram {
-            let what = "it is not a generalized request, or is already complete";
+            let what =
+                "it is not a generalized request, or is already complete; the value is the request's number";
             let number = i64::try_from(request.number()).unwrap_or(i64::MAX);
             return Err(Error::refused(ErrorClass::Request, "generalized_complete", what, number));
         }

@@ -149,9 +149,9 @@ pub(super) fn pready<F: Fabric>(state: &mut State<F>, request: RequestId, partit
     let partitions = sending.channel.partitions;
     let index = usize::try_from(partition).unwrap_or(usize::MAX);
     match sending.ready.get(index) {
-        _ if !is_under_way => return refused("the request was not started", partitions),
+        _ if !is_under_way => return refused("the request was not started: start it first", partitions),
         None => return refused("there is no such partition", partitions),
-        Some(true) => return refused("it was marked before", partitions),
+        Some(true) => return refused("it is already marked as ready", partitions),
         Some(false) => sending.ready[index] = true,
     }
     let route = with_tag(sending.route, sending.channel.tag(partition));

@@ -68,7 +68,8 @@ impl Cartesian {
         let mut rank = 0;
         for ((&at, &size), &is_round) in coordinates.iter().zip(&self.dimensions).zip(&self.periods) {
             let at = place(i64::from(at), size, is_round).ok_or_else(|| {
-                let what = "the coordinate is outside a dimension that is not periodic";
+                let what =
+                    "a coordinate is outside a dimension that is not periodic; the value is the coordinate";
                 Error::refused(ErrorClass::Argument, "Cartesian::rank", what, i64::from(at))
             })?;
             rank = rank * size + at;
@@ -106,7 +107,7 @@ impl Cartesian {
     pub fn shift(&self, rank: u32, dimension: usize, distance: i32) -> Result<Shift> {
         let places = self.coordinates(rank)?;
         let Some((&size, &is_round)) = self.dimensions.get(dimension).zip(self.periods.get(dimension)) else {
-            let what = "there is no such dimension";
+            let what = "there is no such dimension; the value is the dimension";
             return Err(Error::refused(ErrorClass::Dimensions, "Cartesian::shift", what, length(dimension)));
         };
         let stride: u32 = self.dimensions[dimension + 1..].iter().product();

@@ -44,7 +44,9 @@ impl Graph {
             );
         }
         match edges.iter().find(|&&edge| edge as usize >= index.len()) {
-            Some(&edge) => refused("an edge ends at a rank that the graph does not have", edge),
+            Some(&edge) => {
+                refused("an edge ends at a rank that the graph does not have; the value is the rank", edge)
+            }
             None => Ok(Self { index: index.to_vec(), edges: edges.to_vec() }),
         }
     }

@@ -104,7 +104,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut state = self.communicator.state()?;
         let piece = self.attached.with(|attached| {
             let place = attached.iter().position(|piece| piece.at == at).ok_or_else(|| {
-                let what = "no piece that is attached begins at this address";
+                let what = "no attached piece begins at this address; the value is the address";
                 Error::refused(ErrorClass::RmaAttach, CALL, what, i64::try_from(at).unwrap_or(i64::MAX))
             })?;
             let piece = attached.remove(place);

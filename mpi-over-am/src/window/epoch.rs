@@ -50,7 +50,12 @@ impl std::ops::BitOr for Assertion {
 }
 
 fn unknown(call: &'static str, bits: i64) -> Error {
-    Error::refused(ErrorClass::Assertion, call, "the promise does not apply to this call", bits)
+    Error::refused(
+        ErrorClass::Assertion,
+        call,
+        "the call has no such promise; the value has a bit for each promise given",
+        bits,
+    )
 }
 
 /// The open epochs of this task.
@@ -140,7 +145,7 @@ impl Epochs {
         if self.is_open(rank) {
             return Ok(());
         }
-        let what = "no epoch is open for this rank: fence, start or lock first";
+        let what = "no epoch is open for this rank: fence, start or lock first; the value is the rank";
         Err(refused(call, what, i64::from(rank)))
     }
 
@@ -171,7 +176,11 @@ impl Epochs {
             || rank.is_some_and(|rank| self.lock_of(rank).is_some());
         if is_open {
             let rank = rank.map_or(-1, i64::from);
-            return Err(refused(call, "the rank is locked, or another epoch is open", rank));
+            return Err(refused(
+                call,
+                "the rank is locked, or another epoch is open: end it first; the value is the rank, or -1 for all",
+                rank,
+            ));
         }
         self.fenced = false;
         Ok(())
@@ -186,7 +195,15 @@ impl Epochs {
                 is_here(self.locked_all) || self.has_locks() && self.locks.iter().any(|&held| is_here(held))
             }
         };
-        if is_locked { Ok(()) } else { Err(refused(call, "nothing is locked", rank.map_or(-1, i64::from))) }
+        if is_locked {
+            Ok(())
+        } else {
+            Err(refused(
+                call,
+                "nothing is locked: lock first; the value is the rank, or -1 for all",
+                rank.map_or(-1, i64::from),
+            ))
+        }
     }
 }
 
@@ -248,7 +265,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         if self.epochs.with(|epochs| epochs.posted.is_some()) {
             return Err(refused(
                 "Window::post",
-                "this task's part is already exposed",
+                "this task's part is already exposed: call wait first; the value is this task's rank",
                 i64::from(self.rank()),
             ));
         }
@@ -285,7 +302,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             is_open
         });
         if is_open {
-            return Err(refused("Window::start", "another epoch is open", i64::from(self.rank())));
+            return Err(refused(
+                "Window::start",
+                "another epoch is open: end it first; the value is this task's rank",
+                i64::from(self.rank()),
+            ));
         }
         Ok((ranks, notes))
     }
@@ -312,7 +333,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// The beginning of [`complete`](Self::complete). Returns the ranks that were passed to [`start`](Self::start).
     pub(crate) fn begin_complete(&self) -> Result<Vec<u32>> {
         let started = self.epochs.with(|epochs| epochs.started.take());
-        started.ok_or_else(|| refused("Window::complete", "nothing was started", i64::from(self.rank())))
+        started.ok_or_else(|| {
+            refused(
+                "Window::complete",
+                "no epoch is open: call start first; the value is this task's rank",
+                i64::from(self.rank()),
+            )
+        })
     }
 
     /// The end of [`complete`](Self::complete), when the operations are complete.
@@ -333,8 +360,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// The beginning of [`wait`](Self::wait). Returns the notes to wait for.
     pub(crate) fn begin_wait(&self) -> Result<Vec<Key>> {
         let posted = self.epochs.with(|epochs| epochs.posted.take());
-        let ranks =
-            posted.ok_or_else(|| refused("Window::wait", "nothing was posted", i64::from(self.rank())))?;
+        let ranks = posted.ok_or_else(|| {
+            refused(
+                "Window::wait",
+                "the part is not exposed: call post first; the value is this task's rank",
+                i64::from(self.rank()),
+            )
+        })?;
         self.keys(COMPLETED, &ranks)
     }
 
@@ -344,7 +376,11 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// The part is not exposed; an error while making progress.
     pub fn test(&self) -> Result<bool> {
         let Some(mut ranks) = self.epochs.with(|epochs| epochs.posted.take()) else {
-            return Err(refused("Window::test", "nothing was posted", i64::from(self.rank())));
+            return Err(refused(
+                "Window::test",
+                "the part is not exposed: call post first; the value is this task's rank",
+                i64::from(self.rank()),
+            ));
         };
         let looked = self.look_for_notes(COMPLETED, &mut ranks);
         if !matches!(looked, Ok(true)) {

@@ -84,8 +84,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         self.check_rank(rank)?;
         self.epochs.with(|epochs| {
             let held = epochs.lock_of(rank).and_then(was_taken);
-            let held =
-                held.ok_or_else(|| refused("Window::unlock", "the rank is not locked", i64::from(rank)))?;
+            let held = held.ok_or_else(|| {
+                refused(
+                    "Window::unlock",
+                    "the rank is not locked: lock it first; the value is the rank",
+                    i64::from(rank),
+                )
+            })?;
             // Until the lock is released, another thread cannot ask for it.
             epochs.set_lock(rank, Some(Held::Awaited));
             Ok(held)
@@ -140,8 +145,13 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             }
             held
         });
-        let held =
-            held.ok_or_else(|| refused("Window::unlock_all", "nothing is locked", i64::from(self.rank())))?;
+        let held = held.ok_or_else(|| {
+            refused(
+                "Window::unlock_all",
+                "not all ranks are locked: call lock_all first; the value is this task's rank",
+                i64::from(self.rank()),
+            )
+        })?;
         Ok(0..if held { self.communicator.size() } else { 0 })
     }
 
@@ -343,6 +353,10 @@ fn was_taken(held: Held) -> Option<bool> {
 
 impl super::Epochs {
     pub(super) fn check_no_lock(&self, call: &'static str) -> Result<()> {
-        if self.has_locks() { Err(refused(call, "a rank is locked", -1)) } else { Ok(()) }
+        if self.has_locks() {
+            Err(refused(call, "a single rank is locked: unlock it first; the value stands for all ranks", -1))
+        } else {
+            Ok(())
+        }
     }
 }

@@ -200,9 +200,12 @@ impl From<WindowMemory> for Sized {
 /// Rejects arguments that no window may have.
 pub(crate) fn check_new<F: Fabric, L: LockPolicy>(parent: &Communicator<F, L>, unit: u32) -> Result<()> {
     let (class, what) = if unit == 0 {
-        (ErrorClass::Displacement, "the unit of displacements has to be 1 byte or more")
+        (ErrorClass::Displacement, "the unit of displacements must be 1 byte or more; the value is the unit")
     } else if parent.is_inter() {
-        (ErrorClass::Communicator, "an inter-communicator has no windows")
+        (
+            ErrorClass::Communicator,
+            "an inter-communicator has no windows; the value is the unit of displacements",
+        )
     } else {
         return Ok(());
     };
