@@ -28,7 +28,7 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Runs the part of a job that the launcher at the other end of the standard input requests.
 ///
 /// # Errors
-/// If the launcher sends no valid request.
+/// The launcher sends no valid request, or cannot be told how the part has ended.
 pub fn run_agent() -> Result<(), LaunchError> {
     let uplink = Uplink::default();
     let part = match uplink::read::<Down>(&mut io::stdin().lock()) {

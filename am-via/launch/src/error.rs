@@ -35,7 +35,7 @@ pub enum LaunchError {
         /// The system's error.
         source: io::Error,
     },
-    /// The files for the tasks' output cannot be made: the caller's fault.
+    /// The files for the tasks' output cannot be created: the caller's fault.
     #[error("the output of the tasks cannot be written to {dir:?}: {source}")]
     Capture {
         /// The directory.

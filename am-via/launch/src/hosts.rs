@@ -5,7 +5,7 @@
 pub struct Host {
     /// The name for the launch agent.
     pub name: String,
-    /// `None`: an even share.
+    /// The number of the host's tasks; `None`: an even share.
     pub slots: Option<u32>,
 }
 
@@ -22,7 +22,9 @@ pub enum HostsError {
     #[error("the list of hosts is empty")]
     Empty,
     /// More tasks than the hosts take.
-    #[error("{tasks} tasks, but the hosts take {slots}; name more hosts, or give them larger numbers")]
+    #[error(
+        "the job has {tasks} tasks, but the hosts take {slots}; name more hosts, or give them larger numbers"
+    )]
     TooFew {
         /// Tasks of the job.
         tasks: u32,

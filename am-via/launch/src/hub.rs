@@ -39,7 +39,8 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 pub struct Hosts {
     /// The hosts, in the order in which they take tasks.
     pub hosts: Vec<Host>,
-    /// The command that runs another command on a host; its first argument is the host. By default `ssh`. Words are separated by spaces.
+    /// The command that starts another command on a host: the host's name and that command are appended to it. Its words are separated by
+    /// spaces. Empty: `ssh`.
     pub launch_agent: String,
     /// Tasks of the job.
     pub tasks: u32,
@@ -121,7 +122,7 @@ impl Hosts {
     /// Runs the job and cleans up after it.
     ///
     /// # Errors
-    /// If the hosts have too few slots for the tasks, the program does not exist, or no agent can be started.
+    /// The hosts have too few slots for the tasks, the program does not exist, or an agent cannot be started.
     pub fn run(&self) -> Result<Outcome, LaunchError> {
         let placed = hosts::place(&self.hosts, self.tasks)
             .map_err(|error| LaunchError::system("placing the tasks")(io::Error::other(error)))?;

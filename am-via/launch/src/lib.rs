@@ -1,4 +1,4 @@
-//! The launcher as a library: makes a job's memory, starts its tasks, watches them, forwards their output, cleans up.
+//! The launcher as a library: creates a job's memory, starts its tasks, watches them, forwards their output, cleans up.
 //!
 //! ```no_run
 //! let report = am_via_launch::Launch::new("my_program", ["input.txt"]).tasks(4).run()?;
@@ -116,7 +116,7 @@ pub struct Launch {
     first: u32,
     /// The host of each task of such a job.
     hosts: Vec<u32>,
-    /// Destination of the output on such a host.
+    /// Where the output is sent in a job of several hosts.
     uplink: Option<Uplink>,
 }
 
@@ -159,7 +159,7 @@ impl Launch {
         self
     }
 
-    /// Starts the tasks in directory `wdir`. A program named by a relative path is still looked up from here.
+    /// Starts the tasks in directory `wdir`. A program named by a relative path is still looked up from the current directory.
     #[must_use]
     pub fn wdir(mut self, wdir: impl Into<PathBuf>) -> Self {
         self.wdir = Some(wdir.into());
@@ -275,7 +275,7 @@ impl Launch {
             let (job, end) = (Arc::clone(&job), Arc::clone(&end));
             move || supervise_job(&self, &program, &cpus, job, end, watched, &tell)
         };
-        // Tasks die with the thread that started them, so a thread that stays until they are gone starts them.
+        // Tasks die with the thread that started them, so they are started by a thread that stays until they are gone.
         let thread = thread::Builder::new()
             .name("am-launcher".to_owned())
             .spawn(supervising)
@@ -311,7 +311,7 @@ impl Launch {
         }
     }
 
-    /// The settings of layers above am-via in the job's environment: the variables of this process, replaced by the caller's.
+    /// The settings of layers above am-via in the job's environment: the variables of this process, overridden by the caller's.
     fn variables(&self) -> Variables {
         let names =
             std::env::vars_os().map(|(name, _)| name).chain(self.env.iter().map(|(name, _)| name.clone()));
@@ -403,11 +403,12 @@ impl Running {
         &self.job
     }
 
-    /// Sends a signal to a task. Nothing happens if it has ended, or there is no such task.
+    /// Sends a signal to a task. Nothing happens if the task has ended, or there is no such task.
     pub fn signal(&self, task: u32, signal: i32) {
         let Some(direct) = self.tasks.get(task as usize) else { return };
         match self.job.pid(task).filter(|&pid| pid != direct.pid) {
-            // The task writes its process number itself, so the number counts only if it is a descendant of the process that was started.
+            // The task writes its process number itself, so the number is used only if that process is a descendant of the one that was
+            // started.
             Some(pid) => spawn::members_below(direct.pid).signal_one(pid, signal),
             None => direct.process.signal(signal),
         }

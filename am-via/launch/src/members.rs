@@ -1,6 +1,6 @@
 //! The processes of a job beyond those that the launcher started: how they are identified and ended.
 //!
-//! A process belongs to the job if its chain of parents leads to a task. A process whose parents have ended belongs to it if its
+//! A process belongs to the job if its chain of parents leads to a task. A process whose parents have ended belongs to the job if its
 //! environment contains the job's number. If the launcher has its own process, it becomes the parent of such orphans; then all its
 //! descendants belong to the job, whatever they do to their environment.
 
@@ -167,7 +167,7 @@ pub(super) fn children(parent: u32) -> Vec<u32> {
     processes().into_iter().filter(|(_, process)| process.parent == parent).map(|(pid, _)| pid).collect()
 }
 
-/// The fields from the state on in a line like `12 (a name) S 1 ...` of `/proc`. The name may contain anything, also parentheses.
+/// The fields from the state on in a line like `12 (a name) S 1 ...` of `/proc`. The name may contain anything, even parentheses.
 pub(crate) fn fields_of_stat(line: &str) -> Option<SplitAsciiWhitespace<'_>> {
     Some(line.rsplit_once(')')?.1.split_ascii_whitespace())
 }

@@ -105,7 +105,8 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Forwards `sources`, pairs of task and output. If the standard output can no longer be written, requests the end of the job by `end`.
+    /// Forwards `sources`, pairs of task and output. If the standard output can no longer be written, requests the end of the job through
+    /// `end`.
     pub(super) fn start(
         sources: Vec<(u32, Source)>,
         num_tasks: u32,

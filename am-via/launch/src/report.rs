@@ -124,7 +124,7 @@ fn read(path: &PathBuf) -> Option<String> {
     std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// One line: which task failed and how, or why the job was ended; empty if no task failed.
+/// One line: which task failed and how, or why the job was ended, and what else the user should know; empty if there is nothing to say.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.ended_by, &self.failure) {

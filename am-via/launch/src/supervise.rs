@@ -441,7 +441,7 @@ impl Supervisor {
         self.job.mark_dead(self.number(index), cause, &words);
     }
 
-    /// The text about a task that was killed and has reported no cause; says so if memory was used up.
+    /// The text about a task that was killed and has reported no cause: empty, unless memory was used up.
     fn words_for_a_kill(&self) -> String {
         memory_words(self.memory_kills, limits::cgroup_memory_kills(), limits::cgroup_memory_bytes())
     }

@@ -143,7 +143,7 @@ fn a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives() {
         .run()
         .unwrap();
     let said = report.stdout(1).unwrap();
-    // Before Linux 6.15 the launcher cannot learn how a process ended that another process has reaped.
+    // Before Linux 6.15 the launcher cannot learn how a process has ended if another process has reaped it.
     let causes = ["was killed by signal 6 (SIGABRT)", "ended behind its wrapper program"];
     let is_told = |cause: &&str| said.contains(&format!("saw: task 0 {cause}: I cannot go on"));
     assert!(causes.iter().any(is_told), "{said}");

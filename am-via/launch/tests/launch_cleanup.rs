@@ -27,7 +27,7 @@ const WITH_CHILD: &str = "sleep 1000 & echo ready; wait";
 /// `$1`.
 const WITH_HIDDEN: &str = "setsid env -i sh -c 'sleep 1000; true' \"$1\" & sleep 1000 & echo ready; wait";
 
-/// Starts `amrun`, waits until each of the 2 tasks says that it is ready.
+/// Starts `amrun`, and waits until each of the 2 tasks says that it is ready.
 fn start(mark: &str, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = amrun(mark, &["-n", "2", "sh", "-c", script, "task", mark]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());

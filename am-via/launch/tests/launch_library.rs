@@ -82,7 +82,7 @@ fn sleep_until_a_failure(job: &Job) {
     }
 }
 
-/// Time between the failure of a task and the launcher's kill of the tasks that still run.
+/// How long the other tasks may go on after a failure before the launcher kills them.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn all_attached(running: &Running) {

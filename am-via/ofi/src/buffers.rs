@@ -1,4 +1,4 @@
-//! The buffers of an endpoint: memory that the network reads and writes, in equal parts, each with the library's context of the operation
+//! The buffers of an endpoint: memory in equal parts that the network reads and writes. Each has the library's context of the operation
 //! that uses it.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -8,7 +8,7 @@ use std::ptr::{NonNull, null_mut};
 use crate::OfiError;
 use crate::sys::OpContext;
 
-/// The memory, freed on drop. Its owner drops it after the objects of the endpoint are closed.
+/// The memory, freed on drop. Its owner must drop it after the objects of the endpoint are closed.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     memory: NonNull<u8>,

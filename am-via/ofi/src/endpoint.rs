@@ -58,7 +58,7 @@ pub struct Endpoint {
 }
 
 // SAFETY: the library is asked for FI_THREAD_DOMAIN, which allows any thread to use an endpoint and its queues, one thread at a time: every
-// call takes `&mut self`, and no other endpoint has this domain. The buffers are plain memory of the endpoint.
+// call of the library takes `&mut self`, and no other endpoint has this domain. The buffers are plain memory of the endpoint.
 unsafe impl Send for Endpoint {}
 
 impl Endpoint {
@@ -75,7 +75,7 @@ impl Endpoint {
         // SAFETY: an element of the live list.
         let can_read = unsafe { info.as_ref() }.caps & FI_RMA != 0;
         let bytes = message_bytes_max(info);
-        // As many as one poll of a busy endpoint consumes, or more.
+        // At least as many as one poll consumes, if the provider takes that many.
         let num_receives = (RECEIVES_BYTES / bytes).clamp(READ_AT_ONCE, RECEIVES).min(rx_size.max(1));
         let num_sends = SENDS.min(tx_size.max(1));
         let (receives, sends) = (Buffers::new(num_receives, bytes)?, Buffers::new(num_sends, bytes)?);
@@ -237,8 +237,8 @@ impl Endpoint {
         fill(unsafe { std::slice::from_raw_parts_mut(at, len) });
         let (data, ep) = (u64::from(word), self.ep.as_ptr());
         // SAFETY: the endpoint is enabled; its table has both functions, which read `len` bytes at `at`: `injectdata` during the call,
-        // `senddata` until the completion that names `context`, which takes the buffer out of `free_sends` until then. The descriptor is
-        // that of the buffer's registration, and `context` is this buffer's own.
+        // `senddata` until the completion that names `context`. Until then the buffer is not in `free_sends`. The descriptor is that of the
+        // buffer's registration, and `context` is this buffer's own.
         let code = unsafe {
             let msg = &*(*ep).msg;
             if injects {
@@ -294,8 +294,8 @@ impl Endpoint {
                 self.free_sends.push(index);
             } else if let Some(index) = self.receives.index_of(entry.op_context) {
                 let len = entry.len.min(self.receives.bytes());
-                // SAFETY: the receive has ended, so that the buffer is the endpoint's alone until it is posted again below, after the
-                // last use of the slice; `len` is within it.
+                // SAFETY: the receive has ended, so that the buffer is the endpoint's alone until it is posted again below, after the last
+                // use of the slice; `len` is at most its length.
                 take(low_half(entry.data), unsafe {
                     std::slice::from_raw_parts(self.receives.at(index), len)
                 });

@@ -5,13 +5,13 @@
 //! [`Endpoint`] is the only caller.
 //!
 //! Memory that is [lent](Endpoint::lend) can be [read](Endpoint::read) by peers, if the provider supports such reads
-//! ([`can_read`](Endpoint::can_read)). Peers never write it: a caller that has data for a peer asks the peer to read. So no operation of a
-//! peer that is lost, or wrong, can change memory here.
+//! ([`can_read`](Endpoint::can_read)). Peers never write it: a caller that has data for a peer asks the peer to read. So an operation of a
+//! peer that is lost or wrong cannot change memory here.
 //!
 //! An endpoint sends and receives messages of up to [`message_bytes_max`](Endpoint::message_bytes_max) bytes, each with a word of 32 bits
-//! beside its bytes. Each arrives once, or its peer is reported as broken. Some providers let a short message arrive before a long one that
-//! was sent earlier: a caller that needs an order numbers its messages. Memory that the network writes belongs to the endpoint: received
-//! and read bytes are lent to the caller for one call, and no peer's bytes reach other memory of this process.
+//! beside its bytes. Each message arrives once, or its peer is reported as broken. Some providers let a short message arrive before a long
+//! one that was sent earlier: a caller that needs an order numbers its messages. Memory that the network writes belongs to the endpoint:
+//! received and read bytes are lent to the caller for one call, and no peer's bytes reach other memory of this process.
 //!
 //! ```no_run
 //! let mut endpoint = am_via_ofi::Endpoint::open()?;

@@ -43,7 +43,7 @@ impl Drop for Objects {
     }
 }
 
-/// Registers memory for `access` with a key. A provider that chooses its keys itself ignores this one.
+/// Registers memory for `access` with a key. A provider that chooses its keys itself ignores `key`.
 pub(crate) fn register(
     library: Library,
     domain: NonNull<Domain>,

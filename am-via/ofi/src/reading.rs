@@ -84,8 +84,8 @@ impl Endpoint {
         let Some((index, is_good)) = reads.ended.pop() else { return false };
         let stage = &mut reads.stages[index];
         let len = if let Use::Reading(_, len) = stage.usage { len } else { 0 };
-        // SAFETY: the read has ended, so that the buffer is the endpoint's alone until the next one, which cannot begin before `take`
-        // returns; `len` is at most its length.
+        // SAFETY: the read has ended, so that the buffer is the endpoint's alone until the next read into it, which cannot begin before
+        // `take` returns; `len` is at most its length.
         let bytes = unsafe { std::slice::from_raw_parts(stage.memory.at(0), len) };
         take(ReadId(index), is_good.then_some(bytes));
         stage.usage = Use::Free;

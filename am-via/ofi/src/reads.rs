@@ -91,7 +91,7 @@ impl Reads {
         Ok(mr)
     }
 
-    /// A free buffer. Abandoned ones do not count, since their reads may never end.
+    /// A free buffer. Buffers of abandoned reads do not count towards the maximum, since these reads may never end.
     pub(crate) fn free_stage(&mut self, objects: &mut Objects) -> Result<Option<usize>, OfiError> {
         if let Some(free) = self.stages.iter().position(|stage| matches!(stage.usage, Use::Free)) {
             return Ok(Some(free));

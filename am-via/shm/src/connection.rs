@@ -11,13 +11,13 @@ use crate::storing::{Distance, Storing, timed};
 use crate::wait::{Doorbell, SleepBarrier};
 use am_via_os::atomics::Ordering;
 
-/// A writer that has filled less than this number of bytes of a slot prefetches the same number of bytes of the next slot. More lines at a
-/// time would delay the reader, and stores past the caches need no prefetch.
+/// A writer that has filled less than this number of bytes of a slot prefetches as many bytes of the next slot. More lines at a time would
+/// delay the reader, and stores past the caches need no prefetch.
 const WRITE_AHEAD_BYTES: usize = 1024;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
-/// Minimum bytes of data that, if they fit into a half or a quarter of a slot, use these parts of the slot in rotation: another part in
-/// each lap of the ring. The ring then uses more memory than the reader's own cache holds: taking a line out of that cache is slow.
+/// Data of more bytes than this that fit into a half or a quarter of a slot use the halves or quarters of the slot in rotation, a different
+/// one in each lap of the ring. The ring then uses more memory than the reader's own cache holds: taking a line out of that cache is slow.
 const ROTATED_BYTES_MIN: usize = 1024;
 /// Parts of a slot.
 const PARTS: usize = 4;
@@ -86,14 +86,14 @@ pub struct Bell {
     pub doorbell: Shared<Doorbell>,
     /// The context's attention words.
     pub attention: Shared<Attention>,
-    /// Sends posts to a peer on another host.
+    /// Sends posts to a peer on another host; `None` for a peer on this host.
     pub outlet: Option<Arc<dyn Outlet>>,
 }
 
 /// Sends the lines of a connection to another host. The peer's slot here is a stand-in and stays parked, so that each post calls
 /// [`carry`](Self::carry).
 pub trait Outlet: Send + Sync + std::fmt::Debug {
-    /// Lines were posted.
+    /// Sends the lines that were posted.
     fn carry(&self);
 }
 
@@ -162,7 +162,7 @@ impl Connection {
         })
     }
 
-    /// Writes an entry, and notifies the peer if the ring is parked.
+    /// Writes an entry, and notifies the peer if the peer sleeps or has parked the ring.
     #[inline(always)]
     pub fn post(&mut self, entry: Entry, payload: &Payload) -> Written {
         if !self.has_free_line() {
@@ -237,7 +237,8 @@ impl Connection {
     #[cold]
     #[inline(never)]
     fn look_for_free_line(&mut self) -> bool {
-        // Acquire: "slots released": the peer has finished with the area slots that are about to be written.
+        // Acquire ("slots released"): pairs with the Release in `release`. The peer has finished with the area slots that are about to be
+        // written.
         let (consumed, storing) = timed(|| self.own.header().consumed_by_peer.load(Ordering::Acquire));
         if consumed != self.their_consumed {
             self.distance.decided(storing);
@@ -257,7 +258,7 @@ impl Connection {
     #[inline(always)]
     fn write(&mut self, entry: Entry, payload: &Payload) {
         self.writer.write(entry, payload);
-        // "sleep handshake" and the like for parked rings.
+        // The sender's half of "sleep handshake", and of the like handshake for parked rings.
         self.barrier.after_store();
         if self.bell.doorbell.is_sleeping() || self.theirs.header().parked.load(Ordering::Relaxed) != 0 {
             self.tell();
@@ -313,7 +314,7 @@ impl Connection {
         self.own.area(slot, len as usize).front(READ_AHEAD_BYTES_MAX).prefetch_to_read();
     }
 
-    /// Sends posts by `outlet` from now on.
+    /// Sends posts through `outlet` from now on.
     pub fn set_outlet(&mut self, outlet: Arc<dyn Outlet>) {
         self.bell.outlet = Some(outlet);
     }
@@ -325,7 +326,8 @@ impl Connection {
         self.bell.outlet.is_some()
     }
 
-    /// Whether the two tasks share a cache, by the last timed loads. Not known, and taken to be so, before the ring's first lap.
+    /// Whether the two tasks share a cache, by the last timed loads. Before the ring's first lap this is not known, and the answer is
+    /// `true`.
     #[must_use]
     pub fn shares_cache(&self) -> bool {
         !self.has_outlet() && self.distance.storing(usize::MAX) == Storing::ThroughCaches
@@ -334,7 +336,7 @@ impl Connection {
     /// Number of lines of this end that the peer has returned (wraps). A claim.
     #[must_use]
     pub fn released_by_peer(&self) -> u32 {
-        // Acquire: "slots released".
+        // Acquire ("slots released"): pairs with the Release in `release`.
         self.own.header().consumed_by_peer.load(Ordering::Acquire)
     }
 
@@ -364,13 +366,13 @@ impl Connection {
         self.released = self.released.wrapping_add(1);
         if self.released.wrapping_sub(self.released_told) >= TELL_AFTER {
             self.released_told = self.released;
-            // Release: "slots released".
+            // Release ("slots released"): pairs with the Acquire in `look_for_free_line`.
             self.theirs.header().consumed_by_peer.store(self.released, Ordering::Release);
         }
     }
 
     /// Removes the ring from the poll set, or adds it again: writers raise attention while it is parked. After parking and
-    /// [`SleepBarrier::before_look`], the owner has to look once more.
+    /// [`SleepBarrier::before_look`], the owner must look once more.
     pub fn set_parked(&self, parked: bool) {
         self.own.header().parked.store(u32::from(parked), Ordering::Relaxed);
     }
@@ -449,7 +451,7 @@ mod tests {
     }
 
     /// In each lap of the ring a message of up to a quarter of a slot lies in another quarter, and a message of up to a half in the other
-    /// half. The reader finds it, also if its post had asked for another length.
+    /// half. The reader finds it, even if the post had asked for another length.
     #[test]
     fn short_messages_use_the_parts_of_a_slot_in_rotation() {
         const QUARTER: usize = 2048;

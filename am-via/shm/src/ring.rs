@@ -97,8 +97,8 @@ impl Lines {
         Self::clone(mapping.stands_for(offset, || Self::private(count)).as_ref().as_ref()?).into()
     }
 
-    /// A ring of `count` lines at `offset` in a mapping; `None` unless `count` is a power of two and the range lies inside
-    /// the mapping, aligned.
+    /// A ring of `count` lines at `offset` in a mapping; `None` unless `count` is a power of two, and the range is aligned and lies inside
+    /// the mapping.
     #[cfg(not(loom))]
     #[must_use]
     pub fn in_mapping(mapping: &Arc<Mapping>, offset: usize, count: u32) -> Option<Self> {
@@ -136,7 +136,7 @@ impl Lines {
     }
 }
 
-/// The writing end. Its maker ensures that a ring has one writer.
+/// The writing end. A ring must have one writer.
 #[derive(Debug)]
 pub struct RingWriter {
     lines: Lines,
@@ -152,8 +152,8 @@ impl RingWriter {
 
     /// Writes the next line and publishes it.
     ///
-    /// The caller has made sure, by counting, that the reader has consumed the line of the previous lap; otherwise a message is lost, which
-    /// is harmless for memory safety.
+    /// The caller must have made sure, by counting, that the reader has consumed the line of the previous lap. Otherwise a message is lost,
+    /// which is harmless for memory safety.
     #[inline(always)]
     pub fn write(&mut self, entry: Entry, payload: &Payload) {
         let line = self.lines.line(self.next);
@@ -203,7 +203,7 @@ impl RingReader {
     #[must_use]
     pub fn look(&self, payload: &mut Payload) -> Option<Entry> {
         let line = self.lines.line(self.next);
-        // Acquire: "line published".
+        // Acquire ("line published"): pairs with the Release in `RingWriter::write`.
         let valid = line.valid.load(Ordering::Acquire);
         if valid as u32 != self.next {
             return None;
@@ -220,7 +220,7 @@ impl RingReader {
         })
     }
 
-    /// Consumes the next entry, which was looked at.
+    /// Consumes the next entry, which the caller has looked at.
     #[inline(always)]
     pub fn advance(&mut self) {
         self.next = self.next.wrapping_add(1);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares it with a queue, for every ring length, at the start and where the numbers wrap.
+        /// Compares a ring with a queue, for every ring length, at the start and where the numbers wrap.
         #[test]
         fn a_ring_is_a_queue(
             operations in proptest::collection::vec(operation(), 1..200),

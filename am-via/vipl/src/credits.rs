@@ -7,8 +7,9 @@
 //! time, `answers` for answers to requests of this side (reserved when the request is sent), and [`CREDIT_RETURNS`] for packets that only
 //! return credits. Every post uses one of these slots, so a ring never overflows and an answer never waits.
 //!
-//! Two slots for credit returns are enough: a return is sent only when half of all credits are owed, and the peer must have read it to send
-//! beyond the other half. So a third return cannot be in flight while two are unread.
+//! There are two kinds of returns, credits and reserved answer slots, and each has two of the [`CREDIT_RETURNS`] slots. Two are enough: a
+//! return is sent only when half of its kind are owed, and the peer must have read it to use more than the other half. So a third return of
+//! one kind cannot be in flight while two are unread.
 //!
 //! The immediate word of such a VI carries the accounts:
 //!
@@ -101,7 +102,7 @@ pub struct Packets {
     pub received: u64,
 }
 
-/// Slots in a ring for packets that only return credits, for each kind of return.
+/// Number of slots in a ring for packets that only return credits: two for each kind of return.
 pub(super) const CREDIT_RETURNS: u32 = 4;
 
 /// Number of slots of each pair of NICs for standing receives; the same in all tasks.
@@ -134,7 +135,8 @@ pub(crate) struct Credits {
     may_answer: u32,
     /// Returns owed to the peer, in the form of the immediate word: consumed packets of the peer, and requests that will not be answered.
     owed: u32,
-    /// If either field has reached this value, returns are sent without waiting for a packet that can carry them.
+    /// As soon as one of the two fields of `owed` has reached its maximum, the returns are sent without waiting for a packet that can carry
+    /// them.
     credits_owed_max: u32,
     answers_owed_max: u32,
     /// Maxima of `credits` and `answer_slots`; 0 unless the VI may send.
@@ -197,7 +199,7 @@ impl Credits {
         packets <= self.credits
     }
 
-    /// The immediate word of the next packet, including returns; [`sent`](Self::sent) books them.
+    /// The immediate word of the next packet, including returns; [`sent`](Self::sent) books the returns.
     #[inline(always)]
     pub(super) fn immediate(&self, class: Class, label: u32) -> u32 {
         label | class.bits() | self.owed
@@ -221,7 +223,7 @@ impl Credits {
     /// Books slots returned by the peer. The peer's numbers are not trusted: they are limited to what the plan allows.
     #[inline(always)]
     pub(super) fn returned(&mut self, word: Immediate) {
-        // Zero in a one-way stream of messages.
+        // A one-way stream of messages returns nothing.
         if word.0 >> CREDITS_SHIFT == 0 {
             return;
         }

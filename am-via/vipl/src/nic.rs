@@ -70,7 +70,7 @@ impl<D: Device> Nic<D> {
         }
     }
 
-    /// Number of packets over a VI so far.
+    /// Number of packets over a VI so far, in each direction.
     pub fn packets(&self, at: u32) -> Packets {
         self.vis.at(at).map_or_else(Packets::default, Vi::packets)
     }

@@ -142,7 +142,7 @@ impl<W> Vi<W> {
         self.state
     }
 
-    /// Packets so far.
+    /// Number of packets so far, in each direction.
     pub(super) fn packets(&self) -> Packets {
         self.credits.packets()
     }

@@ -28,8 +28,8 @@ pub(super) fn judge(plan: &Plan, ended: &JobEnd) -> Result<(), String> {
             "amrun was killed, but its exit code is not that of SIGKILL".to_owned()
         }),
         Victim::Launcher => {
-            let is_right =
-                matches!(reports[..], [report] if report.starts_with("the launcher was killed by signal 9"));
+            let killed = "the launcher (a process of amrun) was killed by signal 9";
+            let is_right = matches!(reports[..], [report] if report.starts_with(killed));
             expect(is_right, || format!("amrun said {reports:?} of its own death"))?;
             expect(ended.code == 128 + 9, || "the exit code is not the killed launcher's".to_owned())
         }

@@ -248,7 +248,9 @@ fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
     match am_via_launch::run_guarded(closed.into_iter().chain(std::env::args_os().skip(1)))? {
         Ended::Exited(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
         Ended::Signalled(number) => {
-            eprintln!("amrun: the launcher was killed by signal {number}; the job has been ended");
+            eprintln!(
+                "amrun: the launcher (a process of amrun) was killed by signal {number}, and the job was ended. If nobody sent the signal, look for the out-of-memory killer in the kernel's log, or for a limit of the batch system"
+            );
             Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(255)))
         }
     }

@@ -119,7 +119,7 @@ impl Frame {
             || self.file.as_deref().is_some_and(is_our_source)
     }
 
-    /// Whether it is part of Rust's standard library, which may be between this library's frames and the program's.
+    /// Whether the function is part of Rust's standard library, which may be between this library's frames and the program's.
     fn is_between(&self) -> bool {
         let path = self.function.trim_start_matches('<');
         ["core::", "std::", "alloc::", "__rust_try"].iter().any(|prefix| path.starts_with(prefix))

@@ -20,7 +20,7 @@ pub enum Verdict {
         /// The task that `waiting` waits for.
         partner: u32,
     },
-    /// All tasks wait, and none has an operation under way: only a message from outside the job could end this.
+    /// All living tasks wait, and none has an operation under way: only a message from outside the job could end this.
     Idle,
     /// Each waiting task may receive a message from one of these tasks, which do not wait for a message.
     Others(Vec<u32>),

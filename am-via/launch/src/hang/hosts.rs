@@ -54,7 +54,7 @@ impl HostsActivity {
             return;
         }
         if let Some(file) = &self.file {
-            // Strings and numbers can always be serialized. The null byte ends the text, since an earlier text may have been longer.
+            // Strings and numbers can always be serialized. The terminating NUL marks the end, since an earlier text may have been longer.
             let mut text = serde_json::to_vec(&self.told).unwrap_or_default();
             text.push(0);
             if let Err(error) = file.write_all_at(&text, 0) {

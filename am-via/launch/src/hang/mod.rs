@@ -113,7 +113,7 @@ impl HangReport {
     /// started) knows all tasks, and any other process those of its host.
     ///
     /// # Errors
-    /// The process is in no job, or may not be looked at.
+    /// The process is in no job, or may not be inspected.
     pub fn of_process(pid: u32) -> Result<Self, LaunchError> {
         match hosts::told(pid) {
             Some(report) => Ok(report),

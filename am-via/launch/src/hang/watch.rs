@@ -46,7 +46,7 @@ impl HangWatch {
         Self { wanted, looked_at: Instant::now(), printed_at: None, has_told: false }
     }
 
-    /// Time of the next look.
+    /// The time at which the next inspection is due.
     pub(crate) fn next_look(&self) -> Instant {
         self.looked_at + LOOK_EVERY
     }

@@ -44,7 +44,7 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// How long each span took and whether it was cut off, by the index of its begin.
+/// How long each span took and whether it was cut off, by the index of the step that begins it.
 pub(super) fn times(steps: &[Step]) -> HashMap<usize, (u64, bool)> {
     let mut open: HashMap<u32, Vec<usize>> = HashMap::new();
     let mut times = HashMap::new();

@@ -77,7 +77,7 @@ pub(crate) fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
-/// `amrun` with these arguments, input and output piped, marked.
+/// `amrun` with these arguments and this mark, without input, and with piped output.
 pub(crate) fn amrun<A: AsRef<std::ffi::OsStr>>(mark: &str, args: &[A]) -> Command {
     // The caller of the tests may ignore signals, as a shell does for background commands, and all children inherit that. These tests need
     // the default actions.

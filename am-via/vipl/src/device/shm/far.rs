@@ -138,7 +138,7 @@ impl State {
     }
 }
 
-/// The messages of a context that wait to be sent. The context owns its state; the network thread does not.
+/// The messages of a context that wait to be sent. The context owns the state; the network thread does not.
 #[derive(Debug)]
 struct Unsent {
     far: Weak<Mutex<State>>,
@@ -192,7 +192,7 @@ struct LinkOutlet {
 
 impl Outlet for LinkOutlet {
     fn carry(&self) {
-        // The network belongs to the task that this process was copied from.
+        // In a forked copy, the network belongs to the process that was copied.
         if fork::is_copy() {
             return;
         }
@@ -230,7 +230,7 @@ pub(super) struct Progress {
 }
 
 impl Far {
-    /// Opens the network for a context, if the job has tasks on other hosts, and publishes the address in the job.
+    /// Opens the network for a context, if the job has tasks on other hosts, and publishes the endpoint's address in the job.
     pub(super) fn open(
         job: &Job,
         own: NodeAddress,
@@ -283,7 +283,7 @@ impl Far {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
         let address = endpoint.add_peer(address).map_err(|error| system("naming a peer", error))?;
-        // Never cleared, so that each post calls the outlet.
+        // The parked flag is never cleared, so that each post calls the outlet.
         end.set_parked(true);
         let link = links.all.len();
         near.set_outlet(Arc::new(LinkOutlet { far: self.clone(), link }));
@@ -332,7 +332,7 @@ impl Far {
         Ok(progress)
     }
 
-    /// Stops sending to the tasks that have failed.
+    /// Stops sending to a task that has failed.
     pub(super) fn lose_task(&self, task: u32) {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
@@ -457,7 +457,7 @@ impl Far {
     /// Ends the network thread. The last owner of this object must be a thread of the program, since the endpoint ends with it.
     pub(super) fn end_thread(&self) {
         let thread = std::mem::replace(&mut self.lock().thread, OnDemand::Never);
-        // The state is not locked here.
+        // The state's lock is not held here, as `NetworkThread::end` requires.
         if let OnDemand::Here(thread) = thread {
             thread.end();
         }

@@ -12,7 +12,7 @@ const PIPES_MAX: usize = 2;
 /// Maximum number of messages that wait for a pipe. The kernel copies further ones.
 const WAITING_MAX: usize = 256;
 
-/// Pipes are made when they are first needed.
+/// The pipes of a NIC. Each is made when it is first needed.
 #[derive(Debug)]
 pub(super) struct Pipes {
     /// Minimum bytes of a message that gets a pipe.
@@ -125,7 +125,7 @@ impl Pipes {
         std::mem::replace(&mut self.taken, taken) != taken && !self.open.is_empty()
     }
 
-    /// The registration `message` has ended: no peer reads it any more.
+    /// Gives the pipe of `message`, whose registration has ended, to the next message: no peer reads the registration any more.
     #[inline]
     pub(super) fn end(&mut self, message: MemHandle, regions: &mut OwnRegions) {
         if self.open.is_empty() {
@@ -143,7 +143,7 @@ impl Pipes {
 }
 
 impl Drop for Pipes {
-    /// A peer may still use the pipe of a message that has not ended.
+    /// Leaks the pipes of messages that have not ended, because a peer may still use them.
     fn drop(&mut self) {
         self.open.drain(..).for_each(|open| open.pipe.leak());
     }

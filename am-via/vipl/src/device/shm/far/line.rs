@@ -8,7 +8,7 @@ const HEAD_BYTES: usize = 24;
 /// Number of bytes of a line before the bytes of its area.
 pub(super) const BEFORE_AREA_BYTES: usize = HEAD_BYTES + INLINE_BYTES_MAX;
 
-/// Writes a line to `bytes`, whose length is that of the line.
+/// Writes a line to `bytes`, which must have the length of the line.
 pub(super) fn write(bytes: &mut [u8], number: u32, entry: &Entry, payload: &Payload, area: CheckedRange<'_>) {
     let (head, body) = bytes.split_at_mut(HEAD_BYTES);
     let fields = [number, entry.immediate, entry.length, entry.operation];

@@ -38,7 +38,7 @@ pub(super) struct Link {
     pub(super) expected: u32,
     /// Messages that arrived out of order.
     pub(super) early: BTreeMap<u32, (Kind, Vec<u8>)>,
-    /// Bytes of the area of the next line.
+    /// The bytes of the next line's area that `Part` messages have brought.
     parts: Vec<u8>,
     /// Number of messages that posts have sent since the task's last progress.
     pub(super) sent_by_posts: u32,
@@ -168,7 +168,7 @@ impl Link {
     pub(super) fn send_posted(&mut self, endpoint: &mut Endpoint, own: NodeAddress, may_hold: bool) {
         if may_hold && self.sent_by_posts >= SENT_AT_ONCE && !self.is_lost && !self.has_closed {
             let (lines, _) = self.gather(HELD_BYTES);
-            // Fewer lines fit than have been taken if the bytes are enough.
+            // If the bytes are enough, fewer lines fit than have been taken.
             if lines == self.next.len() && lines < HELD_LINES {
                 return;
             }

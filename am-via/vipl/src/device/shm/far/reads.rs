@@ -22,8 +22,8 @@ use lent::Lending;
 pub(super) use words::{KEY_MESSAGE_BYTES, KeyMessage};
 use words::{Key, Name, Outbox, Words};
 
-/// Maximum number of offered keys that a message brings, and that a reader keeps. Above it the reader drops the oldest key, and asks for
-/// that key if it reads the memory.
+/// Maximum number of offered keys that a message brings, and that a reader keeps. Beyond it, the reader drops the oldest key, and asks for
+/// that key when it reads the memory.
 pub(super) const OFFERED_MAX: usize = 64;
 
 /// A peer's request for a key.
@@ -64,7 +64,7 @@ struct Piece {
     offset: usize,
 }
 
-/// Both sides of all reads of a context.
+/// All reads of a context: its own of peers' memory, and the peers' of its memory.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     /// The reads, by the caller's number.
@@ -159,7 +159,7 @@ impl Reads {
         self.lent.give_back(endpoint);
     }
 
-    /// Starts as many pieces of a read as the network has buffers for, or asks for its key. Returns whether the next read may start.
+    /// Starts as many pieces of a read as the network has buffers for, or asks for the key. Returns whether the next read may start.
     fn start(&mut self, endpoint: &mut Endpoint, address: impl Fn(usize) -> PeerAddress, id: u64) -> bool {
         let Some(read) = self.under_way.get_mut(&id) else { return true };
         let (remote, region_len) = match (read.key, self.keys.entry((read.peer, read.name))) {
@@ -256,7 +256,7 @@ impl Reads {
         self.queue(from, KeyMessage::Grant, words);
     }
 
-    /// Lends memory that the peer `to` will read once. Returns its key, if the network can read it.
+    /// Lends memory that the peer `to` will read once. Returns the key, if the network can read memory of peers.
     pub(super) fn lend_once(
         &mut self,
         endpoint: &mut Endpoint,

@@ -218,8 +218,8 @@ fn short_lines_of_a_burst_share_messages() {
     pair.receive_all();
 }
 
-/// Each announcement of a burst brings the key of its data, also if its line waits for the lines before it. A registration that ends
-/// before that leaves no key.
+/// Each announcement of a burst brings the key of its data, even if its line waits for the lines before it. A registration that ends before
+/// that leaves no key.
 #[test]
 fn the_next_lines_bring_the_keys_of_all_offered_memory() {
     let Some(mut pair) = Pair::open() else { return };

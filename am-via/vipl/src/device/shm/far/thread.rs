@@ -82,7 +82,7 @@ impl NetworkThread {
 
     /// Sets the alarm. Returns `false` if it was already set and has not rung since.
     pub(super) fn set_alarm(&self) -> bool {
-        // AcqRel: the thread that clears the flag sees that the task is about to sleep.
+        // AcqRel: pairs with the swap in `serve`. The thread that clears the flag sees that the task is about to sleep.
         self.demand(&self.0.is_set)
     }
 
@@ -137,7 +137,8 @@ impl Demands {
             let alarm = file.filter(|_| self.is_set.load(Ordering::Acquire));
             let (has_changed, is_readable) = self.wait(alarm, carries.then_some(pause));
             if alarm.is_some() {
-                // A task that is awake may have left the alarm set. It rings after the interval, since nothing is carried while it is set.
+                // A task that is awake may have left the alarm set. The alarm rings after the interval, since nothing is carried while it
+                // is set.
                 if is_readable || carries && !has_changed {
                     // Cleared before the ring, so that the woken task can set the alarm again. AcqRel: pairs with `demand`.
                     self.is_set.swap(false, Ordering::AcqRel);
@@ -152,7 +153,7 @@ impl Demands {
         }
     }
 
-    /// Waits until a flag was set or the file of the alarm is readable, at most for `limit`. Returns the two.
+    /// Waits until a flag was set or the file of the alarm is readable, at most for `limit`. Returns whether each of the two has happened.
     fn wait(&self, alarm: Option<&File>, limit: Option<Duration>) -> (bool, bool) {
         let changed = self.changed.as_fd();
         let ready = match alarm {

@@ -63,7 +63,7 @@ impl Lending {
         Ok(lent)
     }
 
-    /// Lends memory that the peer `to` will read once. Returns its key, if the network can read it.
+    /// Lends memory that the peer `to` will read once. Returns the key, if the network can read memory of peers.
     pub(super) fn lend_once(
         &mut self,
         endpoint: &mut Endpoint,
