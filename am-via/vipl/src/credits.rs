@@ -51,7 +51,7 @@ impl Class {
     }
 }
 
-/// The immediate word.
+/// The immediate word of an entry, which carries the accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Immediate(pub u32);
 
@@ -179,7 +179,7 @@ impl Credits {
         (self.credits, self.answer_slots) = (0, 0);
     }
 
-    /// Packets so far.
+    /// Number of packets so far, in each direction.
     pub(super) fn packets(&self) -> Packets {
         self.packets
     }

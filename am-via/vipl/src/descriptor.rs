@@ -63,7 +63,7 @@ impl Status {
     pub const DONE: Self = Self(0x1);
     /// The descriptor is malformed.
     pub const FORMAT_ERROR: Self = Self(0x2);
-    /// A data segment names memory that is not registered, or not for this VI.
+    /// A data segment does not lie in memory that is registered with the VI's protection tag.
     pub const PROTECTION_ERROR: Self = Self(0x4);
     /// More data arrived than the receive can hold, or the length is not the sum of the segments.
     pub const LENGTH_ERROR: Self = Self(0x8);
@@ -241,7 +241,7 @@ impl Descriptor {
         self
     }
 
-    /// Sets other control bits.
+    /// Replaces the control bits.
     #[must_use]
     pub fn with_control(mut self: Box<Self>, control: Control) -> Box<Self> {
         self.control = control;

@@ -50,7 +50,7 @@ pub enum VipError {
     UnknownNic {
         /// The name.
         name: String,
-        /// The number of the last one.
+        /// The number of the task's last NIC.
         last: u32,
     },
     /// A NIC that was already opened by name, or is used by a context (`VIP_ERROR_RESOURCE`).
@@ -60,7 +60,7 @@ pub enum VipError {
     NicTaken {
         /// The name.
         name: String,
-        /// The number of the last one.
+        /// The number of the task's last NIC.
         last: u32,
     },
     /// An object that is still in use (`VIP_ERROR_RESOURCE`).
@@ -82,7 +82,7 @@ pub enum VipError {
         remedy: &'static str,
     },
     /// The time limit has passed (`VIP_TIMEOUT`).
-    #[error("nothing came within {0:?}")]
+    #[error("the time limit of {0:?} has passed, and nothing has come")]
     Timeout(Duration),
     /// The peer refused the connection, or withdrew its request (`VIP_REJECT`).
     #[error("task {} (context {}) refused the connection", .peer.task, .peer.context)]
@@ -93,25 +93,25 @@ pub enum VipError {
     /// The two VIs have different reliability levels (`VIP_INVALID_RELIABILITY_LEVEL`).
     #[error("this VI is {ours:?}, the peer's is {theirs:?}: open both with the same level")]
     InvalidReliabilityLevel {
-        /// Of this side.
+        /// The level of this side's VI.
         ours: Reliability,
-        /// Of the other side.
+        /// The level of the peer's VI; `None`: the peer claims a level that does not exist.
         theirs: Option<Reliability>,
     },
     /// The two VIs have different maximum transfer sizes (`VIP_INVALID_MTU`).
     #[error("this VI takes transfers of {ours} bytes, the peer's of {theirs}: open both with the same")]
     InvalidMtu {
-        /// Of this side, in bytes.
+        /// The size of this side's VI, in bytes.
         ours: u32,
-        /// Of the other side, in bytes.
+        /// The size of the peer's VI, in bytes.
         theirs: u32,
     },
     /// The two VIs have different qualities of service (`VIP_INVALID_QOS`).
     #[error("this VI has quality of service {ours}, the peer's {theirs}: open both with the same")]
     InvalidQos {
-        /// Of this side.
+        /// The quality of this side's VI.
         ours: u16,
-        /// Of the other side.
+        /// The quality of the peer's VI.
         theirs: u16,
     },
     /// No program waits at the requested endpoint (`VIP_NO_MATCH`).

@@ -20,8 +20,8 @@ pub trait Device: std::fmt::Debug {
     fn attributes(&self) -> DeviceAttributes;
 
     /// Connects to a peer's NIC, peer to peer: both may ask at the same time and get one connection. A new connection gets the number
-    /// `new`, which the caller has used for no other connection; the number is also the index in the device's table. Returns the number of
-    /// the connection; `None`: not yet, try again.
+    /// `new`, which the caller must not have used for another connection; the number is also the index in the device's table. Returns the
+    /// number of the connection; `None`: not yet, try again.
     fn connect(&mut self, new: ViNumber, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError>;
 
     /// Ends a connection. The peer's posts are refused from then on.
@@ -74,7 +74,7 @@ pub trait Device: std::fmt::Debug {
     /// Returns the oldest kept slot of a VI to its peer.
     fn release(&mut self, vi: ViNumber);
 
-    /// Allocates `len` zeroed bytes of the memory that peers access fastest, together with its owner.
+    /// Allocates `len` zeroed bytes of the memory that peers access fastest.
     fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError>;
 
     /// Whether `len` bytes from `at` on are memory of [`alloc`](Self::alloc) that all tasks map. `false` for a device without such memory.
@@ -109,7 +109,7 @@ pub trait Device: std::fmt::Debug {
         Err(DeviceError::System { doing: "opening a shared memory file", source })
     }
 
-    /// Closes the descriptor by which other tasks open a file. Called when all have opened the file.
+    /// Closes the descriptor by which other tasks open a file. Must be called only when all of them have opened the file.
     fn close_shared_file(&mut self, _inode: u64) {}
 
     /// Forgets a file that no registration names any more. The file stays mapped while its mapping is held.
@@ -212,7 +212,7 @@ pub trait Device: std::fmt::Debug {
     /// Notes what the task waits for, for its launcher to read.
     fn note_wait(&mut self, facts: WaitFacts);
 
-    /// The cause of a task's death; `None` if it is not known to be dead.
+    /// The cause of a task's death; `None` if the task is not known to be dead.
     fn failure(&self, task: u32) -> Option<String>;
 
     /// The cause of the death of a task whose memory is gone, as a transfer has noticed. If the launcher has not reported it yet, waits

@@ -46,7 +46,7 @@ impl Memory {
         Rc::new(Self(block, PhantomData))
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -88,7 +88,7 @@ pub enum RegistrationFault {
     UnknownHandle(MemHandle),
     /// A range that is empty, or does not lie inside its memory.
     #[error(
-        "{len} bytes at offset {offset} of memory of {memory_len} bytes cannot be registered: the range must not be empty, and must lie inside"
+        "{len} bytes at offset {offset} of memory of {memory_len} bytes cannot be registered: the range must not be empty, and must lie inside the memory"
     )]
     Range {
         /// The requested offset.

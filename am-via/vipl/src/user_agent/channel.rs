@@ -132,7 +132,7 @@ impl<D: Device> UserAgent<D> {
         self.next_channel = ViNumber(self.next_channel.0.max(number.0 + 1));
     }
 
-    /// A NIC has connected to this one.
+    /// Opens the channel to a NIC that has connected to this one.
     pub(crate) fn handle_connected(&mut self, peer: NodeAddress) {
         // If connecting fails, the peer sees its own end fail.
         if let Ok(Some(number)) = self.nic.device.connect(self.next_channel, peer)

@@ -10,7 +10,7 @@ use super::{Shm, Vi};
 use crate::device::{DeviceError, MemHandle, NodeAddress, RemoteMemory, Transfer};
 
 impl Shm {
-    /// Makes progress of the network, and handles its events.
+    /// Makes progress on the network, and handles its events.
     pub(super) fn look_at_network(&mut self, far: &Far) {
         let progress = match far.progress() {
             Ok(progress) => progress,

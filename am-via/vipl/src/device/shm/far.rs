@@ -54,7 +54,7 @@ const VAIN_MAX: u32 = 64;
 const REPORTED_WITHIN: Duration = Duration::from_secs(15);
 
 /// The network end of a NIC. Clones share one state. The thread that uses the NIC takes the state's lock, also within a post, when a
-/// connection calls its outlet. So does the network thread, while messages wait.
+/// connection calls its outlet. While messages wait, the network thread takes the lock, too.
 #[derive(Clone, Debug)]
 pub(super) struct Far(Arc<Mutex<State>>);
 
@@ -72,7 +72,7 @@ struct State {
     rounds: u32,
     /// Whether the network thread has taken events that the task has not seen.
     has_unseen: bool,
-    /// The error that ended the network thread. It ends the task's use of the network at its next progress.
+    /// The error that ended the network thread. The error ends the task's use of the network when the task next makes progress.
     failed: Option<String>,
 }
 
@@ -162,7 +162,7 @@ impl Waiting for Unsent {
             Ok(arrived) => {
                 state.has_unseen |= arrived > 0 || !state.links.reads.ended.is_empty();
                 let State { endpoint, links: Links { own, all, .. }, .. } = &mut *state;
-                // The task is about to post more lines to the other links, which are sent in the same message.
+                // To the other links, the task is about to post more lines, which are then sent in the same message.
                 all.iter_mut()
                     .filter(|link| link.expected_posts == 0)
                     .for_each(|link| link.send(endpoint, *own));
@@ -406,8 +406,8 @@ impl Far {
         links.move_reads(endpoint);
     }
 
-    /// Refuses further reads of a registration by peers. Returns whether no peer reads it any more. With `finished` the caller knows that
-    /// none does.
+    /// Refuses further reads of a registration by peers. Returns whether no peer reads it any more. `finished` says that the caller knows
+    /// that no peer does.
     pub(super) fn end_lent(&self, handle: MemHandle, finished: bool) -> bool {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
@@ -464,7 +464,7 @@ impl Far {
     }
 
     /// Tells the peers that no line follows, and waits until they have received everything, or until `is_over` reports the end of the job.
-    /// Does nothing in a copy made by fork, whose peers would take this for the end of the task.
+    /// Does nothing in a forked copy: the peers would take it for the end of the task.
     pub(super) fn leave(&self, is_over: impl Fn() -> bool) {
         if fork::is_copy() {
             return;

@@ -104,7 +104,7 @@ impl Files {
 
     pub(super) fn fail(&self, why: &str) {
         if std::thread::panicking() {
-            // The end of the process reports it, with its cause and the panic's message.
+            // The end of the process reports the failure, with its cause and the panic's message.
             self.job.set_last_words(why);
         } else {
             self.job.mark_failed(why);

@@ -37,7 +37,7 @@ impl OwnHeap {
     pub fn open(job: &Job) -> Result<Arc<Self>, DeviceError> {
         let file = files::heap_file(job, job.task())?;
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-        // A later join shares the ranges in use.
+        // A process that joins its job again shares the heap that is in use.
         if let Some(heap) = current.upgrade().filter(|heap| is_same(&heap.file, &file)) {
             return Ok(heap);
         }

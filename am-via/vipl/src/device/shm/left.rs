@@ -20,7 +20,7 @@ use super::files::{system, within};
 /// A control file cannot be mapped.
 pub(super) fn close(job: &Job) -> Result<(), DeviceError> {
     let own = job.task();
-    // No copy of this task is under way; the process that made one is gone, and cannot clear its hazard lines.
+    // No copy by this task is under way: an earlier process that began one is gone, and cannot clear its hazard lines.
     hazards(job, own)?.iter().for_each(|hazard| regions::clear(hazard));
     let file = job.control_file(own).map_err(|error| system("opening a control file", error))?;
     let head = Mapping::new(file.as_fd(), 0, ControlLayout::regions_end())

@@ -58,7 +58,7 @@ pub struct ShmOptions {
     pub pipe_bytes_min: usize,
 }
 
-/// Consecutive polls without an event after which quiet rings leave the poll set, if there are several.
+/// Number of consecutive polls without an event after which quiet rings leave the poll set.
 const PARK_AFTER_POLLS: u32 = 4096;
 /// Maximum number of looks at a ring in [`Device::look_at_next`], if each task has a core: about 2 us.
 const LOOKS_MAX: u32 = 512;
@@ -89,7 +89,7 @@ pub struct Shm {
     /// Numbers of the connections whose rings every poll checks.
     polled: Vec<u32>,
     next_polled: usize,
-    /// Number of entries taken so far (wraps): after some from one ring, a poll moves on to the next.
+    /// Number of entries taken so far (wraps). At each multiple of [`ENTRIES_BEFORE_MOVING_ON`], a poll moves on to the next ring.
     entries_taken: u32,
     quiet_polls: u32,
     quiet: Quiet,
@@ -474,7 +474,7 @@ impl Device for Shm {
     fn take_next(&mut self, vi: ViNumber) {
         if let Some(Some(Vi { connection, .. })) = self.vis.get_mut(vi.0 as usize) {
             connection.take();
-            // As in a poll, the other rings are checked after some entries.
+            // Counted as in a poll, which moves on to the other rings after some entries.
             self.entries_taken = self.entries_taken.wrapping_add(1);
         }
     }

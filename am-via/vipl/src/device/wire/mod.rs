@@ -105,7 +105,7 @@ impl WireNetwork {
         self.0.lock().statistics
     }
 
-    /// Marks a task as dead, like the launcher of a job.
+    /// Marks a task as dead, as the launcher of a job does.
     pub fn fail_task(&self, task: u32, why: &str) {
         self.0.lock().fail(task, why);
     }
@@ -279,7 +279,7 @@ impl Device for Wire {
                 }
                 News::Entry(completion)
             }
-            // Entries of a connection are not returned before the connection.
+            // No entry of a connection is returned before the connection itself.
             NicEvent::Connected { .. } if self.connects_late > 0 => return None,
             NicEvent::Connected { peer } => News::Connected(peer),
             NicEvent::Ended { id, result, read } => {

@@ -1,4 +1,4 @@
-//! Reads of memory of tasks of other hosts, by the network.
+//! Reads, by the network, of the memory of tasks on other hosts.
 //!
 //! The reader asks for a registration's key once and keeps it. The owner lends the memory to the network when the first peer asks. When the
 //! registration ends, the owner revokes the key; the memory is free when all holders of the key have answered. The caller numbers the

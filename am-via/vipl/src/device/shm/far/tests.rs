@@ -41,7 +41,7 @@ fn carrier(far: &Far) -> Unsent {
     Unsent { far: Arc::downgrade(&far.0), rounds: far.lock().rounds }
 }
 
-/// A message that the network thread takes shows that the provider's file wakes the task for a reason.
+/// A message that the network thread takes resets the count of wake-ups without a message.
 #[test]
 fn a_message_that_the_thread_takes_lets_the_task_sleep_on_the_file_again() {
     let Some(far) = far() else { return };
