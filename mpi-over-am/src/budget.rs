@@ -54,7 +54,7 @@ struct Peer {
 /// The accounts with each task, as sender and as receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// A sender's part: the maximum bytes that it may have sent to a task and that have not been received.
+    /// A sender's part: the maximum bytes that it may have sent to a task and that the task has not received yet.
     window: u64,
     /// Bytes that a message uses besides the buffer for its data.
     entry_bytes: u64,
@@ -195,7 +195,7 @@ impl Budget {
         self.peers.get(task as usize).map_or(0, |peer| peer.received)
     }
 
-    /// Books a report from `task`. The number is not trusted: it is limited to what was sent.
+    /// Records a report from `task`. The number is not trusted: it is limited to what was sent.
     pub(crate) fn reported(&mut self, task: u32, received: u64) {
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
         peer.reported = received.clamp(peer.reported, peer.sent);
@@ -210,7 +210,7 @@ impl Budget {
 #[inline(never)]
 fn look_closer(peer: &mut Peer, sent: u64, window: u64) -> Verdict {
     let eager = sent - peer.reported <= window;
-    // If everything was received, a report is useless.
+    // If everything has been reported as received, another report is useless.
     let ask = !peer.asked && peer.sent > peer.reported;
     peer.asked |= ask;
     peer.attention_at = if peer.asked { peer.reported + window } else { peer.attention_at };

@@ -38,8 +38,7 @@ pub use state_of::ANY_RANK;
 /// A group of tasks with a message space of its own (MPI 5.0 chapter 7); or, as an *inter-communicator*, two groups that communicate with
 /// each other.
 ///
-/// All calls take `&self`. Clones are handles on the same communicator. Calls that send take tags
-/// from 0 to [`TAG_UB`](crate::TAG_UB).
+/// All calls take `&self`. Clones are handles on the same communicator. Calls that send take tags from 0 to [`TAG_UB`](crate::TAG_UB).
 #[derive(Debug)]
 pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     /// The first field, so that the compiler names it first in its errors.
@@ -60,7 +59,7 @@ pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     common: Arc<Common<F, L>>,
 }
 
-/// Shared by all handles on a communicator.
+/// The state that all handles on a communicator share.
 #[derive(Debug)]
 struct Common<F: Fabric, L: LockPolicy> {
     shared: Weak<L::Cell<State<F>>>,

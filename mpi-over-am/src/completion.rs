@@ -21,7 +21,7 @@ use crate::events;
 use crate::request_id::RequestId;
 use crate::settings::CompletionVariant;
 
-/// The state of the variants other than in context.
+/// The state of the variants *thread* and *counter*; *in context* needs none.
 #[derive(Debug, Default)]
 pub(crate) struct Completions {
     /// Whether a message that meets its receive only has to be completed in context: no other variant is chosen, and no event is watched.

@@ -79,8 +79,8 @@ pub(crate) fn footprint(len: usize) -> u64 {
 /// Set in the number under which am-core reports the end of an early message's acknowledgement. Numbers of requests are lower.
 const PART: u64 = 1 << 63;
 
-/// The number for the acknowledgement of an early message of `task` with this [`footprint`]: when the acknowledgement has ended, its part
-/// of the budget is free.
+/// The number for the acknowledgement of an early message of `task` with this [`footprint`]: when the acknowledgement has ended, the
+/// message's part of the budget is free.
 pub(crate) fn number_of_part(task: u32, footprint: u64) -> u64 {
     // A power of two, or 0.
     let size = if footprint == 0 { 0 } else { u64::from(footprint.trailing_zeros()) };

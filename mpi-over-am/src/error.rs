@@ -136,7 +136,7 @@ pub enum ErrorClass {
     Abi,
 }
 
-/// On which side of a ready-mode message an error is reported.
+/// The side of a ready-mode message on which an error is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The task that sent the message. The rank in the error is the receiver.
@@ -203,7 +203,7 @@ pub enum Error {
     UnknownRank {
         /// The rank that was named.
         rank: u32,
-        /// Ranks of the communicator.
+        /// Number of ranks in the communicator.
         size: u32,
     },
     /// A root rank that the communicator does not have.
@@ -211,7 +211,7 @@ pub enum Error {
     UnknownRoot {
         /// The rank that was named.
         root: u32,
-        /// Ranks of the communicator.
+        /// Number of ranks in the communicator.
         size: u32,
     },
     /// A tag below 0 or above the largest one.
@@ -307,9 +307,9 @@ pub enum Error {
     Count {
         /// The call.
         call: &'static str,
-        /// Elements given.
+        /// Number of elements given.
         given: usize,
-        /// Elements needed.
+        /// Number of elements needed.
         expected: usize,
     },
     /// A task's part for itself that has another length than the memory that receives it.
@@ -333,7 +333,7 @@ pub enum Error {
     NotInGroup {
         /// The rank that was named.
         rank: i64,
-        /// Ranks of the group.
+        /// Number of ranks in the group.
         size: u32,
     },
     /// A rank that is in a list twice.
@@ -367,7 +367,7 @@ pub enum Error {
         rank: u32,
         /// Bytes from the window's start.
         offset: i64,
-        /// Bytes.
+        /// Length of the elements in bytes.
         len: u64,
         /// Bytes of the window.
         size: u64,
@@ -382,7 +382,7 @@ pub enum Error {
         rank: u32,
         /// The address in that task.
         address: i64,
-        /// Bytes.
+        /// Length of the elements in bytes.
         len: u64,
         /// Number of pieces attached there.
         pieces: u64,
@@ -427,7 +427,7 @@ pub enum Error {
     NotStartable {
         /// The request's number.
         request: u64,
-        /// Whether the request is persistent, and so under way.
+        /// Whether the request is persistent. If so, it is already under way.
         is_persistent: bool,
     },
     /// A partition that does not exist, or that cannot be marked ready.
@@ -437,7 +437,7 @@ pub enum Error {
         request: u64,
         /// The partition that was named.
         partition: u64,
-        /// Partitions of the request.
+        /// Number of partitions of the request.
         partitions: u64,
         /// What is wrong.
         what: &'static str,
@@ -464,7 +464,7 @@ pub enum Error {
     /// Elements outside the given memory.
     #[error("{count} elements cover bytes {from} to {to} of a memory of {len} bytes")]
     Outside {
-        /// Elements.
+        /// Number of elements.
         count: u64,
         /// The first byte.
         from: i64,

@@ -64,7 +64,7 @@ const DEFERRED_MAX: usize = 64;
 
 /// What became of an eager message that has arrived whole.
 pub(crate) enum Eager {
-    /// The receive in this slot has the message, and is complete. The caller must book the message as received.
+    /// The receive in this slot has the message, and is complete. The caller must count the message as received.
     Received(u32),
     /// The message waits for its receive.
     Kept,

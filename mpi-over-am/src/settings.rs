@@ -82,8 +82,8 @@ pub struct Selection {
     /// ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks must have the same value. The default is off, but
     /// [`Environment::init`](crate::Environment::init) turns the check on in debug builds. `AM_CHECK_COLLECTIVES`.
     pub check: Check,
-    /// Maximum number of tasks for which barriers and short allreduces use rounds, in which each task waits for another task, and for which
-    /// trees are binomial. More tasks use a tree, which is flat for short data. `None`: no limit if all tasks share one host and each has a
+    /// Maximum number of tasks for which trees are binomial, and barriers and short allreduces run in rounds: in a round, each task waits
+    /// for one other task. More tasks use a tree, which is flat for short data. `None`: no limit if all tasks share one host and each has a
     /// processor, otherwise [`ROUNDS_TASKS_MAX`](Self::ROUNDS_TASKS_MAX). `AM_COLLECTIVE_ROUNDS_TASKS_MAX`.
     pub rounds_tasks_max: Option<u32>,
     /// The kind of the board of a communicator. `AM_COLLECTIVE_BOARD`.

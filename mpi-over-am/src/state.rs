@@ -72,7 +72,8 @@ impl<F: Fabric> State<F> {
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
         let is_in_context = completions.are_in_context();
         context.handlers_mut().completions = completions;
-        // The other completion variants count and store each message themselves.
+        // Only completion in context allows pieces and synchronous messages with data: the other variants count and store each message
+        // themselves.
         let word_room = packet_room.saturating_sub(envelope::WORD_BYTES);
         let bytes = settings.eager_limit_bytes.min(packet_room);
         let has_pieces = is_in_context && target_counter.is_none() && bytes >= PIECE_BYTES_MIN;

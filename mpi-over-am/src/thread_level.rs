@@ -18,7 +18,7 @@ pub enum ThreadLevel {
 }
 
 impl ThreadLevel {
-    /// The level that a program gets (`MPI_Init_thread`): the lower of this one, which it asks for, and `offered`.
+    /// The level that a program gets if it asks for this one (`MPI_Init_thread`): the lower of this level and `offered`.
     #[must_use]
     pub fn provided(self, offered: Self) -> Self {
         self.min(offered)

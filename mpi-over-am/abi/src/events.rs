@@ -101,7 +101,7 @@ fn registry() -> MutexGuard<'static, Registry> {
 /// Drops all registrations: the interface has ended.
 pub(crate) fn forget_registrations() {
     registry().registrations.clear();
-    // If the engine cannot be changed now, it is changed when MPI starts again.
+    // If the watched kinds cannot be changed now, they are changed when MPI starts again.
     let _ = watch_what_is_registered();
 }
 

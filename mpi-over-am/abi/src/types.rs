@@ -35,7 +35,7 @@ pub(crate) struct MPI_Status {
     pub(crate) internal: [c_int; 5],
 }
 
-/// A program's array of integers: of `int`, or of 64 bits.
+/// A program's array of integers: of type `int`, or of 64 bits each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ints {
     Int(*const c_int),

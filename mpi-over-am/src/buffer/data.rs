@@ -1,4 +1,4 @@
-//! User memory described by a datatype: its elements, as a gatherer and as a sink.
+//! User memory that a datatype describes: the elements of a send, which are gathered, and those of a receive, which are scattered.
 
 #![expect(
     clippy::cast_possible_truncation,

@@ -230,7 +230,8 @@ mod tests {
         }
     }
 
-    /// Elements in packets are combined as in slices, as the later ones and as the earlier ones, whichever packet has them.
+    /// Elements in packets are combined as in slices, whether the packets hold the earlier or the later elements, and whichever packet
+    /// holds an element.
     #[test]
     fn elements_in_packets_are_combined_as_in_slices() {
         let mut combined = 0;

@@ -18,7 +18,7 @@ struct Elements<T> {
     capacity: usize,
 }
 
-// SAFETY: it owns its elements, as a vector does, and these may be sent.
+// SAFETY: the type owns its elements, as a vector does, and the elements may be sent.
 unsafe impl<T: Send> Send for Elements<T> {}
 // SAFETY: elements are shared only through the two types below, which record which thread has a part.
 unsafe impl<T: Send + Sync> Sync for Elements<T> {}

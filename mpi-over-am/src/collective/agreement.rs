@@ -2,7 +2,7 @@
 //!
 //! The tasks describe to each other what they are about to do, in an exchange that is the same for every collective, and compare the
 //! descriptions. All tasks compare the same table, so either all continue or all return the same error. Properties that may differ in a
-//! correct program are not compared: lengths in calls where each rank has its own, types with the same basic elements, and bytes with any
+//! correct program are not compared: lengths, in calls where each rank has its own; types with the same basic elements; bytes with any
 //! type.
 //!
 //! The exchange makes every collective wait for all tasks. Correct programs allow for this: any collective may synchronize its tasks (MPI

@@ -66,7 +66,8 @@ pub(super) fn pieces(count: u64, piece: u64) -> impl Iterator<Item = (i64, u64)>
 /// should fit into its cache.
 const CHUNK_OF_SEVERAL_BYTES_MAX: u64 = 16 << 10;
 
-/// Number of elements of a piece of a long vector. A piece has one chunk for each task, of `reduce_piece_bytes` and at least one element.
+/// Number of elements of a piece of a long vector. A piece has one chunk for each task. A chunk has `reduce_piece_bytes` bytes (at most
+/// [`CHUNK_OF_SEVERAL_BYTES_MAX`] for more than two tasks), but at least one element.
 pub(super) fn elements_of_piece(plan: &impl Plan, datatype: &Datatype) -> u64 {
     let bytes = plan.selection().reduce_piece_bytes;
     let bytes = if plan.size() > 2 { bytes.min(CHUNK_OF_SEVERAL_BYTES_MAX) } else { bytes };

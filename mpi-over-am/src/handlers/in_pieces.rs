@@ -77,7 +77,7 @@ impl Arrivals {
         self.under_way.iter().find(|&&(sender, _)| sender == task).map(|&(_, number)| number)
     }
 
-    /// Books that no piece of this message is still to come.
+    /// Records that no piece of this message is still to come.
     fn end(&mut self, number: u32) {
         self.under_way.retain(|&(_, other)| other != number);
     }
@@ -91,7 +91,7 @@ impl Arrivals {
 }
 
 impl MpiHandlers {
-    /// A piece that was not taken in line.
+    /// A piece that [`consume`](Self::consume) has not taken.
     #[inline(never)]
     pub(super) fn piece(&mut self, message: &Message<'_>) -> Answer {
         let task = message.source.task.0;

@@ -29,7 +29,7 @@ enum Repr {
         is_commutative: bool,
     },
     Typed(Arc<dyn Combine + Send + Sync>),
-    /// Passed separately.
+    /// The operation is passed separately.
     Beside,
 }
 

@@ -154,8 +154,8 @@ impl ByCall {
         set(LOCKS, is_locking);
     }
 
-    /// Sets whether the layer above runs. Must be set only after everything that its calls use has been made, and cleared before any of
-    /// that is removed.
+    /// Sets whether the layer above runs. Must be set only after everything that the layer's calls use has been made, and cleared before
+    /// any of that is removed.
     pub fn set_running(is_running: bool) {
         set(STOPPED, !is_running);
     }

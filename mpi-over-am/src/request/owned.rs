@@ -181,7 +181,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     }
 
     /// Cancels an operation that has not been matched (`MPI_Cancel`): the wait then returns [`Error::Cancelled`](crate::Error::Cancelled).
-    /// Returns whether the operation is known to be cancelled; for a send, the wait may be the first to know. See [`Communicator::cancel`].
+    /// Returns whether the operation is known to be cancelled; for a send, only the wait may be able to tell. See [`Communicator::cancel`].
     ///
     /// # Errors
     /// The deferred error of an earlier call.

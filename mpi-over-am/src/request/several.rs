@@ -38,7 +38,7 @@ pub trait WaitList {
     /// The request at an index; `None` if there is nothing to wait for.
     fn request(&mut self, place: usize) -> Option<RequestId>;
 
-    /// Takes the status of the operation at an index, which has succeeded; its request is gone.
+    /// Takes the status of the operation at an index. The operation has succeeded, and its request no longer exists.
     fn ended(&mut self, place: usize, status: Status);
 }
 

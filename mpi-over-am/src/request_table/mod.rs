@@ -236,7 +236,7 @@ impl Requests {
         Some((RequestId::of_slot(slot, record.generation), record.buffer))
     }
 
-    /// Delivers a message that has arrived whole to the earliest receive that it matches, which is then complete; returns its slot.
+    /// Delivers a message that has arrived whole to the earliest receive that it matches. That receive is then complete; returns its slot.
     #[inline(always)]
     pub(crate) fn deliver(&mut self, envelope: &Envelope, here: Arrived<'_>) -> Option<u32> {
         let (slot, record) = self.posted.take_match(&mut self.records, envelope)?;

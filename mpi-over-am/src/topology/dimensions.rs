@@ -83,7 +83,7 @@ fn fits(factor: u32, parts: usize, number: u32) -> bool {
 }
 
 /// The search for balanced factors. The smallest factor comes first, as large as possible, so that a good choice is found early. Branches
-/// that cannot improve on the best choice so far are skipped, which leaves few even for numbers with many factors.
+/// that cannot improve on the best choice so far are skipped; few branches remain, even for numbers with many factors.
 struct Search<'a> {
     divisors: &'a [u32],
     primes: &'a [u32],
@@ -100,7 +100,7 @@ impl Search<'_> {
 
     fn choose_smallest(&mut self, number: u32, parts: usize) {
         for &smallest in self.divisors.iter().rev().filter(|&&divisor| fits(divisor, parts, number)) {
-            // The largest factor is at least the root, so with a smaller minimum the difference only grows.
+            // The largest factor is at least the `parts`-th root of `number`, so with a smaller minimum the difference only grows.
             if self.difference().is_some_and(|best| fits(smallest.saturating_add(best), parts, number)) {
                 return;
             }

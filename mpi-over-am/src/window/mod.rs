@@ -445,7 +445,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
         let memory = self.memory.map(|memory| state.context.unexpose(memory)).transpose()?;
         self.puts.with(|puts| puts.remove(&mut state.context));
-        // Without the lock word behind the part.
+        // The program gets its part back, without the lock word behind it.
         let Some(common) = self.common else { return Ok(memory.map(|memory| memory.shortened(size))) };
         state.context.unshare(common.memory);
         Ok(None)

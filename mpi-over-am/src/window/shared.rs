@@ -29,8 +29,7 @@ pub struct SharedWindow<T, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A window with `count` new zeroed elements of this task. Tasks may have different numbers of elements.
-    /// Collective.
+    /// A window with `count` new zeroed elements of this task. Tasks may have different numbers of elements. Collective.
     ///
     /// # Errors
     /// A type of size 0; an inter-communicator; the job's memory is used up; the death of a task.

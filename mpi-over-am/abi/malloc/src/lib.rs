@@ -1,9 +1,9 @@
 //! `libmpi_malloc.so`: the memory functions of C, for programs that `mpiexec --shared-malloc` starts with this library preloaded.
 //!
 //! Between `MPI_Init` and `MPI_Finalize` blocks of at least 64 KiB come from job memory, where the other tasks reach them by a plain copy;
-//! the MPI library provides them ([`mpi_malloc_serve`]). All other blocks come from the C library. A block is always returned to its
-//! source, which its address shows. In a forked copy of the process new blocks come from the C library, and existing ones are private to
-//! the copy.
+//! the MPI library provides them ([`mpi_malloc_serve`]). All other blocks come from the C library. The address of a block shows its source,
+//! to which the block is always returned. In a forked copy of the process new blocks come from the C library, and existing ones are private
+//! to the copy.
 //!
 //! Nothing here allocates, locks, or keeps state for a thread. A program with its own `malloc` continues to use it.
 
@@ -253,7 +253,7 @@ unsafe fn realloc_large(at: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: the block is live.
     let capacity = unsafe { capacity(at) };
     if size == 0 {
-        // Like the C library. SAFETY: the caller no longer uses the block.
+        // As in the C library, size 0 frees the block. SAFETY: the caller no longer uses the block.
         unsafe { free_large(at) };
         return ptr::null_mut();
     }

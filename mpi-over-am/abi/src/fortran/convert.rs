@@ -96,7 +96,7 @@ pub(crate) unsafe fn peers(comm: c_int) -> c_int {
     }
 }
 
-/// Number of neighbors that send to the calling task, and that receive from it, in the topology of the communicator.
+/// Numbers of neighbours that send to the calling task, and that receive from it, in the communicator's topology.
 pub(crate) unsafe fn neighbors(comm: c_int) -> (c_int, c_int) {
     let comm = MPI_Comm(comm as u32 as usize);
     let (mut topology, mut count, mut others, mut rank, mut weighted) = (0, 0, 0, 0, 0);
