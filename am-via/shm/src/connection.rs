@@ -19,7 +19,7 @@ const READ_AHEAD_BYTES_MAX: usize = 1024;
 /// Data of more bytes than this that fit into a half or a quarter of a slot use the halves or quarters of the slot in rotation, a different
 /// one in each lap of the ring. The ring then uses more memory than the reader's own cache holds: taking a line out of that cache is slow.
 const ROTATED_BYTES_MIN: usize = 1024;
-/// Parts of a slot.
+/// Number of parts of a slot.
 const PARTS: usize = 4;
 
 /// A VI slot, mapped.

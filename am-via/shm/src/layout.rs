@@ -239,7 +239,7 @@ pub struct ViHeader {
     pub parked: Padded<AtomicU32>,
     /// Written by the peer: number of lines from the owner that the peer has read (wraps).
     pub consumed_by_peer: Padded<AtomicU32>,
-    /// Written by either end: not 0 when the connection is broken or closed, with the reason.
+    /// Written by either end: 1 when the connection is closed.
     pub closed: Padded<AtomicU32>,
 }
 

@@ -88,7 +88,7 @@ impl<D: Device> UserAgent<D> {
         Ok(())
     }
 
-    /// Ends a completion queue (`VipDestroyCQ`).
+    /// Destroys a completion queue (`VipDestroyCQ`).
     ///
     /// # Errors
     /// No such queue, or a work queue still completes there.

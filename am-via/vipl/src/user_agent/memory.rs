@@ -22,7 +22,7 @@ impl<D: Device> UserAgent<D> {
         Ok(self.kernel.registrations.create_ptag()?)
     }
 
-    /// Ends a protection tag (`VipDestroyPtag`).
+    /// Destroys a protection tag (`VipDestroyPtag`).
     ///
     /// # Errors
     /// No such tag, or a VI or a registration still uses it.

@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Closed = 3,
     /// Numbered like a line: bytes of the area of the next line.
     Part = 4,
-    /// This kind and the next three are about reads of memory ([`reads`]).
+    /// This kind and the next three are about reads of memory ([`reads`](super::reads)).
     RequestKey = 5,
     Key = 6,
     RevokeKey = 7,
