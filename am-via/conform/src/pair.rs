@@ -414,7 +414,7 @@ impl<D: Device> Pair<D> {
             if info.state != ViState::Idle {
                 self.nic.disconnect(vi)?;
             } else if !info.send_queue_empty || !info.receive_queue_empty {
-                // An idle VI keeps its receives; a request that is withdrawn flushes them.
+                // An idle VI keeps its receives; a connection request that is withdrawn flushes them.
                 let other = self.other();
                 self.nic.connect_peer_request(vi, Discriminator::new(b"sweep")?, other, None)?;
                 self.nic.disconnect(vi)?;

@@ -1,4 +1,4 @@
-//! The agent: the launcher of one host's part of a job, which another launcher has started there.
+//! An agent: the launcher of one host's part of a job, started there by the launcher of the whole job.
 //!
 //! The agent exchanges frames with that launcher over its standard input and output. It sends news of its tasks for the other hosts, the
 //! activity of its tasks, and at the end their records. When the input ends, or is silent for [`SILENCE_MAX`], the launcher is gone: the
@@ -95,7 +95,7 @@ fn ended(report: &Result<Report, LaunchError>) -> Up {
     }
 }
 
-/// Receives the launcher's messages; the channel ends when the launcher is gone.
+/// Passes the launcher's messages to `tell`, which closes when the launcher is gone.
 fn listen(tell: &Sender<Down>) {
     let mut from = io::stdin().lock();
     while let Ok(Some(frame)) = uplink::read::<Down>(&mut from) {
@@ -133,13 +133,13 @@ fn watch(running: Running, hosts: &[u32], host: u32, uplink: &Uplink) -> Result<
             }
         }
     }
-    // News from the end of the job.
+    // News from the last moments of the job.
     for news in own.take() {
         let _ = uplink.say(&Up::News(news));
     }
     let mut report = running.wait()?;
     let recorded = (first..).zip(report.recorded.drain(..).skip(first as usize)).take(number as usize);
-    // If the launcher is gone, the last message fails too.
+    // If the launcher is gone, the report cannot reach it either, and [`run_agent`] returns that error.
     let _ = tell_recorded(recorded, &heard, uplink);
     Ok(report)
 }
@@ -190,12 +190,12 @@ enum Heard {
     End,
 }
 
-/// Handles the launcher's next message, if it arrives soon.
+/// Handles the launcher's next message, if one arrives within [`LOOK_EVERY`].
 fn hear(heard: &Receiver<Down>, running: &Running) -> Heard {
     match heard.recv_timeout(LOOK_EVERY) {
         Err(RecvTimeoutError::Timeout) => return Heard::Nothing,
         Err(RecvTimeoutError::Disconnected) => {
-            // From now on `recv_timeout` returns at once.
+            // The channel is closed, so `recv_timeout` returns at once.
             thread::sleep(LOOK_EVERY);
             return Heard::End;
         }

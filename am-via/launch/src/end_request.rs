@@ -27,7 +27,7 @@ impl EndRequest {
         let mut slot = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_none() {
             *slot = Some(reason);
-            // If the job is already over, no thread reads it.
+            // If the job is already over, no thread reads the byte.
             let _ = (&self.bell).write_all(b"x");
         }
     }

@@ -25,8 +25,8 @@ use am_via_os::signal::{self, SignalFd};
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// Longest wait for a message before the launcher checks signals, its guard and the time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A launcher that has not looked for this long was itself stopped. It then counts the silence of its agents from now on, since messages
-/// that they have sent meanwhile are still unread.
+/// A launcher that has not looked for this long was itself stopped. It then starts to count its agents' silence anew, because messages that
+/// they have sent meanwhile are still unread.
 const STOPPED_AFTER: Duration = Duration::from_secs(1);
 /// How long the tasks may continue after a failure, and after a signal, before the job is ended.
 const GRACE: Duration = Duration::from_secs(1);

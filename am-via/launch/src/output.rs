@@ -188,7 +188,7 @@ impl Work {
         self.streams = streams;
     }
 
-    /// Returns whether there may be more output.
+    /// Reads from an output once, and forwards the lines that are now complete. Returns whether there may be more output.
     fn forward_one(&mut self, stream: &mut Stream) -> bool {
         let mut chunk = [0; CHUNK_BYTES];
         match stream.read(&mut chunk) {

@@ -27,13 +27,14 @@ use am_via_os::signal::SignalFd;
 const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(3);
 /// A second signal within this time counts as the first one, since a signal to a process group may arrive several times.
 const ECHO: Duration = Duration::from_millis(250);
-/// Interval at which the launcher looks for tasks that attached behind a wrapper while the job is young, and later.
+/// While the job is young, the interval at which the launcher looks for tasks that attached behind a wrapper. Later it is
+/// [`LOOK_EVERY_OLD`].
 const LOOK_EVERY_YOUNG: Duration = Duration::from_millis(20);
 const LOOK_EVERY_OLD: Duration = Duration::from_millis(250);
 /// Age up to which a job is young.
 const YOUNG: Duration = Duration::from_secs(2);
-/// How long the launcher waits for the cause of a death behind a wrapper, which the system reports after the wrapper has reaped its child;
-/// and the interval at which it looks for the cause.
+/// How long the launcher waits for the cause of a death behind a wrapper, which the system reports after the wrapper has reaped its child.
+/// It looks for the cause every [`LOOK_EVERY_LEAVING`].
 const REAPED_WITHIN: Duration = Duration::from_millis(200);
 const LOOK_EVERY_LEAVING: Duration = Duration::from_millis(1);
 /// How often orphans that became children of this process are reaped.
@@ -131,7 +132,7 @@ pub(super) struct Supervisor {
     memory_kills: Option<u64>,
     /// An MPI library that a task had mapped before it joined. It matters only if no task joins.
     mpi_library: Option<PathBuf>,
-    /// Number of searches for an MPI library so far; each inspects another task.
+    /// Number of searches for an MPI library so far; each search inspects one task, in turn.
     library_looks: usize,
     /// Hang reports, if wanted.
     hangs: Option<HangWatch>,

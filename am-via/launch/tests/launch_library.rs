@@ -198,7 +198,7 @@ fn a_task_that_ends_before_it_joins_ends_the_job_of_those_that_wait_for_it() {
     let jobs = [
         role_job("task 1 ends before it joins"),
         shell("test $AM_TASK != 1 || exit 0"),
-        // Behind a shell that stays, and before the others have started.
+        // Task 1's program runs behind a shell that waits for it, and ends before the other tasks have started.
         shell("if test $AM_TASK = 1; then sh -c 'exit 0'; exit 0; fi; sleep 0.3"),
     ];
     for job in jobs {

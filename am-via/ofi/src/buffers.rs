@@ -1,5 +1,5 @@
-//! The buffers of an endpoint: memory in equal parts that the network reads and writes. Each has the library's context of the operation
-//! that uses it.
+//! The buffers of an endpoint: memory in equal parts that the network reads and writes. Each buffer has a context, in which the library
+//! keeps the state of the operation that uses the buffer.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;

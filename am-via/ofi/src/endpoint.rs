@@ -18,8 +18,8 @@ use crate::sys::{
 };
 use crate::{ADDRESS_BYTES_MAX, OfiError};
 
-/// Maximum number of posted receives, and their memory in bytes: the provider fills the buffers in turn, and what lies in a processor's
-/// own cache is copied faster.
+/// Maximum number of posted receives. [`RECEIVES_BYTES`] limits their memory: the provider fills the buffers in turn, and what lies in a
+/// processor's own cache is copied faster.
 const RECEIVES: usize = 64;
 const RECEIVES_BYTES: usize = 1 << 20;
 /// Maximum number of sends that have not left their buffer.
@@ -95,7 +95,7 @@ impl Endpoint {
         library.check("opening the domain", code)?;
         let domain = objects.keep(domain);
 
-        // Made before the endpoint, so that they are closed after it.
+        // The registrations and the queues are made before the endpoint, so that they are closed after it.
         let receive_mr = register(library, domain, &mut objects, &receives, FI_RECV)?;
         let send_mr = register(library, domain, &mut objects, &sends, FI_SEND)?;
         let (cq, wait_fd) =
@@ -171,7 +171,7 @@ impl Endpoint {
     /// # Errors
     /// The library rejects the address.
     pub fn add_peer(&mut self, address: &[u8]) -> Result<PeerAddress, OfiError> {
-        // The library reads as many bytes as its addresses have.
+        // The library reads as many bytes as its own addresses have, whatever the length of `address`.
         let mut padded = [0; ADDRESS_BYTES_MAX];
         let len = address.len().min(ADDRESS_BYTES_MAX);
         padded[..len].copy_from_slice(&address[..len]);

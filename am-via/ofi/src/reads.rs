@@ -35,14 +35,14 @@ pub struct LentMemory {
 // SAFETY: names a registration of an endpoint, which is used through that endpoint only.
 unsafe impl Send for LentMemory {}
 
-/// A read under way.
+/// A read in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReadId(pub(crate) usize);
 
 #[derive(Debug)]
 pub(crate) enum Use {
     Free,
-    /// Reads this number of bytes from this peer.
+    /// A read from this peer, of this number of bytes.
     Reading(PeerAddress, usize),
     /// The caller has abandoned the read.
     Abandoned,

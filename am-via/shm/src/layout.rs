@@ -22,7 +22,7 @@ use crate::segment::SharedAtomics;
 use am_via_os::atomics::{AtomicU32, AtomicU64, Ordering};
 use am_via_os::memory::PAGE_BYTES;
 
-/// "AMCTL" and the version of this layout.
+/// A byte of 1, "AMCTL", and in the highest 16 bits the version of this layout.
 pub(crate) const CONTROL_MAGIC: u64 = 0x0003_4c54_434d_4101;
 /// Maximum number of contexts of a task (LAPI had 16 instances).
 pub const CONTEXTS_MAX: u32 = 16;
@@ -62,8 +62,8 @@ pub struct ControlHeader {
     pub packet_bytes: AtomicU32,
     /// Number of VI slots allocated so far.
     pub vis_used: AtomicU32,
-    /// Contexts that the task has closed, as bits; in the upper half those that were connected, which cannot be opened again. Changed by
-    /// the owner, which then raises its peers' attention.
+    /// One bit for each context that the task has closed. In the upper half are those that were connected, which cannot be opened again.
+    /// Changed by the owner, which then raises its peers' attention.
     pub contexts_closed: AtomicU32,
     /// For each context, the number of regions that were ever used, from the first of its range on. Their last user may have been another
     /// program, or an earlier opening of the context; a region that is used again has a later generation.
@@ -88,9 +88,9 @@ unsafe impl SharedAtomics for Hazard {}
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Attention {
-    /// Bit `w`: word `w` of `vis` was changed.
+    /// Bit `w`: word `w` of `vis` has changed. Bit 0 is also set with `rung`.
     pub summary: AtomicU64,
-    /// 1 if a task has rung about a change in memory.
+    /// 1 from [`raise_ring`](Self::raise_ring) until the owner takes it.
     rung: AtomicU64,
     pad: [AtomicU64; 6],
     /// Bit `b` of word `w`: VI `64 * w + b`.
@@ -128,19 +128,19 @@ impl Attention {
         self.summary.fetch_or(1, Ordering::Release);
     }
 
-    /// Whether any request was made. Costs one load of a line that changes only with a request.
+    /// Whether any request was made since the last [`take`](Self::take). Costs one load of a line that changes only with a request.
     #[inline(always)]
     pub fn is_raised(&self) -> bool {
         self.summary.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a task has called [`raise_ring`](Self::raise_ring) since the last call. Must be called by the owner after
+    /// Whether a task has called [`raise_ring`](Self::raise_ring) since the last call of this function. Must be called by the owner after
     /// [`take`](Self::take): a request made between the two calls is found here, or has raised the summary again.
     pub fn take_ring(&self) -> bool {
         self.rung.load(Ordering::Relaxed) != 0 && self.rung.swap(0, Ordering::AcqRel) != 0
     }
 
-    /// Calls `look` for each VI that was named since the last call. Only for the owner.
+    /// Calls `look` for each VI that was named since the last `take`. Only for the owner.
     pub fn take(&self, mut look: impl FnMut(u32)) {
         // Acquire ("attention raised"): pairs with the Release in `raise` and `raise_ring`.
         let mut words = self.summary.swap(0, Ordering::AcqRel);
@@ -209,7 +209,7 @@ impl PairWord {
     /// # Errors
     /// The error of `make`; each side may then try again.
     pub fn agree<E>(&self, make: impl FnOnce() -> Result<(u32, u32), E>) -> Result<Option<(u32, u32)>, E> {
-        // Acquire: "pair published".
+        // Acquire ("pair published"): pairs with the Release store below, if the other side makes the connection.
         match self.0.compare_exchange(0, Self::CLAIMED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 let made = make();
@@ -223,7 +223,7 @@ impl PairWord {
         }
     }
 
-    /// The word of a made connection: no half is 0.
+    /// The word of a made connection: neither half is 0.
     fn word(low_vi: u32, high_vi: u32) -> u64 {
         (u64::from(low_vi) + 1) << 32 | (u64::from(high_vi) + 1)
     }
@@ -316,7 +316,7 @@ impl ControlLayout {
     /// Checks that a header has this layout.
     ///
     /// # Errors
-    /// The difference.
+    /// What differs.
     pub fn check(&self, header: &ControlHeader) -> Result<(), &'static str> {
         if header.magic.load(Ordering::Acquire) != CONTROL_MAGIC {
             return Err("it is not a control file of this version");
@@ -337,7 +337,7 @@ impl ControlLayout {
         (self.packet_bytes as usize).next_multiple_of(64) + 64
     }
 
-    /// Number of VI slots in the file. Up to 16 tasks, every context can connect to every other; unused slots cost nothing.
+    /// Number of VI slots in the file. With up to 16 tasks, every context can connect to every other; unused slots cost nothing.
     #[must_use]
     pub fn vis(&self) -> u32 {
         self.num_tasks.saturating_mul(CONTEXTS_MAX * CONTEXTS_MAX).clamp(64, VIS_MAX)
@@ -354,7 +354,8 @@ impl ControlLayout {
         PAIR_OFFSET.next_multiple_of(page()) + self.pair_bytes()
     }
 
-    /// Offset of the word for the connection between the owner's context and one of a task with the same or a higher number.
+    /// Offset of the pair word for the connection between the owner's `own_context` and `context` of `task`, whose number must not be lower
+    /// than the owner's.
     #[must_use]
     pub fn pair_offset(&self, own_context: u32, task: u32, context: u32) -> usize {
         let contexts = CONTEXTS_MAX as usize;

@@ -23,9 +23,9 @@ pub const CPUS_MAX: usize = 1024;
 const FAILED_WORDS: usize = TASKS_MAX as usize / 64;
 const CPU_WORDS: usize = CPUS_MAX / 64;
 
-/// Maximum number of return addresses in a note of a wait.
+/// Maximum number of return addresses in a [`WaitNote`].
 pub const RETURN_ADDRESSES_MAX: usize = 48;
-/// Maximum text of a note, in words of 8 bytes.
+/// Maximum length of the text in a [`WaitNote`], in words of 8 bytes.
 pub const WAIT_FACTS_WORDS: usize = 256;
 
 /// Stored instead of a process number if the task has attached from another process namespace.
@@ -114,7 +114,7 @@ impl Default for TaskEntry {
 pub struct FailureRecord {
     /// Number of the first failed task plus 1; claimed by compare-and-swap.
     pub task: AtomicU32,
-    /// Not 0 when the rest is written.
+    /// Not 0 when all other fields have been written.
     pub complete: AtomicU32,
     /// How the task ended: a kind of cause.
     pub kind: AtomicU32,
@@ -145,7 +145,7 @@ pub struct TaskEntry {
     pub state: AtomicU32,
     /// Not 0: the launcher watches the task's process, although a wrapper is between the two.
     pub watched: AtomicU32,
-    /// The first noted kind of the task's end; 0: none.
+    /// How the task ended, as first noted; 0: not noted.
     pub cause_kind: AtomicU32,
     /// The exit code or signal number of that end.
     pub cause_value: AtomicI32,
@@ -208,7 +208,7 @@ impl NetworkAddress {
 pub struct WaitNote {
     /// When the note was written, in nanoseconds of the system's monotonic clock; 0: never.
     pub written_ns: AtomicU64,
-    /// Time without an arrival until then, in nanoseconds.
+    /// For how long nothing had arrived then, in nanoseconds.
     pub quiet_ns: AtomicU64,
     /// Number of return addresses that follow.
     pub num_return_addresses: AtomicU64,

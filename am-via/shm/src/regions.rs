@@ -48,7 +48,7 @@ pub enum ClaimFault {
     /// The protection tags of registration and VI differ.
     #[error("the protection tags of the registration and the VI differ")]
     Tag,
-    /// The word is not aligned.
+    /// The word of an atomic operation is not aligned.
     #[error("the word is not aligned")]
     Misaligned,
     /// The owner's process is gone.
@@ -165,7 +165,7 @@ impl OwnRegions {
         Some((region, generation))
     }
 
-    /// Closes a registration to new claims; returns whether the registration was open, or already closing.
+    /// Closes a registration to new claims. Returns `false` if it was neither open nor closing.
     pub fn remove(&mut self, region: u32, generation: u32) -> bool {
         let Some(slot) = self.slot_mut(region).filter(|slot| slot.generation == generation) else {
             return false;
@@ -283,7 +283,8 @@ fn context_of(region: u32) -> usize {
     (region / REGIONS_PER_CONTEXT) as usize % CONTEXTS_MAX as usize
 }
 
-/// The regions that a context has ever used, according to its owner's control file: a claim, limited to the existing ones.
+/// The regions that a context has ever used, according to the control file of the context's owner. The number there is a claim, so it is
+/// limited to [`REGIONS_PER_CONTEXT`].
 fn used(head: &Mapping, context: u32) -> std::ops::Range<u32> {
     let header: Option<&ControlHeader> = head.atomics_at(0);
     let first = context * REGIONS_PER_CONTEXT;
@@ -314,14 +315,15 @@ pub fn is_quiet<'a>(hazards: impl Iterator<Item = &'a Hazard>, task: u32, region
     hazards.into_iter().all(|hazard| hazard.copying.load(Ordering::Acquire) != name)
 }
 
-/// Whether a context is copying from or to memory of this task. Must be called like [`is_quiet`].
+/// Whether a context is copying from or to memory of this task. The requirements are those of [`is_quiet`].
 #[must_use]
 pub fn names_memory_of(hazard: &Hazard, task: u32) -> bool {
     // Acquire ("region hazard"): as in `is_quiet`.
     hazard.copying.load(Ordering::Acquire) >> 32 == u64::from(task) + 1
 }
 
-/// Clears the hazard of a copier whose process has ended.
+/// Release ("region hazard"), like the copier's own store of 0: the owner of a region that the line named before may see no other store to
+/// the line.
 pub fn clear(hazard: &Hazard) {
     // Release: "region hazard", like the store of 0 that the copier would make: the owner of another region, which the line named before,
     // sees only this store.
@@ -333,7 +335,7 @@ pub(crate) fn hazard_name(task: u32, region: u32) -> u64 {
     (u64::from(task) + 1) << 32 | (u64::from(region) + 1)
 }
 
-/// A peer's memory, with this task's mappings.
+/// How this task reaches a peer's registered memory.
 #[derive(Debug)]
 pub struct PeerMemory {
     /// The peer.
@@ -344,7 +346,7 @@ pub struct PeerMemory {
     pub head: Arc<Mapping>,
     /// The peer's heap file.
     pub heap: Arc<Mapping>,
-    /// Whether the kernel can copy from the peer's private memory, as tried before.
+    /// Whether the kernel is known to be able to copy from the peer's private memory.
     pub is_copied_by_kernel: Cell<bool>,
 }
 
@@ -392,8 +394,8 @@ impl<'a> InUse<'a> {
     /// Names a region. The caller must then check whether the region is still open.
     #[inline(always)]
     pub(crate) fn begin(hazard: &'a Hazard, name: u64, barrier: SleepBarrier) -> Self {
-        // Release: "region hazard", like the store of 0 that it may hide: a task that sees another region's name also knows that the
-        // previous copy has ended.
+        // Release ("region hazard"), like the store of 0 before it, which an owner may never see: an owner that sees another region's name
+        // here also knows that the previous copy has ended.
         hazard.copying.store(name, Ordering::Release);
         barrier.after_store();
         Self(hazard)
@@ -440,9 +442,9 @@ impl PeerMemory {
         }
     }
 
-    /// Copies a range of the peer's memory to `to`. Calls `idle` while a pipe is empty; `idle` returns whether it did something. If this
-    /// task `also_sends`, the kernel copies a long range: with a pipe, each of the two tasks copies every byte once, which is faster if the
-    /// sender would otherwise wait, and slower if it copies other data meanwhile.
+    /// Copies a range of the peer's memory to `to`. Calls `idle` while a pipe is empty; `idle` returns whether it did something. With a
+    /// pipe, each of the two tasks copies every byte once: faster if the sender would otherwise wait, slower if the sender has other data
+    /// to copy. So if this task `also_sends`, the kernel copies a long range.
     ///
     /// # Errors
     /// The claim is refused, or the peer is gone.
@@ -464,7 +466,8 @@ impl PeerMemory {
                     // SAFETY: `to` is writable for its lifetime and not accessed by its owner (`CheckedRange::new`).
                     kernel_outcome(unsafe { private_memory::read(*pid, from, to.at().as_ptr(), to.len()) })
                 };
-                // Relaxed: the pipe's position is loaded again with Acquire. A task that sends to itself stages nothing meanwhile.
+                // Relaxed: the pipe's position is loaded again with Acquire (`pipe::read`). A task that sends to itself stages nothing
+                // meanwhile.
                 let has_pipe = entry.pipe.load(Ordering::Relaxed) != 0 && self.task != claimer.task;
                 let is_exchange = also_sends && to.len() >= EXCHANGE_BYTES_MIN;
                 if claimer.ways.mapped && has_pipe && !is_exchange && self.kernel_copies(*pid, *address) {
@@ -477,7 +480,8 @@ impl PeerMemory {
         }
     }
 
-    /// Whether the kernel can copy from the peer's private memory, tried once at `address`: if a pipe has no data, the kernel has to copy.
+    /// Whether the kernel can copy from the peer's private memory: tried with the word at `address` until it has worked once. A pipe needs
+    /// that, because the kernel copies what the pipe does not carry.
     fn kernel_copies(&self, pid: i32, address: u64) -> bool {
         let copies = self.is_copied_by_kernel.get() || private_memory::read_word(pid, address).is_ok();
         self.is_copied_by_kernel.set(copies);
@@ -505,7 +509,7 @@ impl PeerMemory {
         Ok((entry, state))
     }
 
-    /// The file of a region, if it is mapped here.
+    /// The mapping of a region's file, if this task has one and uses plain copies.
     #[inline(always)]
     pub(crate) fn file_of<'a>(
         &'a self,

@@ -269,8 +269,8 @@ mod tests {
         prop_oneof![3 => write, 1 => Just(Operation::Poll), 2 => look]
     }
 
-    /// Both ends of a ring. Its next line has number `next`, and its lines hold the previous lap, because zeroed lines are fresh only if
-    /// numbers start at 1.
+    /// Both ends of a ring. Its next line has number `next`. If that is not 1, the previous lap has been written: where the numbers wrap, a
+    /// zeroed line could be valid.
     fn ring(lines: u32, next: u32) -> (RingWriter, RingReader) {
         let ring = Lines::private(lines).expect("a power of two");
         let (mut writer, mut reader) = (RingWriter::new(ring.clone()), RingReader::new(ring));

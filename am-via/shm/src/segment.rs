@@ -75,12 +75,12 @@ impl Mapping {
         Self::new(file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Gives a forked copy of this process its own copy of the contents; by default, the copy finds zeros.
+    /// Gives each forked copy of this process a copy of the contents. By default, a forked copy finds zeros.
     pub fn keep_in_copies(&self) {
         self.note(Keeps::Contents);
     }
 
-    /// Like [`keep_in_copies`](Self::keep_in_copies), for a large mapping from the start of its file.
+    /// Like [`keep_in_copies`](Self::keep_in_copies), for a large mapping that starts at the start of `file`.
     pub fn keep_in_copies_from(&self, file: File) {
         self.note(Keeps::File(file));
     }
@@ -110,7 +110,7 @@ impl Mapping {
         self.map.len()
     }
 
-    /// Whether it has 0 bytes. Always false: the system refuses an empty mapping.
+    /// Whether the mapping has 0 bytes. Always false: the system refuses an empty mapping.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.map.len() == 0
@@ -168,7 +168,7 @@ impl Mapping {
         self.model.get(offset, make)
     }
 
-    /// A reference to a `T` made of atomics at `offset`; `None` if it is not inside, or not aligned.
+    /// A reference to a `T` made of atomics at `offset`; `None` if it would not lie inside the mapping, or would not be aligned.
     #[inline]
     #[must_use]
     pub fn atomics_at<T: SharedAtomics>(&self, offset: usize) -> Option<&T> {
@@ -185,7 +185,7 @@ impl Mapping {
         Some(unsafe { at.as_ref() })
     }
 
-    /// Like [`atomics_at`](Self::atomics_at), with a handle that keeps the mapping.
+    /// Like [`atomics_at`](Self::atomics_at), returns a handle that keeps the mapping alive.
     #[must_use]
     pub fn atomics<T: SharedAtomics>(self: &Arc<Self>, offset: usize) -> Option<Shared<T>> {
         let at = NonNull::from(self.atomics_at::<T>(offset)?);

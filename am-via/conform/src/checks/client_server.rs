@@ -45,7 +45,7 @@ fn service() -> Outcome<Discriminator> {
     Ok(Discriminator::new(b"service")?)
 }
 
-/// Side A requests a connection of `vi`; returns any result.
+/// Side A requests a connection of `vi`; returns the call's result, whatever it is.
 fn ask<D: Device>(pair: &mut Pair<D>, vi: ViHandle) -> Result<PeerAttributes, VipError> {
     let to = NetAddress::new(pair.other(), Discriminator::new(b"service")?);
     pair.nic.connect_request(vi, Discriminator::new(b"client")?, to, None)

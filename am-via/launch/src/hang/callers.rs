@@ -37,7 +37,7 @@ struct Frame {
 }
 
 impl Symbols {
-    /// The call in which a process waits, from its innermost return addresses.
+    /// The call in which a process waits, from the return addresses on its stack, the innermost first.
     pub(super) fn call(&mut self, pid: u32, addresses: &[u64]) -> Call {
         if let Some((_, call)) = self.last.get(&pid).filter(|(known, _)| known == addresses) {
             return call.clone();
@@ -45,7 +45,7 @@ impl Symbols {
         let Ok(maps) = std::fs::read_to_string(format!("/proc/{pid}/maps")) else { return Call::default() };
         let mut frames = Vec::new();
         for &address in addresses {
-            // A return address is that of the next instruction.
+            // A return address is that of the instruction after the call.
             let at = address.wrapping_sub(1);
             let Some((file, begin)) = mapped_file(&maps, at) else { continue };
             self.add_frames(&file, begin, at, &mut frames);

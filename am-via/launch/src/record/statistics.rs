@@ -49,7 +49,7 @@ pub struct Call {
     pub count: u64,
     /// Total time of the calls in seconds, including nested calls.
     pub seconds: f64,
-    /// The longest call.
+    /// Time of the longest call in seconds.
     pub seconds_longest: f64,
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn unique() -> String {
     format!("mark-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A new directory, removed at the end.
+/// A new directory, removed on drop.
 pub(crate) struct TempDir(pub(crate) PathBuf);
 
 impl TempDir {
