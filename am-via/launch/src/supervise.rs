@@ -402,7 +402,8 @@ impl Supervisor {
         let was_running = self.job.state(task) == TaskState::Running;
         if ended == Ended::Exited(0) {
             if was_running && matches!(self.watches[index].attached, Attached::Direct) {
-                // The other tasks must not wait for this one; they decide whether its end is a failure.
+                // Recorded as a failure, so that no other task waits for this one. If all tasks end well nevertheless, `failure` ignores
+                // it.
                 self.job.mark_dead(task, Cause::Exited(0), "");
             }
             return;

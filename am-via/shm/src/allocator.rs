@@ -16,7 +16,7 @@ pub const LARGE_BYTES: usize = 64 << 10;
 
 /// Blocks of job memory. Implementations must not ask the global allocator for a large block.
 pub trait LargeBlocks: Send + Sync + std::fmt::Debug {
-    /// A block of `len` bytes, aligned to a page, that nothing else uses until it is returned.
+    /// A block of `len` bytes that nothing else uses until it is returned. A block of [`LARGE_BYTES`] or more is aligned to a page.
     fn take(&self, len: usize) -> Option<LargeBlock>;
     /// The address range of blocks, fixed while the process lives.
     fn addresses(&self) -> Range<usize>;
@@ -27,7 +27,7 @@ pub trait LargeBlocks: Send + Sync + std::fmt::Debug {
 /// A block of job memory.
 #[derive(Clone, Copy, Debug)]
 pub struct LargeBlock {
-    /// The start of the block, at a page boundary.
+    /// The start of the block.
     pub at: NonNull<u8>,
     /// Whether the block was never used before, so that it reads as zero. Other blocks have arbitrary contents.
     pub is_zero: bool,
@@ -100,7 +100,7 @@ impl JobAllocator {
         self.give_back(at, len)
     }
 
-    /// Returns a block of job memory; `false` if it is not job memory.
+    /// Returns a block to job memory; `false` if the address is not in job memory.
     #[cold]
     #[inline(never)]
     fn give_back(&self, at: *mut u8, len: usize) -> bool {

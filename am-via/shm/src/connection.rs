@@ -17,7 +17,8 @@ const WRITE_AHEAD_BYTES: usize = 1024;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
 /// Data of more bytes than this that fit into a half or a quarter of a slot use the halves or quarters of the slot in rotation, a different
-/// one in each lap of the ring. The ring then uses more memory than the reader's own cache holds: taking a line out of that cache is slow.
+/// one in each lap of the ring. The ring then uses more memory than the reader's own cache holds, so the writer seldom has to take a line
+/// out of that cache, which is slow.
 const ROTATED_BYTES_MIN: usize = 1024;
 /// Number of parts of a slot.
 const PARTS: usize = 4;
@@ -33,7 +34,7 @@ pub struct ViSlot {
 }
 
 impl ViSlot {
-    /// The slot in `mapping`, which covers exactly one slot; `None` if it is too short.
+    /// The slot at the start of `mapping`; `None` if the mapping is too short.
     #[must_use]
     pub fn new(mapping: Arc<Mapping>, layout: ControlLayout) -> Option<Self> {
         let header = mapping.atomics(0)?;
@@ -130,7 +131,8 @@ pub enum Written {
     Nothing,
 }
 
-/// Number of lines after which the reader stores its count of lines read for the peer. A writer relies only on the rest of the ring.
+/// Number of lines after which the reader stores its count of lines read for the peer. A writer learns of returned lines only in such
+/// steps, so it can rely only on the rest of the ring.
 pub const TELL_AFTER: u32 = RING_LINES / 4;
 
 impl Connection {
@@ -214,7 +216,7 @@ impl Connection {
         Written::Done
     }
 
-    /// Fewer bytes were written than announced: moves them to the location at which the reader expects this number.
+    /// Fewer bytes were written than announced: moves them to where the reader expects a message of `filled` bytes.
     #[cold]
     #[inline(never)]
     fn move_to_its_slot(&self, slot: u32, area: CheckedRange<'_>, filled: usize) {
@@ -258,7 +260,7 @@ impl Connection {
     #[inline(always)]
     fn write(&mut self, entry: Entry, payload: &Payload) {
         self.writer.write(entry, payload);
-        // The sender's half of "sleep handshake", and of the like handshake for parked rings.
+        // The sender's half of "sleep handshake", and of the similar handshake for parked rings.
         self.barrier.after_store();
         if self.bell.doorbell.is_sleeping() || self.theirs.header().parked.load(Ordering::Relaxed) != 0 {
             self.tell();
@@ -277,7 +279,7 @@ impl Connection {
         }
     }
 
-    /// Tells the peer that this VI exists or has closed, even if it polls nothing.
+    /// Tells the peer that this VI exists or has closed, even if the peer polls nothing.
     pub fn raise_attention(&self) {
         self.bell.attention.raise(self.their_vi);
         // "sleep handshake": the peer may check its attention, find nothing, and go to sleep.
@@ -286,7 +288,7 @@ impl Connection {
     }
 
     /// Returns the next entry and the number of its area slot; its payload is copied to `payload`. The slot is not touched: a reader that
-    /// fetched its lines while it waits would take them from the writer several times per message.
+    /// fetched the slot's lines while waiting would take them from the writer several times per message.
     #[inline(always)]
     pub fn poll(&mut self, payload: &mut Payload) -> Option<(Entry, u32)> {
         let slot = self.reader.consumed();
@@ -371,7 +373,7 @@ impl Connection {
         }
     }
 
-    /// Removes the ring from the poll set, or adds it again: writers raise attention while it is parked. After parking and
+    /// Marks the ring as parked (not in the poll set), or as polled again. Writers raise attention while it is parked. After parking and
     /// [`SleepBarrier::before_look`], the owner must look once more.
     pub fn set_parked(&self, parked: bool) {
         self.own.header().parked.store(u32::from(parked), Ordering::Relaxed);

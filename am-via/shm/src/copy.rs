@@ -1,7 +1,7 @@
 //! Copies between private memory and memory that another task may write.
 //!
-//! The other task must not access the range meanwhile. If it misbehaves, it can only spoil the bytes: no reference to them is ever made,
-//! and no decision depends on reading them twice.
+//! The other task must not access the range meanwhile. If it does nevertheless, it only corrupts the bytes: no reference to them is ever
+//! made, and no decision depends on reading them twice.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;

@@ -13,7 +13,7 @@ const PAGE: u64 = 4096;
 pub struct Heap {
     /// Free ranges below `fresh_from`: offset to length. Adjacent ones are merged.
     free: BTreeMap<u64, u64>,
-    /// Nothing from here on was ever used: it reads as zero.
+    /// The bytes from here on were never used, and read as zero.
     fresh_from: u64,
     end: u64,
 }

@@ -1,6 +1,6 @@
 //! The layout of the file for the records of a job's tasks: one [`TaskRecord`] per task.
 //!
-//! A task only writes its own part. The launcher reads it when the task has ended in any way; all values are claims.
+//! A task writes only its own part. The launcher reads the part when the task has ended, in whatever way. All values are claims.
 
 use am_via_os::atomics::AtomicU64;
 use am_via_os::memory::PAGE_BYTES;
@@ -65,7 +65,7 @@ pub struct EventSlot {
     pub peer_tag: AtomicU64,
     /// Bytes, or a value.
     pub amount: AtomicU64,
-    /// The context that a tag belongs to (low half); the number of earlier messages of that kind (high half).
+    /// The context that a tag belongs to (low half); the number of earlier messages with the same ends, tag and context (high half).
     pub context_order: AtomicU64,
 }
 

@@ -28,7 +28,7 @@ use am_via_os::atomics::{AtomicU64, Ordering, spin_loop};
 
 /// Length of a piece in bytes.
 pub const PIECE_BYTES: usize = if cfg!(loom) { 8 } else { 16 << 10 };
-/// Number of pieces in the ring: together more than a processor's own cache.
+/// Number of pieces in the ring: together larger than a processor's own cache.
 const PIECES: u64 = if cfg!(loom) { 1 } else { 128 };
 /// Bytes before the first piece, so that pieces begin in the middle of a page. A program's long buffer begins at or near the start of a
 /// page, and a processor delays a load if the lower 12 bits of its address match those of a recent store: such a copy takes twice as long.
@@ -39,7 +39,7 @@ pub const PIPE_BYTES: usize = HEADER_BYTES + PIECES as usize * PIECE_BYTES;
 /// Maximum length of a message that the receiver copies by the widest registers, if it shares a cache with the sender. The C library's copy
 /// is faster for a longer message, most of whose destination is in no cache, and for bytes that the sender has stored past the caches.
 const WIDE_BYTES_MAX: u64 = 2 << 20;
-/// Number of looks at an idle pipe before the receiver copies by the kernel: 2 to 4 us.
+/// Number of looks at an empty pipe before the receiver copies by the kernel: 2 to 4 us.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 128 };
 /// Bytes of the first copy by the kernel if a pipe may still help. Each further one is twice as long.
 const KERNEL_BYTES_MIN: usize = 4 * PIECE_BYTES;
@@ -55,9 +55,9 @@ const FIRST_SHIFT: u32 = 56;
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct PipeHeader {
-    /// Written by the sender: pieces before this one were staged, or not needed.
+    /// Written by the sender: every piece before this number is staged, or not needed.
     staged: Padded<AtomicU64>,
-    /// Written by the receiver, which needs no piece before this one.
+    /// Written by the receiver, which needs no piece before this number.
     taken: Padded<AtomicU64>,
 }
 
@@ -98,7 +98,8 @@ impl PipeWriter {
         })
     }
 
-    /// Empties the pipe for another message, before any receiver knows it. Returns the word that names it in a region's entry.
+    /// Empties the pipe for another message. Must not be called while a receiver may use the pipe. Returns the word that names it in a
+    /// region's entry.
     pub(crate) fn restart(&mut self) -> u64 {
         self.first = (self.first + self.next) % PIECES;
         self.next = 0;
@@ -153,7 +154,7 @@ impl PipeWriter {
         self.next >= pieces_of(message.len())
     }
 
-    /// The receiver's count of pieces: a claim.
+    /// The receiver's count of the pieces that it no longer needs: a claim.
     #[must_use]
     pub fn taken(&self) -> u64 {
         // Relaxed: only compared.

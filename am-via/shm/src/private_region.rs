@@ -28,7 +28,7 @@ impl HeldRange {
         Self { at: range.at(), len: range.len() }
     }
 
-    /// The range, for a copy before the operation or the registration has ended.
+    /// The range. It must not be used after the operation or the registration has ended.
     #[must_use]
     pub fn range<'a>(self) -> CheckedRange<'a> {
         // SAFETY: alive and left to this holder (`hold`'s contract); the holder uses it before the end only.
@@ -113,8 +113,8 @@ impl PrivateRegions {
         live.map(|live| live.registration = registration).is_some()
     }
 
-    /// Checks a claim and turns it into a range: generation, rights, protection tag, bounds. No other function does. The range is for a
-    /// copy before the registration ends.
+    /// Checks a claim and turns it into a range: generation, rights, protection tag, bounds. No other function turns a claim into a range.
+    /// The range must not be used after the registration has ended.
     ///
     /// # Errors
     /// Why the claim is refused.

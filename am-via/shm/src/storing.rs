@@ -14,8 +14,8 @@ pub enum Storing {
     PastCaches,
 }
 
-/// Minimum number of cycles of the time stamp counter for a load which means that the line came from a far cache. Measured: 50 to 110 with
-/// a common cache, 310 to 360 without.
+/// A load that takes at least this many cycles of the time stamp counter has fetched its line from a far cache. Measured: 50 to 110 with a
+/// common cache, 310 to 360 without.
 const FAR_CYCLES_A_TRANSFER: u64 = 200;
 
 /// Decides by the time of `load` how to store the bytes that the peer reads next. The time is meaningful only if the peer has changed the

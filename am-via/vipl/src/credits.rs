@@ -8,8 +8,8 @@
 //! return credits. Every post uses one of these slots, so a ring never overflows and an answer never waits.
 //!
 //! There are two kinds of returns, credits and reserved answer slots, and each has two of the [`CREDIT_RETURNS`] slots. Two are enough: a
-//! return is sent only when half of its kind are owed, and the peer must have read it to use more than the other half. So a third return of
-//! one kind cannot be in flight while two are unread.
+//! return is sent only when half of the credits, or half of the answer slots, are owed, and the peer can use that half again only when it
+//! has read the return. So at most two returns of one kind are unread.
 //!
 //! The immediate word of such a VI carries the accounts:
 //!
@@ -135,7 +135,7 @@ pub(crate) struct Credits {
     may_answer: u32,
     /// Returns owed to the peer, in the form of the immediate word: consumed packets of the peer, and requests that will not be answered.
     owed: u32,
-    /// As soon as one of the two fields of `owed` has reached its maximum, the returns are sent without waiting for a packet that can carry
+    /// Maxima of the two fields of `owed`. As soon as one is reached, the returns are sent without waiting for a packet that can carry
     /// them.
     credits_owed_max: u32,
     answers_owed_max: u32,
@@ -223,7 +223,7 @@ impl Credits {
     /// Books slots returned by the peer. The peer's numbers are not trusted: they are limited to what the plan allows.
     #[inline(always)]
     pub(super) fn returned(&mut self, word: Immediate) {
-        // A one-way stream of messages returns nothing.
+        // The usual case: a one-way stream of messages returns nothing.
         if word.0 >> CREDITS_SHIFT == 0 {
             return;
         }

@@ -47,7 +47,7 @@ impl<D: Device> Nic<D> {
     /// the number of its connection in the device. Returns whether the VI is connected; while it is idle, try again.
     ///
     /// # Errors
-    /// `PeerClosed`: the peer has closed its NIC. `Exhausted`: no connection is left. `System`.
+    /// `PeerClosed`: the peer has closed its NIC. `Exhausted`: no connection is left. `System`: the system's error.
     pub fn connect_standing(&mut self, at: u32) -> Result<bool, DeviceError> {
         let Some(vi) = self.vis.at_mut(at) else { return Ok(false) };
         if vi.state() != ViState::Idle {

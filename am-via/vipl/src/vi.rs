@@ -16,7 +16,8 @@ pub enum ViState {
     ConnectPending,
     /// Connected: descriptors are carried out.
     Connected,
-    /// Broken: descriptors are flushed; only a disconnect ends this state.
+    /// Broken: descriptors are flushed. A disconnect makes the VI idle, and so does a call that returns the loss as the outcome of a
+    /// connection request.
     Error,
 }
 

@@ -30,7 +30,7 @@ pub trait Device: std::fmt::Debug {
     /// Sets whether later entries of this VI may be lost or reordered: VIA's Unreliable level. A device without losses ignores it.
     fn allow_loss(&mut self, _vi: ViNumber, _allowed: bool) {}
 
-    /// Posts an entry with its payload. Entries of a VI keep their order.
+    /// Posts an entry with its payload. Entries of a VI keep their order, unless [`allow_loss`](Self::allow_loss) has been set.
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
 
     /// Like [`post`](Self::post), if the device knows that the peer has a free slot; returns whether the entry was posted. A device whose
@@ -82,7 +82,7 @@ pub trait Device: std::fmt::Debug {
         false
     }
 
-    /// Whether `len` bytes from `at` on reach a peer sooner as this number of entries (0: not known yet) than if the peer reads them.
+    /// Whether `len` bytes reach a peer sooner as this number of entries (0: not known yet) than if the peer reads them.
     fn prefers_pieces(&self, _to: NodeAddress, _len: usize, _entries: u32) -> bool {
         false
     }

@@ -340,8 +340,7 @@ impl Registrations {
         }
     }
 
-    /// Ends all registrations, because the NIC closes. Memory that a peer may still be copying, or that a transfer may still write, is
-    /// leaked.
+    /// Ends all registrations, because the NIC closes. Memory that a peer may still be copying, or that a transfer still uses, is leaked.
     pub(crate) fn close(&mut self, device: &mut impl Device) {
         for (handle, found) in self.regions.drain() {
             let quiet =

@@ -206,7 +206,7 @@ impl<D: Device> UserAgent<D> {
         self.owe(caller.number, entry, Payload::default());
     }
 
-    /// Rejects a request; with the attributes of `with`, if they are the reason.
+    /// Rejects a request. If attributes are the reason, sends those of `with`.
     pub(crate) fn reject(&mut self, caller: &Caller, why: Rejection, with: Option<ViHandle>) {
         let attributes = with.and_then(|vi| self.nic.vis.get(vi.0)).map(|found| found.attributes);
         let entry = Kind::Reject.entry(caller.connection);
@@ -246,13 +246,14 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Whether a request comes from a different VI than `vi`, so that the two may be joined. Every request from another NIC does.
+    /// Whether a request comes from another NIC, or from another VI of this NIC that is still asking for a connection. A VI is never joined
+    /// to itself.
     fn is_another(&self, vi: ViHandle, caller: &Caller) -> bool {
         caller.from.host != self.nic.device.address()
             || self.by_connection.get(&caller.connection).is_some_and(|&own| own != vi && self.is_asking(own))
     }
 
-    /// Handles the acceptance of a request. If the VI has withdrawn the request, `vi` may be `None`, and the connection is ended.
+    /// Handles the acceptance of a request. If the VI is not asking for it any more, ends the connection; `vi` may then be `None`.
     pub(crate) fn handle_accept(&mut self, number: ViNumber, vi: Option<ViHandle>, entry: &Entry) {
         let theirs = PeerAttributes::parse(entry);
         let asking = vi.filter(|&vi| {

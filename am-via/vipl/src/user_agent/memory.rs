@@ -145,7 +145,7 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// Copies `bytes` into the ranges from byte `from` on; returns the number that fit.
+    /// Copies `bytes` into the ranges from byte `from` on; returns the number of bytes that fit.
     pub(crate) fn scatter(&self, from: u32, bytes: CheckedRange<'_>) -> usize {
         self.each_run(from, bytes.len(), |at, run| {
             bytes.part(at, run.len()).is_some_and(|part| run.copy_from(part))
@@ -160,7 +160,7 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// Copies `bytes` into the ranges from byte `from` on; returns the number that fit.
+    /// Copies `bytes` into the ranges from byte `from` on; returns the number of bytes that fit.
     pub(crate) fn scatter_slice(&self, from: u32, bytes: &[u8]) -> usize {
         self.each_run(from, bytes.len(), |at, run| {
             run.copy_from_slice(&bytes[at..at + run.len()]);

@@ -69,7 +69,7 @@ pub struct UserAgent<D: Device> {
     next_channel: ViNumber,
     /// Closed channels, which are never reopened.
     pub(super) spent: HashSet<ViNumber>,
-    /// The VI of each connection, by its number here.
+    /// The VI of each connection, by the connection's number at this NIC.
     pub(super) by_connection: HashMap<u32, ViHandle>,
     pub(super) last_connection: u32,
     /// VIs with a connection attempt, in the order in which the attempts began. Attempts that have ended are removed when the list is
@@ -152,8 +152,8 @@ impl<D: Device> UserAgent<D> {
         self.nic.device.waker()
     }
 
-    /// One round of progress: handles the device's events and works on all queues; returns whether there were events. Never blocks. Every
-    /// call that asks for a completion makes a round.
+    /// One round of progress: handles the device's events and works on all queues; returns whether there were events. Never blocks. A call
+    /// that asks for a completion makes a round if there is none yet.
     pub fn progress(&mut self) -> bool {
         let mut payload = Payload::default();
         let mut came = false;

@@ -63,7 +63,7 @@ impl<D: Device> UserAgent<D> {
         Ok(())
     }
 
-    /// State and attributes (`VipQueryVi`).
+    /// State and attributes of a VI, and whether its queues are empty (`VipQueryVi`).
     ///
     /// # Errors
     /// No such VI.

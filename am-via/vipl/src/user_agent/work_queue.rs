@@ -26,7 +26,7 @@ pub(crate) struct Pending {
     pub(crate) flaw: Option<Status>,
 }
 
-/// The queue.
+/// A work queue.
 #[derive(Debug, Default)]
 pub(crate) struct WorkQueue {
     pending: VecDeque<Pending>,

@@ -464,7 +464,7 @@ impl Far {
     }
 
     /// Tells the peers that no line follows, and waits until they have received everything, or until `is_over` reports the end of the job.
-    /// Does nothing in a forked copy: the peers would take it for the end of the task.
+    /// Does nothing in a forked copy, whose message the peers would take for the end of the task.
     pub(super) fn leave(&self, is_over: impl Fn() -> bool) {
         if fork::is_copy() {
             return;

@@ -1,8 +1,9 @@
 //! The device's use of the job's files: which are mapped, and how two tasks agree on a connection.
 //!
 //! A connection is made by one side alone: that side claims the word of the pair in the control file of the lower-numbered end, takes a
-//! free VI slot at both ends, writes the peer's task and VI into each, publishes the word, and sets the peer's attention bit. If both try
-//! at the same time, the word decides which side makes the connection, and both use it. So a first message needs no progress of its target.
+//! free VI slot at both ends, writes the peer's task and VI into each, publishes the word, and sets the peer's attention bit. If both sides
+//! try at the same time, the word decides which side makes the connection, and both use it. So a first message needs no progress of its
+//! target.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -85,8 +86,8 @@ impl Files {
         self.wait_until(REPORTED_WITHIN, || self.job.is_failed(task));
     }
 
-    /// Waits briefly for a first failure of the job. In a job of one, it returns at once: no other task can fail there, and each invalid
-    /// handle would cost the whole wait.
+    /// Waits briefly for a first failure of the job. In a job of one task, it returns at once: no other task can fail there, and otherwise
+    /// each invalid handle would cost the whole wait.
     #[cold]
     pub(super) fn wait_for_failure(&self) {
         if self.job.num_tasks() == 1 {
@@ -202,8 +203,8 @@ impl Files {
             .ok_or(DeviceError::Damaged { task, what: "a VI slot shorter than its parts" })
     }
 
-    /// Connects `me` to `to`, or finds the peer's connection. Returns the connection and its slot here, or `None` while the peer is making
-    /// it.
+    /// Connects `me` to `to`, or finds the connection that the peer has made. Returns the connection and its slot here, or `None` while the
+    /// peer is making it.
     pub(super) fn connect(
         &self,
         peers: &mut Peers,

@@ -84,7 +84,7 @@ pub struct Shm {
     doorbell: Shared<Doorbell>,
     attention: Shared<Attention>,
     hazard: Shared<Hazard>,
-    /// Connections by their owner's numbers.
+    /// The connections, indexed by the numbers that the caller gave them.
     vis: Vec<Option<Vi>>,
     /// Numbers of the connections whose rings every poll checks.
     polled: Vec<u32>,

@@ -125,7 +125,8 @@ impl Pipes {
         std::mem::replace(&mut self.taken, taken) != taken && !self.open.is_empty()
     }
 
-    /// Gives the pipe of `message`, whose registration has ended, to the next message: no peer reads the registration any more.
+    /// Handles the end of `message`, whose registration no peer reads any more. The pipe of the message, if it has one, goes to the next
+    /// message.
     #[inline]
     pub(super) fn end(&mut self, message: MemHandle, regions: &mut OwnRegions) {
         if self.open.is_empty() {

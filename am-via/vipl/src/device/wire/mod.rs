@@ -119,7 +119,7 @@ const YIELD_POLLS: u32 = 20;
 pub struct Wire {
     address: NodeAddress,
     network: Arc<Network>,
-    /// The ends of connections, by their owner's numbers.
+    /// The ends of connections, indexed by the numbers that the owner gave them.
     vis: Vec<Option<End>>,
     /// For tests: number of connection requests that are answered with "not yet" although the connection exists.
     pub(crate) connects_late: u32,

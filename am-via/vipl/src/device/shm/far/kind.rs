@@ -3,7 +3,7 @@
 use super::reads::KeyMessage;
 use crate::device::NodeAddress;
 
-/// The kind of a message: the low 4 bits of its word. The next 4 bits are the sender's context, and 24 bits are its task.
+/// The kind of a message: the low 4 bits of its word. The next 4 bits are the sender's context, and the upper 24 bits its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Kind {
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Key = 6,
     RevokeKey = 7,
     ReleasedKey = 8,
-    /// Offered keys (of memory that is read once) and their number, before the bytes of a `Line`.
+    /// The number of offered keys (of memory that is read once), the keys, and the bytes of a `Line`.
     Keyed = 9,
 }
 

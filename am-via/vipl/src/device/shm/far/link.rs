@@ -12,8 +12,8 @@ use super::line::{self, BEFORE_AREA_BYTES};
 use super::reads::{KEY_MESSAGE_BYTES, KeyMessage, OFFERED_MAX};
 use crate::device::{Completion, Entry, MemHandle, NodeAddress, Payload, ViNumber};
 
-/// Number of messages that posts send to a peer at once between two calls of the task's progress. Lines of further posts wait for each
-/// other, since each message costs a pass through the network stack.
+/// Number of messages that posts send to a peer without delay between two calls of the task's progress. Lines of further posts wait for
+/// each other, since each message costs a pass through the network stack.
 const SENT_AT_ONCE: u32 = 8;
 /// A post sends the waiting lines as soon as there are at least this many of them, or of their bytes.
 const HELD_LINES: usize = 16;
@@ -168,7 +168,7 @@ impl Link {
     pub(super) fn send_posted(&mut self, endpoint: &mut Endpoint, own: NodeAddress, may_hold: bool) {
         if may_hold && self.sent_by_posts >= SENT_AT_ONCE && !self.is_lost && !self.has_closed {
             let (lines, _) = self.gather(HELD_BYTES);
-            // If the bytes are enough, fewer lines fit than have been taken.
+            // If more than `HELD_BYTES` wait, not all lines that were taken fit.
             if lines == self.next.len() && lines < HELD_LINES {
                 return;
             }
