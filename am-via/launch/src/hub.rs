@@ -264,7 +264,7 @@ struct Ending {
 struct Ends {
     /// The first reason to end the job.
     first: Option<Ending>,
-    /// The end of an agent that failed; used if there is no such reason.
+    /// The end of an agent that failed; used if `first` is `None`.
     of_agent: Ending,
     /// The agent of the task that failed first, whose own report is more precise.
     first_failed: Option<usize>,

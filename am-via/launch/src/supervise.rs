@@ -75,7 +75,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Whether the task's own process behind a wrapper has ended, and its cause is known or will not become known.
+    /// Looks for the end of the task's own process behind a wrapper. Returns whether that process has ended, and its cause is known or will
+    /// not become known.
     fn look_behind(&mut self, now: Instant) -> bool {
         self.attached = match std::mem::replace(&mut self.attached, Attached::Gone) {
             Attached::Behind(process) if process.has_ended() => Attached::Leaving(process, now),

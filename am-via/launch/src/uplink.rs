@@ -13,7 +13,7 @@ use super::hang::Activity;
 use super::output::{OutputFormat, Sinks};
 use am_via_job::{News, Record, Recorded};
 
-/// Longest frame, in bytes. A longer one is refused: its sender is not a launcher of this library.
+/// Longest frame, in bytes. A longer one is refused: its sender is neither a launcher nor an agent of this library.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// The kinds of frames.
@@ -36,7 +36,7 @@ pub(super) struct Part {
     pub(super) hosts: Vec<u32>,
     pub(super) host: u32,
     pub(super) output: OutputFormat,
-    /// The folder for files with the output, on the agent's host, instead of frames.
+    /// The folder on the agent's host for files with the output; `None`: the output is sent in frames.
     pub(super) output_dir: Option<String>,
     pub(super) record: Record,
     pub(super) bind_core: bool,
@@ -99,7 +99,7 @@ pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Opti
     let len = u32::from_le_bytes([a, b, c, d]) as usize;
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     if len > FRAME_BYTES_MAX {
-        return Err(wrong("this is not a message of a launcher"));
+        return Err(wrong("this is not a message of amrun"));
     }
     let mut bytes = vec![0; len];
     from.read_exact(&mut bytes)?;
@@ -107,7 +107,7 @@ pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Opti
         OUTPUT => Frame::Output(bytes),
         ERRORS => Frame::Errors(bytes),
         WORD => Frame::Word(serde_json::from_slice(&bytes)?),
-        _ => return Err(wrong("this is not a message of a launcher")),
+        _ => return Err(wrong("this is not a message of amrun")),
     }))
 }
 

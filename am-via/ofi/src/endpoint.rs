@@ -72,7 +72,7 @@ impl Endpoint {
         let info = infos.best().ok_or_else(|| OfiError::NoProvider { wanted: String::new() })?;
         let name = provider(info);
         let (tx_size, rx_size, inject_bytes, mr_mode) = sizes(info);
-        // SAFETY: an element of the live list.
+        // SAFETY: an element of `infos`, which is alive.
         let can_read = unsafe { info.as_ref() }.caps & FI_RMA != 0;
         let bytes = message_bytes_max(info);
         // At least as many as one poll consumes, if the provider takes that many.
@@ -309,10 +309,11 @@ impl Endpoint {
         Ok(arrived)
     }
 
-    /// Takes the error that the queue holds.
+    /// Takes the error that the completion queue holds, and handles the end of the operation that failed.
     #[cold]
     fn read_error(&mut self, broken: &mut Vec<PeerAddress>) -> Result<(), OfiError> {
-        // SAFETY: the structure holds numbers and pointers, for which all zeros are a valid value, and requests no details.
+        // SAFETY: the structure holds numbers and pointers, for which all zeros are a valid value. An `err_data_size` of 0 asks for no
+        // details.
         let mut error: CqError = unsafe { std::mem::zeroed() };
         // SAFETY: a live queue, and memory for one entry.
         let count = unsafe { ((*self.cq.as_ref().ops).readerr)(self.cq.as_ptr(), &mut error, 0) };
@@ -363,8 +364,8 @@ impl Endpoint {
         self.free_sends.len() == self.going_to.len()
     }
 
-    /// The file that becomes readable when a poll would find an event, if the caller may sleep on it. `None`: an event is ready now, or the
-    /// provider has no such file.
+    /// The file that becomes readable when a poll would find an event, if the caller may sleep on it. `None`: an event is ready now, a
+    /// receive has yet to be posted, or the provider has no such file.
     pub fn file_to_sleep_on(&mut self) -> Option<BorrowedFd<'_>> {
         let fd = self.wait_fd.filter(|_| self.unposted.is_empty())?;
         let mut fids = [self.cq.as_ptr().cast::<Fid>()];

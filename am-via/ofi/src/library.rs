@@ -175,8 +175,8 @@ impl Infos {
         std::iter::successors(Some(self.first), |info| NonNull::new(unsafe { info.as_ref() }.next))
     }
 
-    /// The element to use: one of the provider that the user names, or else one of the first provider that crosses hosts. An interface that
-    /// other hosts can reach is preferred.
+    /// The element to use: the first one whose address other hosts can reach, or else the first one. Elements of [`NOT_BY_THEMSELVES`] are
+    /// left out, unless the user names a provider.
     pub(crate) fn best(&self) -> Option<NonNull<Info>> {
         let is_asked_for = wanted().is_some();
         let candidates = || {
@@ -221,7 +221,7 @@ fn crosses_hosts(info: NonNull<Info>) -> bool {
 pub(crate) fn message_bytes_max(info: NonNull<Info>) -> usize {
     // SAFETY: an element of a live list with its parts.
     let offered = unsafe { (*info.as_ref().ep_attr).max_msg_size };
-    // `net` of version 1.17 is `tcp` of version 1.18 and later. A provider that is layered with them has its own rules for long messages.
+    // `net` of version 1.17 is `tcp` of version 1.18 and later. A provider that is layered over them has its own rules for long messages.
     let is_stream = ["tcp", "net"].contains(&&*provider(info).name);
     if is_stream && offered >= STREAM_MESSAGE_BYTES_MAX {
         STREAM_MESSAGE_BYTES_MAX

@@ -62,7 +62,7 @@ pub(crate) fn register(
     NonNull::new(mr).ok_or_else(|| library.failed("registering memory", libc::EINVAL))
 }
 
-/// Binds a registration to the endpoint, if the provider requires that.
+/// Binds a registration to the endpoint, as some providers require (`FI_MR_ENDPOINT`), and enables it.
 pub(crate) fn bind_memory(library: Library, mr: NonNull<Mr>, ep: NonNull<Ep>) -> Result<(), OfiError> {
     // SAFETY: a live registration, and a live, enabled endpoint of its domain; the second command takes no argument.
     let code = unsafe {

@@ -91,7 +91,8 @@ impl Reads {
         Ok(mr)
     }
 
-    /// A free buffer. Buffers of abandoned reads do not count towards the maximum, since these reads may never end.
+    /// The index of a free buffer, which is made if necessary. `None`: [`READS_MAX`] reads are in flight. Buffers of abandoned reads do not
+    /// count, since these reads may never end.
     pub(crate) fn free_stage(&mut self, objects: &mut Objects) -> Result<Option<usize>, OfiError> {
         if let Some(free) = self.stages.iter().position(|stage| matches!(stage.usage, Use::Free)) {
             return Ok(Some(free));

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use am_via_job::{EventKind, Recorded, RecordedEvent};
 use serde_json::{Value, json};
 
-/// The activity of a job's tasks, in order.
+/// What each of a job's tasks did, in the order of its record.
 #[derive(Debug)]
 pub struct Trace {
     pub(super) tasks: Vec<Vec<Step>>,
