@@ -218,7 +218,7 @@ impl<D: Device> Pair<D> {
         self.side == Side::A
     }
 
-    /// The address of the other side's NIC of the same number.
+    /// The address of the other side's NIC with the same context number.
     pub(super) fn other(&self) -> NodeAddress {
         NodeAddress { task: 1 - self.nic.address().task, context: self.nic.address().context }
     }

@@ -43,7 +43,7 @@ fn host(text: &str) -> Result<Host, HostsError> {
     if is_name && slots != Some(0) { Ok(Host { name: name.to_owned(), slots }) } else { Err(wrong()) }
 }
 
-/// Reads `a,b:4`.
+/// Reads a list of hosts such as `a,b:4`.
 ///
 /// # Errors
 /// [`HostsError::NoHost`].

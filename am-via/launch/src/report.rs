@@ -59,8 +59,8 @@ pub enum EndedBy {
 impl Report {
     /// The exit code of the job.
     ///
-    /// - If the launcher ended the job: 124 at the time limit, 128 plus the number of a signal to the launcher, 137 if the caller asked for the
-    ///   end or the guard is gone, 141 if the output could not be written.
+    /// - If the launcher ended the job: 124 at the time limit, 128 plus the number of a signal to the launcher, 137 if the caller asked for
+    ///   the end or the guard is gone, 141 if the output could not be written.
     /// - 0 if no task failed, or if the program asked that the job go on and a task exited with 0.
     /// - Otherwise the code of the first task that failed, or 128 plus the signal's number if a signal killed that task; 1 if it exited
     ///   with code 0, never joined, was on a lost host, or ended in an unknown way.

@@ -73,7 +73,7 @@ fn task() {
     }
 }
 
-/// Sleeps on this task's doorbell, as a wait for a message does, for longer than any test lasts.
+/// Sleeps on this task's doorbell, as a wait for a message does, until a task has failed.
 fn sleep_until_a_failure(job: &Job) {
     let mapping = Mapping::new(job.control_file(job.task()).unwrap(), DOORBELL_OFFSET as u64, 4096).unwrap();
     let doorbell: Shared<Doorbell> = mapping.atomics(0).unwrap();
@@ -198,7 +198,7 @@ fn a_task_that_ends_before_it_joins_ends_the_job_of_those_that_wait_for_it() {
     let jobs = [
         role_job("task 1 ends before it joins"),
         shell("test $AM_TASK != 1 || exit 0"),
-        // Task 1's program runs behind a shell that waits for it, and ends before the other tasks have started.
+        // Task 1's program runs behind a shell that waits for it, and ends before the other tasks have joined.
         shell("if test $AM_TASK = 1; then sh -c 'exit 0'; exit 0; fi; sleep 0.3"),
     ];
     for job in jobs {

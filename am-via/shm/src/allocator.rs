@@ -52,7 +52,7 @@ impl JobAllocator {
         Self { blocks: OnceLock::new() }
     }
 
-    /// Job memory, if there is any.
+    /// The job memory of this allocator. The first call that finds offered memory keeps it.
     #[inline]
     fn blocks(&self) -> Option<&dyn LargeBlocks> {
         if let Some(blocks) = self.blocks.get() {

@@ -121,7 +121,7 @@ pub struct Connection {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Written.
+    /// The entry was written.
     Done,
     /// The peer's ring is full of unread lines.
     Full,

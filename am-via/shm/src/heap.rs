@@ -42,7 +42,7 @@ impl Heap {
         Self { free: BTreeMap::from([(0, bytes)]), fresh_from: bytes, end: bytes }
     }
 
-    /// Allocates a range of at least `len` bytes; `None` if there is none.
+    /// Allocates a range of at least `len` bytes; `None` if no free range is long enough.
     pub fn take(&mut self, len: u64) -> Option<Block> {
         let align = if len >= PAGE_ALIGNED_FROM { PAGE } else { ALIGN };
         let len = len.max(1).checked_next_multiple_of(align)?;

@@ -406,7 +406,7 @@ fn close(own: &mut OwnRegions, (region, generation): (u32, u32), hazard: &Hazard
     own.recycle(region);
 }
 
-/// The owner reuses a region's memory while its peer copies into it, and then into another one.
+/// The peer copies into a region that its owner closes, and then into another one. The owner uses the memory of the closed region again.
 #[test]
 fn loom_memory_is_used_again_only_after_its_copies() {
     model(3, || {

@@ -24,7 +24,7 @@ use am_atomics::{AtomicOp, Width};
 use am_via_os::atomics::Ordering;
 use am_via_os::private_memory;
 
-/// Minimum length of a range that a task which also sends lets the kernel copy. For a shorter range, a pipe costs less.
+/// From this length on, a task that also sends lets the kernel copy a range. For a shorter range, a pipe costs less.
 const EXCHANGE_BYTES_MIN: usize = 512 << 10;
 
 /// Why a claim is refused.
@@ -74,12 +74,12 @@ pub struct Registration {
     pub ptag: u32,
 }
 
-/// This task's own table.
+/// The part of this task's region table that belongs to one context.
 #[derive(Debug)]
 pub struct OwnRegions {
     head: Arc<Mapping>,
     heap: Arc<Mapping>,
-    /// The first region of this context.
+    /// Number of the context's first region.
     first: u32,
     /// Private copies of the entries, on which the owner relies.
     slots: Vec<OwnSlot>,
@@ -295,7 +295,7 @@ fn used(head: &Mapping, context: u32) -> std::ops::Range<u32> {
 /// Closes a region to new claims; its generation stays. Returns whether it was open.
 fn close(entry: &RegionEntry) -> bool {
     let state = entry.generation_and_access.load(Ordering::Relaxed);
-    // Release: as in `remove`.
+    // Release, like the store in `remove`.
     entry.generation_and_access.store(state >> 32 << 32, Ordering::Release);
     state as u32 & ACCESS_LIVE != 0
 }
@@ -325,8 +325,8 @@ pub fn names_memory_of(hazard: &Hazard, task: u32) -> bool {
 /// Release ("region hazard"), like the copier's own store of 0: the owner of a region that the line named before may see no other store to
 /// the line.
 pub fn clear(hazard: &Hazard) {
-    // Release: "region hazard", like the store of 0 that the copier would make: the owner of another region, which the line named before,
-    // sees only this store.
+    // Release ("region hazard"), like the copier's own store of 0: the owner of a region that the line named before may see no other store
+    // to the line.
     hazard.copying.store(0, Ordering::Release);
 }
 

@@ -30,7 +30,7 @@ pub(crate) const LINE_PAYLOAD_WORDS: usize = LINE_PAYLOAD_BYTES / 8;
 /// Bytes beside a line.
 pub(crate) const BESIDE_BYTES: usize = 64;
 
-/// One cache line of a ring, and the bytes beside it, which are copied like those of the receive area.
+/// One cache line of a ring, and the bytes beside it, which are accessed by copies, like those of the receive area.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct Line {

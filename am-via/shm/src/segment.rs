@@ -185,7 +185,7 @@ impl Mapping {
         Some(unsafe { at.as_ref() })
     }
 
-    /// Like [`atomics_at`](Self::atomics_at), returns a handle that keeps the mapping alive.
+    /// Like [`atomics_at`](Self::atomics_at), but returns a handle that keeps the mapping alive.
     #[must_use]
     pub fn atomics<T: SharedAtomics>(self: &Arc<Self>, offset: usize) -> Option<Shared<T>> {
         let at = NonNull::from(self.atomics_at::<T>(offset)?);

@@ -128,7 +128,7 @@ fn client_without_a_server_has_no_match<D: Device>(pair: &mut Pair<D>) -> Outcom
         refused(ask(pair, vi), VipReturn::NoMatch)?;
         same(pair.state(vi)?, ViState::Idle, "the state")?;
     }
-    // Side B only polls for requests.
+    // Side B calls nothing: at the end of the check, it only makes progress.
     Ok(())
 }
 

@@ -49,7 +49,7 @@ fn place(handle: MemHandle, offset: u64) -> AddressSegment {
     AddressSegment { handle, offset }
 }
 
-/// A connection, and a region on each side. Returns the handle of the other side's region too.
+/// Connects the two sides, and makes a region on each. Returns the VI, this side's region, and the handle of the other side's region.
 fn set_up<D: Device>(
     pair: &mut Pair<D>,
     attributes: ViAttributes,

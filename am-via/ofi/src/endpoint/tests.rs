@@ -28,7 +28,7 @@ impl Pair {
         Self { a, b, to_b, got: Vec::new(), end: Instant::now() + Duration::from_secs(60) }
     }
 
-    /// Lets both make progress once.
+    /// Lets both endpoints make progress once.
     fn turn(&mut self) {
         let mut broken = Vec::new();
         self.a.poll(&mut broken, |_, _| panic!("b sends nothing")).unwrap();

@@ -142,7 +142,8 @@ pub(crate) struct Registrations {
 }
 
 impl Registrations {
-    /// No tags yet. Allows `tags_max` tags and `bytes_max` registered bytes; `nic` is the NIC's number, unique in this process.
+    /// No tags and no registrations yet. At most `tags_max` tags and `bytes_max` registered bytes are allowed. `nic` is the NIC's number,
+    /// unique in this process.
     #[must_use]
     pub(crate) fn new(nic: u32, tags_max: u32, bytes_max: u64) -> Self {
         Self { nic, tags: HashMap::new(), tags_max, regions: HashMap::new(), bytes: 0, bytes_max }

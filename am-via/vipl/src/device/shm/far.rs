@@ -142,7 +142,7 @@ impl State {
 #[derive(Debug)]
 struct Unsent {
     far: Weak<Mutex<State>>,
-    /// The number of the task's rounds of progress at the last call.
+    /// `rounds` of the state at the last call of `carry`.
     rounds: u32,
 }
 

@@ -117,7 +117,7 @@ pub struct Shm {
     heap: Arc<OwnHeap>,
     files: Files,
     peers: Peers,
-    /// Dropped last, when everything of the context is gone.
+    /// Dropped last, after everything else of the context.
     _open: OpenContext,
 }
 
