@@ -74,6 +74,11 @@ pub mod job {
     };
 }
 
+/// The processors that a thread may use, and the one on which it runs.
+pub mod processors {
+    pub use am_via_os::sched::{allowed_cpus, current_cpu, move_to};
+}
+
 /// VIA's types, for a program written to VIA.
 pub mod vipl {
     pub use am_via_vipl::{

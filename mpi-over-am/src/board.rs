@@ -15,6 +15,7 @@ mod lines;
 mod meeting;
 #[cfg(test)]
 mod model;
+mod spread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,10 +26,12 @@ use smallvec::SmallVec;
 
 pub(crate) use lines::{Awaited, LINES_TASKS_MAX, Lines};
 use meeting::Meeting;
+use spread::{Comparisons, Distribution};
 
 use crate::buffer::{RecvData, SendData, with_mapped_elements};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
+use crate::job::processors::{allowed_cpus, current_cpu, move_to};
 use mpi_datatype::{Datatype, Predefined};
 
 /// Maximum number of tasks of a board.
@@ -40,13 +43,15 @@ const FIRST_BY_MESSAGES: u32 = 8;
 const BOARDS_MAX: usize = 16;
 
 // Offsets of words, each on a line of its own: the number of tasks that have arrived at the present step, the number of steps that have
-// ended, and the number of tasks that do not use the board any more. Then a bit for each task that may sleep.
+// ended, and the number of tasks that do not use the board any more. Then a bit for each task that may sleep, and a word for each task
+// with its processor.
 const ARRIVED: usize = 0;
 const ENDED: usize = 64;
 const LEFT: usize = 128;
 const SLEEPERS: usize = 192;
+const PROCESSORS: usize = SLEEPERS + TASKS_MAX as usize / 8;
 /// Offset of the first half.
-const DATA: usize = SLEEPERS + TASKS_MAX as usize / 8;
+const DATA: usize = PROCESSORS + TASKS_MAX as usize * WORD_BYTES;
 const HALF_BYTES: usize = 1 << 20;
 const BOARD_BYTES: usize = DATA + 2 * HALF_BYTES;
 const WORD_BYTES: usize = size_of::<u64>();
@@ -81,6 +86,7 @@ pub(crate) enum Board {
         at: RemoteAddress,
         /// Number of steps at which this task has arrived.
         arrived: u64,
+        comparisons: Comparisons,
     },
     /// The communicator has a board with lines.
     Lines(Lines),
@@ -105,7 +111,7 @@ impl Board {
     /// The board of `size` tasks at `at`.
     pub(crate) fn open(method: Method, at: RemoteAddress, (rank, size): (u32, u32)) -> Self {
         match method {
-            Method::Counter => Self::Open { at, arrived: 0 },
+            Method::Counter => Self::Open { at, arrived: 0, comparisons: Comparisons::NEW },
             Method::Lines => Self::Lines(Lines::new(at, rank, size)),
         }
     }
@@ -134,7 +140,11 @@ impl Board {
                 *count += 1;
                 Use::Messages
             }
-            Self::Open { at, arrived } => Use::Step(Step { at: *at, number: *arrived + 1, rank, size }),
+            Self::Open { at, arrived, comparisons } => {
+                let number = *arrived + 1;
+                let compares = comparisons.are_due(number);
+                Use::Step(Step { at: *at, number, rank, size, compares })
+            }
         }
     }
 
@@ -142,6 +152,13 @@ impl Board {
     pub(crate) fn count_arrival(&mut self) {
         if let Self::Open { arrived, .. } = self {
             *arrived += 1;
+        }
+    }
+
+    /// After a step with a comparison of processors.
+    pub(crate) fn note_comparison(&mut self, was_uneven: bool) {
+        if let Self::Open { comparisons, .. } = self {
+            comparisons.go_on(was_uneven);
         }
     }
 
@@ -224,6 +241,8 @@ pub(crate) struct Step {
     number: u64,
     rank: u32,
     size: u32,
+    /// Whether the tasks compare their processors in this step.
+    compares: bool,
 }
 
 /// The outcome of [`Step::arrive`].
@@ -266,6 +285,11 @@ impl Step {
             // Relaxed: `Meeting::arrive` orders this store, and the data.
             self.len_of(board, self.rank)?.store(len, Ordering::Relaxed);
             with_bytes(board, self.data_of(self.rank, len), len, |bytes| own.copy_to(bytes))?;
+            if self.compares {
+                let cpu = current_cpu().map_or(u64::MAX, |cpu| cpu as u64);
+                // Relaxed, like the data.
+                self.processor_of(board, self.rank)?.store(cpu, Ordering::Relaxed);
+            }
             Some(if meeting.arrive(self.size) { Arrival::Last } else { Arrival::Waits })
         })
     }
@@ -360,6 +384,37 @@ impl Step {
         })
     }
 
+    pub(crate) fn compares(self) -> bool {
+        self.compares
+    }
+
+    /// After the end of a step with a comparison: moves this task to another processor if the tasks are distributed unevenly; returns
+    /// whether they are.
+    ///
+    /// # Errors
+    /// Rank 0 has failed.
+    #[cold]
+    pub(crate) fn spread<F: Fabric>(self, context: &mut Context<F, MpiHandlers>) -> Result<bool> {
+        let running = lend(context, self.at, |board| {
+            // Relaxed: the load that found the end of the step orders it. No task writes its word again before all have read it, since
+            // each has to arrive at a later step first.
+            let word = |rank| Some(self.processor_of(board, rank)?.load(Ordering::Relaxed));
+            (0..self.size).map(word).collect::<Option<Vec<u64>>>()
+        })?;
+        let allowed = allowed_cpus();
+        let uneven = Distribution::new(&running, self.rank, &allowed).filter(Distribution::is_uneven);
+        if let Some(cpu) = uneven.as_ref().and_then(|uneven| uneven.destination(&allowed)) {
+            // A task that may not run there stays where it is.
+            let _ = move_to(cpu);
+        }
+        Ok(uneven.is_some())
+    }
+
+    /// The word with a task's processor.
+    fn processor_of<'a>(self, board: &'a MappedRange<'_>, rank: u32) -> Option<&'a AtomicU64> {
+        board.atomic_u64(PROCESSORS + rank as usize * WORD_BYTES)
+    }
+
     fn meeting<'a>(self, board: &'a MappedRange<'_>) -> Option<Meeting<'a, AtomicU64>> {
         Some(Meeting { arrived: board.atomic_u64(ARRIVED)?, ended: board.atomic_u64(ENDED)? })
     }
@@ -429,7 +484,7 @@ mod tests {
         for (size, len) in [(3, 0), (16, 16 << 10), (16, 65_520), (TASKS_MAX, 8), (TASKS_MAX, 1008)] {
             assert!(Step::fits(size, len), "{size} tasks, {len} bytes");
             for number in [1, 2] {
-                let step = Step { at, number, rank: 0, size };
+                let step = Step { at, number, rank: 0, size, compares: false };
                 let end = step.data_of(size - 1, len) + slot_bytes(len);
                 assert!(end <= step.half() + HALF_BYTES, "{size} tasks, {len} bytes");
                 assert!(step.half() + HALF_BYTES <= BOARD_BYTES);

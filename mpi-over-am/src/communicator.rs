@@ -281,6 +281,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.common.board.with(Board::count_arrival);
     }
 
+    /// Notes whether the tasks that share a board were distributed unevenly.
+    pub(crate) fn note_comparison(&self, was_uneven: bool) {
+        self.common.board.with(|board| board.note_comparison(was_uneven));
+    }
+
     /// Sets the board that later collectives use.
     pub(crate) fn set_board(&self, board: Board) {
         self.common.board.set(board);

@@ -38,6 +38,8 @@ pub(crate) fn variables() -> Result<Variables> {
     Ok(am_via::Task::variables()?)
 }
 
+pub(crate) use am_via::processors;
+
 /// Asks a launcher of another project to end the job with this exit code. `amrun` needs no request: it ends the job when this process ends.
 pub(crate) fn ask_for_end(code: i32) {
     am_via::job::abort_by_launcher(code);

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::sched::{cpu_set, restrict_to};
 use crate::{poll, signal};
 
 /// A handle of one process. Unlike a process number, a handle is never reused.
@@ -192,24 +193,14 @@ pub fn before_exec(command: &mut Command, steps: BeforeExec) {
         // SAFETY: pthread_sigmask reads the set it is given, alive here.
         unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const unblock, std::ptr::null_mut()) };
         if let Some(set) = &cpus {
-            // SAFETY: sched_setaffinity reads the set it is given, alive here.
-            unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set) };
+            // A task that cannot be bound runs unbound.
+            let _ = restrict_to(set);
         }
         Ok(())
     };
     // SAFETY: between fork and exec only async-signal-safe things may happen. `run` makes plain system calls, reads values that
     // it owns, allocates nothing, takes no lock and frees nothing (an io::Error made from a number holds no heap memory).
     unsafe { command.pre_exec(run) };
-}
-
-fn cpu_set(cpu: usize) -> libc::cpu_set_t {
-    // SAFETY: cpu_set_t is plain bits, for which all zeroes is a value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    if cpu < usize::try_from(libc::CPU_SETSIZE).unwrap_or(0) {
-        // SAFETY: `cpu` is below CPU_SETSIZE, so the bit lies inside `set`.
-        unsafe { libc::CPU_SET(cpu, &mut set) };
-    }
-    set
 }
 
 #[cfg(test)]

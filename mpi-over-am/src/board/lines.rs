@@ -40,6 +40,8 @@ pub(crate) struct Lines {
     step: u64,
     /// The last step that this task has seen all tasks enter.
     seen: u64,
+    /// The root of the last gather.
+    gathered_to: Option<u32>,
 }
 
 /// The tasks for which a task waits.
@@ -51,7 +53,7 @@ pub(crate) enum Awaited {
 
 impl Lines {
     pub(super) fn new(board: RemoteAddress, rank: u32, size: u32) -> Self {
-        Self { at: board, rank, size, step: 0, seen: 0 }
+        Self { at: board, rank, size, step: 0, seen: 0, gathered_to: None }
     }
 
     pub(super) fn board(&self) -> RemoteAddress {
@@ -75,6 +77,11 @@ impl Lines {
     /// The last step that this task has marked.
     pub(crate) fn step(&self) -> u64 {
         self.step
+    }
+
+    /// Notes the root of a gather; returns whether the last gather had another root.
+    pub(crate) fn changes_root(&mut self, root: u32) -> bool {
+        self.gathered_to.replace(root).is_some_and(|last| last != root)
     }
 
     /// The step that all tasks must have entered before this task may write data in its next step.
@@ -330,7 +337,7 @@ mod tests {
             assert!(area >= 4000 && area.is_multiple_of(LINE_BYTES), "{size} tasks have {area} bytes each");
             let mut ranges = Vec::new();
             for (rank, step) in (0..size).flat_map(|rank| (1..=SLOTS as u64).map(move |step| (rank, step))) {
-                let lines = Lines { at, rank, size, step, seen: 0 };
+                let lines = Lines { step, ..Lines::new(at, rank, size) };
                 let (line, data) = (lines.line_of(rank), lines.data_of(rank, area as u64));
                 assert_eq!(lines.data_of(rank, 48), line + DATA_IN_LINE);
                 ranges.extend([(line, line + LINE_BYTES), (data, data + area)]);
@@ -344,7 +351,7 @@ mod tests {
     #[test]
     fn a_slot_is_written_again_when_all_tasks_have_read_it() {
         let at = RemoteAddress::from_bytes([0; RemoteAddress::BYTES]);
-        let lines = |step, seen| Lines { at, rank: 0, size: 3, step, seen };
+        let lines = |step, seen| Lines { step, seen, ..Lines::new(at, 0, 3) };
         // Step 8 writes to a slot that no step has used; step 9 to that of step 1, which all have read when all have entered step 2.
         assert_eq!(lines(7, 0).before_writing(), Some(1));
         assert_eq!(lines(8, 0).before_writing(), Some(2));

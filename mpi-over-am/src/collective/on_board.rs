@@ -42,7 +42,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let can = |method| if method == Method::Lines { has_lines } else { len.is_some() };
         let (step, len) = match (self.begin_on_board(can), len) {
             (Use::Step(step), Some(len)) => (step, len),
-            (Use::Lines(lines), _) => {
+            (Use::Lines(mut lines), _) => {
+                if let Collective::Gather { root, .. } = collective
+                    && lines.changes_root(*root)
+                {
+                    self.set_lines(lines);
+                    return Ok(false);
+                }
                 return self.carry_out_on_lines(collective, plan, lines).map(|()| true);
             }
             (Use::Agree, _) => return self.agree_about_board().map(|()| false),
@@ -78,6 +84,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 self.read_board(step, len, (0..size).map(|rank| (rank, offset, recv.of(rank))))?;
             }
             _ => self.meet_on_board(step, &SendData::from_bytes(RawBytes::EMPTY), || Ok(()))?,
+        }
+        if step.compares() {
+            let is_uneven = step.spread(&mut self.state()?.context)?;
+            self.note_comparison(is_uneven);
         }
         Ok(true)
     }
@@ -176,14 +186,19 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 
     /// Waits until the step has ended, or a task has failed.
     fn wait_for_all(&self, step: Step) -> Result<()> {
-        let mut looks = 0;
+        let has_ended = || step.has_ended(&mut self.state()?.context, false);
+        if !has_ended()? {
+            // Usually the step ends while the other tasks run. A look at all rings before would only displace lines from the caches.
+            std::thread::yield_now();
+        }
+        let mut looks = 1;
         let has_ended = self.try_until(|| {
             looks += 1;
-            let has_ended = step.has_ended(&mut self.state()?.context, false)?;
+            let has_ended = has_ended()?;
             Ok((has_ended || looks == LOOKS_AWAKE).then_some(has_ended))
         })?;
         if has_ended {
-            return Ok(());
+            return self.state()?.waited_for_nothing();
         }
         let mut found = Ok(());
         self.wait_until(&mut |context| match self.has_ended_or_fails(context, step) {

@@ -237,8 +237,13 @@ fn collectives_on_lines_give_the_right_results() {
 #[test]
 fn collectives_on_lines_send_no_packet() {
     with_lines(Config::new(8), |environment, world| {
+        check_rooted(world, 1, 0);
         let before = packets(environment);
-        (1..20).for_each(|round| check_rooted(world, 40 * round, round as u64));
+        for (count, root) in (1..20).zip([1, 4, 2].into_iter().cycle()) {
+            world.broadcast(&mut vec![0_u64; 40 * count], root).expect("all tasks are there");
+            let mut all = vec![0; if world.rank() == 7 { 8 * count } else { 0 }];
+            world.gather(&vec![1_u64; count], &mut all, 7).expect("all tasks are there");
+        }
         (0..20).for_each(|_| {
             world.alltoall(&[1_u64; 8], &mut [0; 8]).expect("all tasks are there");
         });
@@ -247,6 +252,28 @@ fn collectives_on_lines_send_no_packet() {
         assert!(sent <= 8, "{sent} packets");
         world.barrier().expect("all tasks are there");
         assert!(packets(environment) > before + sent);
+    });
+}
+
+/// Tasks that send to roots in turn are ahead of them by messages.
+#[test]
+fn a_gather_to_another_root_than_the_last_sends_messages() {
+    with_lines(Config::new(8), |environment, world| {
+        let gather_to = |root: u32| {
+            let before = packets(environment);
+            let mut all = vec![0; if world.rank() == root { 32 } else { 0 }];
+            world.gather(&[world.rank(); 4], &mut all, root).expect("all tasks are there");
+            let expected = (0..8).flat_map(|rank| [rank; 4]);
+            assert!(world.rank() != root || all.into_iter().eq(expected));
+            packets(environment) - before
+        };
+        gather_to(0);
+        assert!((1..=3).all(|_| gather_to(0) == 0));
+        for root in (1..8).chain([3, 5, 3]) {
+            assert_eq!(gather_to(root), u64::from(world.rank() != root));
+        }
+        assert_eq!(gather_to(3), 0);
+        assert_eq!(gather_to(3), 0);
     });
 }
 
