@@ -27,6 +27,20 @@ fn text<'a>(value: &'a Value, what: &str) -> &'a str {
     text
 }
 
+/// Checks that the legend of a chart lies above its curves.
+fn check_legend(svg: &str) {
+    let value = |element: &str, name: &str| -> Option<f64> {
+        element.split_once(&format!(" {name}=\""))?.1.split_once('"')?.0.parse().ok()
+    };
+    let highest =
+        svg.split("<circle").skip(1).filter_map(|circle| value(circle, "cy")).fold(f64::INFINITY, f64::min);
+    // Only the texts of the legend begin at their position.
+    let legend = svg.split("<text").skip(1).filter(|text| text.contains("text-anchor=\"start\""));
+    let ends: Vec<f64> = legend.filter_map(|text| value(text, "y")).map(|y| y + 16.0).collect();
+    assert!(ends.len() > 1, "no legend");
+    assert!(ends.iter().all(|&end| end < highest), "{ends:?} beside a curve that begins at {highest}");
+}
+
 #[test]
 fn a_page_has_the_numbers_the_commands_and_the_sentences_of_its_figures() {
     let folder = std::env::temp_dir().join(format!("am-paper-test-{}", std::process::id()));
@@ -45,6 +59,7 @@ fn a_page_has_the_numbers_the_commands_and_the_sentences_of_its_figures() {
     assert_eq!(names, FIGURES);
     // All are charts except the remaining computation and the table of barriers.
     assert_eq!(html.matches("<svg").count(), FIGURES.len() - 2);
+    html.split("<svg").skip(1).for_each(check_legend);
     assert!(!html.contains("NaN"), "a number is missing on the page");
     for figure in figures.as_array().unwrap() {
         for what in ["source", "title", "command", "paper", "here"] {

@@ -11,7 +11,12 @@ use crate::curve::bytes;
 use crate::figure::{Along, Drawn, Form};
 use crate::job::Effort;
 
-const SIZE: (u32, u32) = (860, 430);
+const SIZE: (u32, u32) = (860, 460);
+/// The legend above a chart: entries in a row, the width of one, the height of a row, and where the first begins.
+const LEGEND_COLUMNS: usize = 3;
+const LEGEND_WIDTH: usize = 262;
+const LEGEND_ROW: usize = 22;
+const LEGEND_AT: (usize, usize) = (64, 8);
 const COLOURS: [RGBColor; 5] = [
     RGBColor(0x1f, 0x77, 0xb4),
     RGBColor(0xd6, 0x27, 0x28),
@@ -121,7 +126,10 @@ fn chart(drawn: &Drawn<'_>) -> Result<String, Box<dyn Error>> {
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
+        // Beside the curves no corner is free in all charts.
+        let rows = curves.len().div_ceil(LEGEND_COLUMNS);
+        let (legend, plot) = area.split_vertically(u32::try_from(LEGEND_AT.1 + rows * LEGEND_ROW)?);
+        let mut chart = ChartBuilder::on(&plot)
             .margin(14)
             .margin_right(36)
             .x_label_area_size(46)
@@ -141,21 +149,15 @@ fn chart(drawn: &Drawn<'_>) -> Result<String, Box<dyn Error>> {
             .label_style(("sans-serif", 14))
             .axis_desc_style(("sans-serif", 15))
             .draw()?;
-        for ((label, points), colour) in curves.iter().zip(COLOURS.iter().cycle()) {
+        for (number, ((label, points), colour)) in curves.iter().zip(COLOURS.iter().cycle()).enumerate() {
             let style = colour.stroke_width(2);
-            chart
-                .draw_series([PathElement::new(points.clone(), style)])?
-                .label(*label)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 22, y)], style));
+            chart.draw_series([PathElement::new(points.clone(), style)])?;
             chart.draw_series(points.iter().map(|point| Circle::new(*point, 3, colour.filled())))?;
+            let x = i32::try_from(LEGEND_AT.0 + number % LEGEND_COLUMNS * LEGEND_WIDTH)?;
+            let y = i32::try_from(LEGEND_AT.1 + number / LEGEND_COLUMNS * LEGEND_ROW)?;
+            legend.draw(&PathElement::new([(x, y + 8), (x + 22, y + 8)], style))?;
+            legend.draw(&Text::new(*label, (x + 28, y), ("sans-serif", 14)))?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.85))
-            .border_style(RGBColor(0xd0, 0xd7, 0xde))
-            .label_font(("sans-serif", 14))
-            .draw()?;
         area.present()?;
     }
     Ok(svg)
