@@ -92,7 +92,9 @@ pub(crate) fn ratio(value: f64) -> String {
 /// `12 % less` or `7 % more`: `after` beside `before`.
 pub(crate) fn less_or_more(before: f64, after: f64) -> String {
     let percent = saved_percent(before, after);
-    format!("{:.0} % {}", percent.abs(), if percent < 0.0 { "more" } else { "less" })
+    // 99.6 % would be 100.
+    let digits = usize::from(percent > 99.0);
+    format!("{:.digits$} % {}", percent.abs(), if percent < 0.0 { "more" } else { "less" })
 }
 
 /// The reduction from `before` to `after` in per cent; negative if `after` is larger.

@@ -38,7 +38,7 @@ impl Effort {
 pub(crate) enum Program {
     /// This program, at these lengths.
     Measure(Measure, &'static [usize]),
-    /// A NAS kernel of the examples, in a class in which it computes for about a second, and its x in the figure.
+    /// A NAS kernel of the examples, in a class in which it computes for about a tenth of a second, and its x in the figure.
     Kernel { name: &'static str, class: &'static str, x: usize },
 }
 

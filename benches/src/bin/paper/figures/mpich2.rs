@@ -11,7 +11,8 @@ const LENGTHS: &[usize] = &[1024, 4096, 16384, 32768, 65536, 131_072, 262_144, 1
 const THRESHOLD: f64 = 32768.0;
 /// A barrier has no length; the x of its job is the number of tasks.
 const NO_LENGTH: &[usize] = &[0];
-const IN_ROUNDS: Settings = &[("AM_COLLECTIVE_ROUNDS_TASKS_MAX", "64")];
+const IN_ROUNDS: Settings =
+    &[("AM_COLLECTIVE_ROUNDS_TASKS_MAX", "64"), ("AM_COLLECTIVE_BOARD_TASKS_MAX", "0")];
 
 pub(super) fn figures() -> Vec<Figure> {
     let rdma = Figure {
@@ -67,15 +68,15 @@ pub(super) fn figures() -> Vec<Figure> {
                 MPICH2 by send and receive 13.57 and 26.50.",
         here: |curves| {
             let [chosen, in_rounds, tcp] = curves else { return String::new() };
+            let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
             let row =
                 |curve: &Curve| listed(&curve.points.iter().map(|point| time(point.y)).collect::<Vec<_>>());
             format!(
-                "Barriers of 2, 4 and 8 tasks take {} (of more than 4 tasks by a flat tree), {} by dissemination, {} by dissemination over TCP. \
-                 Tasks beyond the {} processors wait for their turn on one.",
+                "Barriers of 2, 4 and 8 tasks take {} (on a board if the tasks outnumber the {processors} processors), {} by dissemination, {} by \
+                 dissemination over TCP. Tasks beyond the processors wait for their turn on one.",
                 row(chosen),
                 row(in_rounds),
-                row(tcp),
-                std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+                row(tcp)
             )
         },
         ..rdma.clone()
