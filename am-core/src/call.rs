@@ -113,7 +113,7 @@ impl Drop for BegunCall {
 
 impl<F: Fabric> Context<F, HandlerTable> {
     /// Registers the next function that other tasks may call. The function runs in the polling thread. If its arguments do not fit into one
-    /// packet, a call (but no [`cast`](Self::cast)) runs it on the handler thread. It never runs twice at a time.
+    /// packet, a call (but not a [`cast`](Self::cast)) runs it on the handler thread. It never runs in two threads at the same time.
     ///
     /// If a function panics, the task that called it gets an error. After a [`cast`](Self::cast) no caller waits for an answer, so this
     /// task gets the error, as it does when a handler panics.
@@ -224,7 +224,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
         self.amsend(target, function.handler, &[], &bytes, options)
     }
 
-    /// The table of calls under way, once there is a function.
+    /// The table of calls under way; an error if no function is registered.
     fn results(&self, handler: HandlerId) -> Result<Arc<Mutex<Results>>> {
         let none = Error::UnregisteredHandler { handler: handler.0, registered: self.handlers_count() };
         self.handlers.calls.as_ref().map(|(_, results)| Arc::clone(results)).ok_or(none)

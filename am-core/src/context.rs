@@ -150,8 +150,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.statistics
     }
 
-    /// Whether the program goes on when a task fails. By default every blocking call then returns the failure. With `true`, only operations
-    /// with the failed task return it.
+    /// Sets whether the program goes on when a task fails. If not (the default), every blocking call then returns the failure. If so, only
+    /// operations with the failed task return it.
     pub fn set_go_on(&mut self, go_on: bool) {
         self.go_on = go_on;
         self.engine.attention = true;

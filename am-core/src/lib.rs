@@ -9,9 +9,9 @@
 //!   need not do anything.
 //! * **rmw** operates atomically on a word of exposed memory, **accumulate** on an array of words.
 //! * The data of a put, get or message may lie in several pieces, at either side ([`vector`]).
-//! * **amsend** sends a message to a *header handler* of the target. The handler sees its sender, its short *user header* and the length of
-//!   its data, and returns the destination of the data (a buffer, a part of exposed memory, a sink, none, or *later*) and the *completion
-//!   handler* that runs when they are stored: a predefined one, a closure, or one on the handler thread.
+//! * **amsend** sends a message to a *header handler* of the target. The handler sees the message's sender, its short *user header* and the
+//!   length of its data, and returns the destination of the data (a buffer, a part of exposed memory, a sink, none, or *later*) and the
+//!   *completion handler* that runs when they are stored: a predefined one, a closure, or one on the handler thread.
 //! * A **call** is a message whose handler is a function with typed arguments and a typed result ([`call`]).
 //! * **Counters** count completions: each operation can bump one at its origin (the memory may be reused), one at the target
 //!   (the bytes are stored, the completion handler has run) and another one at the origin (the target is done). A wait for a
@@ -38,8 +38,8 @@
 //!
 //! # What is not promised
 //!
-//! * A task that writes to job memory past this crate (C, `unsafe`, files in `/proc`, an attacker) is not contained. Tasks map each
-//!   other's job memory, so that such a task can change all of it.
+//! * A task that writes to job memory without this crate (by C, `unsafe` code or files in `/proc`, or as an attacker) is not contained.
+//!   Tasks map each other's job memory, so that such a task can change all of it.
 //! * A peer that breaks the protocol and ignores its credits can make this task use memory without bound.
 //! * Threads of *one process* can have a data race on exposed memory. [`Exposed`] reads and writes by relaxed atomics,
 //!   but the engine and the fabrics copy by plain instructions. So a put or get races with a local access to the same bytes if both
@@ -117,7 +117,7 @@
 //! | --- | --- |
 //! | `Init`, up to 16 instances | [`Context::new`], with a fabric for each instance; a task can open 16 fabrics of `am-via` |
 //! | `Term` | dropping the context |
-//! | `Put` | [`Context::put`]; as a value [`Put`], which [`Context::start`], [`Scope::start`] and [`Session::start`] begin without waiting |
+//! | `Put` | [`Context::put`]; a [`Put`], which [`Context::start`], [`Scope::start`] and [`Session::start`] begin without waiting |
 //! | `Get` | [`Context::get`]; [`Get`] |
 //! | `Putv`, `Getv` | [`Context::run`] with [`Put`] and [`Get`] to or from a [`Layout`], and [`Pieces`] |
 //! | `Amsend` | [`Context::amsend`]; [`Amsend`] |

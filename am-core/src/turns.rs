@@ -30,7 +30,7 @@ const LOOKS_BETWEEN_RINGS: u32 = if cfg!(loom) { 1 } else { 50 };
 #[derive(Debug)]
 pub struct Turns<T> {
     value: Mutex<T>,
-    /// Number of threads that failed to take the lock at once.
+    /// Number of threads that found the lock taken and wait for it.
     wanting: AtomicUsize,
     /// Number of threads in [`sleep`](Self::sleep). Incremented during a turn, so that the next turn sees it.
     sleeping: AtomicUsize,

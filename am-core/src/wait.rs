@@ -34,7 +34,8 @@ const STASHED_MAX: usize = 64;
 pub(crate) enum Errors {
     /// Returns the errors.
     Report,
-    /// Returns the failure of a task, unless the context goes on. Keeps other errors for the next probe or wait.
+    /// Returns the failure of a task, unless the program goes on after failures ([`Context::set_go_on`]). Keeps other errors for the next
+    /// probe or wait.
     Failures,
     /// Like [`Failures`](Self::Failures), for a wait for a credit: sleeps are short, because a target does not ring when it returns
     /// credits.
@@ -153,7 +154,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Makes progress until `done` returns true; sleeps when there is nothing to do. `done` is called first, and after each round.
     ///
     /// # Errors
-    /// The error of `done`; an error while making progress; the failure of a task, unless the context goes on
+    /// The error of `done`; an error while making progress; the failure of a task, unless the program goes on after failures
     /// ([`set_go_on`](Self::set_go_on)).
     #[inline(always)]
     pub fn wait_until(&mut self, mut done: impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
@@ -211,7 +212,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// One round of a wait for a credit, with a sleep if nothing arrived. The caller then retries.
     ///
     /// # Errors
-    /// The failure of a task, unless the context goes on: the credit may never come.
+    /// The failure of a task, whose credit may never come; not after [`set_go_on(true)`](Self::set_go_on).
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for_credit(&mut self, polls: &mut u32) -> Result<()> {
@@ -223,7 +224,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Waits until no packet waits for a credit of `target`.
     ///
     /// # Errors
-    /// The failure of a task, unless the context goes on.
+    /// The failure of a task; not after [`set_go_on(true)`](Self::set_go_on).
     pub(crate) fn wait_sent(&mut self, target: Peer) -> Result<()> {
         let mut polls = 0;
         while self.engine.pending.has(target) {
@@ -396,7 +397,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Returns the oldest kept error, or the failure of a task unless the context goes on.
+    /// Returns the oldest kept error, or the failure of a task unless the program goes on after failures.
     #[cold]
     #[inline(never)]
     fn attend(&mut self) -> Result<()> {

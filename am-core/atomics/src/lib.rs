@@ -220,8 +220,8 @@ pub unsafe fn update(at: *mut u8, width: Width, operation: AtomicOp) -> Option<u
     if !at.addr().is_multiple_of(width.bytes() as usize) {
         return None;
     }
-    // SAFETY: in each branch, the word's bytes are live and accessed by atomic operations only (the caller's contract), and it is aligned
-    // (just checked).
+    // SAFETY: in each branch, the word's bytes are live and accessed by atomic operations only (the caller's contract), and the word is
+    // aligned (just checked).
     Some(unsafe {
         match width {
             Width::Bits64 => on_u64(AtomicU64::from_ptr(at.cast()), operation),

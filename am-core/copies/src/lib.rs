@@ -101,11 +101,11 @@ pub fn are_many(words: usize) -> bool {
 }
 
 /// Copies words of 8 bytes one by one, like relaxed atomics, at the speed of a plain copy. The compiler neither splits nor joins the
-/// accesses, so other threads may access the source or the destination meanwhile, if it is aligned.
+/// accesses, so other threads may access the source or the destination meanwhile, if that range is aligned to 8 bytes.
 ///
 /// # Safety
-/// The conditions of [`core::ptr::copy_nonoverlapping`] hold, except that other threads may access one side by relaxed atomics or by this
-/// function.
+/// The conditions of [`core::ptr::copy_nonoverlapping`] hold, except that other threads may access one of the two ranges by relaxed atomics
+/// or by this function.
 ///
 /// # Panics
 /// If [`are_many`] is false for this number of words.
@@ -129,7 +129,7 @@ pub unsafe fn words(from: *const u8, to: *mut u8, words: usize) {
 }
 
 /// A copy whose stores bypass this processor's caches, if the processor has such stores. The next reader gets the lines from memory instead
-/// of from this cache, and this processor does not fetch lines that it overwrites. The copy is stored before any later store of this
+/// of from these caches, and this processor does not fetch lines that it overwrites. The copy is stored before any later store of this
 /// thread. If source and destination overlap, the destination holds a mixture of bytes.
 ///
 /// # Safety
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn copies_copy_every_length_from_and_to_every_alignment() {
         copies_every_length_from_and_to_every_alignment(past_caches);
-        // SAFETY: the test passes live arrays that are long enough and apart.
+        // SAFETY: the test passes live arrays that are long enough and do not overlap.
         copies_every_length_from_and_to_every_alignment(|from, to, len| unsafe { bytes(from, to, len) });
     }
 

@@ -1,4 +1,4 @@
-//! Counters: a program reads in them how many of its messages have been sent, have arrived or have completed (LAPI section "counters").
+//! Counters, from which a program reads how many of its messages have been sent, have arrived or have completed (LAPI section "counters").
 //!
 //! A counter belongs to a context. Completions add to it, and a wait for `val` subtracts `val`, so that completions can accumulate and be
 //! consumed one by one (`LAPI_Waitcntr`).
@@ -37,7 +37,7 @@ impl CounterName {
 
     #[inline(always)]
     fn slot(self) -> usize {
-        // A claim whose slot part is 0 becomes an index that no table has.
+        // A claimed name whose slot part is 0 becomes an index that no table has.
         (self.0.get() & SLOT_MASK).wrapping_sub(1) as usize
     }
 }

@@ -130,8 +130,8 @@ pub struct Traffic {
 /// Returned by [`World::waker`]: wakes the fabric's owner, from any thread.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// The transport of am-core, used by one thread at a time. The memory that it is given has no lifetime, so an implementation makes the
-/// promises of [`KeepsPromises`], in an `unsafe impl`.
+/// The transport of am-core, used by one thread at a time. The memory that a fabric is given has no lifetime, so an implementation must
+/// make the promises of [`KeepsPromises`], in an `unsafe impl`.
 pub trait Fabric: Post + Memory + World + KeepsPromises + fmt::Debug {}
 
 impl<F: Post + Memory + World + KeepsPromises + fmt::Debug> Fabric for F {}
@@ -206,12 +206,12 @@ pub trait Post {
     /// The body of a buffered arrival; empty for an inline arrival.
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_>;
 
-    /// Returns the slot of a buffered arrival to its sender. The slot of an inline arrival was returned by the poll, which copied its
-    /// bytes.
+    /// Frees the slot of a buffered arrival, so that the sender can use it again. The slot of an inline arrival was freed by the poll,
+    /// which copied the bytes.
     fn release(&mut self, arrival: Arrival);
 
-    /// Tells `origin` that one of its requests will never be answered, which frees the slot reserved for the answer. This takes no credit
-    /// and may travel with the next credits.
+    /// Tells `origin` that one of its requests will never be answered, which frees the slot reserved for the answer. The notice takes no
+    /// credit, and may travel with the next credits.
     fn waive(&mut self, origin: PeerIndex);
 }
 
@@ -226,8 +226,9 @@ pub trait Memory {
         Ok(None)
     }
 
-    /// Maps memory that another task has made by [`share`](Self::share), before that task calls [`all_have_opened`](Self::all_have_opened).
-    /// This task then accesses the parts that others expose like its own memory, by plain copies and atomic operations.
+    /// Maps memory that another task has made by [`share`](Self::share). Must be called before that task calls
+    /// [`all_have_opened`](Self::all_have_opened). This task then accesses the parts that others expose like its own memory, by plain
+    /// copies and atomic operations.
     ///
     /// # Errors
     /// `System`: there is no such memory, or it cannot be mapped.
@@ -287,8 +288,9 @@ pub trait Memory {
         Ok(false)
     }
 
-    /// Lends `call` memory of a region that [`find_mapped`](Self::find_mapped) has found. The grant outlives the call. `None`, without a
-    /// call of `call`: the region was not found, is no longer granted, or is not granted for reading and writing.
+    /// Calls `call` with memory of a region that [`find_mapped`](Self::find_mapped) has found. The memory stays granted until `call`
+    /// returns. `None`, and `call` is not called: the region was not found, is no longer granted, or is not granted for reading and
+    /// writing.
     fn lend_mapped<R>(
         &mut self,
         _at: RemoteAddress,

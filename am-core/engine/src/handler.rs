@@ -349,8 +349,8 @@ pub trait HandlerSet {
         self.complete_request(request, Delivered { source, len, placed, buffer: None, outcome: Ok(()) });
     }
 
-    /// Whether the origin may withdraw an announcement that was answered with [`Destination::Later`] and has not been accepted. If so, the
-    /// set has forgotten the message, and the ticket is invalid.
+    /// Whether the origin may withdraw an announcement that was answered with [`Destination::Later`] and has not been accepted. A set that
+    /// returns true must have forgotten the message: the ticket is invalid from now on.
     fn withdraw(&mut self, _ticket: Ticket) -> bool {
         true
     }

@@ -106,7 +106,7 @@ fn handle_inline<U: UserCode, F: Fabric, H: HandlerSet>(
     engine.carry_out(due, fabric, handlers)
 }
 
-/// Handles a packet in the NIC's buffer, and releases it. Its head came in the entry, unless it is too long for that.
+/// Handles a packet in the NIC's buffer, and releases it. The packet's head came in the entry, unless the head is too long for that.
 #[inline(always)]
 fn handle_buffered<U: UserCode, F: Fabric, H: HandlerSet>(
     fabric: &mut F,

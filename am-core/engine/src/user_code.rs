@@ -8,8 +8,8 @@ use crate::task::Endpoint;
 
 /// Runs header handlers, sinks, gatherers and completions. It is a type parameter of the engine, so that calls are direct.
 pub trait UserCode: Copy + fmt::Debug {
-    /// Runs `code`, whose `kind` is `"header"`, `"sink"`, `"gather"` or `"completion"`, and returns its panic. An implementation may let
-    /// the panic unwind through the engine instead; the engine must not be used afterwards.
+    /// Runs `code`, whose `kind` is `"header"`, `"sink"`, `"gather"` or `"completion"`, and returns a panic of `code` as an error. An
+    /// implementation may let the panic unwind through the engine instead; the engine must not be used afterwards.
     ///
     /// # Errors
     /// `code` panicked.

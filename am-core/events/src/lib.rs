@@ -6,9 +6,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum EventKind {
-    /// Begin of a call, a part of a call, a collective or a sleep.
+    /// The beginning of a call, a part of a call, a collective or a sleep.
     Begin = 1,
-    /// End of the span that this thread began last.
+    /// The end of the span that this thread began last.
     End = 2,
     /// A message was sent.
     Sent = 3,

@@ -1,5 +1,5 @@
-//! Buffers whose memory belongs to an operation or an exposed region until that has ended. The engine is made here, too, because it reports
-//! when an operation has ended.
+//! Buffers whose memory belongs to an operation until the operation has ended, or to an exposed region until the region is closed. The
+//! engine is made here, too, because it reports when an operation has ended.
 
 use am_core_engine::protocol::Engine;
 
@@ -33,7 +33,7 @@ pub(crate) fn expose<F: Fabric>(
     access: Access,
     executor: Executor,
 ) -> Result<Exposed> {
-    // SAFETY: on success the buffer moves into an `Exposed`, which only `close` turns back; on an error there is no grant.
+    // SAFETY: on success the buffer moves into an `Exposed`, which only `close` turns back into a buffer; on an error there is no grant.
     let grant = grant(fabric, unsafe { buffer.to_raw() }, access)?;
     Ok(Exposed::new(buffer, owner, executor, grant))
 }
@@ -50,7 +50,7 @@ pub(crate) fn expose_shared<F: Fabric>(
     access: Access,
 ) -> Result<Exposed> {
     let part = memory.part(offset, len)?;
-    // SAFETY: the part moves into an `Exposed`, which only `close` turns back; on an error there is no grant.
+    // SAFETY: the part moves into an `Exposed`, which only `close` turns back into a buffer; on an error there is no grant.
     let grant = grant(fabric, unsafe { part.to_raw() }, access)?;
     Ok(Exposed::of_shared(part, owner, grant))
 }
@@ -80,7 +80,7 @@ impl Closing {
 }
 
 /// Ends the exposure of a region and returns its buffer. While a peer is copying, or an accepted message is still being stored there,
-/// refuses new accesses and returns the region; the caller tries again.
+/// refuses new accesses and returns the region; the caller must try again.
 ///
 /// # Errors
 /// The fabric's error; the region then stays exposed, and its memory is not reused.

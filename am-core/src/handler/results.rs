@@ -29,7 +29,7 @@ impl Number {
         (u64::from(self.slot) | u64::from(self.generation) << 32).to_le_bytes()
     }
 
-    /// The number in the user header of a call; `None` for a message without a result.
+    /// The number in the user header of a call; `None` for a call that returns no result.
     pub(crate) fn of(uhdr: &[u8]) -> Option<Self> {
         let word = u64::from_le_bytes(*uhdr.first_chunk()?);
         Some(Self { slot: word as u32, generation: (word >> 32) as u32 })
@@ -111,7 +111,7 @@ impl Results {
         }
     }
 
-    /// The result, if it has arrived; after that the number is invalid.
+    /// Takes the result, if it has arrived. The number is invalid from then on.
     pub(crate) fn take(&mut self, number: Number) -> Option<(Status, Vec<u8>)> {
         match std::mem::replace(self.slot(number)?, Slot::Free) {
             Slot::Ended(status, result) => {

@@ -104,10 +104,10 @@ impl SymmetricHeap {
         Ok(())
     }
 
-    /// Collective: whether all tasks have made the same allocations.
+    /// Collective: checks that all tasks have made the same allocations.
     ///
     /// # Errors
-    /// The first task with other allocations than this one; those of [`Context::exchange`].
+    /// A task's allocations differ from this task's: the error names the first such task. Those of [`Context::exchange`].
     pub fn check_symmetry<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
         let all = context.exchange(&self.digest.to_le_bytes())?;
         match all.iter().zip(0..).find(|(digest, _)| **digest != self.digest.to_le_bytes()) {

@@ -98,7 +98,7 @@ impl<T: Pod> GlobalPointer<T> {
         bytes
     }
 
-    /// A pointer from received bytes: a claim, checked at each use.
+    /// A pointer from received bytes. It is a claim, which is checked at each use.
     #[must_use]
     pub fn from_bytes(bytes: [u8; RemoteAddress::BYTES + 8]) -> Self {
         let mut address = [0; RemoteAddress::BYTES];

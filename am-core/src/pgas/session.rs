@@ -208,8 +208,8 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         call(&mut self.context.borrow_mut())
     }
 
-    /// A future that subtracts `val` from `counter` when the counter has reached it ([`Context::wait_counter`]). A dropped future subtracts
-    /// nothing.
+    /// A future that subtracts `val` from `counter` when the counter has reached `val` ([`Context::wait_counter`]). A dropped future
+    /// subtracts nothing.
     pub fn counter(&self, counter: Counter, val: u64) -> CounterFuture<'_, 'c, F, H> {
         CounterFuture(self.begin(Ok(Waits::Counter(counter, val))))
     }
@@ -224,7 +224,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         TransferFuture(self.begin(begun.map_err(|Returned { error, buffer }| (error, Some(buffer)))))
     }
 
-    /// Begins an atomic operation on the element at `at`; the future returns its old value.
+    /// Begins an atomic operation on the element at `at`; the future returns the element's old value.
     pub fn rmw<T: Word>(&self, at: GlobalPointer<T>, operation: AtomicOp) -> RmwFuture<'_, 'c, T, F, H> {
         let begun = at.check(1).and_then(|()| {
             self.with(|context| context.rmw_nonblocking(at.address(), T::WIDTH, operation, None))
@@ -309,7 +309,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         polled
     }
 
-    /// Takes the result of the operation of `slot`; keeps `waker` if it has not ended.
+    /// Takes the result of the operation of `slot`; keeps `waker` if the operation has not ended.
     fn take(&self, slot: usize, waker: &Waker) -> Poll<Ended> {
         let mut slots = self.slots.borrow_mut();
         match std::mem::replace(&mut slots.slots[slot], Slot::Free) {
@@ -347,8 +347,8 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         matches!(self.slots.borrow().slots[slot], Slot::UnderWay { .. })
     }
 
-    /// One round of progress for the future of `slot`. The wait for a counter ends with an error while making progress, since it may wait
-    /// for a failed task. Transfers and rmws end by themselves, and leave the error to the next call that can report it.
+    /// One round of progress for the future of `slot`. An error while making progress ends the wait for a counter, which may depend on a
+    /// failed task. Transfers and rmws end by themselves, and leave the error to the next call that can report it.
     fn progress_for(&self, slot: usize) -> Result<()> {
         let is_counter =
             matches!(self.slots.borrow().slots[slot], Slot::UnderWay { waits: Waits::Counter(..), .. });

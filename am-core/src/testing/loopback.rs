@@ -42,7 +42,7 @@ pub enum Reach {
     Posted,
     /// Not directly: the bytes are sent as packets.
     Staged,
-    /// One of the three for each region, chosen by its number.
+    /// One of the other three, chosen for each region by the region's number.
     Mixed,
 }
 
@@ -124,7 +124,8 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// Changes the maximum of unanswered requests per peer that this endpoint announces. The other endpoints do not respect it.
+    /// Changes the maximum number of unanswered requests per peer that this endpoint announces. The other endpoints do not respect the new
+    /// maximum.
     pub fn say_requests_max(&mut self, requests_max: u32) {
         self.config.requests_max = requests_max;
     }

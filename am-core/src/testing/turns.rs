@@ -148,7 +148,7 @@ struct State {
 }
 
 impl Turns {
-    /// A thread that panicked has reported it; the other threads still have to end.
+    /// A thread that panicked has reported the panic; the other threads still have to end.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -27,12 +27,12 @@ pub struct AmOptions {
     /// for the answer. A completion counter and an announcement imply this. All other messages are one-way.
     pub answerable: bool,
     /// Whether the message is announced even if its data fit into one packet. The data of an announced message leave this task only when
-    /// the target has a destination for them, so the operation ends at the match (MPI's synchronous mode, and rendezvous).
+    /// the target has a destination for them, so the operation does not end before the match (MPI's synchronous mode, and rendezvous).
     pub announce: bool,
 }
 
-/// A message (`LAPI_Amsend`), as a value: see [`Operation`]. Its data are local memory in one piece or in [`Pieces`](crate::vector::Pieces)
-/// (`LAPI_Amsendv`).
+/// Describes a message (`LAPI_Amsend`) for the calls that take an [`Operation`]. Its data are local memory in one piece or in
+/// [`Pieces`](crate::vector::Pieces) (`LAPI_Amsendv`).
 ///
 /// # Errors
 /// When it is begun: an unknown or dead target, a user header that is too long.
@@ -109,8 +109,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Sends a message without counters if writing one completion entry is enough, and credits are available; returns whether the message
-    /// was sent. If not, call [`amsend`](Self::amsend) or [`try_amsend`](Self::try_amsend): nothing is sent in a process with handlers of
-    /// the program, or with a recorder. `target` is a value that [`peer`](Self::peer) has returned; to any other target nothing is sent.
+    /// was sent. If not, call [`amsend`](Self::amsend) or [`try_amsend`](Self::try_amsend). In a process with handlers of the program, or
+    /// with a recorder, this call never sends. `target` must be a value that [`peer`](Self::peer) has returned; nothing is sent to any
+    /// other target.
     ///
     /// Until the entry is written, this function calls no other, so the caller need not save values around a call.
     #[inline(always)]
@@ -121,7 +122,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             && self.engine.post_line_to(&mut self.fabric, target, &outgoing, &mut &*udata)
     }
 
-    /// Like [`try_amsend_line`](Self::try_amsend_line), for a message that fits into one packet and not into a completion entry.
+    /// Like [`try_amsend_line`](Self::try_amsend_line), for a message that fits into one packet but not into a completion entry.
     #[inline(always)]
     pub fn try_amsend_packet(&mut self, target: Peer, handler: HandlerId, uhdr: &[u8], udata: &[u8]) -> bool {
         let message = Amsend { target: target.endpoint, handler, uhdr, options: AmOptions::default() };

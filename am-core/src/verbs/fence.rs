@@ -17,9 +17,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// data; if it was announced, the fence waits for it.
     ///
     /// # Errors
-    /// A dead target, or the failure of any task unless [`set_go_on`](Self::set_go_on) was called; a closed context with operations; a
-    /// message that its target refused (the first one-way message since the last fence); any other error that was not reported yet; a call
-    /// inside a handler.
+    /// A dead target, or the failure of any task unless [`set_go_on`](Self::set_go_on) was called; a closed context to which this context
+    /// has sent since its last fence; a message that its target refused (the first one-way message since the last fence); any other error
+    /// that was not reported yet; a call inside a handler.
     pub fn fence_data(&mut self, target: Option<Endpoint>) -> Result<()> {
         in_handler::check("fence_data")?;
         let _span = Span::begin("fence_data");

@@ -28,7 +28,7 @@ impl GetOptions {
     }
 }
 
-/// A get (`LAPI_Get`), as a value: see [`Operation`]. With a layout of the memory at `from`, the local memory is
+/// Describes a get (`LAPI_Get`) for the calls that take an [`Operation`]. With a layout of the memory at `from`, the local memory is
 /// [`PiecesMut`](crate::vector::PiecesMut), or a buffer with a layout of its own (`LAPI_Getv`).
 ///
 /// # Errors
@@ -46,7 +46,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// by reading it repeatedly.
     ///
     /// # Errors
-    /// A range that is not exposed for reading, a dead target, a call inside a handler. What `to` holds then is undefined.
+    /// A range that is not exposed for reading, a dead target, a call inside a handler. What `to` holds then is unspecified.
     pub fn get(&mut self, from: RemoteAddress, to: &mut [u8], options: GetOptions) -> Result<()> {
         let _span = Span::begin("get");
         self.run(Get { from, options }, to)

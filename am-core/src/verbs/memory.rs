@@ -1,4 +1,4 @@
-//! Memory: allocation, exposure to peers, and its end.
+//! Memory: allocation, exposure to peers, and the end of the exposure.
 
 use crate::buffer::{
     self, Access, Closing, Executor, Exposed, JobBuffer, MappedRange, RemoteAddress, SharedMemory, SharedName,
@@ -49,7 +49,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.share(len)
     }
 
-    /// Maps the memory that another task has made by [`share`](Self::share), unless that task has already called
+    /// Maps the memory that another task has made by [`share`](Self::share). Must be called before that task calls
     /// [`all_have_opened`](Self::all_have_opened).
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.all_have_opened(memory.name());
     }
 
-    /// Ends the use of shared memory in this task. It is unmapped when no part of it is exposed any more.
+    /// Ends the use of shared memory in this task. The memory is unmapped when no part of it is exposed any more.
     pub fn unshare(&mut self, memory: SharedMemory) {
         self.fabric.unshare(memory);
     }
@@ -86,7 +86,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         buffer::expose_shared(&mut self.fabric, memory, (offset, len), owner, access)
     }
 
-    /// Lends `call` exposed memory of a task, which this task has mapped: one check for any number of copies and atomic operations.
+    /// Calls `call` with exposed memory of a task, which this task has mapped: one check for any number of copies and atomic operations.
     /// Returns `None` without running `call` if the memory is not mapped here. Either all tasks have mapped a region, or none. Makes no
     /// progress.
     ///
@@ -104,8 +104,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(if is_mapped { self.fabric.lend_mapped(at, len, call) } else { None })
     }
 
-    /// The fast path of [`with_mapped`](Self::with_mapped), for a region that an earlier call of it found. Returns `None` without running
-    /// `call` in all other cases, and in a process that has run handlers of the program; call `with_mapped` then.
+    /// The fast path of [`with_mapped`](Self::with_mapped), for a region that an earlier call of `with_mapped` found. Returns `None`
+    /// without running `call` in all other cases, and in a process that has run handlers of the program; call `with_mapped` then.
     #[inline(always)]
     pub fn try_with_mapped<R>(
         &mut self,

@@ -63,8 +63,8 @@ pub struct Returned {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Carries out an operation on borrowed memory; returns when the program may reuse the memory. `&[u8]` and
-    /// [`Pieces`](crate::vector::Pieces) are sent from, `&mut [u8]` and [`PiecesMut`](crate::vector::PiecesMut) are received into.
+    /// Carries out an operation on borrowed memory; returns when the program may reuse the memory. An operation sends from `&[u8]` or
+    /// [`Pieces`](crate::vector::Pieces), or receives into `&mut [u8]` or [`PiecesMut`](crate::vector::PiecesMut).
     ///
     /// # Errors
     /// Those of the operation; a layout that does not lie inside its memory; a call inside a handler.

@@ -33,7 +33,7 @@ impl PutOptions {
     }
 }
 
-/// A put (`LAPI_Put`), as a value: see [`Operation`]. With a layout of the memory at `to`, the local memory is
+/// Describes a put (`LAPI_Put`) for the calls that take an [`Operation`]. With a layout of the memory at `to`, the local memory is
 /// [`Pieces`](crate::vector::Pieces), or a buffer with a layout of its own (`LAPI_Putv`). The bytes of the pieces fill the blocks in order.
 ///
 /// # Errors

@@ -39,7 +39,7 @@ pub enum Query {
     MinTimeout,
     /// The longest time-out (`MAX_TIMEOUT`).
     MaxTimeout,
-    /// The number of packets after which credits are returned without a message (`ACK_THRESHOLD`).
+    /// The number of consumed packets after which their credits are returned, even if no packet goes to the sender (`ACK_THRESHOLD`).
     AckThreshold,
 }
 

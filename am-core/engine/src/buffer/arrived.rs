@@ -47,7 +47,7 @@ impl InlineBytes {
         &mut self.words
     }
 
-    /// The words to be sent. If all bytes were appended by the methods below, the words hold zeroes after them.
+    /// The words to be sent. If all bytes were appended by the methods below, the words hold zeroes after these bytes.
     #[inline(always)]
     #[must_use]
     pub fn words(&self) -> &[u64; INLINE_BYTES_MAX / 8] {
@@ -72,7 +72,7 @@ impl InlineBytes {
     #[inline(always)]
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
-        // SAFETY: a live borrow, and not of `self`, which is borrowed exclusively.
+        // SAFETY: `bytes` is a live borrow, and not of `self`, which is borrowed exclusively.
         unsafe { self.push_from(bytes.as_ptr(), bytes.len()) }
     }
 
@@ -80,7 +80,7 @@ impl InlineBytes {
     #[inline(always)]
     #[must_use]
     pub fn push_raw(&mut self, bytes: RawBytes) -> bool {
-        // SAFETY: the bytes are alive and unwritten (`RawBytes::new`), and so not those of `self`, which is borrowed exclusively.
+        // SAFETY: the bytes are live and unwritten (`RawBytes::new`), so they are not those of `self`, which is borrowed exclusively.
         unsafe { self.push_from(bytes.at().as_ptr(), bytes.len()) }
     }
 
@@ -249,7 +249,7 @@ impl<'a> Arrived<'a> {
     /// The bytes without their lifetime.
     ///
     /// # Safety
-    /// The result is not used after `'a`. Its bytes may change meanwhile, so each is read as a copy, and no reference to them exists.
+    /// The result must not be used after `'a`. The bytes may change meanwhile, so they must be copied, and no reference to them may exist.
     #[inline(always)]
     #[must_use]
     pub unsafe fn to_raw(self) -> RawBytes {

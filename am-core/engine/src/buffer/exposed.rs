@@ -25,8 +25,8 @@ pub trait BlockOwner: Send + Sync + fmt::Debug {
     unsafe fn take_back(&self, at: NonNull<u8>, len: usize);
 }
 
-/// A block of memory, preferably in job memory, which peers reach with plain copies. It is private to the program and dereferences to
-/// `[u8]`. A block that the fabric or [`zeroed`](Self::zeroed) has made is filled with zeroes.
+/// A block of memory that belongs to the program and dereferences to `[u8]`. If possible it lies in job memory, from and to which
+/// operations of peers copy directly. A block that the fabric or [`zeroed`](Self::zeroed) has made is filled with zeroes.
 #[derive(Debug)]
 pub struct JobBuffer {
     at: NonNull<u8>,
@@ -58,7 +58,7 @@ impl JobBuffer {
     /// The block as memory that an operation sends from or receives into.
     ///
     /// # Safety
-    /// The caller must give the buffer to the operation that gets the value, or keep it unused and alive until that operation has ended.
+    /// The caller must give the buffer to the operation that gets the value, or keep it live and unused until that operation has ended.
     #[inline]
     #[must_use]
     pub unsafe fn to_raw(&self) -> RawBuffer {
@@ -207,11 +207,11 @@ impl Grant {
 /// its addresses, so that all tasks agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Executor {
-    /// Any task that can reach the words, and the owner for tasks that cannot. The lowest latency.
+    /// Any task that can reach the words; for other tasks, the owner. This has the lowest latency.
     #[default]
     Anyone,
-    /// The owner, from messages, when it next makes progress. Words that are updated often stay in its cache, and a whole array takes one
-    /// message.
+    /// The owner: it takes the operations from messages when it next makes progress. Words that are updated often stay in the owner's
+    /// cache, and operations on a whole array take one message.
     Owner,
 }
 

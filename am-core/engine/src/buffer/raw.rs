@@ -100,8 +100,8 @@ impl RawBytes {
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [u8]) {
         assert!(to.len() <= self.len, "{} bytes requested from a range of {}", to.len(), self.len);
-        // SAFETY: the source holds at least `to.len()` bytes (asserted), alive and unwritten (`new`); `to` is an exclusive
-        // borrow, so the two do not overlap.
+        // SAFETY: the source holds at least `to.len()` bytes (asserted), live and unwritten (`new`); `to` is an exclusive borrow, so the
+        // two do not overlap.
         unsafe { copies::bytes(self.at.as_ptr(), to.as_mut_ptr(), to.len()) }
     }
 }
@@ -212,8 +212,8 @@ impl RawBuffer {
         if self.len < width.bytes() as usize {
             return None;
         }
-        // SAFETY: the range has the word's bytes (just checked), alive (`new`); words that peers may update are accessed by atomics only
-        // (`Exposed`).
+        // SAFETY: the range has the word's bytes (just checked), which are live (`new`); words that peers may update are accessed by
+        // atomics only (`Exposed`).
         unsafe { am_atomics::update(self.at.as_ptr(), width, operation) }
     }
 }
@@ -259,7 +259,7 @@ impl MappedRange<'_> {
         self.memory.at.addr().get()
     }
 
-    /// Copies the bytes from `offset` on to `to`; returns whether the range has them.
+    /// Fills `to` with the bytes from `offset` on; returns whether the range has all of them. If not, nothing is copied.
     #[inline(always)]
     #[must_use]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> bool {
@@ -267,7 +267,7 @@ impl MappedRange<'_> {
         part.inspect(|part| part.as_bytes().copy_to(to)).is_some()
     }
 
-    /// Copies `from` to the bytes from `offset` on; returns whether the range has them.
+    /// Copies `from` into the range at `offset`; returns whether it fits. If not, nothing is copied.
     #[inline(always)]
     #[must_use]
     pub fn write(&self, offset: usize, from: &[u8]) -> bool {
@@ -307,7 +307,8 @@ impl MappedRange<'_> {
     }
 }
 
-/// Shortest range, in bytes, that is stored past the caches. Each such copy ends with a fence, which costs too much for shorter ones.
+/// Minimum length in bytes of a copy whose stores bypass the caches. Each such copy ends with a fence, which costs too much for shorter
+/// ones.
 const PAST_CACHES_BYTES_MIN: usize = 512;
 
 /// Writes a packet into a NIC's buffer, from the front.
@@ -341,7 +342,7 @@ impl<'a> PacketWriter<'a> {
         Self { at, len, used: 0, is_past_caches: false, _lives: PhantomData }
     }
 
-    /// This writer with stores past this processor's caches, for a reader that shares none of them.
+    /// This writer, with stores that bypass this processor's caches: for a reader that shares none of these caches.
     #[inline(always)]
     #[must_use]
     pub fn past_caches(self) -> Self {

@@ -94,7 +94,7 @@ impl<U: UserCode> Engine<U> {
         Ok(())
     }
 
-    /// Enters a new message, and starts it if its destination is known.
+    /// Enters a new message in the table, and starts to receive its data if its destination is known.
     pub(crate) fn begin_incoming<F: Fabric, H: HandlerSet>(
         &mut self,
         incoming: Incoming,

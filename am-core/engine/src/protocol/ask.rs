@@ -11,7 +11,7 @@ use crate::user_code::UserCode;
 
 /// Number of operation codes for each width.
 const OPERATIONS: u16 = 16;
-/// The widths, by their numbers in the code of an rmw.
+/// The widths, in the order of their numbers in the code of an rmw.
 const WIDTHS: [Width; 4] = [Width::Bits32, Width::Bits64, Width::Bits16, Width::Bits8];
 
 /// The handler field of an rmw's Ask, also used as the code of an accumulation.

@@ -17,7 +17,7 @@ use packet::Kind;
 /// [`Engine::receive`] stays in registers.
 #[derive(Debug)]
 pub(super) enum Cold {
-    /// A message is complete, and its completion needs more than a plain one.
+    /// A message is complete, and its completion is not a plain one.
     Complete { source: Peer, completion: Completion, delivered: Delivered, tail: Tail },
     /// A message was announced, or arrived whole and waits for its destination.
     New(Box<Incoming>),

@@ -217,7 +217,8 @@ impl<U: UserCode> Engine<U> {
         self.refuse(fabric, source, class, tail.op, why)
     }
 
-    /// A reply is a whole message that uses the slot of an answer. Its target counter is the completion counter that the source waits for.
+    /// Sends a reply: a whole message that uses the slot of an answer. Its target counter is the completion counter that the source waits
+    /// for.
     fn send_reply<F: Fabric>(
         &mut self,
         source: Peer,

@@ -97,7 +97,7 @@ pub struct Engine<U: UserCode> {
     fences: Vec<FenceWaiting>,
     /// Unanswered gets and fences of each origin.
     asked_by: Tally,
-    /// For each peer, the first refusal of a message that was not reported to it. Its next fence reports it.
+    /// For each peer, the first refusal that has not been reported to it. The answer to the peer's next fence reports the refusal.
     untold: Vec<(Peer, Refusal)>,
     barriers: Barriers,
     exchanges: Exchanges,

@@ -74,7 +74,7 @@ impl Data {
     }
 }
 
-/// Posts a packet whose head goes into the entry, or before the body if it is too long.
+/// Posts a packet whose head goes into the entry, or before the body if the head is too long for the entry.
 fn post_packet<F: Fabric>(
     fabric: &mut F,
     to: Peer,

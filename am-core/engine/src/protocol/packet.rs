@@ -321,7 +321,7 @@ pub(crate) fn scattered_layout(code: u64, mut fields: Fields<'_>) -> Option<Layo
 /// Packs up to 40 bytes.
 ///
 /// # Panics
-/// If the parts are longer together. No format above is.
+/// If the parts together are longer. The parts of every format above fit.
 #[must_use]
 pub(crate) fn pack<const N: usize>(parts: [&[u8]; N]) -> InlineBytes {
     let mut packet = InlineBytes::new();

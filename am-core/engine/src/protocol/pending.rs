@@ -66,7 +66,7 @@ impl Pending {
         self.shut = true;
     }
 
-    /// Counts one peer less with which operations are refused.
+    /// Counts one fewer peer with which operations are refused.
     pub(crate) fn unblock(&mut self) {
         self.blocked -= 1;
         self.look_again();
@@ -107,7 +107,7 @@ impl Pending {
         self.keep_where(target, |packet| packet.op != op);
     }
 
-    /// Removes the packets queued for `target`, except that of an earlier purge, whose answer this task waits for.
+    /// Removes the packets queued for `target`, except the packet of an earlier purge, whose answer this task waits for.
     pub(crate) fn drop_for_purge(&mut self, target: Peer) {
         self.keep_where(target, |packet| packet.label == packet::label(Kind::Withdraw, SECOND));
     }

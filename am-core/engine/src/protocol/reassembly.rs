@@ -27,7 +27,8 @@ impl Ranges {
     /// Maximum number of gaps: more than the packets in flight of any fabric can leave.
     const GAPS_MAX: usize = 4096;
 
-    /// Adds `start..start + len`. Returns false, and changes nothing, if a part was added before or there would be too many gaps.
+    /// Adds `start..start + len`. Returns false, and changes nothing, if a part of the range was added before, or if there would be too
+    /// many gaps.
     #[must_use]
     pub(crate) fn insert(&mut self, start: u64, len: u64) -> bool {
         let Some(end) = start.checked_add(len) else { return false };
@@ -67,7 +68,7 @@ impl Ranges {
 /// The state of an incoming message.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// Waiting for its ticket to be accepted, with the data that came with it.
+    /// Waiting for its ticket to be accepted, with the data if they arrived with the message.
     Waiting { kept: Option<Vec<u8>> },
     /// Being fetched: bytes requested so far, and reads in flight.
     Fetching { issued: u64, in_flight: u32 },

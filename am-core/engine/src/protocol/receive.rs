@@ -297,7 +297,8 @@ impl<U: UserCode> Engine<U> {
         Ok(Cold::Complete { source, completion, delivered, tail })
     }
 
-    /// Stores the data of a short put, and bumps its counter. The target has to make progress for the counter in any case.
+    /// Stores the data of a short put, and bumps its counter. A put to mapped memory needs the target's progress, too: the target bumps its
+    /// counter.
     #[inline(always)]
     fn receive_put<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Due {
         let mut fields = Fields(packet.front);

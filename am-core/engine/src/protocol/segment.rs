@@ -1,4 +1,4 @@
-//! Sends data in pieces: an announced message, or a get that its owner serves.
+//! Sends data in pieces: those of an announced message, or of a get that the owner of the memory serves.
 
 use alloc::collections::VecDeque;
 

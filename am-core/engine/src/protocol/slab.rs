@@ -106,7 +106,7 @@ impl<T> Slab<T> {
     }
 }
 
-/// The index of the slot that `key` names. A claim whose slot is 0 becomes an index that no slab has.
+/// The index of the slot that `key` names. A claimed number whose slot is 0 becomes an index that no slab has.
 fn index_of(key: u32) -> usize {
     (key & SLOT_MASK).wrapping_sub(1) as usize
 }

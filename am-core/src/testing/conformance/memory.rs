@@ -68,7 +68,8 @@ fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Where memory is mapped, the owner sees the copies and atomic operations of a call, and remote addresses are checked as in other calls.
+/// Where a peer's memory is mapped, the owner sees what the closure of `with_mapped` copies and changes there. `with_mapped` checks remote
+/// addresses as put and get do.
 fn mapped_ranges<F: Fabric>(context: &mut Context<F>) {
     let buffer = context.alloc(64).expect("alloc");
     let own = context.expose(buffer, Access::READ_WRITE).expect("expose");

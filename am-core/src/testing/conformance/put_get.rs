@@ -37,8 +37,8 @@ struct Ring {
     found: RefCell<Vec<u8>>,
 }
 
-/// Three rings of regions, one region per task in each, all of the same length. A fabric whose method depends on the region uses all its
-/// methods.
+/// Three rings of regions, one region per task in each, all of the same length. A fabric whose method of access depends on the region uses
+/// all its methods.
 fn rings<F: Fabric>(context: &mut Context<F>) -> Vec<Ring> {
     let longest = lengths(context).into_iter().max().unwrap_or(0);
     (0..3)
@@ -174,7 +174,7 @@ fn put_counters_among_messages<F: Fabric>(context: &mut Context<F>) {
     context.remove_counter(greeted);
 }
 
-/// [`put_in_place`] to memory that peers may write and not read.
+/// [`put_in_place`] to memory that peers may write but not read.
 fn put_in_place_to_write_only<F: Fabric>(
     context: &mut Context<F>,
     buffer: JobBuffer,

@@ -161,7 +161,7 @@ impl Inner {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // A test thread that panicked has reported it; the other threads still have to end.
+        // A test thread that panicked has reported the panic; the other threads still have to end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
