@@ -87,8 +87,8 @@ impl BareLink {
         }
     }
 
-    /// Writes a byte at every multiple of `stride` in the first `len` bytes of the own buffer, and the last byte, so that each message
-    /// differs from the one before.
+    /// Writes a byte at every multiple of `stride` in the first `len` bytes of this task's buffer, and the last of these bytes, so that
+    /// each message differs from the one before.
     pub fn touch(&mut self, len: usize, stride: usize, value: u8) {
         let Some(last) = len.checked_sub(1) else { return };
         let Some(buffer) = self.own.checked(MEASURE_BYTES - BARE_BUFFER_BYTES, len) else { return };

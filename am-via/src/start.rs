@@ -175,7 +175,7 @@ fn pipe_bytes_min(memory: Memory, wait: WaitPolicy, set: u64) -> usize {
     match memory {
         // A receiver spins for the next piece while its sender stages it: each needs a core.
         Memory::Auto if !wait.spin_max.is_zero() => usize::try_from(set).unwrap_or(usize::MAX),
-        // Without a core for each task, or with a way chosen by the setting, pipes are not used.
+        // Without a core for each task, or if the setting chooses another method, pipes are not used.
         _ => usize::MAX,
     }
 }

@@ -117,7 +117,7 @@ impl fmt::Display for Score {
     }
 }
 
-/// The results of one way of running: for each check, the reason if it failed.
+/// The results of one run, over shared memory, the network or the wire: for each check, the reason if it failed.
 type Verdicts = BTreeMap<String, Option<String>>;
 
 /// Runs the plan, and calls `said` with the name of each check when the check starts.

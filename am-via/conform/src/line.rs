@@ -1,5 +1,5 @@
-//! The line on which the two sides of a check synchronise and exchange values, apart from the provider under test: a channel between two
-//! threads, or a socket through the process that started both.
+//! The line on which the two sides of a check synchronise and exchange values, independently of the provider under test: a channel between
+//! two threads, or a socket through the process that started both.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -1,5 +1,5 @@
-//! The state of a check: its own NIC, the line to the other side, and all objects that it creates, so that they can be destroyed
-//! afterwards.
+//! The state of one side of a check: its NIC, the line to the other side, and all objects that the check creates, so that they can be
+//! destroyed afterwards.
 
 use std::fmt::Debug;
 use std::panic::Location;
@@ -295,7 +295,7 @@ impl<D: Device> Pair<D> {
         })
     }
 
-    /// A VI connected to one of the other side, which makes the same call.
+    /// A VI connected to one of the other side, which must make the same call.
     pub(super) fn connected(&mut self, attributes: ViAttributes) -> Outcome<ViHandle> {
         let vi = self.vi(attributes)?;
         self.connect(vi)?;
@@ -380,7 +380,7 @@ impl<D: Device> Pair<D> {
         }
     }
 
-    /// A barrier of both sides, making progress.
+    /// A barrier of both sides, with progress.
     pub(super) fn sync(&mut self) -> Outcome {
         self.swap(&[]).map(drop)
     }
@@ -449,7 +449,7 @@ impl<D: Device> Pair<D> {
         }
     }
 
-    /// Sends the handle of own memory to the other side, and receives the other side's handle.
+    /// Sends the handle of this side's memory to the other side, and receives the other side's handle.
     pub(super) fn swap_handle(&mut self, handle: MemHandle) -> Outcome<MemHandle> {
         let numbers = self.swap(&[u64::from(handle.region), u64::from(handle.generation)])?;
         match numbers.as_slice() {

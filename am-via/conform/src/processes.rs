@@ -141,7 +141,7 @@ fn relay(listener: &UnixListener, tell: &mpsc::Sender<(String, Option<String>)>)
 /// The first argument of a task of the suite.
 const TASK_ARGUMENT: &str = "--as-task";
 
-/// Runs this process as a task of the suite if [`run`](super::run) has started it, which its arguments tell. Programs that call `run` must
+/// Runs this process as a task of the suite if its arguments show that [`run`](super::run) has started it. Programs that call `run` must
 /// call this first.
 #[must_use]
 pub fn run_as_task(arguments: &[String]) -> Option<Result<(), String>> {

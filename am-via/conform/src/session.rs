@@ -10,7 +10,7 @@ use super::line::Word;
 use super::pair::{Pair, Stop};
 use super::suite::Check;
 
-/// How long a side waits for the other to end a check. Longer than any wait inside a check.
+/// How long a side waits for the other side to end a check. Longer than any wait inside a check.
 const OTHER_SIDE: Duration = Duration::from_secs(30);
 
 /// Runs a check. Returns the reason if it failed on this side.
@@ -41,7 +41,7 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default()
 }
 
-/// Tells the other side that this one has finished, and waits for it.
+/// Tells the other side that this side has finished, and waits until the other side has finished.
 fn end<D: Device>(pair: &mut Pair<D>, failure: Option<&String>) -> Result<(), String> {
     pair.line.say(Word::Done(failure.cloned()));
     if pair.ended.take().is_some() {

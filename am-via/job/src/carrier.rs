@@ -34,7 +34,8 @@ pub trait Carrier {
     /// Those of [`control_file`](Self::control_file).
     fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
 
-    /// The number of the host that a task runs on. Tasks of one host share memory; with the setting `device` at `ofi`, no two tasks do.
+    /// The number of the host that a task runs on. Tasks of one host share memory. If the setting `device` is `ofi`, each task counts as a
+    /// host of its own.
     fn host(&self, task: u32) -> u32;
 
     /// Whether a task is reached by the network. Its files on this host are stand-ins, to which only this host's tasks write.

@@ -67,7 +67,8 @@ impl From<Ended> for Cause {
     }
 }
 
-/// The signal that killed a shell's program, by the shell's exit code; `None` for the code of a program that ended by itself.
+/// The signal that, according to a shell's exit code, killed the shell's program; `None` if the code is that of a program that ended by
+/// itself.
 #[must_use]
 pub fn signal_of_shell(code: i32) -> Option<i32> {
     (129..=128 + 31).contains(&code).then_some(code - 128)

@@ -104,7 +104,7 @@ fn meet(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     Ok(Invitation { task: own, ..Invitation::parse(&job).map_err(io::Error::other)? })
 }
 
-/// The part of the first task of a host: it starts the watcher.
+/// What the first task of a host does: it starts the watcher.
 fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     let mut numbers = BTreeMap::new();
     let (mut hosts, mut processes) = (Vec::new(), Vec::new());
@@ -145,8 +145,8 @@ fn at(launcher: &mut dyn Launcher, task: u32) -> io::Result<(u32, String)> {
     })
 }
 
-/// Identifies tasks that share memory: the host's name, its running system, and the process namespace, since processes find each other by
-/// number (`/proc`).
+/// Identifies tasks that share memory: the host's name, its boot id, and the PID namespace, since processes find each other by number
+/// (`/proc`).
 fn this_host() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default().trim().replace([' ', '\t'], "_");
     let (name, boot) = (read("/proc/sys/kernel/hostname"), read("/proc/sys/kernel/random/boot_id"));

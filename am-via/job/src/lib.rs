@@ -11,7 +11,7 @@
 //! addresses that now belong to the new program. So a program must close its contexts, or at least end the exposure of its private memory,
 //! before it calls exec.
 //!
-//! The contents of the job file are those of the last task that wrote to it. Nothing here trusts them for the safety of memory.
+//! Every task can write to the job file, so nothing here trusts its contents for the safety of memory.
 
 mod carrier;
 mod error;
@@ -326,14 +326,14 @@ impl Job {
         self.recorder.get_or_init(|| Arc::new(Recorder::new(self.task, None, false)))
     }
 
-    /// Makes this process the process of the task, unless another process is or was.
+    /// Makes this process the task's process, unless another process is or was the task's process.
     fn take_place(&self) -> Result<(), JobError> {
         let entry = self.own_entry();
         let life = life::begin(self.file.as_fd(), self.header.job_id.load(Ordering::Relaxed), self.task);
         if let Ok(false) = life {
             return Err(JobError::TaskTaken { task: self.task, pid: entry.pid.load(Ordering::Acquire) });
         }
-        // In another namespace this process's number would name another process, or none.
+        // In another PID namespace this process's number would name another process, or none.
         let is_visible = self.header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
         let pid = if is_visible { self.own_pid } else { PID_UNKNOWN };
         // AcqRel: "pid published", pairs with the loads in `Job::pid`, `JobOwner::pid` and `JobOwner::has_joined`.
@@ -466,8 +466,8 @@ impl Job {
         }))
     }
 
-    /// The process of a task; 0 before it has attached, or if it is in another process namespace. The task writes it itself, so it is not
-    /// to be trusted, and after the task's end the number may belong to another process.
+    /// The PID of a task's process; 0 before the process has attached, or if it is in another PID namespace. The task writes the number
+    /// itself, so it is not to be trusted, and after the task's end it may belong to another process.
     #[must_use]
     pub fn pid(&self, task: u32) -> i32 {
         self.entries
@@ -478,8 +478,8 @@ impl Job {
     }
 
     /// Whether a task is certainly dead: its process has ended or runs another program, so that it can no longer write to memory of the
-    /// job. `false` if that can't be known: the task has not attached, or could not read `/proc` when it did. Costs one system call; any
-    /// task may ask about any task at any time.
+    /// job. `false` if that can't be known: the task has not attached, or could not read `/proc` when it attached. Costs one system call;
+    /// any task may ask about any task at any time.
     #[must_use]
     pub fn has_ended(&self, task: u32) -> bool {
         // Acquire: pairs with the store in `take_place` ("life locked").
@@ -637,7 +637,7 @@ impl Job {
         tasks > self.cpus() as usize
     }
 
-    /// Tasks of this host, which share its processors.
+    /// Number of tasks of this host, which share its processors.
     #[must_use]
     pub fn tasks_here(&self) -> usize {
         self.entries_here().count()
@@ -659,7 +659,7 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // A task that drops its job during a panic has not left in order.
+        // A task that drops its job during a panic has failed.
         if !std::thread::panicking() {
             self.mark_finalized();
         }
@@ -720,7 +720,7 @@ fn heap_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
     (entry.heap_fd.load(Ordering::Relaxed), entry.heap_inode.load(Ordering::Relaxed))
 }
 
-/// The namespace of this process's number; 0 if it is not known.
+/// The PID namespace of this process; 0 if it is not known.
 fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |data| data.ino())
 }

@@ -1,7 +1,7 @@
 //! Reliable detection of a task's death, by a lock that the system releases when the task's memory is gone.
 //!
 //! A process number is not sufficient. Once its process has been reaped, the number may name another process; a shell between the launcher
-//! and the task reaps it at once. In another process namespace the number names nothing. A pidfd can be opened only by such a number.
+//! and the task reaps the task at once. In another PID namespace the number names nothing. A pidfd can be opened only by such a number.
 //!
 //! So a task that attaches locks a byte of the job file, by an open file description of its own. It closes the file number and keeps a
 //! mapping, so that the lock ends with the address space: when the last thread of the process has ended, or at exec. From then on nothing
@@ -28,7 +28,7 @@ struct Held {
     _mapping: Arc<Mapping>,
 }
 
-/// Locks this process's task for the rest of its life; `false` if another process is the task.
+/// Locks this process's task until the process ends; `false` if another process is the task.
 ///
 /// # Errors
 /// The file cannot be opened again (`/proc` may not be read), or the system has no such locks.

@@ -35,7 +35,7 @@ enum Word {
     Over,
 }
 
-/// News from another host, or its loss and the reason.
+/// News from another host, or the reason why that host is lost.
 #[derive(Debug)]
 pub(super) enum Heard {
     News(News),
@@ -105,7 +105,7 @@ impl Mesh {
         }
     }
 
-    /// The events since the last call. The first host forwards them to the others.
+    /// The events since the last call. The first host forwards them to the other hosts.
     pub(super) fn hear(&mut self) -> Vec<(u32, Heard)> {
         let mut heard = Vec::new();
         while let Ok((host, event)) = self.events.try_recv() {

@@ -46,7 +46,7 @@ impl News {
 }
 
 impl JobOwner {
-    /// Writes a message of another host into the files of this one.
+    /// Writes a message of another host into this host's files.
     pub fn hear(&self, news: &News) {
         match news {
             News::Address { task, context, address } => self.set_network_address(*task, *context, address),

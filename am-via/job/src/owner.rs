@@ -295,7 +295,8 @@ impl JobOwner {
         self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
     }
 
-    /// The process that attached as `task`; `None` before that, or if it is in another process namespace. A claim.
+    /// The PID of the process that attached as `task`; `None` before that, or if the process is in another PID namespace. The task writes
+    /// it itself, so it is not to be trusted.
     #[must_use]
     pub fn pid(&self, task: u32) -> Option<u32> {
         let pid = self.entries.get(task as usize)?.pid.load(Ordering::Acquire);

@@ -39,7 +39,7 @@ pub struct RecordedEvent {
     pub context: u32,
     /// Bytes, or a value.
     pub amount: u64,
-    /// Number of earlier messages in this direction between these two tasks, with this tag and context; `None` if the event is not numbered.
+    /// Number of earlier messages in this direction between these two tasks with this tag and context; `None` if the event is not numbered.
     pub order: Option<u32>,
 }
 
@@ -130,7 +130,7 @@ struct Book {
     tallies: HashMap<(EventKind, u32, Option<u32>), usize>,
     /// Number of messages so far by direction, peer, tag and context, for at most [`ORDERS_MAX`] keys.
     orders: HashMap<(EventKind, Option<u32>, i32, u32), u32>,
-    /// The spans of each thread that have not ended, the outermost first: name and begin.
+    /// The spans of each thread that have not ended, the outermost first: the name and the time of the beginning.
     open: HashMap<u32, Vec<(u32, u64)>>,
     num_events: u64,
 }

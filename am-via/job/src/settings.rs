@@ -45,13 +45,13 @@ settings! {
     pipe_bytes_min: u64 = 8192, "AM_PIPE_BYTES_MIN", 0..=1 << 46;
     /// Largest packet, in bytes. The default holds an eager MPI message of 16 KiB with its headers.
     packet_bytes: u32 = 16640, "AM_PACKET_BYTES", 256..=1 << 20;
-    /// Minimum length, in bytes, of packet data that the sender stores past its caches (non-temporal stores). Applies only where the sender
-    /// has measured that it shares no cache with the receiver.
+    /// Minimum length, in bytes, of packet data that the sender writes with stores that bypass its caches (non-temporal stores). Applies
+    /// only where the sender has measured that it shares no cache with the receiver.
     cache_bypass_bytes_min: u64 = 1024, "AM_CACHE_BYPASS_BYTES_MIN", 64..=1 << 46;
     /// Maximum number of packets in flight from one task to another. A sender without a credit waits.
     credits: u32 = 64, "AM_CREDITS", 1..=64;
-    /// Longest time in microseconds that a wait spins before it sleeps. Within this limit the time follows the task's last waits; a task
-    /// that is blocked for longer sleeps. auto: 4000, or 0 if there are more tasks than processors.
+    /// Longest time in microseconds that a wait spins before it sleeps. Within this limit the spin time adapts to the task's last waits; a
+    /// task that is blocked for longer sleeps. auto: 4000, or 0 if there are more tasks than processors.
     spin_microseconds_max: Option<u32> = None, "AM_SPIN_MICROSECONDS_MAX", 0..=60_000_000;
     /// on: a task that is about to sleep runs a barrier on all processors (membarrier, where the kernel offers it), so that senders need no
     /// fence. off: each sender runs a fence.

@@ -43,7 +43,7 @@ fn the_tasks_of_a_host_share_its_processors() {
     let owner = owner_on_hosts(&[0, 1, 0, 1, 1]);
     let here = |task| attach_to(&owner, task).unwrap().tasks_here();
     assert_eq!((here(0), here(1)), (2, 3));
-    // The job file's processors of a task on another host do not count on this one.
+    // The processors that the job file has for a task on another host do not count on this host.
     owner.entries[1].set_cpus(&[1000]);
     let job = attach_to(&owner, 2).unwrap();
     let own = u32::try_from(sched::allowed_cpus().len()).unwrap();

@@ -1,5 +1,5 @@
 //! The watcher: a process that owns the files of one host's part of a job started by a launcher of another project, and watches the tasks
-//! there. Like `amrun` for its tasks, the watcher records deaths, and keeps the files open that tasks look for.
+//! there. Like `amrun` for its tasks, the watcher records deaths, and keeps open the files that tasks look for.
 //!
 //! The first task of the host starts the watcher ([`start`]) as a detached process, so that the watcher outlives that task. A watcher ends
 //! with the last task of its host; the first host's watcher ends with the last task of all.
@@ -204,7 +204,7 @@ impl Watch {
     }
 }
 
-/// Records the end of a task's process, unless the task has left the job in order or has reported its failure itself.
+/// Records the end of a task's process, unless the task has left the job with success or has reported its failure itself.
 fn note_end(job: &JobOwner, task: u32, ended: Option<Ended>) {
     let cause = match (job.state(task), ended) {
         (TaskState::Dead, _) | (TaskState::Finalized, None | Some(Ended::Exited(0))) => return,

@@ -61,7 +61,7 @@ fn run(link: RawFd, body: fn(UnixStream)) -> ! {
 
 fn reap(child: libc::pid_t) -> io::Result<()> {
     let mut status = 0;
-    // SAFETY: waitpid writes a number into `status`, alive here.
+    // SAFETY: waitpid writes a number into `status`, which is live here.
     while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
         let error = io::Error::last_os_error();
         match error.raw_os_error() {

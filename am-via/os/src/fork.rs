@@ -158,7 +158,7 @@ extern "C" fn prepare() {
     let table = unsafe { &mut *TABLE.table.get() };
     if HOLDS_CONTENTS.load(Ordering::Relaxed) {
         let mut ends = [0; 2];
-        // SAFETY: pipe2 writes two numbers into the array, alive here.
+        // SAFETY: pipe2 writes two numbers into the array, which is live here.
         let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } == 0;
         table.pipe = made.then_some((ends[0], ends[1]));
     }
@@ -169,7 +169,7 @@ extern "C" fn in_parent() {
     let table = unsafe { &mut *TABLE.table.get() };
     if let Some((read, write)) = table.pipe.take() {
         let mut byte = 0u8;
-        // SAFETY: plain system calls on two numbers that `prepare` got; `byte` is alive. The read ends with the child's byte, or when the
+        // SAFETY: plain system calls on two numbers that `prepare` got; `byte` is live. The read ends with the child's byte, or when the
         // child ends, since this process has closed its own writing end.
         unsafe {
             libc::close(write);
@@ -189,7 +189,7 @@ extern "C" fn in_child() {
     let table = unsafe { &mut *TABLE.table.get() };
     let holds = HOLDS_CONTENTS.load(Ordering::Relaxed);
     for mapping in table.mappings.drain(..) {
-        // SAFETY: the range is mapped: `forget` comes before its end. No other thread runs.
+        // SAFETY: the range is mapped: its owner calls `forget` before it unmaps the range. No other thread runs.
         if unsafe { separate(&mapping, holds) }.is_err() {
             refuse();
         }
@@ -291,7 +291,7 @@ unsafe fn copy_pages(at: NonNull<u8>, len: usize, fd: RawFd) {
 fn refuse() -> ! {
     let words = c"a forked copy of a task ended: no address space to separate it from the job (RLIMIT_AS, overcommit)\n";
     let bytes = words.to_bytes();
-    // SAFETY: write reads `bytes`, alive; _exit takes an integer. Both may be called after a fork.
+    // SAFETY: write reads `bytes`, which are live; _exit takes an integer. Both may be called after a fork.
     unsafe {
         libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len());
         libc::_exit(71)
@@ -311,7 +311,7 @@ impl Child {
     /// The system's error.
     pub fn wait(self) -> io::Result<super::process::Ended> {
         let mut status = 0;
-        // SAFETY: waitpid writes a number into `status`, alive here.
+        // SAFETY: waitpid writes a number into `status`, which is live here.
         while unsafe { libc::waitpid(self.0, &raw mut status, 0) } < 0 {
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {

@@ -35,13 +35,13 @@ impl Library {
         if found.is_null() {
             return Err(loader_says());
         }
-        // SAFETY: both have the size of a pointer, and the caller promises that the symbol is such a function.
+        // SAFETY: `F` has the size of a pointer (asserted above), and the caller promises that the symbol is a function of this type.
         Ok(unsafe { std::mem::transmute_copy(&found) })
     }
 }
 
 fn loader_says() -> String {
-    // SAFETY: no argument; the answer is a C string of this thread, or null.
+    // SAFETY: dlerror takes no argument, and returns a C string of this thread, or null.
     let words = unsafe { libc::dlerror() };
     // SAFETY: a C string or null (above), read at once.
     unsafe { text(words) }.unwrap_or_else(|| "no reason given".to_owned())

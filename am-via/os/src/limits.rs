@@ -104,7 +104,7 @@ pub fn cgroup_memory_bytes() -> Option<u64> {
 }
 
 /// How often the system has killed a process of this process's cgroup (with version 2 also of those below it) because memory was used up;
-/// `None` if the system does not count. Compare it with an earlier value.
+/// `None` if the system does not count this. Only the difference from an earlier value has a meaning.
 #[must_use]
 pub fn cgroup_memory_kills() -> Option<u64> {
     let own =

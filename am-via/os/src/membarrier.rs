@@ -37,7 +37,7 @@ pub fn barrier() {
 fn refused() -> ! {
     let words = "this task ends: the system refuses membarrier, which it granted when the task started (a seccomp filter that the \
                  program has installed?), and without it memory of the job is not safe. Set AM_MEMBARRIER=off\n";
-    // SAFETY: write reads `words`, alive. Not by std's handle, whose lock another thread may hold.
+    // SAFETY: write reads `words`, which are live. Not by std's handle, whose lock another thread may hold.
     unsafe { libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len()) };
     std::process::abort()
 }
@@ -59,7 +59,7 @@ pub fn refuse_to_this_thread() {
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
-    // SAFETY: PR_SET_NO_NEW_PRIVS takes integers; PR_SET_SECCOMP reads a program of four steps, alive here.
+    // SAFETY: PR_SET_NO_NEW_PRIVS takes integers; PR_SET_SECCOMP reads a program of four steps, which is live here.
     let status = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)

@@ -21,7 +21,7 @@ pub const PAGE_BYTES: u64 = 4096;
 /// The system's error: no memory files, too many open files, or a size over `RLIMIT_FSIZE`.
 pub fn create(name: &str, bytes: u64) -> io::Result<File> {
     let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: memfd_create reads a NUL-terminated string (`name`, alive here) and returns a new descriptor or -1.
+    // SAFETY: memfd_create reads a NUL-terminated string (`name`, which is live here) and returns a new descriptor or -1.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -127,7 +127,7 @@ pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<MmapRa
     let options = MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().to_owned();
     let map = options.map_raw(&file.as_fd()).map_err(|error| named_limit(error, bytes))?;
     if let Some(at) = NonNull::new(map.as_mut_ptr()) {
-        // SAFETY: the range of a mapping that `map` keeps alive.
+        // SAFETY: the range is that of a mapping that `map` keeps.
         unsafe { set_in_dumps(at, map.len(), false) };
     }
     Ok(map)

@@ -142,7 +142,8 @@ pub fn reap(pid: u32) {
     }
 }
 
-/// Makes this process the parent of every descendant whose own parent ends (subreaper). Otherwise the system's first process would be.
+/// Makes this process the parent of every descendant whose own parent ends (subreaper). Otherwise the system's first process would become
+/// their parent.
 ///
 /// # Errors
 /// The system's error.
@@ -190,7 +191,7 @@ pub fn before_exec(command: &mut Command, steps: BeforeExec) {
                 return Err(io::Error::last_os_error());
             }
         }
-        // SAFETY: pthread_sigmask reads the set it is given, alive here.
+        // SAFETY: pthread_sigmask reads the set that it is given, which is live here.
         unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const unblock, std::ptr::null_mut()) };
         if let Some(set) = &cpus {
             // A task that cannot be bound runs unbound.

@@ -1,4 +1,4 @@
-//! The scheduler: the processors that this task may use, and yielding one.
+//! The scheduler: the processors that this task may use, and yielding the processor.
 
 use std::io;
 

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Runs `test` in a thread of its own; panics if it takes more than 120 seconds, far longer than on the slowest machine that works.
+/// Runs `test` in a thread of its own; panics if it takes more than 120 seconds, far longer than a test needs on the slowest machine.
 pub fn guarded(test: impl FnOnce() + Send + 'static) {
     let (done, wait) = mpsc::channel();
     let thread = thread::spawn(move || {

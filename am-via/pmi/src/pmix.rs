@@ -13,7 +13,7 @@ use am_via_os::library;
 
 use crate::{Launcher, wrong};
 
-/// The name of a process: its job, as a C string, and its number there.
+/// The name of a process: its job, as a C string, and its number in the job.
 #[repr(C)]
 struct Process {
     namespace: [c_char; 256],
@@ -148,7 +148,7 @@ impl Pmix {
     fn value<T>(&self, rank: u32, key: &CStr, read: impl FnOnce(&Value) -> io::Result<T>) -> io::Result<T> {
         let of = Process { namespace: self.own.namespace, rank };
         let mut found: *mut Value = ptr::null_mut();
-        // SAFETY: a process and a C string, alive during the call, no further information, and a variable for the answer.
+        // SAFETY: the call gets a process and a C string, both live during the call, no further information, and a variable for the answer.
         let code = unsafe { (self.library.get)(&raw const of, key.as_ptr(), ptr::null(), 0, &raw mut found) };
         self.library.check("PMIx_Get", code)?;
         let Some(found) = NonNull::new(found) else {
@@ -201,7 +201,8 @@ impl Launcher for Pmix {
         // SAFETY: no arguments.
         self.library.check("PMIx_Commit", unsafe { (self.library.commit)() })?;
         let collect = Info::collect_data();
-        // SAFETY: no processes are named, which means all of the job; one instruction, alive during the call, which the library only reads.
+        // SAFETY: no processes are named, which means all of the job; the one instruction is live during the call, and the library only
+        // reads it.
         let code = unsafe { (self.library.fence)(ptr::null(), 0, &raw const collect, 1) };
         self.library.check("PMIx_Fence", code)
     }
@@ -224,8 +225,8 @@ impl Launcher for Pmix {
 
     fn abort(&mut self, code: i32) {
         if !self.is_finalized {
-            // SAFETY: a C string; no processes are named, which means all of the job. If the call fails, the launcher sees the end of this
-            // process.
+            // SAFETY: the text is a C string; no processes are named, which means all of the job. If the call fails, the launcher sees the
+            // end of this process.
             unsafe { (self.library.abort)(code, c"the program ends its job".as_ptr(), ptr::null_mut(), 0) };
         }
     }
@@ -233,7 +234,7 @@ impl Launcher for Pmix {
 
 impl Library {
     fn open() -> io::Result<Self> {
-        // SAFETY: the library's initialisers run, as those of any library that is linked.
+        // SAFETY: the library's initialisers may run now, like those of any library that is linked.
         let library = unsafe { library::Library::open(c"libpmix.so.2") }.map_err(not_usable)?;
         // SAFETY: each symbol is a function of the type that the field has, as <pmix.h> declares it.
         unsafe {

@@ -28,7 +28,7 @@ use std::ops::RangeInclusive;
 pub use value::{Value, choose};
 
 /// Makes a struct a [`Table`]: for each setting its meaning, name, type, field, environment variable and, for a number, its range; and
-/// optionally its names in other libraries ([`ForeignName`]).
+/// optionally the settings' names in other libraries ([`ForeignName`]).
 #[macro_export]
 macro_rules! table {
     ($table:ty $(, foreign $foreign:expr)?; $($meaning:expr, $name:ident: $type:ty = $($field:ident).+, $env:literal $(, $range:expr)?;)+) => {
@@ -166,7 +166,7 @@ impl<S: Clone + Default> Setting<S> {
     }
 }
 
-/// A setting's name in another library. It applies if this project's own name is not set.
+/// A setting's name in another library. It applies only if the setting's own variable is not set.
 #[derive(Debug)]
 pub struct ForeignName<S: 'static> {
     /// The environment variable.

@@ -21,7 +21,7 @@ unsafe impl<D: Device> KeepsPromises for ViaFabric<D> {}
 /// Memory that an operation receives into, for one call.
 pub(super) fn range<'a>(buffer: RawBuffer) -> CheckedRange<'a> {
     // SAFETY: a RawBuffer is live and unused by others until its operation has ended (`RawBuffer::new`); the engine ends the operation only
-    // after the device has, so every use of the range is before that.
+    // after the device has finished with the range.
     unsafe { CheckedRange::new(buffer.at(), buffer.len()) }
 }
 
@@ -31,7 +31,7 @@ pub(super) fn source<'a>(bytes: RawBytes) -> CheckedRange<'a> {
     unsafe { CheckedRange::new(bytes.at(), bytes.len()) }
 }
 
-/// The memory of an own registration, as a destination for arriving data.
+/// The memory of a registration of this task, as a destination for arriving data.
 #[inline(always)]
 pub(super) fn raw_buffer(range: CheckedRange<'_>) -> RawBuffer {
     // SAFETY: until it is deregistered, registered memory stays live, and its owner leaves it to peers. The engine copies into it before it

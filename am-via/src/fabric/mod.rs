@@ -60,7 +60,7 @@ pub struct ViaFabric<D: Device> {
     peers: Peers,
     /// Transfers accepted by the device, for error messages. Empty if transfers end at once.
     under_way: HashMap<u64, (RemoteAddress, u64)>,
-    /// The limit of registered private memory, if there is one.
+    /// The account of registered private memory, if that memory is limited.
     registrations: Option<RegistrationCache>,
     kept_grants: KeptGrants,
 }
@@ -135,7 +135,8 @@ impl<D: Device> ViaFabric<D> {
         Ok(PeerIndex(index))
     }
 
-    /// The slow path of a post: finds the reason, takes credits that the peer has returned, connects if necessary, and posts again.
+    /// The slow path of a post: finds out why the fast path failed, takes credits that the peer has returned, connects if necessary, and
+    /// posts again.
     #[cold]
     #[inline(never)]
     fn post_again(

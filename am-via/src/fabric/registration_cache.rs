@@ -30,7 +30,7 @@ pub struct RegistrationStatistics {
     pub hits: u64,
     /// Number of ranges that had to be registered, in part or as a whole.
     pub misses: u64,
-    /// Number of kept ranges that were ended to make room for other ranges.
+    /// Number of kept ranges that were ended because other ranges needed their bytes of the limit.
     pub evictions: u64,
     /// Number of ranges beyond the limit: their operations sent pieces.
     pub refusals: u64,

@@ -1,4 +1,4 @@
-//! `am-conform`: the conformance suite of the VI provider, as a score. All work is done by [`am_via_conform`].
+//! `am-conform`: runs the conformance suite of the VI provider and prints a score. All work is done by [`am_via_conform`].
 
 #![forbid(unsafe_code)]
 

@@ -216,8 +216,8 @@ fn receive_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outc
     for sent in 1..=100 {
         pair.post_send(vi, Descriptor::send())?;
         pair.sent_well(vi)?;
-        // The completion of a send says nothing about the other side's handler, but the other side's message does: it was sent after its
-        // handler had posted all but one of the receives again, so a receive is ready for the next send.
+        // The completion of a send says nothing about the other side's handler, but the other side's message does: it was sent after that
+        // side's handler had posted all but one of the receives again, so a receive is ready for the next send.
         pair.until(
             "the other side's message",
             |_| Ok((count.load(Ordering::Relaxed) >= sent).then_some(())),
