@@ -1,9 +1,7 @@
 //! The settings of this layer, read once when the environment is made, and their table, which `mpiexec --info` prints with that of am-via.
 //! The launcher does not interpret them: it passes the variables of its own environment to the tasks.
 
-use std::fmt;
-
-use am_via_settings::{ForeignName, Value, choose, table};
+use am_via_settings::{ForeignName, Value, choices, table};
 pub use am_via_settings::{Setting, SettingError, SettingText, Table, Wanted};
 
 /// How the receiver learns that an eager message is complete: the three variants of the MPI-LAPI paper's section 5.
@@ -143,28 +141,7 @@ impl Default for Selection {
     }
 }
 
-impl fmt::Display for CompletionVariant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::InContext => "in-context",
-            Self::Counter => "counter",
-            Self::Thread => "thread",
-        })
-    }
-}
-
-impl Value for CompletionVariant {
-    const FORM: &'static str = "in-context, counter or thread";
-    const CHOICES: &'static [&'static str] = &["in-context", "counter", "thread"];
-
-    fn parse(text: &str) -> Result<Self, String> {
-        choose(text, &[Self::InContext, Self::Counter, Self::Thread])
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
+choices! { CompletionVariant: InContext = "in-context", Counter = "counter"; or Thread = "thread" }
 
 /// Whether the tasks of a collective compare their calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,18 +155,7 @@ pub enum Check {
     Off,
 }
 
-impl Value for Check {
-    const FORM: &'static str = "auto, on or off";
-    const CHOICES: &'static [&'static str] = &["auto", "on", "off"];
-
-    fn parse(text: &str) -> Result<Self, String> {
-        choose(text, &[Self::Auto, Self::On, Self::Off])
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
+choices! { Check: Auto = "auto", On = "on"; or Off = "off" }
 
 /// The kind of a board: memory of rank 0 that all tasks of a communicator write and read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -203,38 +169,7 @@ pub enum BoardKind {
     Lines,
 }
 
-impl Value for BoardKind {
-    const FORM: &'static str = "auto, counter or lines";
-    const CHOICES: &'static [&'static str] = &["auto", "counter", "lines"];
-
-    fn parse(text: &str) -> Result<Self, String> {
-        choose(text, &[Self::Auto, Self::Counter, Self::Lines])
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl fmt::Display for BoardKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Counter => "counter",
-            Self::Lines => "lines",
-        })
-    }
-}
-
-impl fmt::Display for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::On => "on",
-            Self::Off => "off",
-        })
-    }
-}
+choices! { BoardKind: Auto = "auto", Counter = "counter"; or Lines = "lines" }
 
 table! { Settings, foreign FOREIGN_NAMES;
     "Largest MPI message, in bytes, that is sent eagerly: with its data, before the receiver has asked for it. Longer messages of up to 256 KiB are sent in pieces of at most this length, if each task has a processor and all pieces can be sent at once. Other messages are announced (rendezvous).",
@@ -310,7 +245,7 @@ const FOREIGN_NAMES: &[ForeignName<Settings>] = &[
     ForeignName {
         env: "MPI_LONG_MSG",
         own: "eager_limit_bytes",
-        meaning: "length of the shortest long message, which is one byte more",
+        meaning: "length of the shortest message that is not eager: one byte more than this setting",
         store: |settings, text| keep(&mut settings.eager_limit_bytes, usize::parse(text)?.saturating_sub(1)),
     },
     ForeignName {
@@ -328,7 +263,7 @@ const FOREIGN_NAMES: &[ForeignName<Settings>] = &[
     ForeignName {
         env: "MPI_UNEX_BLOCK_SIZE",
         own: "early_arrival_bytes_max",
-        meaning: "size of one of three blocks of memory",
+        meaning: "size of one of three blocks of memory: a third of this setting",
         store: |settings, text| {
             let bytes =
                 u64::parse(text)?.checked_mul(3).ok_or("three times as much does not fit into 64 bits")?;

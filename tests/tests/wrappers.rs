@@ -46,6 +46,14 @@ fn questions_go_to_the_compiler() {
 }
 
 #[test]
+fn info_fits_on_a_screen() {
+    let (good, text) = run(tool("mpiexec").arg("--info"));
+    // One line of the screen remains for the prompt.
+    let fits = text.lines().count() < 24 && text.lines().all(|line| line.chars().count() <= 80);
+    assert!(good && fits && text.contains("Settings of MPI"), "{text}");
+}
+
+#[test]
 fn versions_name_the_library() {
     for name in ["mpiexec", "mpirun"] {
         let version = said(tool(name).arg("--version"));
@@ -63,6 +71,7 @@ fn unknown_options_are_refused() {
         &["-n", "2"],
         &["ls", ":"],
         &["--xterm", "0", "ls"],
+        &["-outfile-pattern", "out.%r", "ls"],
         &["-configfile", "/no/such/file"],
         &["-configfile", "/dev/null", "ls"],
     ] {

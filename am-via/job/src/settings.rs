@@ -1,10 +1,9 @@
 //! The settings of am-via. The launcher reads them from its environment when a job starts and writes them into the job file, so that
 //! all tasks of a job use the same values whatever their wrappers do to the environment. `amrun info` prints the table.
 
-use std::fmt;
-
+use am_via_settings::choices;
 pub use am_via_settings::{
-    ForeignName, Setting, SettingError, SettingText, Table, Value, Wanted, choose, in_binary_units, wrapped,
+    ForeignName, Setting, SettingError, SettingText, Table, Value, Wanted, in_binary_units, wrapped,
 };
 
 /// Declares [`Settings`], its defaults and its table from one line per setting.
@@ -78,29 +77,7 @@ pub enum Memory {
     Staged,
 }
 
-impl Value for Memory {
-    const FORM: &'static str = "auto, job, kernel or staged";
-    const CHOICES: &'static [&'static str] = &["auto", "job", "kernel", "staged"];
-
-    fn parse(text: &str) -> Result<Self, String> {
-        choose(text, &[Self::Auto, Self::Job, Self::Kernel, Self::Staged])
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl fmt::Display for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Job => "job",
-            Self::Kernel => "kernel",
-            Self::Staged => "staged",
-        })
-    }
-}
+choices! { Memory: Auto = "auto", Job = "job", Kernel = "kernel"; or Staged = "staged" }
 
 /// The device that carries messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,27 +88,7 @@ pub enum Device {
     Ofi,
 }
 
-impl Value for Device {
-    const FORM: &'static str = "shm or ofi";
-    const CHOICES: &'static [&'static str] = &["shm", "ofi"];
-
-    fn parse(text: &str) -> Result<Self, String> {
-        choose(text, &[Self::Shm, Self::Ofi])
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Shm => "shm",
-            Self::Ofi => "ofi",
-        })
-    }
-}
+choices! { Device: Shm = "shm"; or Ofi = "ofi" }
 
 const FOREIGN_NAMES: &[ForeignName<Settings>] = &[
     ForeignName {

@@ -22,8 +22,13 @@ pub use am_via_job::settings::Wanted;
 pub fn info(wanted: &Wanted) -> Result<String, InfoError> {
     let settings = Settings::from_env()?;
     match wanted {
-        Wanted::Changed => Ok(format!("{}\nSettings\n{}", facts(), settings.describe_changed("amrun info"))),
-        Wanted::All => Ok(format!("{}\nSettings\n{}", facts(), settings.describe())),
+        Wanted::Changed => {
+            let changed = settings.describe_changed("amrun info");
+            Ok(format!("{}\nSettings\n{changed}", facts(machine(Detail::Brief), limits_that_bound())))
+        }
+        Wanted::All => {
+            Ok(format!("{}\nSettings\n{}", facts(machine(Detail::Full), bounds()), settings.describe()))
+        }
         Wanted::Named(name) => match settings.shown().iter().find(|setting| setting.is_called(name)) {
             Some(setting) => Ok(format!("{setting}\n")),
             None => Err(InfoError::NoSuchSetting { name: name.clone() }),
@@ -48,23 +53,32 @@ pub enum InfoError {
     },
 }
 
+/// How much a fact says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// What a job uses.
+    Brief,
+    /// Also what could be chosen instead.
+    Full,
+}
+
 /// Facts about this machine: names and values.
-fn machine() -> Vec<(String, String)> {
+fn machine(detail: Detail) -> Vec<(String, String)> {
     let cpus = sched::allowed_cpus();
     let quota = limits::cgroup_milli_cpus();
     let quota = quota.map_or("none".to_owned(), |milli| {
         format!("{}.{:03} processors (cgroup cpu.max)", milli / 1000, milli % 1000)
     });
     let handshake = if membarrier::register().is_ok() {
-        "membarrier: a sender needs no fence before it checks whether the receiver sleeps"
+        "membarrier, so that senders need no fence"
     } else {
         "a fence after each post, because the kernel refuses membarrier"
     };
     [
         ("processors", format!("{} usable: {}", cpus.len(), ranges(&cpus))),
         ("cpu quota", quota),
-        ("devices", "shm: shared memory within a host; ofi: libfabric between hosts".to_owned()),
-        ("network", network()),
+        ("devices", "shm (shared memory) within a host, ofi (libfabric) between hosts".to_owned()),
+        ("network", network(detail)),
         ("private memory", private_memory_way()),
         ("sleep handshake", handshake.to_owned()),
     ]
@@ -73,14 +87,14 @@ fn machine() -> Vec<(String, String)> {
 }
 
 /// The network provider for messages between hosts, or why there is none.
-fn network() -> String {
+fn network(detail: Detail) -> String {
     match am_via_ofi::providers() {
         Ok((Provider { name, domain }, all)) => {
-            format!(
-                "libfabric's provider {name} on {domain}, {}; FI_PROVIDER selects another one of: {}",
-                waits(),
-                all.join(", ")
-            )
+            let used = format!("libfabric: {name} on {domain}, {}", waits());
+            match detail {
+                Detail::Brief => used,
+                Detail::Full => format!("{used}; FI_PROVIDER selects another one of: {}", all.join(", ")),
+            }
         }
         Err(error) => format!("none ({error})"),
     }
@@ -95,23 +109,38 @@ fn waits() -> &'static str {
     }
 }
 
+/// The value of a limit that does not bound anything.
+const UNLIMITED: &str = "unlimited";
+
+/// The limits that bound something, and the names of the others.
+fn limits_that_bound() -> Vec<(String, String)> {
+    let (unlimited, mut limited): (Vec<_>, Vec<_>) =
+        bounds().into_iter().partition(|(_, value)| value == UNLIMITED);
+    if !unlimited.is_empty() {
+        let names: Vec<_> = unlimited.into_iter().map(|(name, _)| name).collect();
+        limited.push((UNLIMITED.to_owned(), names.join(", ")));
+    }
+    limited
+}
+
+/// Limits of processes on this machine: names and values.
 fn bounds() -> Vec<(String, String)> {
     let of = |resource: Resource| {
         let Limit { soft, hard } = limits::limit(resource);
         let number =
             |value: u64| if resource.is_bytes() { in_binary_units(value) } else { value.to_string() };
-        let show = |value: Option<u64>| value.map_or("unlimited".to_owned(), number);
+        let show = |value: Option<u64>| value.map_or(UNLIMITED.to_owned(), number);
         let raisable =
             if soft == hard { String::new() } else { format!(", can be raised to {}", show(hard)) };
         (resource.to_string(), format!("{}{raisable}", show(soft)))
     };
-    let memory = limits::cgroup_memory_bytes().map_or("unlimited".to_owned(), in_binary_units);
+    let memory = limits::cgroup_memory_bytes().map_or(UNLIMITED.to_owned(), in_binary_units);
     Resource::ALL.into_iter().map(of).chain([("cgroup memory".to_owned(), memory)]).collect()
 }
 
-fn facts() -> String {
+fn facts(machine: Vec<(String, String)>, limits: Vec<(String, String)>) -> String {
     let mut text = String::new();
-    for (title, facts) in [("Machine", machine()), ("\nLimits", bounds())] {
+    for (title, facts) in [("Machine", machine), ("\nLimits", limits)] {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{title}");
         for (name, fact) in facts {
@@ -126,7 +155,7 @@ fn as_json(shown: &[SettingText]) -> serde_json::Value {
         facts.into_iter().map(|(name, fact)| (name, fact.into())).collect::<serde_json::Map<_, _>>()
     };
     let settings: Vec<_> = shown.iter().map(SettingText::as_json).collect();
-    serde_json::json!({ "machine": object(machine()), "limits": object(bounds()), "settings": settings })
+    serde_json::json!({ "machine": object(machine(Detail::Full)), "limits": object(bounds()), "settings": settings })
 }
 
 /// Lets a child try to read this process's memory, as one task reads another's.
@@ -141,7 +170,7 @@ fn private_memory_way() -> String {
         .output();
     match output {
         Ok(output) if output.status.success() => {
-            "kernel copy: process_vm_readv and process_vm_writev work between tasks".to_owned()
+            "kernel copy (process_vm_readv and process_vm_writev)".to_owned()
         }
         Ok(output) => {
             let why = String::from_utf8_lossy(&output.stdout);

@@ -22,10 +22,9 @@
 mod value;
 
 use std::fmt::{self, Write};
-use std::iter;
 use std::ops::RangeInclusive;
 
-pub use value::{Value, choose};
+pub use value::Value;
 
 /// Makes a struct a [`Table`]: for each setting its meaning, name, type, field, environment variable and, for a number, its range; and
 /// optionally the settings' names in other libraries ([`ForeignName`]).
@@ -280,21 +279,20 @@ pub trait Table: Clone + Default + 'static {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "  {name} = {value}  (default {default}; {env})");
         }
-        if text.is_empty() {
-            let _ = writeln!(text, "  all {} settings have their defaults", Self::SETTINGS.len());
-        }
-        let _ = writeln!(text, "  ({command} --all: every setting; {command} NAME: one)");
+        let all = if text.is_empty() { Self::SETTINGS.len().to_string() } else { "others".to_owned() };
+        let rest = format!("all {all} have their defaults; {command} --all prints them, {command} NAME one");
+        let _ = writeln!(text, "  {}", wrapped(&rest, 2));
         text
     }
 
-    /// All settings, at least two lines each.
+    /// All settings, at least three lines each.
     #[must_use]
     fn describe(&self) -> String {
         self.shown().iter().map(|setting| format!("{setting}\n")).collect()
     }
 }
 
-/// A setting and its value, as text. `Display` writes at least two lines: value, default, variable, form, meaning, names elsewhere.
+/// A setting and its value, as text. `Display` writes at least three lines: value and default, variable and form, meaning, names elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingText {
     /// The setting's name.
@@ -344,9 +342,10 @@ impl fmt::Display for SettingText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, env, value, default, form, meaning, foreign_names } = self;
         let origin = if self.is_changed() { format!("default {default}") } else { "default".to_owned() };
-        write!(f, "  {name} = {value}  ({origin}; {env}: {form})")?;
+        write!(f, "  {name} = {value}  ({origin})")?;
         let foreign = foreign_names.iter().map(|(env, meaning)| format!("also {env}: {meaning}"));
-        iter::once((*meaning).to_owned())
+        [format!("{env}: {form}"), (*meaning).to_owned()]
+            .into_iter()
             .chain(foreign)
             .try_for_each(|text| write!(f, "\n     {}", wrapped(&text, 5)))
     }
@@ -399,10 +398,10 @@ fn letters_wrong(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// `text` in lines of at most 100 columns, if it begins at column `indent`. Later lines begin with as many blanks.
+/// `text` in lines of at most 80 columns, if it begins at column `indent`. Later lines begin with as many blanks.
 #[must_use]
 pub fn wrapped(text: &str, indent: usize) -> String {
-    const COLUMNS: usize = 100;
+    const COLUMNS: usize = 80;
     let (mut lines, mut column) = (String::new(), indent);
     for word in text.split_whitespace() {
         if !lines.is_empty() && column + 1 + word.len() > COLUMNS {
@@ -496,9 +495,9 @@ mod tests {
         let lines = wrapped(&text, 5);
         assert!(lines.split_whitespace().eq(text.split_whitespace()));
         let mut lines = lines.lines();
-        assert!(lines.next().is_some_and(|first| first.len() <= 95 && first.starts_with("one two")));
+        assert!(lines.next().is_some_and(|first| first.len() <= 75 && first.starts_with("one two")));
         assert!(
-            lines.all(|line| line.len() <= 100 && line.starts_with("     ") && !line.starts_with("      "))
+            lines.all(|line| line.len() <= 80 && line.starts_with("     ") && !line.starts_with("      "))
         );
         assert_eq!(wrapped(&"x".repeat(200), 5), "x".repeat(200));
     }

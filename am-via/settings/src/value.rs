@@ -1,7 +1,5 @@
 //! How the types of settings are parsed and shown.
 
-use std::fmt;
-
 /// The type of a setting.
 pub trait Value: Sized {
     /// The values that the type takes, as text.
@@ -122,14 +120,50 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
-/// The choice whose name is `text`; [`Value::parse`] of enumerations.
+/// Makes an enumeration the type of a setting: implements [`Value`] and `Display` by the word of each variant.
 ///
-/// # Errors
-/// There is no such choice.
-pub fn choose<T: Copy + fmt::Display>(text: &str, choices: &[T]) -> Result<T, String> {
-    choices
-        .iter()
-        .copied()
-        .find(|choice| choice.to_string().eq_ignore_ascii_case(text))
-        .ok_or_else(|| "it is not one of the choices".to_owned())
+/// ```
+/// # use am_via_settings::{Value, choices};
+/// enum Memory {
+///     Auto,
+///     Job,
+///     Kernel,
+/// }
+///
+/// choices! { Memory: Auto = "auto", Job = "job"; or Kernel = "kernel" }
+/// assert_eq!(Memory::FORM, "auto, job or kernel");
+/// assert_eq!(Memory::parse("Job")?.show(), "job");
+/// # Ok::<(), String>(())
+/// ```
+#[macro_export]
+macro_rules! choices {
+    ($type:ty: $first:ident = $first_word:literal $(, $variant:ident = $word:literal)*; or $last:ident = $last_word:literal) => {
+        impl $crate::Value for $type {
+            const FORM: &'static str = concat!($first_word, $(", ", $word,)* " or ", $last_word);
+            const CHOICES: &'static [&'static str] = &[$first_word, $($word,)* $last_word];
+
+            fn parse(text: &str) -> Result<Self, String> {
+                match text.to_ascii_lowercase().as_str() {
+                    $first_word => Ok(Self::$first),
+                    $($word => Ok(Self::$variant),)*
+                    $last_word => Ok(Self::$last),
+                    _ => Err("it is not one of the choices".to_owned()),
+                }
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self {
+                    Self::$first => $first_word,
+                    $(Self::$variant => $word,)*
+                    Self::$last => $last_word,
+                })
+            }
+        }
+    };
 }

@@ -164,8 +164,10 @@ fn call_of(frames: &[Frame]) -> Call {
     Call { name: outermost.map(|frame| short(&frame.function)), caller }
 }
 
-/// A function's short name: without crates, generics and hashes.
+/// A function's short name: without crates, generics and hashes. `PMPI_Recv` is shown as `MPI_Recv`, the other symbol of its address.
 fn short(function: &str) -> String {
+    let of_mpi = |name: &&str| name.starts_with("MPI_") || name.starts_with("mpi_");
+    let function = function.strip_prefix(['P', 'p']).filter(of_mpi).unwrap_or(function);
     let mut plain = String::new();
     let mut depth = 0_u32;
     for (at, character) in function.char_indices() {
@@ -215,6 +217,9 @@ mod tests {
     fn names_are_short() {
         for (long, expected) in [
             ("MPI_Recv", "MPI_Recv"),
+            ("PMPI_Recv", "MPI_Recv"),
+            ("pmpi_recv_", "mpi_recv_"),
+            ("print", "print"),
             ("am_core::context::Context<F,H>::wait_counter", "Context::wait_counter"),
             (
                 "am_core::context::Context<am_via::fabric::ViaFabric, H>::wait_until::{{closure}}",

@@ -323,6 +323,9 @@ impl Plan {
             "--xterm" | "-xterm" | "-gdb" | "--debug" | "-tv" => {
                 return Err(format!("{option} is not needed: write mpiexec -n N xterm -e gdb PROGRAM"));
             }
+            "-outfile-pattern" | "--outfile-pattern" | "-errfile-pattern" | "--errfile-pattern" => {
+                return Err(format!("{option}: write --output-filename FOLDER; each task gets files there"));
+            }
             unknown => {
                 return Err(format!("unknown option {unknown}; mpiexec --help lists the options"));
             }
@@ -487,7 +490,10 @@ fn become_launcher(name: &str, plan: &Plan) -> ExitCode {
     };
     let amrun = launcher(&own);
     let error = Command::new(&amrun).args(plan.launcher_arguments(&own)).exec();
-    eprintln!("{name}: cannot run {}: {error}; amrun belongs beside this program", amrun.display());
+    eprintln!(
+        "{name}: cannot run {}: {error}; amrun belongs beside this program (`cargo mpi-install` and `cargo build` put both there)",
+        amrun.display()
+    );
     ExitCode::FAILURE
 }
 
