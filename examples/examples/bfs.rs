@@ -27,7 +27,7 @@ use am_core::Context;
 use am_core::handler::{Answer, HandlerId};
 use am_core::pgas::Segment;
 use am_examples::aggregate::{self, Aggregator};
-use am_examples::failure::{agree, exit_code};
+use am_examples::failure::agree;
 use am_examples::graph500::{UNREACHED, Validator, edges_of, owner, pack, unpack};
 use am_examples::kronecker::Kronecker;
 use am_examples::progress::Progress;
@@ -61,14 +61,7 @@ const CANDIDATES: usize = 1 << 14;
 const CANDIDATES_A_ROUND: usize = 256;
 
 fn main() -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(PROGRAM),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
-        Err(code) => code,
-    }
+    arguments::main(PROGRAM, run)
 }
 
 fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {

@@ -16,7 +16,6 @@ use std::collections::HashMap;
 use std::process::ExitCode;
 
 use am_core::prelude::*;
-use am_examples::failure::exit_code;
 use am_examples::{Failure, arguments, kernel, random};
 use am_via::Task;
 use clap::Parser;
@@ -36,14 +35,7 @@ struct Arguments {
 const PROGRAM: &str = "distributed_map";
 
 fn main() -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(PROGRAM),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
-        Err(code) => code,
-    }
+    arguments::main(PROGRAM, run)
 }
 
 /// The key with this number. The keys of all tasks are numbered in one sequence.

@@ -32,7 +32,7 @@ use am_core::pgas::Segment;
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
 use am_examples::aggregate::{self, Aggregator};
-use am_examples::failure::{agree, exit_code};
+use am_examples::failure::agree;
 use am_examples::progress::Progress;
 use am_examples::random_access::{next, start};
 use am_examples::{Failure, arguments, kernel};
@@ -69,14 +69,7 @@ const LOOK_AHEAD: usize = 1024;
 const UPDATES_A_WORD: u64 = 4;
 
 fn main() -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(PROGRAM),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
-        Err(code) => code,
-    }
+    arguments::main(PROGRAM, run)
 }
 
 /// The distribution of 2^`log` words over `tasks` tasks; each task has a contiguous share.

@@ -29,7 +29,7 @@ use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
 use am_examples::aggregate::{self, Aggregator};
 use am_examples::alltoallv::alltoallv;
-use am_examples::failure::{agree, exit_code};
+use am_examples::failure::agree;
 use am_examples::progress::Progress;
 use am_examples::{Failure, arguments, kernel, random};
 use am_via::{ShmFabric, Task};
@@ -74,14 +74,7 @@ const SEED: u64 = 0x6967_6967;
 const SHOWN_EVERY: u64 = 4096;
 
 fn main() -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(PROGRAM),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
-        Err(code) => code,
-    }
+    arguments::main(PROGRAM, run)
 }
 
 /// The value of element `index` of the whole table.

@@ -25,7 +25,7 @@ use am_core::pgas::Segment;
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
 use am_examples::aggregate::{self, Aggregator};
-use am_examples::failure::{agree, exit_code};
+use am_examples::failure::agree;
 use am_examples::kmers::{self, K_MAX, KmerTable, Reads};
 use am_examples::progress::Progress;
 use am_examples::{Failure, arguments, kernel, random};
@@ -75,14 +75,7 @@ const SHOWN_EVERY: u64 = 64;
 const SHOWN: usize = 5;
 
 fn main() -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(PROGRAM),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
-        Err(code) => code,
-    }
+    arguments::main(PROGRAM, run)
 }
 
 fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {

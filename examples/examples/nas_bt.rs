@@ -24,19 +24,8 @@ use am_examples::Failure;
 use am_examples::application::{self, Problem};
 use am_examples::blocks::Blocks;
 use am_examples::directions::Directions;
-use am_examples::nas::{self, Choice, Class, Outcome};
-use clap::Parser;
+use am_examples::nas::{self, Class, Outcome};
 use mpi_over_am::Communicator;
-
-/// NAS BT: the flow of a synthetic gas, by lines of 5 x 5 blocks.
-#[derive(Parser)]
-#[command(name = PROGRAM)]
-struct Arguments {
-    #[command(flatten)]
-    choice: Choice,
-}
-
-const PROGRAM: &str = "nas_bt";
 
 fn problem(class: Class) -> Problem {
     match class {
@@ -95,11 +84,7 @@ fn problem(class: Class) -> Problem {
 }
 
 fn main() -> ExitCode {
-    nas::main(
-        PROGRAM,
-        |arguments: &Arguments| arguments.choice,
-        |world, arguments| run(world, arguments.choice.class),
-    )
+    nas::main("nas_bt", "NAS BT: the flow of a synthetic gas, by lines of 5 x 5 blocks", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

@@ -18,19 +18,9 @@
 use std::process::ExitCode;
 
 use am_examples::Failure;
-use am_examples::nas::{self, Choice, Class, Generator, Outcome, first_of, timed};
-use clap::Parser;
+use am_examples::nas::{self, Class, Generator, Outcome, first_of, timed};
 use mpi_over_am::{Communicator, Placement, op};
 
-/// NAS CG: the smallest eigenvalue of a sparse matrix.
-#[derive(Parser)]
-#[command(name = PROGRAM)]
-struct Arguments {
-    #[command(flatten)]
-    choice: Choice,
-}
-
-const PROGRAM: &str = "nas_cg";
 const SEED: u64 = 314_159_265;
 const CONDITION: f64 = 0.1;
 const ITERATIONS: u32 = 15;
@@ -54,11 +44,7 @@ fn problem(class: Class) -> Problem {
 }
 
 fn main() -> ExitCode {
-    nas::main(
-        PROGRAM,
-        |arguments: &Arguments| arguments.choice,
-        |world, arguments| run(world, arguments.choice.class),
-    )
+    nas::main("nas_cg", "NAS CG: the smallest eigenvalue of a sparse matrix", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

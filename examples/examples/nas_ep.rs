@@ -15,19 +15,9 @@
 use std::process::ExitCode;
 
 use am_examples::Failure;
-use am_examples::nas::{self, Choice, Class, Generator, Outcome, first_of, timed};
-use clap::Parser;
+use am_examples::nas::{self, Class, Generator, Outcome, first_of, timed};
 use mpi_over_am::{Communicator, op};
 
-/// NAS EP: Gaussian deviates, which hardly need communication.
-#[derive(Parser)]
-#[command(name = PROGRAM)]
-struct Arguments {
-    #[command(flatten)]
-    choice: Choice,
-}
-
-const PROGRAM: &str = "nas_ep";
 const SEED: u64 = 271_828_183;
 /// The binary logarithm of the number of pairs in a batch.
 const LOG_BATCH: u32 = 16;
@@ -42,11 +32,7 @@ fn problem(class: Class) -> (u32, [f64; 2]) {
 }
 
 fn main() -> ExitCode {
-    nas::main(
-        PROGRAM,
-        |arguments: &Arguments| arguments.choice,
-        |world, arguments| run(world, arguments.choice.class),
-    )
+    nas::main("nas_ep", "NAS EP: Gaussian deviates, which hardly need communication", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

@@ -21,20 +21,10 @@ use std::process::ExitCode;
 
 use am_examples::Failure;
 use am_examples::fft::{Complex, Direction, Plan};
-use am_examples::nas::{self, Choice, Class, Generator, Outcome, timed};
+use am_examples::nas::{self, Class, Generator, Outcome, timed};
 use am_examples::turn::Turn;
-use clap::Parser;
 use mpi_over_am::{Communicator, op};
 
-/// NAS FT: a heat equation in three dimensions, by Fourier transforms.
-#[derive(Parser)]
-#[command(name = PROGRAM)]
-struct Arguments {
-    #[command(flatten)]
-    choice: Choice,
-}
-
-const PROGRAM: &str = "nas_ft";
 const SEED: u64 = 314_159_265;
 const DIFFUSIVITY: f64 = 1e-6;
 const ITERATIONS: usize = 6;
@@ -96,11 +86,7 @@ fn problem(class: Class) -> Problem {
 }
 
 fn main() -> ExitCode {
-    nas::main(
-        PROGRAM,
-        |arguments: &Arguments| arguments.choice,
-        |world, arguments| run(world, arguments.choice.class),
-    )
+    nas::main("nas_ft", "NAS FT: a heat equation in three dimensions, by Fourier transforms", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

@@ -16,19 +16,9 @@
 use std::process::ExitCode;
 
 use am_examples::Failure;
-use am_examples::nas::{self, Choice, Class, Generator, Outcome, first_of, timed};
-use clap::Parser;
+use am_examples::nas::{self, Class, Generator, Outcome, first_of, timed};
 use mpi_over_am::{Communicator, Placement, op};
 
-/// NAS IS: ranks of integer keys.
-#[derive(Parser)]
-#[command(name = PROGRAM)]
-struct Arguments {
-    #[command(flatten)]
-    choice: Choice,
-}
-
-const PROGRAM: &str = "nas_is";
 const SEED: u64 = 314_159_265;
 const ITERATIONS: u32 = 10;
 const BUCKETS: usize = 1024;
@@ -76,11 +66,7 @@ fn problem(class: Class) -> Problem {
 }
 
 fn main() -> ExitCode {
-    nas::main(
-        PROGRAM,
-        |arguments: &Arguments| arguments.choice,
-        |world, arguments| run(world, arguments.choice.class),
-    )
+    nas::main("nas_is", "NAS IS: ranks of integer keys", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

@@ -23,20 +23,10 @@ use am_examples::Failure;
 use am_examples::application::{self, Method, Problem};
 use am_examples::flow::Flow;
 use am_examples::gas;
-use am_examples::nas::{self, Choice, Class, Outcome};
+use am_examples::nas::{self, Class, Outcome};
 use am_examples::ssor::Relaxation;
-use clap::Parser;
 use mpi_over_am::{Communicator, op};
 
-/// NAS LU: the flow of a synthetic gas, by successive over-relaxation.
-#[derive(Parser)]
-#[command(name = PROGRAM)]
-struct Arguments {
-    #[command(flatten)]
-    choice: Choice,
-}
-
-const PROGRAM: &str = "nas_lu";
 fn problem(class: Class) -> Problem {
     match class {
         Class::S => Problem {
@@ -97,11 +87,7 @@ fn problem(class: Class) -> Problem {
 }
 
 fn main() -> ExitCode {
-    nas::main(
-        PROGRAM,
-        |arguments: &Arguments| arguments.choice,
-        |world, arguments| run(world, arguments.choice.class),
-    )
+    nas::main("nas_lu", "NAS LU: the flow of a synthetic gas, by successive over-relaxation", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

@@ -19,20 +19,10 @@ use std::process::ExitCode;
 
 use am_examples::Failure;
 use am_examples::multigrid::{Multigrid, Operators};
-use am_examples::nas::{self, Choice, Class, Generator, Outcome, timed};
+use am_examples::nas::{self, Class, Generator, Outcome, timed};
 use am_examples::planes::{Cube, Share};
-use clap::Parser;
 use mpi_over_am::{Communicator, op};
 
-/// NAS MG: Poisson's equation on a periodic cube, by a multigrid method.
-#[derive(Parser)]
-#[command(name = PROGRAM)]
-struct Arguments {
-    #[command(flatten)]
-    choice: Choice,
-}
-
-const PROGRAM: &str = "nas_mg";
 const SEED: u64 = 314_159_265;
 const ITERATIONS: u32 = 4;
 /// Charges of each sign.
@@ -53,11 +43,7 @@ fn problem(class: Class) -> (usize, f64) {
 }
 
 fn main() -> ExitCode {
-    nas::main(
-        PROGRAM,
-        |arguments: &Arguments| arguments.choice,
-        |world, arguments| run(world, arguments.choice.class),
-    )
+    nas::main("nas_mg", "NAS MG: Poisson's equation on a periodic cube, by a multigrid method", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

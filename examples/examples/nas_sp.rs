@@ -22,20 +22,9 @@ use std::process::ExitCode;
 use am_examples::Failure;
 use am_examples::application::{self, Problem};
 use am_examples::directions::Directions;
-use am_examples::nas::{self, Choice, Class, Outcome};
+use am_examples::nas::{self, Class, Outcome};
 use am_examples::waves::Waves;
-use clap::Parser;
 use mpi_over_am::Communicator;
-
-/// NAS SP: the flow of a synthetic gas, by lines of waves.
-#[derive(Parser)]
-#[command(name = PROGRAM)]
-struct Arguments {
-    #[command(flatten)]
-    choice: Choice,
-}
-
-const PROGRAM: &str = "nas_sp";
 
 fn problem(class: Class) -> Problem {
     match class {
@@ -94,11 +83,7 @@ fn problem(class: Class) -> Problem {
 }
 
 fn main() -> ExitCode {
-    nas::main(
-        PROGRAM,
-        |arguments: &Arguments| arguments.choice,
-        |world, arguments| run(world, arguments.choice.class),
-    )
+    nas::main("nas_sp", "NAS SP: the flow of a synthetic gas, by lines of waves", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

@@ -28,7 +28,7 @@ use am_core::counter::Counter;
 use am_core::handler::{Answer, Completion, HandlerId, Message};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context, PutOptions};
-use am_examples::failure::{agree, exit_code};
+use am_examples::failure::agree;
 use am_examples::statistics::{median, percentile};
 use am_examples::{Failure, arguments};
 use am_via::limit::BareLink;
@@ -117,14 +117,7 @@ struct Handlers {
 }
 
 fn main() -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(PROGRAM),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
-        Err(code) => code,
-    }
+    arguments::main(PROGRAM, run)
 }
 
 fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {

@@ -14,7 +14,6 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use am_examples::failure::exit_code;
 use am_examples::mixture::{Mixture, Planned, Received, Sent, WORDS_MAX};
 use am_examples::{Failure, arguments, random};
 use am_via::Task;
@@ -46,14 +45,7 @@ const SPREAD: usize = 3;
 const EXTENT_BYTES: i64 = 24;
 
 fn main() -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(PROGRAM),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
-        Err(code) => code,
-    }
+    arguments::main(PROGRAM, run)
 }
 
 fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {

@@ -24,7 +24,7 @@ use am_core::buffer::{Access, Exposed, RemoteAddress};
 use am_core::counter::Counter;
 use am_core::task::TaskId;
 use am_core::{Context, PutOptions};
-use am_examples::failure::{agree, exit_code};
+use am_examples::failure::agree;
 use am_examples::{Failure, arguments};
 use am_via::{ShmFabric, Task};
 use clap::{Parser, ValueEnum};
@@ -65,14 +65,7 @@ const EPSILON: f64 = 1e-8;
 const STAR_POINTS: usize = 4 * RADIUS + 1;
 
 fn main() -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(PROGRAM),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
-        Err(code) => code,
-    }
+    arguments::main(PROGRAM, run)
 }
 
 fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {

@@ -29,7 +29,7 @@ use am_core::counter::Counter;
 use am_core::pgas::Segment;
 use am_core::task::TaskId;
 use am_core::{Context, PutOptions};
-use am_examples::failure::{agree, exit_code};
+use am_examples::failure::agree;
 use am_examples::progress::Progress;
 use am_examples::{Failure, arguments, kernel};
 use am_via::{ShmFabric, Task};
@@ -66,14 +66,7 @@ const PROGRAM: &str = "transpose";
 const TILE: usize = 32;
 
 fn main() -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(PROGRAM),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
-        Err(code) => code,
-    }
+    arguments::main(PROGRAM, run)
 }
 
 fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {

@@ -17,7 +17,6 @@
 use std::process::ExitCode;
 
 use am_core::prelude::*;
-use am_examples::failure::exit_code;
 use am_examples::{Failure, arguments, kernel, random};
 use am_via::Task;
 use clap::Parser;
@@ -43,14 +42,7 @@ const PARENTS: u64 = 124_800;
 const BATCH: usize = 64;
 
 fn main() -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(PROGRAM),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
-        Err(code) => code,
-    }
+    arguments::main(PROGRAM, run)
 }
 
 /// The children of a node. A node is the random number that it was given.

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use am_core::buffer::RemoteAddress;
 use am_core::handler::{Answer, Completion, HandlerId};
 use am_core::{AmOptions, Context, GetOptions};
-use am_examples::failure::{agree, exit_code};
+use am_examples::failure::agree;
 use am_examples::progress::Progress;
 use am_examples::text::{self, Chunk};
 use am_examples::word_table::{Claims, Entry, Layout, WordTable, owner};
@@ -70,14 +70,7 @@ struct Share {
 }
 
 fn main() -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(PROGRAM),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
-        Err(code) => code,
-    }
+    arguments::main(PROGRAM, run)
 }
 
 fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {

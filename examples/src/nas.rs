@@ -3,11 +3,10 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use am_via::{ShmFabric, Task};
-use clap::{Args, Parser, ValueEnum};
+use am_via::Task;
+use clap::{Args, Command, ValueEnum};
 use mpi_over_am::{Communicator, CompletionVariant, Environment, Settings, op};
 
-use crate::failure::exit_code;
 use crate::{Failure, arguments};
 
 /// The sizes of problems.
@@ -61,29 +60,22 @@ pub struct Outcome {
     pub operations: f64,
 }
 
-/// Runs a kernel as `program`: joins the job, parses the arguments, and reports the result.
-pub fn main<A: Parser>(
-    program: &str,
-    choice: impl Fn(&A) -> Choice,
-    kernel: impl Fn(&Communicator, &A) -> Result<Outcome, Failure>,
+/// Runs a kernel as `program`: joins the job, parses the arguments, and reports the result. `about` is the first line of the program's
+/// help.
+pub fn main(
+    program: &'static str,
+    about: &'static str,
+    kernel: impl Fn(&Communicator, Class) -> Result<Outcome, Failure>,
 ) -> ExitCode {
-    let task = match Task::join() {
-        Ok(task) => task,
-        Err(error) => return Failure::from(error).report(program),
-    };
-    match arguments::parse(task.number()) {
-        Ok(arguments) => {
-            exit_code(program, &run(&task, program, &choice(&arguments), |world| kernel(world, &arguments)))
-        }
-        Err(code) => code,
-    }
+    let command = Choice::augment_args(Command::new(program)).about(about);
+    arguments::main_with(program, command, |task, choice| run(task, program, choice, kernel))
 }
 
 fn run(
     task: &Task,
     program: &str,
     choice: &Choice,
-    kernel: impl Fn(&Communicator<ShmFabric>) -> Result<Outcome, Failure>,
+    kernel: impl Fn(&Communicator, Class) -> Result<Outcome, Failure>,
 ) -> Result<(), Failure> {
     let mut settings = Settings::try_from(task.job().variables())?;
     if let Some(variant) = choice.variant {
@@ -95,7 +87,7 @@ fn run(
     }
     let environment = Environment::with_fabric(task.fabric(0)?, &settings)?;
     let world = environment.world();
-    let outcome = kernel(&world)?;
+    let outcome = kernel(&world, choice.class)?;
     let Outcome { is_verified, seconds, operations } = outcome;
     if world.rank() == 0 {
         println!(

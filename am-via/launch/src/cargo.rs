@@ -23,6 +23,8 @@ pub struct CargoTarget {
     pub name: String,
     /// The target's package. `None`: the package that has a target of this kind and name.
     pub package: Option<String>,
+    /// Features of that package with which it is built, as for cargo's `--features`.
+    pub features: Vec<String>,
 }
 
 /// The kinds of cargo targets that can run as tasks.
@@ -66,6 +68,8 @@ pub fn build(target: &CargoTarget) -> Result<PathBuf, LaunchError> {
             &package,
             &format!("--{}", kind.word()),
             &target.name,
+            "--features",
+            &target.features.join(","),
         ])
         .arg("--message-format=json-render-diagnostics")
         .args(if io::stderr().is_terminal() { &PROGRESS[..] } else { &[] })
@@ -94,7 +98,7 @@ fn metadata(cargo: &OsStr) -> Result<Value, LaunchError> {
 
 /// The package that has the target.
 fn package_of(target: &CargoTarget, metadata: &Value) -> Result<String, LaunchError> {
-    let CargoTarget { kind, name, package } = target;
+    let CargoTarget { kind, name, package, .. } = target;
     let listed = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let packages = listed(&metadata["packages"]);
     let targets = packages.iter().flat_map(|package| {
@@ -134,7 +138,7 @@ mod tests {
     use super::*;
 
     fn target(kind: TargetKind, name: &str) -> CargoTarget {
-        CargoTarget { kind, name: name.to_owned(), package: None }
+        CargoTarget { kind, name: name.to_owned(), package: None, features: Vec::new() }
     }
 
     #[test]

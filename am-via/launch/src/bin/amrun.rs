@@ -38,6 +38,9 @@ struct Options {
     /// The package of the example or program, needed if several packages have one of this name.
     #[arg(short = 'p', long, value_name = "PACKAGE")]
     package: Option<String>,
+    /// Features with which cargo builds that package, separated by commas.
+    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    features: Vec<String>,
     /// Where tasks run: core binds task i to the i-th processor that may be used; none lets the system choose.
     #[arg(long, value_name = "WHERE", default_value = "none")]
     bind: BindTo,
@@ -152,7 +155,8 @@ impl Options {
             (None, Some(name)) => (TargetKind::Bin, name),
             (None, None) => return None,
         };
-        Some(CargoTarget { kind, name: name.clone(), package: self.package.clone() })
+        let (package, features) = (self.package.clone(), self.features.clone());
+        Some(CargoTarget { kind, name: name.clone(), package, features })
     }
 }
 
@@ -236,8 +240,9 @@ fn check(options: &Options) {
             "nothing to run: name a program, --example NAME or --bin NAME",
         );
     }
-    if target.is_none() && options.package.is_some() {
-        refuse(ErrorKind::MissingRequiredArgument, "--package needs --example NAME or --bin NAME");
+    if target.is_none() && (options.package.is_some() || !options.features.is_empty()) {
+        let text = "--package and --features need --example NAME or --bin NAME";
+        refuse(ErrorKind::MissingRequiredArgument, text);
     }
 }
 

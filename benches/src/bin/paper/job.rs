@@ -227,8 +227,12 @@ fn programs(jobs: &[Job]) -> Result<Vec<PathBuf>, Failure> {
                 Some((_, file)) => file.clone(),
                 None => {
                     eprintln!("building {name}");
-                    let target =
-                        CargoTarget { kind: TargetKind::Example, name: (*name).to_owned(), package: None };
+                    let target = CargoTarget {
+                        kind: TargetKind::Example,
+                        name: (*name).to_owned(),
+                        package: None,
+                        features: Vec::new(),
+                    };
                     let file = build(&target).map_err(|error| not_started(&error))?;
                     kernels.push((name, file.clone()));
                     file
