@@ -98,7 +98,12 @@ fn build() -> io::Result<PathBuf> {
             return Err(io::Error::other(format!("the build has failed: {status}")));
         }
     }
-    Ok(folder)
+    match folder.join("libmpi_abi.so").exists() {
+        true => Ok(folder),
+        false => Err(io::Error::other(
+            "libmpi_abi.so is not beside this program, because `cargo install` leaves libraries out: run `cargo mpi-install --prefix FOLDER` in the folder of the source",
+        )),
+    }
 }
 
 fn install(from: &Path, prefix: &Path) -> io::Result<()> {

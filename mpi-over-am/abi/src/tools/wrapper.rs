@@ -80,7 +80,7 @@ impl Wrapper {
         }
         let Some(paths) = Paths::find() else {
             eprintln!(
-                "{}: libmpi_abi.so is neither beside this program nor in ../lib; build or install it first",
+                "{}: libmpi_abi.so is neither beside this program nor in ../lib. `cargo install` leaves libraries out: run `cargo mpi-install --prefix FOLDER` in the folder of the source, and use the programs of FOLDER/bin",
                 self.name
             );
             return ExitCode::FAILURE;
