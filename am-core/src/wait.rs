@@ -190,7 +190,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     fn wait_ended<R>(&mut self, mut done: impl FnMut(&mut Self) -> Option<R>) -> Option<R> {
         let mut panic = None;
         let ended = loop {
-            // Unwind safety: code of the program panicked, and the engine does not rely on what it left behind.
+            // Unwind safety: code of the program panicked, and the engine does not rely on what that code left behind.
             match catch_unwind(AssertUnwindSafe(|| {
                 self.wait_for(Errors::Keep, |context| {
                     let ended = if in_handler::is_copy() { Some(None) } else { done(context).map(Some) };

@@ -74,7 +74,7 @@ pub fn list() -> Vec<Description> {
     checks::all::<Wire>().into_iter().map(describe).collect()
 }
 
-/// A check, and the reasons of its runs that failed.
+/// A check, and the reason for each of its runs that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Result {
     description: Description,

@@ -87,8 +87,8 @@ impl<T: NoUninit> PartsToSend<T> {
         Self { elements: Elements::new(elements), count, states }
     }
 
-    /// All elements, for an operation that reads a part after it was [handed over](TakenPart::hand_over) and until [all are
-    /// freed](Self::free_all).
+    /// All elements, for an operation that reads each part from the time the part is [handed over](TakenPart::hand_over) until [all parts
+    /// are freed](Self::free_all).
     pub(crate) fn bytes(&self, _keeper: &impl Keeps) -> RawBytes {
         // SAFETY: the elements stay on the heap until the value is dropped, when nothing reads them any more (`Keeps`), and are
         // initialised (`NoUninit`). No part is written while it is read: threads write only parts that they have taken.

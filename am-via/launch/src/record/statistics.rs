@@ -24,7 +24,7 @@ pub struct TaskStatistics {
     pub sleeps: u64,
     /// Total time of the sleeps, in seconds.
     pub seconds_asleep: f64,
-    /// The calls, the one that took the most time first.
+    /// The calls, in order of their time, longest first.
     pub calls: Vec<Call>,
     /// Messages sent, by protocol and receiver.
     pub sent: Vec<Messages>,

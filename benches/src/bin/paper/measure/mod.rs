@@ -35,7 +35,7 @@ pub(crate) enum Measure {
     Put,
     /// MPI_Send and MPI_Recv.
     Mpi,
-    /// Each of many MPI_Isend, one way, up to the answer to the last one.
+    /// The time of one of many MPI_Isend in one direction, until the last one is answered.
     MpiStream,
     /// An MPI_Recv of a message that has arrived before the call.
     MpiUnexpected,
