@@ -95,6 +95,30 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::gather(send, recv, root).run(self)
     }
 
+    /// Like [`gather`](Self::gather), into a new vector, which rank `root` gets; the other ranks get `None`.
+    ///
+    /// ```
+    /// # let environment = mpi_over_am::Environment::init()?;
+    /// # let world = environment.world();
+    /// if let Some(ranks) = world.gather_vec(&[world.rank()], 0)? {
+    ///     assert_eq!(ranks, Vec::from_iter(0..world.size()));
+    /// }
+    /// # environment.finalize()
+    /// # ; Ok::<(), mpi_over_am::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`gather`](Self::gather).
+    pub fn gather_vec<T: Equivalence + Default>(&self, send: &[T], root: u32) -> Result<Option<Vec<T>>> {
+        let mut all = Vec::new();
+        let is_root = self.rank() == root;
+        if is_root {
+            all.resize_with(send.len() * self.size() as usize, T::default);
+        }
+        self.gather(send, &mut all, root)?;
+        Ok(is_root.then_some(all))
+    }
+
     /// Like [`gather`](Self::gather), with parts of any length and position (`MPI_Gatherv`). `placement` is used at the root.
     ///
     /// # Errors

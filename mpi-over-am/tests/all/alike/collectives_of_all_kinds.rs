@@ -115,6 +115,7 @@ fn gather_and_scatter() {
                 let mut got = vec![0; if rank == root { all.len() } else { 0 }];
                 world.gather(&own, &mut got, root).unwrap();
                 assert!(rank != root || got == all);
+                assert_eq!(world.gather_vec(&own, root).unwrap(), (rank == root).then(|| all.clone()));
                 let mut got = vec![0; count];
                 world.scatter(if rank == root { &all } else { &[] }, &mut got, root).unwrap();
                 assert_eq!(got, own);
