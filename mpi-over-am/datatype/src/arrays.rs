@@ -32,8 +32,8 @@ impl Order {
 /// How one dimension of an array is distributed over tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distribution {
-    /// One block for each task (`MPI_DISTRIBUTE_BLOCK`) of this length; `None`: of the shortest length with which the blocks hold the
-    /// array.
+    /// One block for each task (`MPI_DISTRIBUTE_BLOCK`) of this length; `None`: of the shortest length with which the tasks' blocks cover
+    /// the dimension.
     Block(Option<u64>),
     /// Blocks of this length (`None`: of one element), assigned to the tasks in turn (`MPI_DISTRIBUTE_CYCLIC`).
     Cyclic(Option<u64>),
@@ -55,7 +55,7 @@ impl Distribution {
         }
     }
 
-    /// The argument of the C interface: `MPI_DISTRIBUTE_DFLT_DARG` for none.
+    /// The argument of the C interface; `MPI_DISTRIBUTE_DFLT_DARG` if there is none.
     const fn argument(self) -> i64 {
         match self {
             Self::Block(Some(len)) | Self::Cyclic(Some(len)) => len.cast_signed(),
@@ -64,7 +64,8 @@ impl Distribution {
     }
 }
 
-/// The indexes of one dimension that a type selects: `count` runs of `len`, `stride` apart, and a last run of `rest`.
+/// The indexes of one dimension that a type selects: from index `start` on, `count` runs of `len` indexes, `stride` apart, then a run of
+/// `rest` indexes. The dimension has `whole` indexes.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     whole: u64,
@@ -80,8 +81,9 @@ impl Datatype {
     /// of the whole array.
     ///
     /// # Errors
-    /// [`Error::Array`]: the part is empty or lies outside the array, or there is no dimension; lists of different lengths; more than 2^63
-    /// bytes.
+    /// [`Error::Array`]: the part is empty or ends beyond the array, or there is no dimension. [`Error::Count`]: the lists have different
+    /// lengths.
+    /// [`Error::TooLarge`]: more than 2^63 bytes.
     pub fn subarray(
         sizes: &[u64],
         subsizes: &[u64],
@@ -115,8 +117,9 @@ impl Datatype {
     /// array's order.
     ///
     /// # Errors
-    /// [`Error::Array`]: a grid of another size, a rank outside it, blocks too short for the array; lists of different lengths; more than
-    /// 2^63 bytes.
+    /// [`Error::Array`]: the grid does not have `size` tasks, `rank` is not less than `size`, the blocks do not fit the array, or there is
+    /// no
+    /// dimension. [`Error::Count`]: the lists have different lengths. [`Error::TooLarge`]: more than 2^63 bytes.
     pub fn darray(
         (size, rank): (u64, u64),
         lengths: &[u64],
@@ -153,7 +156,8 @@ impl Datatype {
         Self::array(&taken, order, old, contents)
     }
 
-    /// From the fastest dimension outwards, each dimension selects runs of the type that the previous dimensions have made.
+    /// Makes the type of the selected elements. From the fastest dimension outwards, each dimension selects runs of the type that the
+    /// previous dimensions have made.
     fn array(taken: &[Taken], order: Order, old: &Self, contents: Contents) -> Result<Self> {
         let mut layout = Layout::clone(old.element());
         let (mut unit, mut elements) = (old.extent(), 1u64);
@@ -214,7 +218,8 @@ fn share(
                 return refused("a round of blocks of this length is empty or too long", len);
             };
             let start = (len * coordinate).min(whole);
-            // Number of rounds with a whole block, and the rest in the last round.
+            // The number of rounds in which this task has a whole block, and the length of its block in the last round if that block is
+            // shorter.
             let count = (whole - start) / stride + u64::from((whole - start) % stride >= len);
             let behind = start + count * stride;
             let rest = whole.saturating_sub(behind).min(len);

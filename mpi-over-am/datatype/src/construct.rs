@@ -307,7 +307,7 @@ pub(crate) fn bytes_in_all(size: u64, count: u64) -> Result<u64> {
     size.checked_mul(count).filter(|&bytes| bytes <= BYTES_MAX).ok_or(TOO_LARGE)
 }
 
-/// Where the data of a layout begin and end. The sums cannot overflow: the bounds, which include them, were checked.
+/// Where the data of a layout begin and end. `span` cannot overflow: the type's bounds, which enclose the data, were checked.
 pub(crate) fn true_bounds(layout: &Layout) -> (i64, i64) {
     layout.span().unwrap_or_default()
 }

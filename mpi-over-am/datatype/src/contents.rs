@@ -71,7 +71,7 @@ impl Contents {
         Self { combiner, integers: Vec::new(), addresses: Vec::new(), datatypes: Vec::new(), is_large: false }
     }
 
-    /// Adds counts to the integers. A count beyond 2^63 has been refused before, or fails the construction.
+    /// Adds counts to the integers. A count beyond 2^63 was refused before, or makes the construction fail.
     pub(crate) fn integers(self, counts: impl IntoIterator<Item = u64>) -> Self {
         self.signed_integers(counts.into_iter().map(u64::cast_signed))
     }
@@ -95,7 +95,7 @@ impl Contents {
         self
     }
 
-    /// The arguments of a type that was made with large counts.
+    /// The same arguments, in the form of MPI's calls with large counts.
     #[must_use]
     pub fn large(&self) -> LargeContents {
         match self.combiner {
@@ -105,7 +105,7 @@ impl Contents {
                 LargeContents { integers, counts: self.integers[1..last].to_vec() }
             }
             Combiner::Darray => {
-                // Size, rank and dimensions; then the array's lengths, which are counts; then constants.
+                // Size, rank and number of dimensions; then the array's lengths, which are counts; then arguments that stay integers.
                 let dimensions = usize::try_from(self.integers[2]).unwrap_or_default();
                 let (head, rest) = self.integers.split_at(3);
                 let (lengths, rest) = rest.split_at(dimensions.min(rest.len()));

@@ -127,12 +127,12 @@ fn float_in(is_extended: bool, external: &[u8], to: &mut Vec<u8>) {
     }
 }
 
-/// Number of fraction bits that binary128 has more than the extended format. (There, the leading one is stored too, and is no fraction
-/// bit.)
+/// By how many bits the fraction of binary128 is longer than that of the extended format. (The extended format also stores the leading one,
+/// which is no fraction bit.)
 const SHIFT: u32 = 112 - 63;
 const EXPONENT_MAX: u128 = 0x7fff;
 
-/// Both formats have 15 bits of exponent with the same bias, so binary128 represents every extended number exactly.
+/// Converts exactly: both formats have 15 bits of exponent with the same bias, and binary128 has the longer fraction.
 fn quad_of_extended(bits: u128) -> u128 {
     let mantissa = bits & u128::from(u64::MAX);
     let (sign, exponent) = (bits >> 79 & 1, bits >> 64 & EXPONENT_MAX);

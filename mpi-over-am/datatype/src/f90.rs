@@ -50,7 +50,7 @@ impl Predefined {
 }
 
 impl Datatype {
-    /// A real number with at least this many decimal digits and this range of decimal exponents; `None` for any
+    /// The type of real numbers with at least this many decimal digits and this range of decimal exponents; `None`: any
     /// (`MPI_Type_create_f90_real`).
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Datatype {
         Ok(Self::selected(Combiner::F90Real, &[precision, range], real))
     }
 
-    /// Like [`f90_real`](Self::f90_real), for a complex number (`MPI_Type_create_f90_complex`).
+    /// Like [`f90_real`](Self::f90_real), for complex numbers (`MPI_Type_create_f90_complex`).
     ///
     /// # Errors
     /// Those of [`f90_real`](Self::f90_real).
@@ -69,7 +69,7 @@ impl Datatype {
         Ok(Self::selected(Combiner::F90Complex, &[precision, range], complex))
     }
 
-    /// An integer with at least this many decimal digits (`MPI_Type_create_f90_integer`).
+    /// The type of integers with at least this many decimal digits (`MPI_Type_create_f90_integer`).
     ///
     /// # Errors
     /// There is no such type.

@@ -2,8 +2,8 @@
 //!
 //! A layout lists the pieces of memory that make up the packed bytes `0..size`, in order. It is made when a type is constructed, with
 //! neighbours merged, and never changes. [`Layout::visit`] walks over any range of the packed bytes: it finds the beginning by divisions
-//! and binary searches, so a message that is sent in packets needs no state between them, and packets may arrive in any order. Loops over
-//! equal blocks are passed on as a whole, so that copying costs a few instructions a block.
+//! and binary searches, so a message that is sent in packets needs no state between them, and packets may arrive in any order. The visitor
+//! gets a loop over equal blocks as a whole, so that copying costs a few instructions a block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -325,7 +325,7 @@ fn continues(stride: i64, size: u64) -> bool {
     u64::try_from(stride) == Ok(size)
 }
 
-/// Whether a repetition with `stride` continues the inner loop of `count` rounds.
+/// Whether a repetition with `stride` continues the inner loop, which has `count` rounds, `inner` bytes apart.
 fn goes_on(stride: i64, inner: i64, count: u64) -> bool {
     i64::try_from(count).ok().and_then(|count| inner.checked_mul(count)) == Some(stride)
 }

@@ -146,7 +146,7 @@ impl Datatype {
         bounds.true_upper.wrapping_sub(bounds.true_lower)
     }
 
-    /// Whether any number of elements is one block of memory: the size is the extent.
+    /// Whether any number of elements is one block of memory: an element is one block, whose size is the extent.
     #[inline(always)]
     #[must_use]
     pub fn is_dense(&self) -> bool {
@@ -160,7 +160,7 @@ impl Datatype {
         }
     }
 
-    /// The only predefined type in this type; `None` if there are several or none. A pair is one type.
+    /// The only predefined type in this type; `None` if there are several or none. A pair counts as one type.
     #[inline]
     #[must_use]
     pub fn basic(&self) -> Option<Predefined> {
@@ -197,8 +197,8 @@ impl Datatype {
         self.signature().elements()
     }
 
-    /// Number of basic elements in the first `len` bytes of a message of this type (`MPI_Get_elements`); `None` if the last one is cut
-    /// (`MPI_UNDEFINED`).
+    /// Number of basic elements in the first `len` bytes of a message of this type (`MPI_Get_elements`); `None` if the last of them is
+    /// incomplete (`MPI_UNDEFINED`).
     #[must_use]
     pub fn elements_in(&self, len: u64) -> Option<u64> {
         let size = self.size();
@@ -279,7 +279,7 @@ impl From<Predefined> for Datatype {
     }
 }
 
-/// The same type: the same name, or the same construction (a clone, not a duplicate).
+/// Two predefined types are equal if they have the same name, and two derived types if one is a clone of the other (not a duplicate).
 impl PartialEq for Datatype {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

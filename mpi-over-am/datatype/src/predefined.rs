@@ -357,7 +357,7 @@ impl Predefined {
         self.facts().extent as u64
     }
 
-    /// The alignment that a compiler gives it.
+    /// The alignment that a compiler gives the type, in bytes.
     #[must_use]
     pub const fn alignment(self) -> u64 {
         self.facts().alignment as u64

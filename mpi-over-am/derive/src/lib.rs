@@ -33,7 +33,7 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Attribute, Data, DeriveInput, Error, Field, GenericParam, Index, Result, Type};
 
-/// Makes a struct's fields elements of messages: see the trait `mpi_over_am::Equivalence`.
+/// Implements the trait `mpi_over_am::Equivalence` for a struct, so that its fields are elements of messages.
 #[proc_macro_derive(Equivalence, attributes(equivalence))]
 pub fn equivalence(input: TokenStream) -> TokenStream {
     syn::parse(input)
@@ -108,7 +108,8 @@ const REFERENCE: &str = "references and pointers cannot be sent: an address mean
                          field out with `#[equivalence(skip)]`";
 const UNKNOWN: &str = "the only option is `skip`: the field is neither sent nor received";
 
-/// Refuses packed layouts, whose fields cannot be referenced. All others are accepted: fields are sent in the order of their declaration.
+/// Refuses packed layouts, whose fields cannot be referenced. All other layouts are accepted: fields are sent in the order of their
+/// declaration.
 fn check_layout(input: &DeriveInput) -> Result<()> {
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("repr")) {
         attribute.parse_nested_meta(|meta| {

@@ -20,7 +20,7 @@ const fn lane_of(shape: Shape) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EarlyHandle {
     number: NonZeroU64,
-    /// The slot of the message when the handle was made; `NIL` for the short list.
+    /// The slot of the message when the handle was made; `NIL` if the message was in the short list.
     slot: u32,
 }
 
@@ -42,7 +42,7 @@ pub struct EarlyHandle {
 #[derive(Clone, Debug)]
 pub struct EarlyArrivalQueue<M> {
     next_number: NonZeroU64,
-    /// A message that would make the short queue longer than this first moves the queue's two oldest messages to the long queue.
+    /// When a message would make the short queue longer than this, the queue's two oldest messages are first moved to the long queue.
     short_max: usize,
     short: ShortList<Envelope, M>,
     /// The payload is present in every slot in use.
@@ -50,7 +50,7 @@ pub struct EarlyArrivalQueue<M> {
     /// A pattern that no message of the long queue satisfies, so that a polling caller does not search again.
     missed: Option<Pattern>,
     /// The tables, one for each [`Shape`]. Every message of the long queue is in each table, so a receive with a wildcard does not have to
-    /// build one.
+    /// build a table.
     tables: [Index; 4],
 }
 

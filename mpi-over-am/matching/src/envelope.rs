@@ -93,7 +93,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// All shapes; each at the index of its number.
+    /// All shapes; the index of each is its number.
     pub(super) const ALL: [Self; 4] = [Self::Exact, Self::AnySource, Self::AnyTag, Self::AnySourceAnyTag];
 
     /// The key under which patterns of this shape find `envelope`: wildcard fields are zero.
@@ -118,8 +118,8 @@ impl Shape {
 pub struct Pattern {
     /// Wildcard fields are zero, so this is also the key of the pattern in the table of its shape.
     sender: u64,
-    /// The tag, and above it the [`Shape`], whose bits, [`ANY_SOURCE`] and [`ANY_TAG`], mask the fields that are not compared. In one word,
-    /// so that a pattern is passed in two registers.
+    /// The tag, and above it the [`Shape`], whose bits, [`ANY_SOURCE`] and [`ANY_TAG`], mask the fields that are not compared. Both are in
+    /// one word, so that a pattern is passed in two registers.
     tag_and_shape: u64,
 }
 

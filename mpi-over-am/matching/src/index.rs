@@ -63,7 +63,7 @@ impl Index {
         (!self.buckets[at].is_vacant()).then_some(BucketNumber(at))
     }
 
-    /// The earliest slot under a key; [`NIL`] if it has no entry.
+    /// The earliest slot under a key; [`NIL`] if the key has no entry.
     #[inline(always)]
     pub(super) fn first_of(&self, key: &Envelope) -> u32 {
         // The list of a vacant bucket is empty.
@@ -99,7 +99,7 @@ impl Index {
         }
     }
 
-    /// Links an entry under its key, after the others there.
+    /// Links an entry under its key, after the key's other entries.
     pub(super) fn link<K: Copy, P, const LANES: usize>(
         &mut self,
         key: &Envelope,
@@ -226,7 +226,7 @@ mod tests {
     }
 
     proptest! {
-        /// Few keys over a table at its fill limit: clusters, gaps within them, clusters across the table's end.
+        /// Few keys in a table at its fill limit, so that there are clusters, gaps within them, and clusters across the table's end.
         #[test]
         fn behaves_as_a_map_of_queues(steps in prop::collection::vec((0u32..64, any::<bool>()), 1..600)) {
             let mut slab = Slab::<u32, u32, 2>::new();

@@ -18,9 +18,9 @@
 //!   compared one by one. Beyond that, each post also enters two older receives into hash tables, until only the newest receive is in none.
 //!   There are four tables, one for each [`Shape`] of a pattern: exact, any source, any tag, both. An arriving message looks into each
 //!   table that is not empty, and the order number decides among at most four candidates.
-//! - Up to 64 early arrivals are a ring inside the queue, compared one by one. Beyond that, each arrival moves the two oldest messages of
-//!   the ring into a slab, until only the newest is left in the ring. A message in the slab is in the tables of all four shapes; a receive
-//!   looks into one table, then through the ring.
+//! - Up to 64 early arrivals are stored in a ring inside the queue, and are compared one by one. Beyond that, each arrival moves the two
+//!   oldest messages of the ring into a slab, until only the newest is left in the ring. A message in the slab is in the tables of all four
+//!   shapes; a receive looks into one table, then through the ring.
 //! - No step takes longer because the queue is longer, except the doubling of a table, whose cost is amortized over the entries that fill
 //!   it.
 //! - Each key of a table has a first-in first-out list, so a search among a hundred thousand entries with one key takes one step.
@@ -46,8 +46,8 @@ pub use envelope::{ContextId, Envelope, Pattern, Shape};
 pub use posted::{PostedEntry, PostedList, PostedSlot};
 pub use posted_queue::{PostedHandle, PostedQueue};
 
-/// The longest queue without tables, so that a program's usual window of requests does not pay for them. Must be a power of two for the
-/// ring. Small in tests, because the random tests would otherwise need very long queues.
+/// Maximum length of a queue without tables: a program's usual window of requests is shorter, and needs none. The ring requires a power of
+/// two. Small in tests, because the random tests would otherwise need very long queues.
 const SHORT_ENTRIES_MAX: usize = if cfg!(test) { 8 } else { 64 };
 
 const _: () = assert!(SHORT_ENTRIES_MAX.is_power_of_two());

@@ -19,7 +19,7 @@ pub(super) struct Entry<K, P> {
 #[derive(Clone, Debug)]
 pub(super) struct ShortList<K, P> {
     ring: [Option<Entry<K, P>>; SHORT_ENTRIES_MAX],
-    /// Number of entries that have left at the front, and this number plus that of the entries in the list; both wrap.
+    /// The positions of the first entry and of the end, counted since the list was made; both wrap.
     start: usize,
     end: usize,
 }

@@ -121,7 +121,7 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         slot
     }
 
-    /// Takes a slot that was never used, because the queue is longer than ever before; allocates if necessary.
+    /// Adds an entry in a slot that was never used, because the queue is longer than ever before. Allocates if necessary.
     #[cold]
     #[inline(never)]
     fn push_fresh(&mut self, number: NonZeroU64, key: K, payload: P) -> u32 {
@@ -198,7 +198,7 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         self.next_in(ORDER, slot)
     }
 
-    /// The next slot in a lane that this one is in.
+    /// The slot after `slot` in `lane`, which `slot` must be in.
     pub(super) fn next_in(&self, lane: usize, slot: u32) -> Option<u32> {
         existing(self.nodes[slot as usize].links[lane].next)
     }

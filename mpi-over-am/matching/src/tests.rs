@@ -16,7 +16,7 @@ fn satisfies(envelope: &Envelope, pattern: &Pattern) -> bool {
         && pattern.tag().is_none_or(|tag| tag == envelope.tag())
 }
 
-/// Tells handles apart by the number of the operation that made them, which is also the payload.
+/// A model of both queues. It names an entry by the number of the operation that added the entry; this number is also the payload.
 #[derive(Default)]
 struct Oracle {
     posted: Vec<(Pattern, usize)>,
@@ -37,9 +37,9 @@ struct Receiver {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Searches the early arrivals, else is posted.
+    /// Searches the early arrivals; if none matches, posts the receive.
     Receive(Pattern),
-    /// Searches the posted receives, else is stored.
+    /// Searches the posted receives; if none matches, stores the message.
     Arrive(Envelope),
     /// Posts without a search, or searches without posting, to build long queues that a receiver with both queues would not get.
     PostOnly(Pattern),
@@ -195,7 +195,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Takes out all that is left by the handles that `iter` returns: they must be valid.
+    /// Removes everything that is left, using the handles that `iter` returns: each must be valid exactly once.
     fn empty_by_dumped_handles(&mut self) -> Result<(), TestCaseError> {
         let posted = self.posted.iter().map(|(handle, _, id)| (handle, id)).collect::<Vec<_>>();
         for (handle, id) in posted {
@@ -286,7 +286,7 @@ fn the_random_steps_build_long_queues() {
 
 const WORLD: ContextId = ContextId(0);
 const OTHER: ContextId = ContextId(2);
-/// A short list that is not full; a full one; one more; a long queue.
+/// A short list that is not full; a full one; one entry more; a long queue.
 const DEPTHS: [i32; 4] = [1, 8, 9, 1000];
 
 fn from(source: u32, tag: i32) -> Envelope {

@@ -7,7 +7,7 @@ use super::PredefinedOp;
 use super::wide_float::{Format, HALF, LONG_DOUBLE, QUADRUPLE};
 use crate::{Kind, Predefined};
 
-/// How an operation gets its elements, and what it returns. The elements lie without gaps.
+/// How an operation gets its elements, and what it returns. The elements of an operand are contiguous.
 pub trait Form: 'static {
     /// Maximum size of an element in bytes.
     const ELEMENT_BYTES_MAX: u64;
@@ -97,7 +97,7 @@ impl Form for Words {
     }
 }
 
-/// The function of `op` for elements of `datatype`; `None` if it is not defined.
+/// The function of `op` for elements of `datatype`; `None` if `op` is not defined for this type.
 #[inline(always)]
 #[must_use]
 pub fn combine_of(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
@@ -178,7 +178,7 @@ const fn is_long_double(datatype: Predefined) -> bool {
     )
 }
 
-/// The operations of a number type, with its conversions from and to bytes.
+/// An operation on a type of numbers, with the conversions from and to bytes.
 macro_rules! on {
     ($type:ty, $combine:expr) => {{
         const BYTES: usize = size_of::<$type>();
@@ -262,7 +262,7 @@ macro_rules! floats {
 
 floats!(float_f32 complex_f32 f32, float_f64 complex_f64 f64);
 
-/// A number of a format without a Rust type, from bytes.
+/// Reads a number in a format for which Rust has no type.
 fn wide<const N: usize>(bytes: &[u8]) -> u128 {
     let mut all = [0; 16];
     all[..N].copy_from_slice(&bytes[..N]);

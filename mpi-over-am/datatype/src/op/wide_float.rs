@@ -303,12 +303,12 @@ mod tests {
         let mut values: Vec<f64> = special.into_iter().chain([f64::NAN]).collect();
         for _ in 0..200 {
             values.push(f64::from_bits(random(&mut state)));
-            // Near each other, so that sums cancel and products have a moderate size.
+            // Values near each other, so that sums cancel and products have a moderate size.
             values.push(
                 f64::from_bits(random(&mut state) >> 12 | 0x3ff << 52)
                     * 2f64.powi((values.len() % 60) as i32 - 30),
             );
-            // Near the smallest numbers.
+            // Values near the smallest numbers.
             values.push(f64::from_bits(random(&mut state) >> 10));
         }
         let same = |ours: u128, theirs: f64| {
