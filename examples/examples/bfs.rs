@@ -1,8 +1,8 @@
 //! Breadth-first search of the Graph500 benchmark, on a graph that is distributed over all tasks.
 //!
-//! What it teaches: irregular traffic. A task that reaches another task's vertex sends the vertex's name to its owner. The owner's handler
-//! checks whether the vertex is new, and only that handler changes the vertex, so no lock and no remote atomic operation is needed. Names
-//! are collected, and one message carries many. A level ends with a fence of all tasks, after which every handler has run, and a sum.
+//! What it teaches: irregular traffic. A task that reaches another task's vertex sends the vertex's name to the vertex's owner. The owner's
+//! handler checks whether the vertex is new, and only that handler changes the vertex, so no lock and no remote atomic operation is needed.
+//! Names are collected, and one message carries many. A level ends with a fence of all tasks, after which every handler has run, and a sum.
 //!
 //! ```text
 //! cargo amrun -n 4 --example bfs
@@ -39,13 +39,13 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
-    /// The graph has 2 to this power vertices.
+    /// Binary logarithm of the number of vertices.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=31))]
     scale: u32,
     /// Edges for each vertex.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1 << 16))]
     edge_factor: u64,
-    /// Searches, each from another root.
+    /// Number of searches, each from a different root.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=64))]
     roots: u64,
     /// Seed of the graph.

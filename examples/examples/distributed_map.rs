@@ -8,7 +8,7 @@
 //! ```
 //!
 //! You should see how many insertions and searches a second all tasks did together, and as the last line `verified`: each key was
-//! found with the value that another task gave it, and no other key was.
+//! found with the value that another task gave it, and no other key was found.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers of tasks, and of keys that are in memory")]
 
@@ -63,7 +63,7 @@ fn run(task: &Task, Arguments { keys, at_once }: &Arguments) -> Result<(), Failu
         }
         Ok(known)
     })?;
-    // Searches the keys of the next task, and the same number of keys that no task has inserted.
+    // Looks up the keys of the next task, and the same number of keys that no task has inserted.
     let (wrong, finding) = kernel::timed(&mut context, |context| {
         let session = Session::new(context);
         let mut wrong = 0;

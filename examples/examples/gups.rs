@@ -46,7 +46,7 @@ struct Arguments {
     /// How an update reaches its word.
     #[arg(long, value_enum, default_value_t = By::All)]
     by: By,
-    /// The whole table has 2 to this power words of 8 bytes.
+    /// Binary logarithm of the number of 8-byte words in the whole table.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(4..=40))]
     log_table: u32,
 }
@@ -136,7 +136,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The handlers for one number and for many.
+/// Registers the handlers for one number and for many.
 fn register(context: &mut Context<ShmFabric>, table: &Arc<Segment<u64>>) -> Result<[HandlerId; 2], Failure> {
     // Ignores an invalid index, because a message may hold any bytes. Handlers of a task run one at a time and nothing else writes
     // meanwhile, so a load and a store suffice.

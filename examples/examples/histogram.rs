@@ -242,7 +242,7 @@ impl Way<'_> {
         let mut receive = send.clone();
         let world = mpi.world();
         let mut progress = Progress::count(updates, self.shown);
-        // All tasks have the same number of updates, and so of rounds.
+        // All tasks have the same number of updates, and so the same number of rounds.
         let round = self.arguments.batch * tasks;
         for start in (0..updates).step_by(usize::try_from(round).unwrap_or(usize::MAX)) {
             let end = (start + round).min(updates);

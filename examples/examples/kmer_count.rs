@@ -42,7 +42,7 @@ struct Arguments {
     /// Letters of a word.
     #[arg(short, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=i64::from(K_MAX)))]
     k: u32,
-    /// Letters of the genome, which is drawn at random.
+    /// Number of letters of the genome, which is drawn at random.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(100..=1 << 36))]
     bases: u64,
     /// Average number of reads that cover a letter. A read has 100 letters.
@@ -277,7 +277,7 @@ fn report(context: &mut Context<ShmFabric>, reads: Reads, k: u32, own: &KmerTabl
     for times in 1..=SHOWN as u64 {
         counts.push(kernel::sum(context, own.iter().filter(|(_, count)| *count == times).count() as u64)?);
     }
-    // Among equally frequent words the first in the alphabet, so that the output is the same for any number of tasks.
+    // Of equally frequent words, takes the first in the alphabet, so that the output is the same for any number of tasks.
     let most = own.iter().max_by_key(|(kmer, count)| (*count, !kmer)).unwrap_or((u64::MAX, 0));
     let (most_words, most_counts) = (kernel::gather(context, most.0)?, kernel::gather(context, most.1)?);
     let most = most_words.into_iter().zip(most_counts).max_by_key(|(kmer, count)| (*count, !kmer));

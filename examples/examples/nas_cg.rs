@@ -1,4 +1,4 @@
-//! NAS CG: the smallest eigenvalue of a large sparse matrix, by the conjugate gradient method.
+//! NAS CG: the smallest eigenvalue of a large sparse matrix, computed by the conjugate gradient method.
 //!
 //! What it teaches: an iterative solver. Each task has some rows of the matrix. A product needs all tasks' parts of the vector
 //! (`allgatherv`), and each step needs two sums of one number over all tasks (`allreduce`), whose time is latency.

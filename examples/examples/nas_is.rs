@@ -1,4 +1,4 @@
-//! NAS IS: ranks of integer keys, ten times over.
+//! NAS IS: the ranks of integer keys, computed ten times.
 //!
 //! What it teaches: a bucket sort as MPI programs do it. A reduction gives the lengths of the buckets, the tasks divide the buckets evenly,
 //! and one exchange of uneven parts (`alltoallv`) brings each key to the task that has the key's bucket.

@@ -1,4 +1,4 @@
-//! NAS LU: the flow of a synthetic gas through a cube, by successive over-relaxation.
+//! NAS LU: the flow of a synthetic gas through a cube, computed by successive over-relaxation.
 //!
 //! What it teaches: a wavefront. A task can begin with a plane of its part of the cube when its neighbours have sent the edges of their
 //! planes. So there are very many messages of about a kilobyte, and a late message delays all that follow. Tasks form a grid (a Cartesian
@@ -9,8 +9,8 @@
 //! cargo amrun -n 4 --example nas_lu -- --class A --variant counters
 //! ```
 //!
-//! You should see eleven numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
-//! digits.
+//! You should see eleven numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: the numbers agree with the expected
+//! ones to 8 digits.
 //!
 //! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have fewer
 //! than two points along a side have no part of the cube. Mop/s are counted by the benchmark's rule, as if derivatives were matrices.

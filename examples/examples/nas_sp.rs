@@ -9,8 +9,8 @@
 //! cargo amrun -n 4 --example nas_sp -- --class A --variant counters
 //! ```
 //!
-//! You should see ten numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: they are equal to 8
-//! digits.
+//! You should see ten numbers beside the expected ones, time, Mop/s, and `VERIFICATION SUCCESSFUL`: the numbers agree with the expected
+//! ones to 8 digits.
 //!
 //! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have fewer
 //! than two points along a side have no part of the cube.

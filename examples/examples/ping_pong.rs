@@ -45,7 +45,7 @@ struct Arguments {
     /// Also write the rows to this file, as a JSON array.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Only sizes up to this many bytes.
+    /// Measure only sizes up to this many bytes.
     #[arg(long, default_value_t = BYTES_MAX)]
     max_bytes: usize,
     /// Batches for each size and method.
@@ -65,7 +65,7 @@ const LINE_BYTES: usize = 40;
 /// Distance of the bytes that change from message to message: one in each cache line.
 const NEW_EVERY_BYTES: usize = 64;
 
-/// A method of sending, and the name of its column.
+/// A method of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Limit,
@@ -220,7 +220,7 @@ fn play(mut player: Player, arguments: &Arguments, json: Option<File>, pinned: b
     Ok(())
 }
 
-/// Writes a byte at every multiple of this distance, and the last byte.
+/// Writes `value` to the byte at every multiple of `every_bytes`, and to the last byte.
 #[inline(always)]
 fn renew(message: &mut [u8], every_bytes: usize, value: u8) {
     message.iter_mut().step_by(every_bytes).for_each(|byte| *byte = value);

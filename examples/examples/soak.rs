@@ -1,4 +1,4 @@
-//! A million mixed messages, each of them checked, and the memory of the tasks.
+//! Sends a million mixed messages, checks each of them, and checks that the memory of the tasks does not grow.
 //!
 //! What it teaches: all methods of sending and receiving at once; and that a job which runs for a long time needs no more memory than a
 //! short one, because the memory of early messages, requests and buffers is reused.
@@ -21,7 +21,7 @@ use clap::Parser;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{Communicator, Environment, Settings, Source, Tag, View, ViewMut, op};
 
-/// A million mixed messages, each of them checked, and the memory of the tasks.
+/// Sends a million mixed messages, checks each of them, and checks that the memory of the tasks does not grow.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
 struct Arguments {
@@ -36,7 +36,7 @@ struct Arguments {
 const PROGRAM: &str = "soak";
 /// Messages of a task between two barriers.
 const ROUND: u32 = 64;
-/// By how much the memory of a task may grow once it is warm.
+/// Number of bytes by which the memory of a task may grow after the first tenth of the messages.
 const GROWTH_BYTES_MAX: u64 = 16 << 20;
 /// Memory for messages in buffered mode: more than all messages of a round.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -2,8 +2,8 @@
 //!
 //! What it teaches: the same halo exchange in both models. By put, a task writes its edge directly into its neighbour's halo buffer, and
 //! the neighbour waits only for a counter: there is no receive and no request. Two buffers for each side, used in turn, are the only flow
-//! control: a task that has received the halo of iteration k from a neighbour knows that the neighbour has read that of iteration
-//! k-1, so that its buffer is free for iteration k + 1. By MPI, the program posts receives, sends edges, and waits for all of them.
+//! control: a task that has received the halo of iteration k from a neighbour knows that the neighbour has read the halo of iteration k-1,
+//! so that the neighbour's buffer is free for iteration k + 1. By MPI, the program posts receives, sends edges, and waits for all of them.
 //!
 //! ```text
 //! cargo amrun -n 4 --example stencil

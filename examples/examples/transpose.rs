@@ -2,8 +2,8 @@
 //!
 //! What it teaches: large transfers in all directions at once. By put, a task stores each block into a buffer that the target keeps for
 //! this origin, and bumps the target's counter for this origin. Two buffers for each origin, used in turn, are the only flow control: a
-//! task that has received the block of iteration k from another task knows that the other task has read the block of iteration k-1, so
-//! that its buffer is free for iteration k + 1. By MPI, each pair exchanges its blocks by `sendrecv`.
+//! task that has received the block of iteration k from another task knows that the other task has read the block of iteration k-1, so that
+//! the other task's buffer is free for iteration k + 1. By MPI, each pair exchanges its blocks by `sendrecv`.
 //!
 //! ```text
 //! cargo amrun -n 4 --example transpose

@@ -35,7 +35,7 @@ struct Arguments {
     /// Also write the rows to this file, as a JSON object.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Only sizes up to this many bytes.
+    /// Measure only sizes up to this many bytes.
     #[arg(long, default_value_t = BYTES_MAX)]
     max_bytes: u32,
     /// Batches for each size and operation.
@@ -52,7 +52,7 @@ const WINDOW: usize = 16;
 /// Limit for a wait, which is reached only if the other task has died.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
-/// An operation of VIA, and the name of its columns.
+/// An operation of VIA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Send,
@@ -235,7 +235,7 @@ impl Player {
         }
     }
 
-    /// Returns once both tasks have called it.
+    /// Returns once both tasks have called this function.
     fn meet(&mut self) -> Result<(), Error> {
         self.post(Operation::Send, 0)?;
         self.receive()?;

@@ -108,8 +108,8 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     result
 }
 
-/// The handler of a message with the number of times that its source has seen a word so far: the user header is the word, the data are the
-/// count.
+/// Registers the handler of count messages. In such a message the user header is a word, and the data are how often the sender has seen the
+/// word so far.
 fn register_handler(context: &mut Context<ShmFabric>, table: &Arc<WordTable>) -> Result<HandlerId, Failure> {
     let mut claims = Claims::new(Arc::clone(table));
     let handler = move |message: &am_core::handler::Message<'_>| match claims

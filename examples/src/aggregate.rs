@@ -20,7 +20,7 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// For messages to `handler`, each of at most `words_max` words, or of fewer if a packet is shorter.
+    /// An aggregator for messages to `handler`. Each message has at most `words_max` words, or fewer if a packet cannot hold them.
     #[must_use]
     pub fn new<F: Fabric, H: HandlerSet>(
         context: &Context<F, H>,

@@ -56,7 +56,7 @@ pub trait Method {
     }
 }
 
-/// Runs `problem` by `method`, on as many tasks as the cube can use. `operations` is the benchmark's number of operations in a step.
+/// Runs `problem` with `method`, on as many tasks as the cube can use. `operations` is the benchmark's number of operations in a step.
 /// Collective.
 ///
 /// # Errors

@@ -97,7 +97,7 @@ impl<E: Elimination> Directions<E> {
         if self.rows.len() < needed {
             self.rows.resize(needed, E::Row::zeroed());
         }
-        // A task starts the next plane before the next task has received the message about this one.
+        // A task starts the next plane before the next task has received the message about this plane.
         let (mut going_forward, mut going_back) = (Vec::new(), Vec::new());
         for (number, plane) in planes.clone().enumerate() {
             going_forward.extend(self.go_forward(flow, direction, plane, number % kept)?);

@@ -125,7 +125,7 @@ impl KmerTable {
     #[inline(always)]
     fn place(&self, kmer: u64) -> usize {
         let mask = self.slots.len() - 1;
-        // Uses the low half of the hash. The owner is chosen by the high half, so the words of one owner would fill the table unevenly.
+        // Uses the low half of the hash. With the high half, which chooses the owner, the words of one owner would fill the table unevenly.
         let low = random::mix(kmer) & mask as u64;
         let mut at = usize::try_from(low).expect("below the length of a table");
         while self.slots[at].0 != kmer && self.slots[at].0 != FREE {

@@ -122,7 +122,7 @@ mod tests {
             degrees[to as usize] += 1;
         }
         let (largest, none) = (degrees.iter().max(), degrees.iter().filter(|degree| **degree == 0).count());
-        // The vertex that had number 0 before names were scrambled is either end of 0.76^10 of all edges: its degree is about 2 * 1050.
+        // At each end, 0.76^10 of all edges have the vertex that had number 0 before names were scrambled: its degree is about 2 * 1050.
         assert!(largest.is_some_and(|largest| (1700..2500).contains(largest)), "{largest:?}");
         assert!((50..500).contains(&none), "{none} vertices without an edge");
     }

@@ -31,7 +31,7 @@ pub struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// For a block of `width` times `height` times `depth` elements along x, y and z.
+    /// Prepares the exchange for a block of `width` times `height` times `depth` elements along x, y and z.
     #[must_use]
     pub fn new(world: &'a Communicator, [width, height, depth]: [usize; 3]) -> Self {
         let shares = |of: usize| (0..=world.size()).map(|rank| first_of(rank, world.size(), of)).collect();

@@ -78,7 +78,7 @@ impl Layout {
 #[must_use]
 pub fn owner(word: &[u8], num_tasks: u32) -> TaskId {
     let tasks = u64::from(num_tasks.max(1));
-    // Uses the low half of the hash. The index uses the high half: with the same half, the words of one owner would fill it unevenly.
+    // Uses the low half of the hash. The index uses the high half: with the low half, the words of one owner would fill the index unevenly.
     TaskId(u32::try_from((hash(word) & u64::from(u32::MAX)) % tasks).unwrap_or(0))
 }
 
