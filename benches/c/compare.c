@@ -17,7 +17,7 @@ enum { BATCHES_MAX = 101, WINDOW = 64, BYTES_MAX = 4 << 20, FRESH_MAX = 16 << 20
 
 static int rank, size, batches_wanted;
 static const char *only;
-/* Names of rows begin with it, so that two groups can have the same measurement. */
+/* The names of rows begin with this prefix, so that two groups can have the same measurement. */
 static const char *prefix = "";
 static char *out, *in, *fresh;
 static MPI_Win window;
@@ -72,7 +72,8 @@ static double latency_new(int bytes, int times)
     return round_trips(in, bytes, times);
 }
 
-/* Each task sends a buffer in which only the last byte changes: the rest stays in both caches. */
+/* Each task sends a buffer in which only the last byte changes: the other bytes stay in both
+ * caches. */
 static double latency_same(int bytes, int times)
 {
     return round_trips(out, bytes, times);
@@ -126,7 +127,8 @@ static double shift(int bytes, int times)
     return since(start);
 }
 
-/* One way of a message that arrives when rank 1 has waited in its receive for this number of microseconds. */
+/* The one-way time of a message that arrives when rank 1 has waited in its receive for this number
+ * of microseconds. */
 static double latency_after(int microseconds, int times)
 {
     double seconds = 0;

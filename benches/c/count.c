@@ -220,7 +220,7 @@ static void early(int counted)
     }
 }
 
-/* Receives without a message yet, or messages without a receive yet. */
+/* Posts receives that no message matches yet, or sends messages that no receive matches yet. */
 static void begin_behind(int is_early)
 {
     for (int i = 0; i < depth; i++)

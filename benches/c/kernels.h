@@ -193,7 +193,7 @@ static double kernel_lu(int tasks, int times)
     return since(start);
 }
 
-/* The row has the number of tasks in the column of bytes. */
+/* In these rows, the column of bytes holds the number of tasks. */
 static void kernels(void)
 {
     if (!kernels_open()) MPI_Abort(MPI_COMM_WORLD, 2);

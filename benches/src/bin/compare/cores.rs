@@ -12,7 +12,7 @@ pub(crate) const ROW: &str = "core_to_core";
 /// A turn is near if its latency is at most this multiple of the least latency of all turns.
 pub(crate) const NEAR: f64 = 1.6;
 
-/// Takes the latency out of a turn's rows: the greater of the two that were measured before and after the others.
+/// Takes the latency out of a turn's rows. Returns the greater of the two values, which were measured before and after all other rows.
 pub(crate) fn take(rows: &mut Vec<(Row, f64)>) -> Option<f64> {
     let is_latency = |(row, _): &(Row, f64)| row.0 == ROW;
     let greatest = rows.iter().filter(|row| is_latency(row)).map(|(_, ns)| *ns).reduce(f64::max);

@@ -24,8 +24,8 @@
 //! python3 -m venv FOLDER/impi     && FOLDER/impi/bin/pip install impi-rt impi-devel
 //! ```
 //!
-//! Each round runs every library once, and begins with a different library, so that other load of the machine affects all of them. A row
-//! shows the medians of the rounds, the ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), the spread of our
+//! Each round runs every library once, and begins with a different library, so that other load on the machine affects all of them alike. A
+//! row shows the medians of the rounds, the ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), the spread of our
 //! rounds, and the project's mark. If a peer is missing, the mark is not judged.
 //!
 //! Where each task has a core, or the two hosts are namespaces of this machine, the program also measures the distance of the two cores,
@@ -74,16 +74,16 @@ struct Arguments {
     /// An older build of this library: the folder of its mpicc and mpiexec. Shown in its own column, and not judged as a peer.
     #[arg(long, value_name = "FOLDER")]
     before: Option<PathBuf>,
-    /// Only these groups of measurements.
+    /// Run only these groups of measurements.
     #[arg(long, value_enum, value_delimiter = ',')]
     group: Vec<Group>,
-    /// Only these measurements: latency_new, stream_same, barrier, put_flush etc., as the rows are named.
+    /// Run only these measurements: latency_new, stream_same, barrier, put_flush etc., as the rows are named.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
     /// Number of runs of each library.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Two tasks on two cores only, one round, fewer batches: less than a minute with all peers, if the machine does nothing else.
+    /// Run only two tasks on two cores, one round and fewer batches: less than a minute with all peers, if the machine does nothing else.
     #[arg(long)]
     quick: bool,
     /// Also write the rows to this file, as a JSON array.

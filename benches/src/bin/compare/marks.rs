@@ -20,7 +20,7 @@ pub(crate) struct Mark {
     pub(crate) aim: f64,
 }
 
-/// A measurement is a rate when it is a stream.
+/// Streams are judged as rates, and all other measurements as times or amounts.
 pub(crate) fn kind(name: &str) -> Kind {
     if name.starts_with("stream") { Kind::Rate } else { Kind::Less }
 }
@@ -29,8 +29,8 @@ pub(crate) fn kind(name: &str) -> Kind {
 pub(crate) fn peers(name: &str) -> &'static [&'static str] {
     match name {
         "put" | "amsend" => &[UCX],
-        // Open MPI's wheel has no libfabric: its own TCP is shown.
         BARE_ROW => &[BARE],
+        // Not Open MPI: its wheel has no libfabric, so its rows show its own TCP.
         "hosts_latency" | "stream_hosts" => &["mpich", "impi"],
         _ => &PEERS,
     }

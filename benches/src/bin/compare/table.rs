@@ -33,7 +33,7 @@ type Values = BTreeMap<String, Vec<Value>>;
 pub(crate) struct Table {
     libraries: Vec<String>,
     rows: Vec<(Row, Values)>,
-    /// The core-to-core latency of each turn that measured it, with its library.
+    /// The core-to-core latency of each turn in which it was measured, with the library that had the turn.
     latencies: Vec<(String, f64)>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Standing {
     /// Spread of our rounds, relative to their median.
     pub(crate) spread: f64,
     medians: BTreeMap<String, f64>,
-    /// Whether values of near and far turns were compared, since a library has no near turn.
+    /// Whether values of near and far turns were compared, because a library has no near turn.
     is_mixed: bool,
 }
 
@@ -87,7 +87,7 @@ impl Table {
         latency
     }
 
-    /// The least core-to-core latency of all turns, in ns; infinite if no turn measured it.
+    /// The least core-to-core latency of all turns, in ns; infinite if it was not measured.
     pub(crate) fn least_latency(&self) -> f64 {
         self.latencies.iter().map(|(_, latency)| *latency).fold(f64::INFINITY, f64::min)
     }

@@ -13,7 +13,7 @@ use crate::libraries::{Library, OURS};
 use crate::table::{Row, Table};
 use crate::{Arguments, SOURCES, STARTS, below, cores, hosts, said, table};
 
-/// A library that has too few near turns gets more, up to this multiple of the rounds.
+/// A library that has too few near turns gets more turns, up to this multiple of the rounds.
 const ROUNDS_MAX: u32 = 3;
 
 /// The libraries with their programs, and what was measured so far.

@@ -42,10 +42,10 @@ struct Arguments {
     /// Also write the rows to this file, as a JSON array.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Only the rows whose name begins with this.
+    /// Count only the rows whose name begins with this.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Fail when a count differs from the kept one by more than the tolerance.
+    /// Fail if a count differs from the kept one by more than the tolerance.
     #[arg(long, conflicts_with = "write")]
     check: bool,
     /// Keep these counts, in benches/instruction_counts.txt.

@@ -23,7 +23,7 @@ impl Point {
     }
 }
 
-/// A series of a figure: nanoseconds for one operation, unless its measurement says otherwise.
+/// A measured series of a figure. The values are nanoseconds for one operation, unless the measurement says otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     pub(crate) label: &'static str,

@@ -94,7 +94,7 @@ pub(crate) struct Figure {
     pub(crate) form: Form,
     pub(crate) along: Along,
     pub(crate) quantity: Quantity,
-    /// Only points up to this x: several figures show parts of the same curves.
+    /// Only points up to this x are shown, since several figures show parts of the same curves.
     pub(crate) x_max: f64,
     pub(crate) series: Vec<Series>,
     /// The paper's result, in our words.

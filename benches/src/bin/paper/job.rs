@@ -11,7 +11,7 @@ use crate::curve::Point;
 use crate::figure::Figure;
 use crate::measure::Measure;
 
-/// Limit for a job, which only a hanging one reaches.
+/// Limit for a job, which only a job that hangs reaches.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Number of runs of a kernel, of which the best counts.
 const KERNEL_ROUNDS_MAX: u32 = 5;
@@ -80,7 +80,7 @@ impl Job {
         }
     }
 
-    /// One run: the values that task 0 has printed.
+    /// Runs the job once, and returns the values that task 0 has printed.
     fn run(&self, program: &Path, folder: &Path, effort: &Effort) -> Result<Run, Failure> {
         let mut launch = Launch::new(program, self.arguments(effort))
             .tasks(self.tasks)

@@ -7,10 +7,10 @@
 //! cargo run --release -p am-benches --bin paper -- --list              # the figures, and the jobs behind each
 //! ```
 //!
-//! Each curve is a job of the launcher. Its tasks are this program, or a NAS kernel of the examples. Several figures may use the same job.
-//! Each round runs every job once, so that other load of the machine affects all curves. A point is the median over the rounds of the best
-//! batch of each round (for the kernels the best round, as in the paper). The sentence "here" below a figure is computed from these
-//! numbers.
+//! The points of each curve come from one or more jobs of the launcher, whose tasks are this program, or a NAS kernel of the examples.
+//! Several figures may use the same job. Each round runs every job once, so that other load on the machine affects all curves alike. A
+//! point is the median over the rounds of the best batch of each round (for the kernels the best round, as in the paper). The sentence
+//! after "Here:" below a figure is computed from these numbers.
 
 mod curve;
 mod figure;
@@ -36,19 +36,19 @@ const PROGRAM: &str = "paper";
 struct Arguments {
     #[command(subcommand)]
     role: Option<Role>,
-    /// Where the page is written. Default: paper.html beside this program.
+    /// Write the page to this file. Default: paper.html beside this program.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Also write the figures to this file, as a JSON array.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only these figures, by the names that --list prints.
+    /// Measure only these figures, by the names that --list prints.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// Number of runs of each job. Default: 7; 3 with --quick.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Three rounds of fewer lengths, shorter batches and the smallest kernels: half a minute.
+    /// Measure three rounds of fewer lengths, shorter batches and the smallest kernels: half a minute.
     #[arg(long)]
     quick: bool,
     /// Print the figures and the commands of their jobs, and measure nothing.
@@ -58,7 +58,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Role {
-    /// One task of a job: measures, and task 0 prints a line for each length.
+    /// Runs one task of a job, which measures; task 0 prints a line for each length.
     #[command(hide = true)]
     Task(measure::Arguments),
 }

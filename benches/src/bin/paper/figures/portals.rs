@@ -1,4 +1,4 @@
-//! MPICH over Portals: "MPICH 1.2.0 over Portals 3.1", the short and the long protocol. The paper has no measurements; these show the
+//! MPICH over Portals: "MPICH 1.2.0 over Portals 3.1", the short and the long protocol. The paper has no measurements; those here show the
 //! purpose of its two protocols.
 
 use super::{Settings, pair};

@@ -115,7 +115,7 @@ impl Measure {
 
 /// A method to move bytes, or another operation to time.
 trait Way {
-    /// The time of one of `times` operations, or another value. All tasks must call this together.
+    /// The mean time of `times` operations, or another value. All tasks must call this together.
     fn batch(&mut self, control: &mut Control, bytes: usize, times: u32) -> Result<f64, Failure>;
 
     /// The maximum number of operations in a batch.
@@ -159,8 +159,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     control.meet()
 }
 
-/// The best of several batches, each with as many operations as fit into the time; the other batches are longer because of other load of
-/// the machine. For values that are not times, the median.
+/// Returns the best of several batches, each with as many operations as fit into the time. The other batches took longer because of other
+/// load on the machine. For values that are not times, the median.
 fn measure(
     way: &mut dyn Way,
     control: &mut Control,
@@ -210,7 +210,7 @@ impl Control {
         self.context.num_tasks()
     }
 
-    /// Returns once all tasks have called it.
+    /// Returns once all tasks have called this function.
     fn meet(&mut self) -> Result<(), Failure> {
         self.swap(&[]).map(|_| ())
     }
@@ -247,12 +247,12 @@ impl Control {
     }
 }
 
-/// An error of the system or of a layer below MPI.
+/// The failure for an error of the system or of a layer below MPI.
 fn of_system(error: impl std::error::Error + 'static) -> Failure {
     Failure::Library { fault: "the operating system", error: Box::new(error) }
 }
 
-/// A message whose last byte is not the one that was sent.
+/// The failure for a message whose last byte is not the one that was sent.
 fn wrong_byte(bytes: usize, is: u8, should: u8) -> Failure {
     Failure::Wrong(format!("the last of {bytes} bytes is {is}, but {should} was sent"))
 }

@@ -88,7 +88,7 @@ impl Tcp {
         (0..self.streams.len()).try_for_each(|peer| self.send(peer, bytes))
     }
 
-    /// Dissemination: in each round, a byte to the task at twice the distance of the round before.
+    /// Dissemination: in each round, sends a byte to the task at twice the distance of the round before.
     fn barrier(&mut self) -> Result<(), Failure> {
         let tasks = self.streams.len();
         let mut distance = 1;
