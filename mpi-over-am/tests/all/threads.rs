@@ -55,7 +55,8 @@ pub(crate) fn configs(tasks: u32) -> [Config; 3] {
 pub(crate) const THREADS: u32 = 4;
 const MESSAGES: u64 = 60;
 
-/// Sends messages of many lengths to the thread of this number in the next task, and receives those of the thread in the task before.
+/// Sends messages of many lengths to the thread of this number in the next task, and receives those of the thread of the same number in the
+/// previous task.
 fn talk(world: &Communicator<Threads>, thread: u32) {
     let (rank, size) = (world.rank(), world.size());
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);

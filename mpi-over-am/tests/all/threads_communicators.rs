@@ -10,7 +10,7 @@ use crate::threads::{Communicator, THREADS, configs, job, of_threads};
 fn creations<L: LockPolicy>(world: &Communicator<L>) {
     let rank = world.rank();
     for _ in 0..3 {
-        // The even and the odd ranks at once.
+        // The even and the odd ranks each make a communicator, at the same time.
         let mine = world.group().incl(&[rank % 2, rank % 2 + 2]).unwrap();
         let half = world.create(&mine).unwrap().unwrap();
         assert_eq!((half.size(), half.rank()), (2, rank / 2));
@@ -131,7 +131,8 @@ fn two_sides_of_tasks_of_many_threads_and_of_one() {
 
 #[test]
 fn threads_create_in_different_orders() {
-    // In each task the threads make their communicators in a different order: a thread that waits for other tasks lets the others go on.
+    // In each task the threads make their communicators in a different order: while a thread waits for other tasks, the other threads go
+    // on.
     of_threads(3, |environment| {
         let world = environment.world();
         let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();

@@ -52,7 +52,7 @@ fn rounds(world: &Communicator<Threads>, thread: u32) {
     world.sendrecv(&[0u8], left, tag + 100, &mut [0u8], right, tag + 100).unwrap();
     send.start().unwrap();
     Persistent::wait_all([&mut receive, &mut send]).unwrap();
-    // A request that is dropped while it is active goes on, and receives its message.
+    // An operation completes even if its active request is dropped.
     let mut send = world.send_init(Mode::Synchronous, vec![rank; 5000], right, tag).unwrap();
     send.start().unwrap();
     drop(send);
@@ -304,7 +304,7 @@ fn a_partitioned_send_of_threads_meets_a_receive_of_a_task_of_one() {
                 // This receive, and the send of the other task, are dropped while a round is active.
                 let receive = world.precv_init(vec![0u32; 4], 2, 1, 9).unwrap();
                 receive.start().unwrap();
-                // Part 1 is never marked.
+                // Part 1 is never marked as ready.
                 assert!(receive.arrived(1).unwrap().is_none());
                 drop(receive);
             },

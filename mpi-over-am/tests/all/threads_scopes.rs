@@ -36,7 +36,7 @@ fn traffic(world: &Communicator<Threads>, seed: u64) {
                             let mode = if random.below(2) == 0 { Mode::Standard } else { Mode::Synchronous };
                             open.push(s.isend_in_mode(mode, out, right, tag(part)).unwrap());
                         }
-                        // Waits for some requests here, and for the others at the end of the scope.
+                        // Waits for some requests here, and for the other requests at the end of the scope.
                         while open.len() > 3 {
                             match random.below(3) {
                                 0 => drop(s.wait_any(&mut open).unwrap().unwrap()),

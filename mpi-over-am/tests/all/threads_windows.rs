@@ -204,7 +204,7 @@ fn threads_of_all_tasks_lock_in_turns() {
     const TIMES: u64 = 6;
     all_shared(3, |world| {
         let window = allocate(world, 300);
-        // A task has at most one lock of a rank: its threads use a lock of their own.
+        // A task may hold only one lock of a rank, so its threads exclude each other by a mutex.
         let own = Mutex::new(());
         team(|_| {
             for _ in 0..TIMES {
@@ -339,7 +339,7 @@ fn epochs<L: LockPolicy>(world: &Communicator<L>) {
     window.sync().unwrap();
     window.unlock_all().unwrap();
     assert_eq!(window.free().unwrap().unwrap().len(), 800);
-    // Attaches and detaches memory; a message contains the address.
+    // Attaches and detaches memory; the tasks exchange the addresses.
     let dynamic = world.create_dynamic_window(&Info::new()).unwrap();
     let at = dynamic.attach(vec![3u8; 64]).unwrap();
     let mut places = vec![0u64; size as usize];

@@ -282,7 +282,7 @@ fn alltoallw() {
         let (rank, size) = (world.rank(), world.size());
         let word = Datatype::predefined(Predefined::Uint64);
         // Task a sends a + b + 1 words to task b, or 900 times as many. Words to tasks of odd ranks are every second word of the sender's
-        // memory, and words from tasks of even ranks are stored in every second word. The others are contiguous.
+        // memory, and words from tasks of even ranks are stored in every second word. All other words are contiguous.
         let spread = Datatype::resized(&word, 0, 16).unwrap();
         for times in [1, 900] {
             let count = |other: u32| (rank + other + 1) as usize * times;

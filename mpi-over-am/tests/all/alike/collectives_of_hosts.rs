@@ -192,7 +192,7 @@ fn parts_of_any_length_and_gaps_between_them_are_collected() {
         on_hosts(hosts, |environment, world| {
             let (rank, size) = (world.rank(), world.size() as usize);
             let counts: Vec<usize> = (0..size).map(|rank| rank * 3 % 4).collect();
-            // In reverse order, with a gap of one element after each part.
+            // The parts are stored in reverse order, with a gap of one element after each part.
             let displacements: Vec<usize> =
                 (0..size).map(|rank| counts[rank + 1..].iter().map(|count| count + 1).sum()).collect();
             let own = vec![rank + 1; counts[rank as usize]];

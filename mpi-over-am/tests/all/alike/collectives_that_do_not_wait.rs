@@ -85,7 +85,7 @@ fn many_kinds_are_under_way_at_once_and_end_in_any_order() {
                     let mut in_between = [u64::from(rank)];
                     world.allreduce_in_place(&mut in_between, op::Max)?;
                     assert_eq!(in_between, [u64::from(size) - 1]);
-                    // Each task ends them in a different order.
+                    // Tasks of even ranks wait in the reverse order.
                     if rank % 2 == 0 {
                         requests.reverse();
                     }
@@ -148,7 +148,7 @@ fn collectives_go_on_while_their_task_waits_for_something_else() {
 #[test]
 fn a_long_reduction_announces_no_message() {
     for tasks in 2..5 {
-        // As over shared memory, a piece fits into a few packets, and there are credits for several pieces.
+        // These values are like those over shared memory: a piece fits into a few packets, and there are credits for several pieces.
         let config = Config { packet_bytes_max: 32 << 10, credits: 64, ..Config::new(tasks) };
         job(config, Settings::default(), |environment, world| {
             let (rank, size) = (world.rank(), world.size());

@@ -38,7 +38,7 @@ pub(crate) fn job_without_finalize(config: Config, settings: Settings, task: imp
     run_tasks(config, settings, &task);
 }
 
-/// Not generic over the task, so that it is compiled once for all tests.
+/// Runs the tasks. Not generic over `task`, so that this function is compiled once for all tests.
 fn run_tasks(config: Config, settings: Settings, task: &(dyn Fn(Environment) + Sync)) {
     let what = format!("a job of {config:?} with {settings:?}");
     let _watchdog = Watchdog::new(what.clone(), Duration::from_secs(120));

@@ -92,7 +92,7 @@ fn duplicates_come_by_themselves_and_in_any_order() {
         for communicator in &made {
             talk(communicator, &all);
         }
-        // One duplication is a request among others, and no call waits for the other one.
+        // One duplication is waited for like other requests. No call waits for the other duplication.
         let one = world.idup().unwrap();
         drop(world.idup().unwrap());
         world.wait(one.request()).unwrap();
@@ -220,7 +220,7 @@ fn two_sides_talk_merge_and_split() {
         let (rank, size) = (world.rank(), world.size());
         let is_left = rank % 2 == 0;
         let half = world.split(Some(i32::from(!is_left)), 0).unwrap().unwrap();
-        // The leaders are the last tasks of each side.
+        // The leader of each side is its last task.
         let local_leader = half.size() - 1;
         let lasts = [size - 1 - (size - 1) % 2, size - 1 - size % 2];
         let remote_leader = if is_left { lasts[1] } else { lasts[0] };

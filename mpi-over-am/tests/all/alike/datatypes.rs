@@ -102,7 +102,7 @@ fn run(seed: u64, config: Config, settings: Settings) {
                 let mut view = ViewMut::new(&mut got, count, &datatype).unwrap();
                 let mut view_again = ViewMut::new(&mut again, count, &datatype).unwrap();
                 if random.one_in(2) {
-                    // The messages are received in another order than they were sent.
+                    // The messages are not received in the order in which they were sent.
                     world
                         .scope(|s| {
                             let first = s.irecv(&mut view, 0, 1)?;
@@ -216,7 +216,7 @@ fn external32_comes_back_through_any_layout() {
         let (mut got, mut expected) = (vec![0xee; to], vec![0xee; to]);
         unpack_external32(&external, &mut got, (count, &datatype)).unwrap();
         unpack(&pack(&memory, (count, &datatype)).unwrap(), &mut expected, (count, &datatype)).unwrap();
-        // A long double has unused bytes.
+        // A long double has unused bytes, which are not converted.
         if datatype.basic() != Some(Predefined::LongDoubleComplex) && !has_long_double(&datatype) {
             assert_eq!(got, expected);
         }

@@ -42,7 +42,7 @@ fn a_persistent_operation_is_started_as_often_as_wanted() {
                 }
             }
         }
-        // A request that is dropped while it is active goes on, and receives its message.
+        // An operation completes even if its active request is dropped.
         let mut send = world.send_init(Mode::Synchronous, vec![world.rank(); 5000], other, 6).unwrap();
         send.start().unwrap();
         drop(send);
@@ -63,7 +63,7 @@ fn only_what_is_persistent_can_be_started() {
         world.send(&(), 0, 0).unwrap();
         world.wait(request).unwrap();
         assert!(matches!(world.start(request), Err(Error::UnknownRequest { .. })));
-        // A send that completed in its call has no request of its own, and is not persistent, either.
+        // A send that was complete at once has no request of its own, and is not persistent, either.
         let nothing = SendData::from_bytes(am_core::buffer::RawBytes::EMPTY);
         let ended = world.isend_data(Mode::Standard, &nothing, 0, 0).unwrap();
         assert_eq!(ended, RequestId::ENDED_SEND);
@@ -149,7 +149,7 @@ fn a_round_goes_on_while_something_else_is_waited_for() {
             receive.start().unwrap();
             send.start().unwrap();
             (0..4).for_each(|part| send.ready(part).unwrap());
-            // Nothing tests the receive, which had not met its sender when it was started.
+            // No call tests the receive, whose sender was not known when it was started.
             send.wait().unwrap();
             receive.wait().unwrap();
             assert_eq!(receive.buffer().unwrap(), vec![other; len]);

@@ -125,8 +125,8 @@ fn messages_of_about_a_packet_arrive_whole_while_they_are_answered_and_while_the
     }
 }
 
-/// A blocking receive may take its message from the ring, but not if the message belongs to an earlier receive, follows such a message, or
-/// is too long.
+/// A blocking receive may take its message from the ring, but not if the message belongs to an earlier receive, comes after a message that
+/// does, or is too long.
 #[test]
 fn a_blocking_receive_gets_its_own_message_whatever_else_has_come() {
     everywhere(2, |_, world| {
@@ -230,7 +230,7 @@ fn a_synchronous_send_ends_after_its_receive_has_started() {
                 world
                     .scope(|s| {
                         let mut request = s.issend(&data, 1, 1)?;
-                        // The receiver waits for this message before it receives the other one.
+                        // The receiver waits for this message before it receives the message in synchronous mode.
                         for _ in 0..100 {
                             request = match s.test(request)? {
                                 Tested::Done(_) => panic!("the send completed before its receive was posted"),

@@ -22,7 +22,7 @@ struct Planned {
     mode: usize,
 }
 
-/// The messages of each task. All tasks compute the same plan, so that each knows how many it will receive.
+/// The messages of each task. All tasks compute the same plan, so that each task knows how many messages it will receive.
 fn plan(seed: u64) -> Vec<Vec<Planned>> {
     let mut random = Random::new(seed);
     let message = |random: &mut Random| Planned {

@@ -12,7 +12,7 @@ fn settings(eager_synchronous: bool) -> Settings {
     Settings { eager_synchronous, ..Settings::default() }
 }
 
-/// Starts a send of one word, whose request the caller may keep for as long as it likes.
+/// Starts a send of one word, and returns its request.
 fn issend(world: &Communicator, word: u32, dest: u32, tag: i32) -> Request {
     world.isend_owned_in_mode(Mode::Synchronous, vec![word], dest, tag).expect("the receiver lives")
 }

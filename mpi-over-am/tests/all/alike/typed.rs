@@ -188,7 +188,7 @@ fn requests_are_futures() {
                 assert_eq!(Some(got.unwrap()), wanted.next());
             }
         }
-        // An operation whose future is dropped goes on.
+        // An operation completes even if its future is dropped.
         let other = (rank + 1) % size;
         let is_pending = world.block_on(async {
             let mut receiving = pin!(world.irecv_owned(vec![0u8; 4], Source::Any, 77).unwrap());

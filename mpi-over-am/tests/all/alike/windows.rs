@@ -243,7 +243,7 @@ fn an_exclusive_lock_is_exclusive() {
         assert_eq!(class(window.unlock(0)), ErrorClass::RmaSync);
         assert_eq!(class(window.flush(0)), ErrorClass::RmaSync);
         assert_eq!(class(window.lock(Lock::Shared, 9, Assertion::NONE)), ErrorClass::Rank);
-        // Nothing is done for `PROC_NULL`.
+        // A lock of `PROC_NULL` does nothing.
         window.lock(Lock::Exclusive, PROC_NULL, Assertion::NONE).unwrap();
         window.unlock(PROC_NULL).unwrap();
         assert_eq!(class(window.lock(Lock::Shared, 0, Assertion::NO_STORE)), ErrorClass::Assertion);
