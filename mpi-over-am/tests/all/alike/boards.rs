@@ -277,7 +277,8 @@ fn a_gather_to_another_root_than_the_last_sends_messages() {
     });
 }
 
-/// The data of a task lie on the board until all have read them, however late a task is. Roots change, so each task is ahead at times.
+/// The data of a task stay on the board until all tasks have read them, however late a task is. Roots change, so each task is ahead at
+/// times.
 #[test]
 fn tasks_that_are_late_read_what_was_written_for_them() {
     with_lines(Config::new(9), |_, world| {

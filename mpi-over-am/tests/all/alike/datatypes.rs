@@ -216,7 +216,7 @@ fn external32_comes_back_through_any_layout() {
         let (mut got, mut expected) = (vec![0xee; to], vec![0xee; to]);
         unpack_external32(&external, &mut got, (count, &datatype)).unwrap();
         unpack(&pack(&memory, (count, &datatype)).unwrap(), &mut expected, (count, &datatype)).unwrap();
-        // A long double has unused bytes, which are not converted.
+        // A long double has unused bytes, whose values external32 does not keep.
         if datatype.basic() != Some(Predefined::LongDoubleComplex) && !has_long_double(&datatype) {
             assert_eq!(got, expected);
         }

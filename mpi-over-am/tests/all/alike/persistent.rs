@@ -149,7 +149,7 @@ fn a_round_goes_on_while_something_else_is_waited_for() {
             receive.start().unwrap();
             send.start().unwrap();
             (0..4).for_each(|part| send.ready(part).unwrap());
-            // No call tests the receive, whose sender was not known when it was started.
+            // No call tests the receive, which was not matched yet when it was started.
             send.wait().unwrap();
             receive.wait().unwrap();
             assert_eq!(receive.buffer().unwrap(), vec![other; len]);
