@@ -84,7 +84,7 @@ fn problem(class: Class) -> Problem {
 }
 
 fn main() -> ExitCode {
-    nas::main("nas_bt", "NAS BT: the flow of a synthetic gas, by lines of 5 x 5 blocks", run)
+    nas::main("nas_bt", "NAS BT: the flow of a synthetic gas, computed along lines of 5 x 5 blocks", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

@@ -86,7 +86,7 @@ fn problem(class: Class) -> Problem {
 }
 
 fn main() -> ExitCode {
-    nas::main("nas_ft", "NAS FT: a heat equation in three dimensions, by Fourier transforms", run)
+    nas::main("nas_ft", "NAS FT: a heat equation in three dimensions, solved by Fourier transforms", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

@@ -87,7 +87,7 @@ fn problem(class: Class) -> Problem {
 }
 
 fn main() -> ExitCode {
-    nas::main("nas_lu", "NAS LU: the flow of a synthetic gas, by successive over-relaxation", run)
+    nas::main("nas_lu", "NAS LU: the flow of a synthetic gas, computed by successive over-relaxation", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

@@ -83,7 +83,7 @@ fn problem(class: Class) -> Problem {
 }
 
 fn main() -> ExitCode {
-    nas::main("nas_sp", "NAS SP: the flow of a synthetic gas, by lines of waves", run)
+    nas::main("nas_sp", "NAS SP: the flow of a synthetic gas, computed along lines, wave by wave", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {

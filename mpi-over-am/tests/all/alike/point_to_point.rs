@@ -230,7 +230,7 @@ fn a_synchronous_send_ends_after_its_receive_has_started() {
                 world
                     .scope(|s| {
                         let mut request = s.issend(&data, 1, 1)?;
-                        // The receiver receives this message before it posts the receive of the synchronous send.
+                        // The receive is posted only after the message with tag 2.
                         for _ in 0..100 {
                             request = match s.test(request)? {
                                 Tested::Done(_) => panic!("the send completed before its receive was posted"),
