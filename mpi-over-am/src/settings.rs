@@ -35,8 +35,8 @@ pub struct Settings {
     pub posted_receives_max: Option<u64>,
     /// Maximum number of non-blocking sends under way when a send beyond the eager limit is started. `AM_LONG_SENDS_MAX`.
     pub long_sends_max: Option<u64>,
-    /// Whether a thread of each task handles messages while the program computes; for programs in C, Fortran and Python. A Rust program
-    /// calls [`Environment::set_progress_thread`](crate::Environment::set_progress_thread). `AM_PROGRESS_THREAD`.
+    /// Whether a thread of each task handles messages while the program computes. Only for programs in C, Fortran and Python: a Rust
+    /// program calls [`Environment::set_progress_thread`](crate::Environment::set_progress_thread) instead. `AM_PROGRESS_THREAD`.
     pub progress_thread: bool,
     /// Whether MPI prints to the standard error: the settings at its start, each call and message, and a summary at its end. `AM_DEBUG`.
     pub debug: bool,

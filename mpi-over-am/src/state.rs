@@ -152,7 +152,7 @@ impl<F: Fabric> State<F> {
         if self.may_post_receive() { Ok(()) } else { Err(too_many_receives(self.posted_receives_max)) }
     }
 
-    /// Whether [`check_receives`](Self::check_receives) allows one more receive.
+    /// Whether one more receive may be posted: fewer than the maximum are posted, and a request slot is free.
     #[inline(always)]
     pub(crate) fn may_post_receive(&mut self) -> bool {
         let max = self.posted_receives_max;

@@ -79,7 +79,7 @@ static void makings(void) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }
 
-/* A cancelled send completes, whether it was received or not. */
+/* MPI_Wait ends after an MPI_Cancel of a send, whether the send was cancelled or its message is received. */
 static void cancelled_sends(void) {
     enum { LONG = 300000 };
     static char bytes[LONG], got[LONG];

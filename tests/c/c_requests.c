@@ -146,7 +146,7 @@ static void waits_for_any(void) {
     }
     MPI_Waitany(RECEIVES, requests, &index, &status);
     CHECK(index == MPI_UNDEFINED);
-    /* Waits for any of two requests, of which one has two parts. */
+    /* Waits for one of two requests; one of them is for a send and a receive. */
     int left = (rank + size - 1) % size, right = (rank + 1) % size;
     MPI_Irecv(&values[0], 1, MPI_INT, rank, 6, MPI_COMM_WORLD, &exchange[0]);
     MPI_Isendrecv(&rank, 1, MPI_INT, right, 7, &values[1], 1, MPI_INT, left, 7, MPI_COMM_WORLD, &exchange[1]);

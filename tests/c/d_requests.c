@@ -28,7 +28,7 @@ static void exchanges(void) {
     while (!flag)
         MPI_Test(&requests[0], &flag, &status);
     CHECK(got == -1 && (!OWN || status.MPI_SOURCE == MPI_PROC_NULL));
-    /* A request that is freed goes on. */
+    /* An operation completes even if its request has been freed. */
     MPI_Isendrecv_replace(&value, 1, MPI_INT, right, 6, left, 6, MPI_COMM_WORLD, &requests[0]);
     MPI_Request_free(&requests[0]);
     MPI_Barrier(MPI_COMM_WORLD);

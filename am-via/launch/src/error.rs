@@ -112,7 +112,8 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// The exit code for a shell: 127 not found, 126 not executable, 2 for all other errors.
+    /// The exit code, as shells number it: 127 if the program was not found, 126 if it was found but could not be started, 2 for all other
+    /// errors.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

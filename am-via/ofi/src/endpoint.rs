@@ -261,8 +261,8 @@ impl Endpoint {
         }
     }
 
-    /// Makes progress, and passes each message that has arrived to `take`, with its word. Returns the number of these messages. Adds the
-    /// peers to which a send failed to `broken`.
+    /// Makes progress, and calls `take` with each message that has arrived and the word sent with it. Returns the number of these messages.
+    /// Adds to `broken` each peer to which a send has failed.
     ///
     /// # Errors
     /// The endpoint itself is broken.

@@ -362,7 +362,8 @@ impl Connection {
         self.own.area(slot, len as usize)
     }
 
-    /// Returns the slot of the oldest read entry to the peer.
+    /// Frees the slot of the oldest entry that has been read, so that the peer can use it again. The peer is told once [`TELL_AFTER`] slots
+    /// are free.
     #[inline(always)]
     pub fn release(&mut self) {
         self.released = self.released.wrapping_add(1);

@@ -1,7 +1,7 @@
-//! How a writer stores the bytes that its peer reads next: through the caches, or past them.
+//! How a writer stores the bytes that its peer reads next: through the caches, or bypassing them (non-temporal stores).
 //!
 //! A store through the caches fetches a line that the peer has read, and the peer then fetches it back. This is fast if both processors
-//! share a cache. Otherwise each line takes two slow transfers, and stores past the caches, which leave the bytes in memory, are two to
+//! share a cache. Otherwise each line takes two slow transfers, and stores that bypass the caches and leave the bytes in memory are two to
 //! five times faster from about a kilobyte on. The right choice depends on where the two tasks run, which is not known, and which a virtual
 //! machine may change at any time. So the writer measures: it times its loads of words that the peer has changed.
 

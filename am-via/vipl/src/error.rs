@@ -82,7 +82,9 @@ pub enum VipError {
         remedy: &'static str,
     },
     /// The time limit has passed (`VIP_TIMEOUT`).
-    #[error("the time limit of {0:?} has passed, and nothing has come")]
+    #[error(
+        "nothing arrived within the time limit of {0:?}: wait longer, or check whether the peer still runs"
+    )]
     Timeout(Duration),
     /// The peer refused the connection, or withdrew its request (`VIP_REJECT`).
     #[error("task {} (context {}) refused the connection", .peer.task, .peer.context)]

@@ -264,7 +264,8 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
                     format!("callbacks::read_conversion({name})")
                 }
                 "MPI_Datarep_conversion_function" => format!("callbacks::write_conversion({name})"),
-                // C passes the handle by reference, too, and its first half is Fortran's number: the program's function needs no wrapper.
+                // C, too, passes the handle by reference, and the first half of the C handle is the Fortran handle, so the program's
+                // function needs no wrapper.
                 other if other.ends_with("_errhandler_function") || other == "MPI_User_function" => {
                     name.clone()
                 }

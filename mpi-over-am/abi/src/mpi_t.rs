@@ -66,7 +66,7 @@ pub(crate) unsafe fn put_string(text: &str, to: *mut c_char, len: *mut c_int) {
         // SAFETY: not null; the caller's promise.
         unsafe { *len = text.len() as c_int + 1 };
     } else {
-        // SAFETY: neither is null; the caller's promise.
+        // SAFETY: `to` and `len` are not null, so the caller promises that they can be written.
         unsafe {
             crate::text::give_string(text, to, capacity, len);
             *len += 1;

@@ -146,7 +146,7 @@ pub(crate) fn initial() -> MPI_Errhandler {
     known.map_or(MPI_ERRORS_ARE_FATAL, |(_, handler)| handler)
 }
 
-/// Runs the initial error handler while MPI is not running. Returns the code for the call to return, if the handler returns.
+/// Runs the initial error handler while MPI is not running. If the handler returns, returns the error code that the MPI call is to return.
 #[cold]
 pub(crate) fn raise_initial(function: &str, failure: &Failure) -> c_int {
     raise_through(
@@ -170,7 +170,7 @@ pub(crate) fn rank_in_job() -> u32 {
     std::env::var("AM_TASK").ok().and_then(|task| task.parse().ok()).unwrap_or(0)
 }
 
-/// Runs an error handler for the object that `handle` names. Returns the code for the call to return, if the handler returns.
+/// Runs an error handler for the object that `handle` names. If the handler returns, returns the error code that the MPI call is to return.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise_through(

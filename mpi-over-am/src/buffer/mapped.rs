@@ -167,8 +167,8 @@ fn change_each_block(values: RawBytes, elements: RawBuffer, change: Function<InP
     }
 }
 
-/// Combines `values` with the elements of `part` from `offset` on, and stores their old bytes in `result`, which has the same length.
-/// Returns `None`, and changes nothing, if not all elements are inside `part`, or `result` has another length.
+/// Combines `values` with the elements of `part` from `offset` on. If there is a `result`, stores the elements' old bytes in it. Returns
+/// `None`, and changes nothing, if an element is outside `part`, or if `result` is not as long as `values`.
 pub(crate) fn change_mapped(
     part: &MappedRange<'_>,
     offset: usize,

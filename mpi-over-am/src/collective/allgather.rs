@@ -11,7 +11,8 @@ use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 use mpi_datatype::{Datatype, Predefined};
 
-/// Collects the `own` of all tasks into `into` of each. `own` is `None` if `into` holds it.
+/// Collects the blocks of all tasks in each task's `into`. `own` is this task's block; `None`: it is already in its place in `into`
+/// (`MPI_IN_PLACE`).
 pub(super) fn allgather(plan: &mut impl Plan, own: Option<&SendData>, into: &Parts<RecvData>) -> Result<()> {
     if let Some(hosts) = plan.hosts() {
         return hosts::allgather(plan, &hosts, own, into);

@@ -36,12 +36,14 @@ use crate::error::{Error, Result};
 use crate::op::{Operation, TypedOperation};
 use bytemuck::{AnyBitPattern, NoUninit};
 
-/// [`Communicator::barrier`](crate::Communicator::barrier) as a value (`MPI_Barrier`, `MPI_Ibarrier`, `MPI_Barrier_init`).
+/// Prepares [`Communicator::barrier`](crate::Communicator::barrier), to be run, started or kept (`MPI_Barrier`, `MPI_Ibarrier`,
+/// `MPI_Barrier_init`).
 pub fn barrier() -> Prepared<Nothing, NoOperator, impl Make<Nothing>> {
     in_buffer(Nothing, NoOperator, |_, _, _| Ok(Collective::Barrier))
 }
 
-/// [`Communicator::broadcast`](crate::Communicator::broadcast) as a value (`MPI_Bcast`, `MPI_Ibcast`, `MPI_Bcast_init`).
+/// Prepares [`Communicator::broadcast`](crate::Communicator::broadcast), to be run, started or kept (`MPI_Bcast`, `MPI_Ibcast`,
+/// `MPI_Bcast_init`).
 pub fn broadcast<B: Buffer<Item: Equivalence>>(
     buffer: B,
     root: u32,
@@ -52,7 +54,7 @@ pub fn broadcast<B: Buffer<Item: Equivalence>>(
     })
 }
 
-/// [`Communicator::gather`](crate::Communicator::gather) as a value (`MPI_Gather`, `MPI_Igather`).
+/// Prepares [`Communicator::gather`](crate::Communicator::gather), to be run, started or kept (`MPI_Gather`, `MPI_Igather`).
 pub fn gather<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -73,7 +75,7 @@ pub fn gather<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::gatherv`](crate::Communicator::gatherv) as a value (`MPI_Gatherv`, `MPI_Igatherv`).
+/// Prepares [`Communicator::gatherv`](crate::Communicator::gatherv), to be run, started or kept (`MPI_Gatherv`, `MPI_Igatherv`).
 pub fn gatherv<'a, T: Equivalence>(
     send: &'a [T],
     (recv, placement): (&'a mut [T], Placement<'a>),
@@ -89,7 +91,7 @@ pub fn gatherv<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::scatter`](crate::Communicator::scatter) as a value (`MPI_Scatter`, `MPI_Iscatter`).
+/// Prepares [`Communicator::scatter`](crate::Communicator::scatter), to be run, started or kept (`MPI_Scatter`, `MPI_Iscatter`).
 pub fn scatter<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -104,7 +106,7 @@ pub fn scatter<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::scatterv`](crate::Communicator::scatterv) as a value (`MPI_Scatterv`, `MPI_Iscatterv`).
+/// Prepares [`Communicator::scatterv`](crate::Communicator::scatterv), to be run, started or kept (`MPI_Scatterv`, `MPI_Iscatterv`).
 pub fn scatterv<'a, T: Equivalence>(
     (send, placement): (&'a [T], Placement<'a>),
     recv: &'a mut [T],
@@ -120,7 +122,7 @@ pub fn scatterv<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::allgather`](crate::Communicator::allgather) as a value (`MPI_Allgather`, `MPI_Iallgather`).
+/// Prepares [`Communicator::allgather`](crate::Communicator::allgather), to be run, started or kept (`MPI_Allgather`, `MPI_Iallgather`).
 pub fn allgather<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -132,7 +134,8 @@ pub fn allgather<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::allgather_in_place`](crate::Communicator::allgather_in_place) as a value (`MPI_Allgather` with `MPI_IN_PLACE`).
+/// Prepares [`Communicator::allgather_in_place`](crate::Communicator::allgather_in_place), to be run, started or kept (`MPI_Allgather` with
+/// `MPI_IN_PLACE`).
 pub fn allgather_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
     in_buffer(buffer, NoOperator, move |buffer: &mut B, position, _| {
         let buffer = buffer.as_mut_slice();
@@ -140,7 +143,8 @@ pub fn allgather_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B
     })
 }
 
-/// [`Communicator::allgatherv`](crate::Communicator::allgatherv) as a value (`MPI_Allgatherv`, `MPI_Iallgatherv`).
+/// Prepares [`Communicator::allgatherv`](crate::Communicator::allgatherv), to be run, started or kept (`MPI_Allgatherv`,
+/// `MPI_Iallgatherv`).
 pub fn allgatherv<'a, T: Equivalence>(
     send: &'a [T],
     (recv, placement): (&'a mut [T], Placement<'a>),
@@ -151,7 +155,7 @@ pub fn allgatherv<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::alltoall`](crate::Communicator::alltoall) as a value (`MPI_Alltoall`, `MPI_Ialltoall`).
+/// Prepares [`Communicator::alltoall`](crate::Communicator::alltoall), to be run, started or kept (`MPI_Alltoall`, `MPI_Ialltoall`).
 pub fn alltoall<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -166,7 +170,8 @@ pub fn alltoall<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::alltoall_in_place`](crate::Communicator::alltoall_in_place) as a value (`MPI_Alltoall` with `MPI_IN_PLACE`).
+/// Prepares [`Communicator::alltoall_in_place`](crate::Communicator::alltoall_in_place), to be run, started or kept (`MPI_Alltoall` with
+/// `MPI_IN_PLACE`).
 pub fn alltoall_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
     in_buffer(buffer, NoOperator, move |buffer: &mut B, position, _| {
         let buffer = buffer.as_mut_slice();
@@ -174,7 +179,7 @@ pub fn alltoall_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B,
     })
 }
 
-/// [`Communicator::alltoallv`](crate::Communicator::alltoallv) as a value (`MPI_Alltoallv`, `MPI_Ialltoallv`).
+/// Prepares [`Communicator::alltoallv`](crate::Communicator::alltoallv), to be run, started or kept (`MPI_Alltoallv`, `MPI_Ialltoallv`).
 pub fn alltoallv<'a, T: Equivalence>(
     (send, from): (&'a [T], Placement<'a>),
     (recv, to): (&'a mut [T], Placement<'a>),
@@ -188,7 +193,7 @@ pub fn alltoallv<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::alltoallw`](crate::Communicator::alltoallw) as a value (`MPI_Alltoallw`, `MPI_Ialltoallw`).
+/// Prepares [`Communicator::alltoallw`](crate::Communicator::alltoallw), to be run, started or kept (`MPI_Alltoallw`, `MPI_Ialltoallw`).
 pub fn alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     (send, from): (&'a [T], &'a [LayoutPart<'a>]),
     (recv, to): (&'a mut [U], &'a [LayoutPart<'a>]),
@@ -201,7 +206,7 @@ pub fn alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     })
 }
 
-/// [`Communicator::reduce`](crate::Communicator::reduce) as a value (`MPI_Reduce`, `MPI_Ireduce`).
+/// Prepares [`Communicator::reduce`](crate::Communicator::reduce), to be run, started or kept (`MPI_Reduce`, `MPI_Ireduce`).
 pub fn reduce<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -214,7 +219,8 @@ pub fn reduce<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place) as a value (`MPI_Reduce` with `MPI_IN_PLACE` at the root).
+/// Prepares [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place), to be run, started or kept (`MPI_Reduce` with
+/// `MPI_IN_PLACE` at the root).
 pub fn reduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
@@ -230,7 +236,7 @@ pub fn reduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     })
 }
 
-/// [`Communicator::allreduce`](crate::Communicator::allreduce) as a value (`MPI_Allreduce`, `MPI_Iallreduce`).
+/// Prepares [`Communicator::allreduce`](crate::Communicator::allreduce), to be run, started or kept (`MPI_Allreduce`, `MPI_Iallreduce`).
 pub fn allreduce<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -245,7 +251,8 @@ pub fn allreduce<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// [`Communicator::allreduce_in_place`](crate::Communicator::allreduce_in_place) as a value (`MPI_Allreduce` with `MPI_IN_PLACE`).
+/// Prepares [`Communicator::allreduce_in_place`](crate::Communicator::allreduce_in_place), to be run, started or kept (`MPI_Allreduce` with
+/// `MPI_IN_PLACE`).
 pub fn allreduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
@@ -256,8 +263,8 @@ pub fn allreduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     })
 }
 
-/// [`Communicator::reduce_scatter_block`](crate::Communicator::reduce_scatter_block) as a value (`MPI_Reduce_scatter_block`,
-/// `MPI_Ireduce_scatter_block`).
+/// Prepares [`Communicator::reduce_scatter_block`](crate::Communicator::reduce_scatter_block), to be run, started or kept
+/// (`MPI_Reduce_scatter_block`, `MPI_Ireduce_scatter_block`).
 pub fn reduce_scatter_block<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -274,7 +281,8 @@ pub fn reduce_scatter_block<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter) as a value (`MPI_Reduce_scatter`, `MPI_Ireduce_scatter`).
+/// Prepares [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter), to be run, started or kept (`MPI_Reduce_scatter`,
+/// `MPI_Ireduce_scatter`).
 pub fn reduce_scatter<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -298,7 +306,7 @@ pub fn reduce_scatter<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// [`Communicator::scan`](crate::Communicator::scan) as a value (`MPI_Scan`, `MPI_Iscan`).
+/// Prepares [`Communicator::scan`](crate::Communicator::scan), to be run, started or kept (`MPI_Scan`, `MPI_Iscan`).
 pub fn scan<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -309,7 +317,8 @@ pub fn scan<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// [`Communicator::scan_in_place`](crate::Communicator::scan_in_place) as a value (`MPI_Scan` with `MPI_IN_PLACE`).
+/// Prepares [`Communicator::scan_in_place`](crate::Communicator::scan_in_place), to be run, started or kept (`MPI_Scan` with
+/// `MPI_IN_PLACE`).
 pub fn scan_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
@@ -320,7 +329,7 @@ pub fn scan_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     })
 }
 
-/// [`Communicator::exscan`](crate::Communicator::exscan) as a value (`MPI_Exscan`, `MPI_Iexscan`).
+/// Prepares [`Communicator::exscan`](crate::Communicator::exscan), to be run, started or kept (`MPI_Exscan`, `MPI_Iexscan`).
 pub fn exscan<'a, T: Datum, O: Operation<T>>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -335,8 +344,8 @@ pub fn exscan<'a, T: Datum, O: Operation<T>>(
     })
 }
 
-/// [`Communicator::neighbor_allgather`](crate::Communicator::neighbor_allgather) as a value (`MPI_Neighbor_allgather`,
-/// `MPI_Ineighbor_allgather`).
+/// Prepares [`Communicator::neighbor_allgather`](crate::Communicator::neighbor_allgather), to be run, started or kept
+/// (`MPI_Neighbor_allgather`, `MPI_Ineighbor_allgather`).
 pub fn neighbor_allgather<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -353,8 +362,8 @@ pub fn neighbor_allgather<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::neighbor_allgatherv`](crate::Communicator::neighbor_allgatherv) as a value (`MPI_Neighbor_allgatherv`,
-/// `MPI_Ineighbor_allgatherv`).
+/// Prepares [`Communicator::neighbor_allgatherv`](crate::Communicator::neighbor_allgatherv), to be run, started or kept
+/// (`MPI_Neighbor_allgatherv`, `MPI_Ineighbor_allgatherv`).
 pub fn neighbor_allgatherv<'a, T: Equivalence>(
     send: &'a [T],
     (recv, placement): (&'a mut [T], Placement<'a>),
@@ -370,8 +379,8 @@ pub fn neighbor_allgatherv<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::neighbor_alltoall`](crate::Communicator::neighbor_alltoall) as a value (`MPI_Neighbor_alltoall`,
-/// `MPI_Ineighbor_alltoall`).
+/// Prepares [`Communicator::neighbor_alltoall`](crate::Communicator::neighbor_alltoall), to be run, started or kept
+/// (`MPI_Neighbor_alltoall`, `MPI_Ineighbor_alltoall`).
 pub fn neighbor_alltoall<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
@@ -388,8 +397,8 @@ pub fn neighbor_alltoall<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::neighbor_alltoallv`](crate::Communicator::neighbor_alltoallv) as a value (`MPI_Neighbor_alltoallv`,
-/// `MPI_Ineighbor_alltoallv`).
+/// Prepares [`Communicator::neighbor_alltoallv`](crate::Communicator::neighbor_alltoallv), to be run, started or kept
+/// (`MPI_Neighbor_alltoallv`, `MPI_Ineighbor_alltoallv`).
 pub fn neighbor_alltoallv<'a, T: Equivalence>(
     (send, from): (&'a [T], Placement<'a>),
     (recv, to): (&'a mut [T], Placement<'a>),
@@ -402,8 +411,8 @@ pub fn neighbor_alltoallv<'a, T: Equivalence>(
     })
 }
 
-/// [`Communicator::neighbor_alltoallw`](crate::Communicator::neighbor_alltoallw) as a value (`MPI_Neighbor_alltoallw`,
-/// `MPI_Ineighbor_alltoallw`).
+/// Prepares [`Communicator::neighbor_alltoallw`](crate::Communicator::neighbor_alltoallw), to be run, started or kept
+/// (`MPI_Neighbor_alltoallw`, `MPI_Ineighbor_alltoallw`).
 pub fn neighbor_alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     (send, from): (&'a [T], &'a [LayoutPart<'a>]),
     (recv, to): (&'a mut [U], &'a [LayoutPart<'a>]),

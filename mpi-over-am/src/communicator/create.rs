@@ -185,7 +185,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         InheritedState { error_handler: self.error_handler(), ..InheritedState::default() }
     }
 
-    /// The leader allocates numbers and sends them to the other tasks, which start to wait for them.
+    /// At the leader: allocates the context ids of the new communicator, and sends them to the other tasks. At any other task: starts to
+    /// wait for them.
     fn start_agreement(&self) -> Result<(RequestId, Slot)> {
         let own = self.group();
         let remote = self.remote_group().unwrap_or(Group::EMPTY);

@@ -10,8 +10,8 @@ use am_core::turns::{self, Turns};
 
 use super::{Field, LockPolicy, StateCell};
 
-/// Any thread makes calls, at any time (`MPI_THREAD_MULTIPLE`; MPI 5.0 section 11.6). Calls take one lock, and each wait releases it for
-/// threads that want it. Objects of such an environment are `Send` and `Sync`.
+/// Any thread may make calls, at any time (`MPI_THREAD_MULTIPLE`; MPI 5.0 section 11.6). All calls take one lock, which a waiting call
+/// releases to threads that want it. The objects of an environment with this policy are `Send` and `Sync`.
 #[derive(Debug)]
 pub struct Threads;
 

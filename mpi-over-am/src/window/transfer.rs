@@ -226,7 +226,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// Starts a [put](Self::put_data) of contiguous bytes without waiting. Transfers under way are added to `started`, even after an error.
+    /// Starts a [put](Self::put_data) of contiguous bytes without waiting. The transfers that this call has begun and that are still under
+    /// way are added to `started`, even if the call then fails.
     ///
     /// # Errors
     /// Those of [`put_data`](Self::put_data).

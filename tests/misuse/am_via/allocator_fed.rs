@@ -1,4 +1,4 @@
-//! Only job memory can feed the global allocator.
+//! A program cannot give the global allocator other memory than the job's.
 #![forbid(unsafe_code)]
 
 #[derive(Debug)]

@@ -273,7 +273,7 @@ pub enum DeviceError {
         remedy: &'static str,
     },
     /// A claim that was refused.
-    #[error("{0}")]
+    #[error("access to registered memory was refused: {0}")]
     Refused(#[from] ClaimFault),
     /// The control memory of a peer is invalid.
     #[error("the control memory of task {task} is damaged: {what}")]

@@ -24,7 +24,7 @@ pub struct CqEntry {
 pub(crate) struct CompletionQueue {
     entries: VecDeque<CqEntry>,
     entries_max: usize,
-    /// Number of work queues that complete here.
+    /// Number of work queues whose completions are reported here.
     pub(crate) work_queues: u32,
 }
 

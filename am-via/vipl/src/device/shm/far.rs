@@ -454,7 +454,8 @@ impl Far {
         }
     }
 
-    /// Ends the network thread. The last owner of this object must be a thread of the program, since the endpoint ends with it.
+    /// Ends the network thread, so that it does not own this object any more: the last owner closes the endpoint, and must be a thread of
+    /// the program.
     pub(super) fn end_thread(&self) {
         let thread = std::mem::replace(&mut self.lock().thread, OnDemand::Never);
         // The state's lock is not held here, as `NetworkThread::end` requires.

@@ -14,7 +14,7 @@ use am_via_shm::{Mapping, Shared};
 pub(super) struct Peers {
     heads: Vec<Option<Arc<Mapping>>>,
     memories: Vec<Option<PeerMemory>>,
-    /// Hazard lines of all tasks, since the first deregistration of memory that peers may be using.
+    /// The hazard lines of all contexts of all tasks. Empty until memory that peers may be using is first deregistered.
     pub(super) hazards: Vec<Shared<Hazard>>,
 }
 

@@ -55,7 +55,7 @@ pub(super) struct Link {
     pub(super) is_lost: bool,
     /// When the network lost the peer; `None` again once the failure of the peer's task is known.
     pub(super) lost_at: Option<Instant>,
-    /// Whether the peer has closed, and reads no more lines.
+    /// Whether the peer has closed; it then reads no more lines.
     pub(super) has_closed: bool,
     /// Whether the peer's close has yet to be reported.
     pub(super) closed_due: bool,
