@@ -3,8 +3,8 @@
 //! Four kinds of memory pass through here:
 //!
 //! * [`RawBytes`] and [`RawBuffer`]: a range of user memory whose owner has promised to leave it alone until the operation that holds it
-//!   has ended. Blocking calls make such ranges from borrows, other operations from buffers that they own, and callers with pointers by the
-//!   `unsafe` constructors.
+//!   has ended. Blocking calls make such ranges from borrows, other operations make them from buffers that they own, and callers that have
+//!   pointers use the `unsafe` constructors.
 //! * [`Arrived`]: bytes of a message that lie in private memory or still in the NIC's buffer, where the sender could change them. They are
 //!   copied, never borrowed as a slice.
 //! * [`JobBuffer`] and [`Exposed`]: memory that the fabric allocated, private to the program or open to peers.

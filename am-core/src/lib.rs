@@ -16,11 +16,11 @@
 //! * **Counters** count completions: each operation can bump one at its origin (the memory may be reused), one at the target
 //!   (the bytes are stored, the completion handler has run) and another one at the origin (the target is done). A wait for a
 //!   counter subtracts the value that it waited for.
-//! * **Fences** wait for all earlier operations: for their data, or also for their handlers; the collective one is also a barrier.
+//! * **Fences** wait for all earlier operations: for their data, or also for their handlers; the collective fence is also a barrier.
 //!
 //! Everything happens inside calls: a context makes progress in every call that waits, in get and rmw, and in
-//! [`probe`](Context::probe); amsend and put make some only if they find no credit. No code runs outside
-//! the program's calls, except completion handlers that were sent to the handler thread.
+//! [`probe`](Context::probe); amsend and put make progress only if they find no credit. No code runs outside the program's calls, except
+//! completion handlers that were sent to the handler thread.
 //!
 //! # What is promised
 //!
@@ -45,13 +45,13 @@
 //!   but the engine and the fabrics copy by plain instructions. So a put or get races with a local access to the same bytes if both
 //!   happen in one process at the same time: over the loopback, over the `wire` of `am-via`, and between two contexts of one task. Rust
 //!   does not define what follows. On x86-64 we know of no other effect than a mixture of old and new bytes. Programs avoid it as they
-//!   avoid mixtures between processes: by a counter or a fence between the two. The same holds for atomics of 32 and 64 bits on the same
-//!   bytes.
+//!   avoid mixtures between processes: by a counter or a fence between the two accesses. The same holds for atomics of 32 and 64 bits on
+//!   the same bytes.
 //! * The feature `testing` is for tests.
 //!
 //! # A program
 //!
-//! Each of two tasks sends the other a greeting, and puts a number into its memory. Over a real fabric each would be a process;
+//! Each of two tasks sends the other a greeting, and puts a number into the other's memory. Over a real fabric each would be a process;
 //! here they are threads over the loopback network of the feature `testing`.
 //!
 //! ```

@@ -134,7 +134,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         Ok(reason)
     }
 
-    /// Like [`Context::wait_counter`]; several threads may wait, also for one counter.
+    /// Like [`Context::wait_counter`]; several threads may wait, also for the same counter.
     ///
     /// # Errors
     /// Those of [`wait_for`](Self::wait_for); a removed counter.
@@ -287,7 +287,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
         });
     }
 
-    /// Rounds of progress until there is nothing to do, and then one sleep of the progress thread.
+    /// Makes progress until there is nothing to do, and then lets the progress thread sleep once.
     fn serve_a_while(&self) {
         let mut context = self.enter();
         loop {

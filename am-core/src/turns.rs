@@ -89,7 +89,7 @@ impl<T> Turns<T> {
     #[cold]
     #[inline(never)]
     fn wait_for_turn(&self, ring: impl Fn()) -> Turn<'_, T> {
-        // SeqCst, with the load of `is_wanted`: a poller that is about to sleep sees the increment, or is rung after it has begun to sleep.
+        // SeqCst, like the load in `is_wanted`: a poller that is about to sleep sees the increment, or is rung after it has begun to sleep.
         self.wanting.fetch_add(1, Ordering::SeqCst);
         let turn = loop {
             ring();

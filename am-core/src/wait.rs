@@ -1,4 +1,4 @@
-//! Progress, and the waits of a context: one loop, with different rules for errors and for its end.
+//! Progress, and the waits of a context: one loop, with different rules for errors and for the end of the wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
@@ -307,8 +307,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Waits briefly for the next message of `source`, and looks at it in the ring, if it is a one-way message for `handler`.
     /// [`parts_of`](Self::parts_of) then lends its parts, and [`take_next`](Self::take_next) consumes it. If the caller does not consume
     /// the message, the next round of progress gives it to its header handler. The caller must be the only possible receiver of the
-    /// message. `None`: nothing came in time, another message came, or the caller has to make progress first. Messages of one source do not
-    /// overtake each other.
+    /// message. `None`: nothing arrived in time, another message arrived, or the caller has to make progress first. Messages of one source
+    /// do not overtake each other.
     #[inline(always)]
     pub fn look_at_next(&mut self, source: Peer, handler: HandlerId) -> Option<Next> {
         if !in_handler::is_unmarked() || self.taken_in_line >= TAKEN_IN_LINE_MAX {
@@ -367,7 +367,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if self.engine.is_busy() { Ok(self.work()? | moved) } else { Ok(moved) }
     }
 
-    /// The slow path of a round of progress: during a purge, the purged operations' packets are dropped.
+    /// A round of progress. During a purge, takes the slow path, which drops the packets of the purged operations.
     #[inline]
     fn progress_any(&mut self) -> Result<bool> {
         if !self.engine.purges.is_filtering() {

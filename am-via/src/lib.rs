@@ -38,8 +38,8 @@
 //!
 //! Not promised:
 //!
-//! * A task that writes to job memory outside this crate (C, `unsafe`, files in `/proc`, an attacker) is not contained: it can change
-//!   all bytes of all tasks there.
+//! * A task that writes to job memory without this crate (by C, `unsafe` code or files in `/proc`, or as an attacker) is not contained: it
+//!   can change all bytes of all tasks there.
 //! * A peer that ignores its credits can make this task use memory without bound.
 //! * Over `wire`, where several tasks are threads of one process, and between two NICs of one task, a transfer races with a local access to
 //!   the same bytes (`Memory::read`, `Memory::write`): both are plain copies. Wait for the descriptor first.

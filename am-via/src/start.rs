@@ -69,7 +69,7 @@ impl Task {
         self.job.task()
     }
 
-    /// Opens the fabric of context `context`. A context can be open once at a time. A closed context can be opened again if it had no
+    /// Opens the fabric of context `context`. A context can be open only once at a time. A closed context can be opened again if it had no
     /// connections, that is, exchanged no messages; its earlier addresses are then invalid. If it had connections, peers keep state about
     /// it: use another number.
     ///
@@ -170,7 +170,7 @@ impl Task {
     }
 }
 
-/// Minimum length of a message that both tasks copy at the same time, through a pipe; `usize::MAX`: no message is.
+/// Minimum length of a message that both tasks copy at the same time, through a pipe; `usize::MAX`: no message is copied in this way.
 fn pipe_bytes_min(memory: Memory, wait: WaitPolicy, set: u64) -> usize {
     match memory {
         // A receiver spins for the next piece while its sender stages it: each needs a core.

@@ -138,7 +138,7 @@ impl AtomicOp {
                     old
                 }
             }
-            // For all others, the low half of the result depends only on the low halves of the operands.
+            // For all other operations, the low half of the result depends only on the low halves of the operands.
             operation => operation.on_u64(u64::from(old)) as u32,
         }
     }

@@ -25,7 +25,7 @@ const LINE_BYTES: usize = 64;
 const WORDS_MIN: usize = 32;
 
 /// A copy whose short cases are inlined: on the message path, a call costs more than copying a few words. The bytes of a long packet are
-/// copied by the widest registers that the processor has.
+/// copied with the widest registers that the processor has.
 ///
 /// # Safety
 /// `len` bytes at `from` are readable, `len` bytes at `to` are writable, and the two ranges do not overlap.
@@ -60,7 +60,7 @@ pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies by the widest registers that the processor has if `len` is 512 bytes to 16 KiB (the length of a long packet), and by
+/// Copies with the widest registers that the processor has if `len` is 512 bytes to 16 KiB (the length of a long packet), and by
 /// [`core::ptr::copy`] otherwise. If source and destination overlap, the destination holds a mixture of bytes.
 ///
 /// # Safety
@@ -93,7 +93,7 @@ unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Whether [`words`] can copy this number of words, and is faster than a loop.
+/// Whether [`words`] can copy this number of words, and copies them faster than a loop.
 #[inline(always)]
 #[must_use]
 pub fn are_many(words: usize) -> bool {

@@ -1,4 +1,4 @@
-//! Copies of long packets, by the widest registers that the processor has.
+//! Copies of long packets, with the widest registers that the processor has.
 //!
 //! One processor copies a packet into a ring, and another processor copies it out. So at each copy the lines of the ring are in the
 //! other processor's cache. Whole lines stored at once, and lines fetched ahead of their loads, make such copies faster than the C
@@ -13,7 +13,8 @@ use crate::LINE_BYTES;
 
 /// Minimum length for which [`copy`] is faster than a plain copy; both take the same time for shorter lengths.
 const BYTES_MIN: usize = 512;
-/// Maximum length: that of a packet of a long message. For 1 MiB between mapped memories, the C library takes 0.8 of the time of this copy.
+/// Maximum length for which [`copy`] is used: the length of a packet of a long message. The C library copies 1 MiB between mapped memories
+/// in 0.8 of the time of [`copy`].
 const BYTES_MAX: usize = 16 << 10;
 
 /// Whether [`copy`] is faster than a plain copy of this length.
@@ -32,7 +33,7 @@ cpufeatures::new!(registers_of_32_bytes, "avx");
 /// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.
 #[inline(never)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's contract; each condition says that the processor has the instructions of its copy.
+    // SAFETY: the caller's contract; each condition checks that the processor has the instructions of the copy after it.
     unsafe {
         if registers_of_64_bytes::get() {
             by_64_bytes(from, to, len);
@@ -44,7 +45,8 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Defines a copy by registers of `$width` bytes, in blocks of four registers. It prefetches `$ahead` bytes ahead, inside the source.
+/// Defines a copy with registers of `$width` bytes, in blocks of four registers. The copy prefetches `$ahead` bytes ahead, inside the
+/// source.
 macro_rules! copy_by {
     ($name:ident, $feature:literal, $register:ty, $width:literal, $load:ident, $store:ident, $ahead:literal) => {
         /// # Safety

@@ -208,7 +208,8 @@ impl Counters {
         }
     }
 
-    /// Subtracts `val` from the counter if its value is at least `val` (the last step of `LAPI_Waitcntr`); returns whether it was.
+    /// Subtracts `val` from the counter if its value is at least `val` (the last step of `LAPI_Waitcntr`); returns whether `val` was
+    /// subtracted.
     ///
     /// # Errors
     /// [`Error::UnknownCounter`] for a removed counter.

@@ -138,7 +138,8 @@ impl<F: Post + Memory + World + KeepsPromises + fmt::Debug> Fabric for F {}
 
 /// Packets: posted to peers, and polled.
 pub trait Post {
-    /// The number of an endpoint. A dead or closed endpoint has one, too; posting to it returns the error.
+    /// The number of an endpoint. A dead or closed endpoint has a number, too; posting to the endpoint returns `PeerFailed` or
+    /// `ContextClosed`.
     ///
     /// # Errors
     /// `UnknownTask`, `UnknownContext`.
@@ -165,7 +166,7 @@ pub trait Post {
     /// `packet_bytes_max`. The body has been written when the call returns [`Outcome::Done`]; the other outcome is [`Outcome::Retry`].
     ///
     /// # Errors
-    /// Also the error of the body. Nothing was sent then, and no credit was taken.
+    /// Besides those of all methods, the error of the body. Then nothing was sent, and no credit was taken.
     fn post_packet(
         &mut self,
         to: PeerIndex,
@@ -180,8 +181,8 @@ pub trait Post {
     fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event>;
 
     /// Waits briefly for the next packet of one peer, and looks at it as [`poll`](Self::poll) does, if it is one-way and has this label.
-    /// The packet stays in the queue until a poll or [`take_next`](Self::take_next) consumes it. `None`: nothing came in time, the packet
-    /// is of another kind, something else needs a poll, or this fabric does not support it.
+    /// The packet stays in the queue until a poll or [`take_next`](Self::take_next) consumes it. `None`: nothing arrived in time, the
+    /// packet is of another kind, something else needs a poll, or this fabric does not support it.
     #[inline(always)]
     fn look_at_next(&mut self, _from: Peer, _label: u16, _inline: &mut InlineBytes) -> Option<Next> {
         None
@@ -193,7 +194,7 @@ pub trait Post {
 
     /// Whether this number of one-way packets can be posted to a peer now, and carry `bytes` there sooner than a
     /// [`read`](Memory::read) by the peer would: both tasks then copy at the same time, or the network carries the packets as one message.
-    /// If so, and the number is not 0, the caller posts these packets next. The fabric refuses none of them until it is polled.
+    /// If so, and the number is not 0, the caller must post these packets next. The fabric refuses none of them until it is polled.
     fn takes_pieces(&mut self, _to: PeerIndex, _bytes: &[u8], _packets: u32) -> bool {
         false
     }

@@ -339,7 +339,7 @@ pub trait HandlerSet {
         false
     }
 
-    /// Reports that the request named by [`Completion::MarkRequest`] is complete.
+    /// Called when the request that [`Completion::MarkRequest`] names is complete.
     fn complete_request(&mut self, request: u64, delivered: Delivered);
 
     /// Like [`complete_request`](Self::complete_request), for a message that arrived whole and had no buffer of its own. This is the
@@ -355,7 +355,7 @@ pub trait HandlerSet {
         true
     }
 
-    /// Reports that nothing more will come from a task, because it died or closed its context. The set ends all requests that wait for
+    /// Called when nothing more will arrive from a task, because it died or closed its context. The set must end all requests that wait for
     /// messages from the task, with the error that `why` makes.
     fn peer_is_gone(&mut self, _task: TaskId, _why: &dyn Fn() -> Error) {}
 

@@ -58,7 +58,7 @@ fn handle<U: UserCode, F: Fabric, H: HandlerSet>(
     (inline, front): (&mut InlineBytes, &mut Front),
     event: Event,
 ) -> Result<bool> {
-    // One comparison for the frequent event: a match of all would be a jump table.
+    // One comparison for the frequent event: a match over all events would become a jump table.
     let Event::Arrival(arrival) = event else { return handle_rare(fabric, engine, handlers, event) };
     match arrival.payload {
         Payload::Inline => handle_inline(fabric, engine, handlers, arrival, inline)?,

@@ -297,7 +297,7 @@ mod tests {
         let message = Amsend { target, handler, uhdr: &[], options: AmOptions::default() };
         let sent = reader.amsend_gather(message, Panics, None).unwrap();
         assert_eq!(sent, Outcome::Posted);
-        // The owner asks for the message in pieces; the reader finds out in its wait.
+        // The owner asks for the message in pieces; the reader receives this request in its wait.
         while owner.probe().unwrap() {}
         let stop = AtomicBool::new(false);
         std::thread::scope(|threads| {

@@ -102,7 +102,7 @@ impl Results {
         (*generation == number.generation).then_some(slot)
     }
 
-    /// Stores a result from `from`. The number is a claim: only the target of a call can end it, once.
+    /// Stores a result from `from`. The number is a claim: only the target of a call can end the call, and only once.
     pub(crate) fn fill(&mut self, number: Number, from: Endpoint, status: Status, result: Vec<u8>) {
         if let Some(slot) = self.slot(number)
             && matches!(slot, Slot::Waiting(target) if *target == from)

@@ -17,7 +17,7 @@ use crate::verbs::{Get, GetOptions, Put, PutOptions, Scope};
 /// An element of a segment in some task's memory, and the elements after it up to the segment's end.
 ///
 /// It is a number, not a borrow: it may be stored, sent to other tasks ([`to_bytes`](Self::to_bytes)), and outlive its target. Each use is
-/// checked at the memory's owner; a pointer to memory that is no longer exposed is an error there.
+/// checked at the memory's owner, and is an error if the memory is no longer exposed.
 pub struct GlobalPointer<T> {
     address: RemoteAddress,
     /// Elements from here to the end.
@@ -293,7 +293,7 @@ impl<T: Word> GlobalPointer<T> {
         self.rmw(context, AtomicOp::Swap(value.to_bits()))
     }
 
-    /// Replaces the value if it is `expected`; returns `Ok` with the old value if it was, otherwise `Err` with the current one.
+    /// If the value is `expected`, replaces it and returns `Ok` with the old value; otherwise returns `Err` with the current value.
     ///
     /// # Errors
     /// Those of [`rmw`](Self::rmw).

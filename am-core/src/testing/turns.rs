@@ -23,7 +23,7 @@ use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 /// One in this many posts, and one in this many polls that return an event, ends the turn. An empty poll always does.
 const TURN_ENDS_ONE_IN: u32 = 5;
 
-/// Checks that use the clock or a thread besides their task's, so that turns do not make them repeatable. They run in turns like the
+/// Checks that use the clock, or a thread besides that of their task, so that turns do not make them repeatable. They run in turns like the
 /// others.
 const NOT_REPEATED: [&str; 5] = [
     "completions_panic_ends_the_operation_only",

@@ -182,7 +182,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.try_amsend_now(Amsend { target, handler, uhdr, options }, udata)
     }
 
-    /// [`try_amsend`](Self::try_amsend) in a process with marks. Records the message only if it was sent.
+    /// [`try_amsend`](Self::try_amsend) in a process with marks ([`in_handler`]). Records the message only if it was sent.
     #[cold]
     #[inline(never)]
     fn try_amsend_marked(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Outcome> {

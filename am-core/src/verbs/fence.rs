@@ -65,7 +65,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
         let mut asked = Vec::with_capacity(targets.len());
         let mut result = Ok(());
-        // Peers that only got notices of stored data have nothing to answer to a fence of data.
+        // Peers that only got notices of stored data are not asked: a fence of data need not wait for them.
         let is_asked =
             |context: &Self, target| kind == FenceKind::Operations || context.engine.touched.has(target);
         for target in targets {

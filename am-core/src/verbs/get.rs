@@ -17,7 +17,8 @@ use crate::vector::Layout;
 pub struct GetOptions {
     /// Incremented in this task when the bytes have arrived (`org_cntr`).
     pub origin: Option<Counter>,
-    /// Incremented at the target when the bytes have been read (`tgt_cntr`). It belongs to the context that has exposed the memory.
+    /// Incremented at the target when the bytes have been read (`tgt_cntr`). The counter belongs to the context that has exposed the
+    /// memory.
     pub target: Option<CounterName>,
 }
 

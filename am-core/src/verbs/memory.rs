@@ -119,7 +119,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if is_allowed { self.fabric.lend_mapped(at, len, call) } else { None }
     }
 
-    /// Ends the exposure of a region, and returns its buffer when no task is copying from or to it. Its address is rejected from now on.
+    /// Ends the exposure of a region, and returns its buffer when no task is copying from or to it. The region's addresses are rejected
+    /// from now on.
     ///
     /// # Errors
     /// A call inside a handler, or [`Error::ForeignRegion`](crate::Error::ForeignRegion): a region that was exposed by another context,

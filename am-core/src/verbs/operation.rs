@@ -45,8 +45,8 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// An operation that owns its buffer until [`Context::wait_owned`]. If the handle is dropped, the operation keeps the buffer until the
-/// context ends.
+/// A handle of an operation that owns its buffer until [`Context::wait_owned`]. If the handle is dropped, the operation keeps the buffer
+/// until the context ends.
 #[must_use = "Context::wait_owned returns the buffer"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnedHandle(u32);
@@ -110,8 +110,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Starts an operation on memory that the caller keeps. [`Outcome::Done`]: it has ended, and nothing will be reported;
-    /// [`Outcome::Posted`]: it ends later, and `request` is reported to [`HandlerSet::complete_request`] then.
+    /// Starts an operation on memory that the caller keeps. [`Outcome::Done`]: the operation has ended, and nothing will be reported;
+    /// [`Outcome::Posted`]: the operation ends later, and `request` is reported to [`HandlerSet::complete_request`] then.
     ///
     /// # Safety
     /// Until this call returns [`Outcome::Done`] or an error, or the request is reported (without a request: the origin counter is bumped),

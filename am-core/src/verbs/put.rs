@@ -18,7 +18,7 @@ use crate::vector::Layout;
 pub struct PutOptions {
     /// Bumped here when the source may be changed (`org_cntr`).
     pub origin: Option<Counter>,
-    /// Bumped at the target when the bytes are stored (`tgt_cntr`). It belongs to the context that exposed the memory.
+    /// Bumped at the target when the bytes are stored (`tgt_cntr`). The counter belongs to the context that exposed the memory.
     pub target: Option<CounterName>,
     /// Bumped here when the bytes are stored (`cmpl_cntr`).
     pub completion: Option<Counter>,

@@ -9,7 +9,7 @@ use am_via_shm::SleepBarrier;
 use super::{Job, JobError, control_of, heap_of, network};
 
 /// Calls of a job for the layers that carry messages. They are not methods of [`Job`], so that a program that holds a job does not see
-/// them: nothing checks what they write to the job's files, and a hook of [`call_in_copies`](Self::call_in_copies) must do little.
+/// them: nothing checks what these calls write to the job's files, and a hook of [`call_in_copies`](Self::call_in_copies) must do little.
 pub trait Carrier {
     /// Calls `hook` in each copy of this process that is made by a fork without exec. The hook must do little: other threads of the task
     /// may have held any lock.

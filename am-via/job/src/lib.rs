@@ -6,10 +6,10 @@
 //! themselves (`foreign`), from that launcher's information.
 //!
 //! Programs that a task starts do not inherit the files: from the attachment on they are closed on exec. A program that takes the task's
-//! place by exec may attach again, and finds the files in `/proc`. It can open only contexts that the program before it has not opened. The
-//! exposures of that program end when the new one attaches; until then peers may still write to private memory that was exposed, at
-//! addresses that now belong to the new program. So a program must close its contexts, or at least end the exposure of its private memory,
-//! before it calls exec.
+//! place by exec may attach again, and finds the files in `/proc`. The new program can open only contexts that the earlier program has not
+//! opened. The exposures of the earlier program end when the new program attaches; until then peers may still write to private memory that
+//! was exposed, at addresses that now belong to the new program. So a program must close its contexts, or at least end the exposure of its
+//! private memory, before it calls exec.
 //!
 //! Every task can write to the job file, so nothing here trusts its contents for the safety of memory.
 
@@ -356,8 +356,8 @@ impl Job {
         Ok(())
     }
 
-    /// Behind a wrapper: waits until the launcher watches this process. If the process ended before that, the cause of its end would not be
-    /// known.
+    /// If this process is behind a wrapper, waits until the launcher watches it. If the process ended before that, the cause of its end
+    /// would not be known.
     fn wait_until_watched(&self) {
         let Some(launcher) = self.launcher_pid() else { return };
         let is_behind = || std::os::unix::process::parent_id() != launcher;
@@ -684,7 +684,7 @@ fn mapped(file: &File) -> Result<(Shared<JobHeader>, Vec<Shared<TaskEntry>>), Jo
     Ok((header, entries))
 }
 
-/// The barrier that the launcher chose, for which this process is now prepared.
+/// Prepares this process for the barrier that the launcher chose, and returns that barrier.
 fn join_barrier(task: u32, header: &JobHeader) -> Result<SleepBarrier, JobError> {
     let barrier = SleepBarrier::from_word(header.barrier.load(Ordering::Relaxed));
     let barrier = barrier.ok_or(JobError::Damaged { what: "it names no barrier" })?;
@@ -692,7 +692,7 @@ fn join_barrier(task: u32, header: &JobHeader) -> Result<SleepBarrier, JobError>
     Ok(barrier)
 }
 
-/// Runs in a forked copy of this process, which has a private copy of the job file, so that waits there find that the task has failed.
+/// Runs in a forked copy of this process: marks the task as failed in the copy's private job file, so that waits in the copy end.
 fn tell_copy() {
     // Another thread may have held the lock at the fork.
     let Ok(current) = CURRENT.try_lock() else { return };

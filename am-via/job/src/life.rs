@@ -17,7 +17,7 @@ use am_via_os::lock;
 use am_via_os::memory::PAGE_BYTES;
 use am_via_shm::Mapping;
 
-/// The locks of this process. They stay until its end, because memory of the job may be in use after its [`Job`](super::Job).
+/// The locks of this process. They stay until the process ends, because memory of the job may be in use after its [`Job`](super::Job).
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]

@@ -155,7 +155,7 @@ fn prepared(link: TcpStream) -> io::Result<TcpStream> {
     Ok(link)
 }
 
-/// Identifies this host, and waits for the answer, since another program may listen at an address that two hosts have.
+/// Identifies this host, and waits for the answer, since at an address that several hosts have, another program may listen.
 fn greet(link: TcpStream, host: u32, secret: u64) -> io::Result<(TcpStream, Lines<TcpStream>)> {
     let mut link = prepared(link)?;
     say(&mut link, &Word::Hello { host, secret })?;

@@ -69,7 +69,7 @@ pub struct OwnNews {
 }
 
 impl OwnNews {
-    /// For the tasks of `job` on host number `host`; `hosts` has the host of each task.
+    /// For news about the tasks of `job` on host number `host`; `hosts` has the host of each task.
     #[must_use]
     pub fn new(job: &Arc<JobOwner>, hosts: &[u32], host: u32) -> Self {
         let tasks: Vec<u32> = (0..).zip(hosts).filter(|&(_, &at)| at == host).map(|(task, _)| task).collect();

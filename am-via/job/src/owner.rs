@@ -63,7 +63,7 @@ pub enum Record {
     Events,
 }
 
-/// A job in its launcher. The job's memory lives as long as this value or a task of the job.
+/// A job, in the process of its launcher. The job's memory lives as long as this value or a task of the job.
 #[derive(Debug)]
 pub struct JobOwner {
     file: File,
@@ -177,7 +177,7 @@ impl JobOwner {
         Ok(())
     }
 
-    /// Notes whether the tasks of the host with the most tasks outnumber its processors, which are taken to be those of this host.
+    /// Notes whether the tasks of the host with the most tasks outnumber that host's processors, assumed to be as many as this host's.
     fn mark_crowded(&self) {
         let mut tasks_of: BTreeMap<u32, usize> = BTreeMap::new();
         for entry in &self.entries {
@@ -317,7 +317,7 @@ impl JobOwner {
         self.entries.get(task as usize).is_some_and(|entry| entry.pid.load(Ordering::Acquire) != 0)
     }
 
-    /// The last wait that `task` noted; `None` if it never waited for long. Its age tells whether the task still waits.
+    /// The last wait that `task` noted; `None` if it never waited for long. The note's age tells whether the task still waits.
     #[must_use]
     pub fn wait_of(&self, task: u32) -> Option<NotedWait> {
         wait::read(&self.entries.get(task as usize)?.wait)

@@ -87,7 +87,7 @@ fn kind_from<'de, D: Deserializer<'de>>(from: D) -> Result<EventKind, D::Error> 
 }
 
 impl Recorded {
-    /// Moves all times by `nanoseconds`, for a record of a host whose clock differs by that from the reader's.
+    /// Moves all times by `nanoseconds`, for a record of a host whose clock differs by this much from the reader's.
     pub fn shift(&mut self, nanoseconds: i64) {
         for event in &mut self.events {
             event.nanoseconds = event.nanoseconds.saturating_add_signed(nanoseconds);

@@ -204,7 +204,7 @@ impl Watch {
     }
 }
 
-/// Records the end of a task's process, unless the task has left the job with success or has reported its failure itself.
+/// Records the end of a task's process, unless the task has left the job successfully or has reported its failure itself.
 fn note_end(job: &JobOwner, task: u32, ended: Option<Ended>) {
     let cause = match (job.state(task), ended) {
         (TaskState::Dead, _) | (TaskState::Finalized, None | Some(Ended::Exited(0))) => return,

@@ -1,10 +1,10 @@
 //! The contents of a task's shared mappings in a child made by `fork`: private copies, or nothing.
 //!
-//! A child that continues without `exec` has all mappings of its parent. If they stayed shared, its stores would appear as the task's. So
-//! handlers that the C library runs at a fork replace every shared mapping by private memory, in the child only. The private memory has the
-//! same addresses, because code that drops a mapping unmaps them. `MADV_DONTFORK` would leave gaps instead: the child's next mappings would
-//! land in them, and the child would crash without a message. `MADV_WIPEONFORK` is for private memory. Children made by `vfork`,
-//! `posix_spawn` or a bare `clone` do not run these handlers: they start a program at once.
+//! A child that continues without `exec` has all mappings of its parent. If they stayed shared, the child's stores would appear as the
+//! task's. So handlers that the C library runs at a fork replace every shared mapping by private memory, in the child only. The private
+//! memory has the same addresses, because code that drops a mapping unmaps them. `MADV_DONTFORK` would leave gaps instead: the child's next
+//! mappings would land in them, and the child would crash without a message. `MADV_WIPEONFORK` is for private memory. Children made by
+//! `vfork`, `posix_spawn` or a bare `clone` do not run these handlers: they start a program at once.
 
 use std::cell::UnsafeCell;
 use std::fs::File;
@@ -23,7 +23,7 @@ pub enum Keeps {
     /// The contents at the fork. For small mappings, because everything is copied.
     Contents,
     /// The contents of this file, from its start, shared with the parent until the child writes to the mapping. If programs keep objects in
-    /// the mapping ([`hold_contents`]), the contents at the fork.
+    /// the mapping ([`hold_contents`]): the contents at the fork.
     File(File),
 }
 
@@ -219,14 +219,14 @@ unsafe fn separate(mapping: &Noted, holds: bool) -> io::Result<()> {
     let place: *mut libc::c_void = at.as_ptr().cast();
     match keeps {
         Keeps::Nothing => {
-            // SAFETY: replaces the mapping (this function's contract), into which no reference points.
+            // SAFETY: the call replaces the mapping (this function's contract), into which no reference points.
             unsafe { map_private(place, len, libc::MAP_FIXED | libc::MAP_ANONYMOUS, -1) }.map(|_| ())
         }
         Keeps::Contents => {
             // SAFETY: a new mapping at an address that the system chooses.
             let copy = unsafe { map_private(std::ptr::null_mut(), len, libc::MAP_ANONYMOUS, -1) }?;
-            // SAFETY: two ranges of `len` bytes that do not overlap; then the copy moves to the address of the mapping, whose bytes are
-            // atomics or raw memory that no other code uses during the call.
+            // SAFETY: both ranges have `len` bytes, and they do not overlap; then the copy moves to the address of the mapping, whose bytes
+            // are atomics or raw memory that no other code uses during the call.
             let moved = unsafe {
                 std::ptr::copy_nonoverlapping(place.cast_const().cast::<u8>(), copy.cast::<u8>(), len);
                 libc::mremap(copy, len, len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, place)

@@ -37,7 +37,7 @@ pub fn create(name: &str, bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens the memory file of this name that a process has open; `None` if it has none.
+/// Opens the memory file of this name that a process has open; `None` if the process has none.
 ///
 /// # Errors
 /// There is no such process, or the system does not allow access to its files.
@@ -138,7 +138,7 @@ pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<MmapRa
 pub fn fits(bytes: u64) -> bool {
     let Ok(bytes) = usize::try_from(bytes) else { return false };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: mmap without a file and without an address makes a new mapping, which may not be touched, or fails.
+    // SAFETY: mmap without a file and without an address makes a new inaccessible mapping, or fails.
     let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
     if at == libc::MAP_FAILED {
         return false;

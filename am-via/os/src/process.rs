@@ -87,7 +87,7 @@ impl PidFd {
     }
 
     /// How this process, which is not a child of the caller, has ended, once its own parent has reaped it (Linux 6.15 and later). `None`
-    /// before that, and where the system does not tell.
+    /// before that, and if the system does not report it.
     #[must_use]
     pub fn ended_elsewhere(&self) -> Option<Ended> {
         let mut info = ExitInfo { mask: EXIT_INFO, ..ExitInfo::default() };

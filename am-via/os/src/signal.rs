@@ -95,7 +95,7 @@ impl AsFd for SignalFd {
     }
 }
 
-/// The name of a signal, as `SIGSEGV`; `signal 99` for a signal without a name.
+/// The name of a signal, such as `SIGSEGV`; `signal 99` for a signal without a name.
 #[must_use]
 pub fn name(signal: i32) -> String {
     let name = match signal {

@@ -48,7 +48,7 @@ pub trait Launcher: Debug + Send {
     fn abort(&mut self, code: i32);
 }
 
-/// The launcher that the environment names; `None` if there is none, or its job has one process only.
+/// The launcher that the environment names; `None` if there is none, or if its job has only one process.
 ///
 /// # Errors
 /// The environment is not what a launcher makes, or the launcher does not answer.

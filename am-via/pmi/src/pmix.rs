@@ -157,8 +157,8 @@ impl Pmix {
         // SAFETY: the library has made the value for this caller only.
         let value = unsafe { found.as_ref() };
         let result = read(value);
-        // SAFETY: the text, if the value is one, and the value were allocated by malloc (strdup, PMIX_VALUE_CREATE), are this caller's, and
-        // are not used again.
+        // SAFETY: the text, if the value is one, and the value were allocated by malloc (strdup, PMIX_VALUE_CREATE), belong to this caller,
+        // and are not used again.
         unsafe {
             if value.kind == STRING {
                 libc::free(value.data.text.cast());

@@ -398,7 +398,7 @@ fn letters_wrong(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// `text` in lines of at most 80 columns, if it begins at column `indent`. Later lines begin with as many blanks.
+/// `text` in lines of at most 80 columns, if the text begins at column `indent`. Later lines begin with `indent` blanks.
 #[must_use]
 pub fn wrapped(text: &str, indent: usize) -> String {
     const COLUMNS: usize = 80;

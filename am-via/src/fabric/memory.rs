@@ -34,16 +34,16 @@ pub(super) fn source<'a>(bytes: RawBytes) -> CheckedRange<'a> {
 /// The memory of a registration of this task, as a destination for arriving data.
 #[inline(always)]
 pub(super) fn raw_buffer(range: CheckedRange<'_>) -> RawBuffer {
-    // SAFETY: until it is deregistered, registered memory stays live, and its owner leaves it to peers. The engine copies into it before it
-    // handles anything else, and so before the end of the registration.
+    // SAFETY: until it is deregistered, registered memory stays live, and its owner leaves it to peers. The engine copies into the memory
+    // before it handles anything else, and so before the end of the registration.
     unsafe { RawBuffer::new(range.at(), range.len()) }
 }
 
 /// The writer of a receive area.
 #[inline(always)]
 pub(super) fn writer(range: CheckedRange<'_>, storing: Storing) -> PacketWriter<'_> {
-    // SAFETY: the slot is writable, and nothing else accesses it before the entry is published: the credit means that its owner has
-    // returned it. The device lends it for the call in which the writer lives.
+    // SAFETY: the slot is writable, and nothing else accesses it before the entry is published: the credit means that the slot's owner has
+    // returned the slot. The device lends the slot for the call in which the writer lives.
     let writer = unsafe { PacketWriter::new(range.at(), range.len()) };
     if storing == Storing::PastCaches { writer.past_caches() } else { writer }
 }
@@ -66,8 +66,8 @@ pub(super) fn arrived(range: CheckedRange<'_>) -> Arrived<'_> {
 /// A memory file that several tasks map, mapped here.
 pub(super) fn shared_memory(name: SharedFileName, mapping: Arc<Mapping>) -> SharedMemory {
     let (at, len) = (mapping.base(), mapping.len());
-    // SAFETY: the whole mapping, which the value keeps; it is readable and writable, zero unless written, and nothing makes a reference to
-    // it (`Mapping`).
+    // SAFETY: the bytes are those of the whole mapping, which the value keeps; it is readable and writable, zero unless written, and
+    // nothing makes a reference to it (`Mapping`).
     unsafe { SharedMemory::new(at, len, shared_name(name), mapping) }
 }
 

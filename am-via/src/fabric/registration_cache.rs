@@ -7,9 +7,9 @@
 //! the grant of one operation or an exposed region, with its generation.
 //!
 //! No operation waits for a peer here. If the limit leaves no bytes for a range, the range is not registered, and its operation sends
-//! pieces through the NIC's own buffers. Waiting could deadlock: in an all-to-all exchange, each task may have lent all its bytes to sends
-//! that complete only when the other tasks can register their receives. For the same reason a quarter of the limit is reserved for the
-//! local ends of transfers. These end without a peer's help, so a local end that fits into the quarter may be retried.
+//! pieces through the NIC's own buffers. Waiting could deadlock: in an all-to-all exchange, each task may have used its whole limit for
+//! sends that complete only when the other tasks can register their receives. For the same reason a quarter of the limit is reserved for
+//! the local ends of transfers. These end without a peer's help, so a local end that fits into the quarter may be retried.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -66,7 +66,7 @@ pub(super) struct RegistrationCache {
     used: u64,
     /// The pages registered for each grant, by its region.
     grants: HashMap<u32, Range<u64>>,
-    /// The pages registered for the local end of each accepted transfer, by its number.
+    /// The pages registered for the local end of each accepted transfer, by the transfer's number.
     transfers: HashMap<u64, Range<u64>>,
     clock: u64,
     statistics: RegistrationStatistics,
@@ -108,7 +108,8 @@ impl RegistrationCache {
         }
     }
 
-    /// Registers `len` bytes from address `at` on, where they are not registered, and holds them; `None` if the limit does not allow it.
+    /// Registers those of the `len` bytes at address `at` that are not registered yet, and holds all of them; `None` if the limit does not
+    /// allow it.
     pub(super) fn hold(&mut self, at: u64, len: u64, purpose: Purpose) -> Option<Range<u64>> {
         let pages = pages(at, len);
         self.clock += 1;

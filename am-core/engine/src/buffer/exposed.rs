@@ -49,7 +49,7 @@ impl JobBuffer {
         Self { at, len, owner }
     }
 
-    /// The block as memory to receive into. The operation that gets it must hold the buffer until the operation has ended.
+    /// The block as memory to receive into. The operation that gets the memory must hold this buffer until the operation has ended.
     pub(crate) fn raw(&self) -> RawBuffer {
         // SAFETY: the block lives as long as `self`; the caller keeps `self` inside the operation.
         unsafe { RawBuffer::new(self.at, self.len) }
@@ -185,7 +185,7 @@ impl Access {
 pub struct Grant {
     /// The slot.
     pub region: u32,
-    /// How many times the slot has been used. A claim with an older number is rejected.
+    /// How many times the slot has been used. A claim with an older generation is rejected.
     pub generation: u32,
 }
 
@@ -194,8 +194,8 @@ impl Grant {
     pub const OPERATION_BIT: u32 = 1 << 31;
 
     /// Whether the grant was made for one operation of the engine. Programs cannot name such a grant in a put, get or rmw: the calls reject
-    /// it. Only the peer of that operation uses it, and reports when it has finished, so revoking the grant needs no check for copies by
-    /// others.
+    /// it. Only the peer of that operation uses the grant, and the peer reports when it has finished, so revoking the grant needs no check
+    /// for copies by others.
     #[inline(always)]
     #[must_use]
     pub fn is_for_operation(self) -> bool {
@@ -395,8 +395,9 @@ impl Exposed {
         let from = self.check(offset, to.len() as u64)?;
         let (first, rest) = to.split_at_mut(head_len(from, to.len()));
         let (words, last) = rest.as_chunks_mut();
-        // SAFETY: all accesses are to the bytes of the range, in order: live (`check`), and accessed by others only by atomics and copies
-        // while exposed. The words begin where the head ends, at a multiple of 8; `to`, an exclusive borrow, does not overlap them.
+        // SAFETY: all accesses are to the bytes of the range, in order. These bytes are live (`check`); while they are exposed, other code
+        // accesses them only by atomics and copies. The words begin where the head ends, at a multiple of 8; `to`, an exclusive borrow,
+        // does not overlap them.
         unsafe {
             let mut at = from;
             for byte in first {
@@ -430,8 +431,8 @@ impl Exposed {
         let to = self.check(offset, from.len() as u64)?;
         let (first, rest) = from.split_at(head_len(to, from.len()));
         let (words, last) = rest.as_chunks();
-        // SAFETY: as in `read`: the bytes of the range, live (`check`), accessed by others only by atomics and copies, words at multiples
-        // of 8.
+        // SAFETY: as in `read`: the bytes of the range are live (`check`), other code accesses them only by atomics and copies, and the
+        // words are at multiples of 8.
         unsafe {
             let mut at = to;
             for &byte in first {
@@ -479,7 +480,7 @@ impl Exposed {
     /// [`Error::LocalRange`] or [`Error::Misaligned`].
     pub fn atomic_u64(&self, offset: u64) -> Result<&AtomicU64> {
         let at = self.check_aligned(offset, 8)?;
-        // SAFETY: eight live bytes (`check`), aligned; while exposed, the block is accessed by atomics and copies only, and
+        // SAFETY: the eight bytes are live (`check`) and aligned; while exposed, the block is accessed by atomics and copies only, and
         // `&self` keeps it from being taken back.
         Ok(unsafe { AtomicU64::from_ptr(at.cast().as_ptr()) })
     }
@@ -490,7 +491,8 @@ impl Exposed {
     /// [`Error::LocalRange`] or [`Error::Misaligned`].
     pub fn atomic_u32(&self, offset: u64) -> Result<&AtomicU32> {
         let at = self.check_aligned(offset, 4)?;
-        // SAFETY: four live bytes (`check`), aligned; accessed by atomics and copies only while exposed, and `&self` keeps it exposed.
+        // SAFETY: the four bytes are live (`check`) and aligned; while exposed, the block is accessed by atomics and copies only, and
+        // `&self` keeps it exposed.
         Ok(unsafe { AtomicU32::from_ptr(at.cast().as_ptr()) })
     }
 

@@ -22,8 +22,8 @@ pub struct RawBuffer {
     len: usize,
 }
 
-/// Proof that the caller is the engine, which only this crate can make. Granted memory is lent without a lifetime: the engine uses the
-/// memory before it does anything else.
+/// Proof that the caller is the engine: only this crate can make such a value. Granted memory is lent without a lifetime: the engine uses
+/// the memory before it does anything else.
 #[derive(Clone, Copy, Debug)]
 pub struct ForEngine(pub(crate) ());
 
@@ -231,7 +231,7 @@ impl MappedRange<'_> {
     ///
     /// # Safety
     /// `at..at + len` lies in one mapping, and stays mapped, readable and writable until the call that the value is lent to returns. Until
-    /// then its owner accesses it only as a holder of the grant may.
+    /// then the memory's owner accesses it only as a holder of the grant may.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
@@ -401,7 +401,7 @@ impl<'a> PacketWriter<'a> {
     /// Appends bytes of a slice, as many as fit; returns how many.
     #[inline(always)]
     pub fn put_slice(&mut self, bytes: &[u8]) -> usize {
-        // SAFETY: the slice is borrowed for the whole call, which is as long as the RawBytes lives.
+        // SAFETY: the slice is borrowed for the whole call, and the RawBytes does not outlive the call.
         self.put(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
     }
 }

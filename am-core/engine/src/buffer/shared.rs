@@ -31,7 +31,7 @@ pub trait KeepsMapped: Send + Sync + fmt::Debug {}
 
 impl<T: Send + Sync + fmt::Debug> KeepsMapped for T {}
 
-// SAFETY: an address of memory that any thread may access by raw pointers and atomics; its `KeepsMapped` is Send.
+// SAFETY: the value is the address of memory that any thread may access by raw pointers and atomics; its `KeepsMapped` is Send.
 unsafe impl Send for SharedMemory {}
 // SAFETY: shared access is by raw pointers and atomics only, never by a reference to the bytes; its `KeepsMapped` is Sync.
 unsafe impl Sync for SharedMemory {}

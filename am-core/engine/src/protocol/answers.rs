@@ -154,7 +154,8 @@ impl<U: UserCode> Engine<U> {
         self.send_control(fabric, origin, class, packet::label(Kind::Refused, FIRST), refusal(op, why))
     }
 
-    /// Notes that a packet failed here with `error`. The due work tells the origin of a request, and returns the error to the caller.
+    /// Notes that a packet failed here with `error`. [`carry_out_cold`](Self::carry_out_cold) then tells the origin of a request, and
+    /// returns the error to the caller.
     #[cold]
     #[inline(never)]
     pub(crate) fn refuse_later(&mut self, origin: Peer, class: Class, op: u32, error: Error) {

@@ -50,7 +50,7 @@ impl<U: UserCode> Engine<U> {
     /// Ends a message: its completion, its counters, and the answer to its origin.
     ///
     /// # Errors
-    /// The error of the message, unless its completion takes it. `NotAnswerable`: the completion may not answer. `UnknownCounter`.
+    /// The error of the message, unless its completion receives it. `NotAnswerable`: the completion may not answer. `UnknownCounter`.
     #[cold]
     #[inline(never)]
     pub(crate) fn deliver<F: Fabric, H: HandlerSet>(

@@ -9,8 +9,8 @@ use crate::user_code::UserCode;
 
 impl<U: UserCode> Engine<U> {
     /// Waits briefly for the next packet of `source`, and looks at it if it is a one-way message for `handler`. `front` receives the bytes
-    /// in the packet's entry. The packet stays in the ring until the fabric consumes it or the next poll returns it. `None`: nothing came
-    /// in time, another packet came, or the caller has to make progress first.
+    /// in the packet's entry. The packet stays in the ring until the fabric consumes it or the next poll returns it. `None`: nothing
+    /// arrived in time, another packet arrived, or the caller has to make progress first.
     #[inline(always)]
     pub fn look_at_next<F: Fabric>(
         &mut self,

@@ -380,7 +380,7 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// Withdraws an operation on borrowed memory whose caller unwinds. A queued message ends now, an announced message is withdrawn and
-    /// ends by the target's answer, and a copy under way ends when it is done.
+    /// ends by the target's answer, and a copy under way completes.
     pub fn give_up<F: Fabric, H: HandlerSet>(&mut self, key: u32, fabric: &mut F, handlers: &mut H) {
         let Some(op) = self.ops.get(key) else { return };
         let peer = op.peer;

@@ -54,7 +54,7 @@ impl<U: UserCode> Engine<U> {
         fabric.try_post_inline(target.index, outgoing.class(), label, &packet)
     }
 
-    /// The fast path for a message that fits into one packet and not into a completion entry, to a target whose number the caller has kept;
+    /// The fast path for a message that fits into one packet but not into a completion entry, to a target whose number the caller has kept;
     /// returns whether it was posted. If it returns false, call [`post_whole`](Self::post_whole).
     #[inline(always)]
     pub fn post_packet_to<F: Fabric>(

@@ -398,7 +398,7 @@ fn rights<F: Fabric>(context: &mut Context<F>) {
         let readable = context.address_init(read_only.address(0)).expect("address_init");
         let writable = context.address_init(write_only.address(0)).expect("address_init");
         let target = next(context).task.index();
-        // The missing right is in the error's text only: not every fabric can tell it.
+        // The missing right is in the error's text only: not every fabric can report it.
         let missing = |why| matches!(why, RangeFault::Access(_));
         let error = context.put(readable[target], &[1], PutOptions::default()).expect_err("read only");
         assert_range_error(&error, missing);

@@ -1,5 +1,5 @@
-//! Flow control: both sides send continuously, and no task waits for a slot that is never freed; messages that are never answered use up
-//! nothing.
+//! Flow control: both sides send continuously, and no task waits for a slot that is never freed; messages that are never answered use up no
+//! slots.
 
 use super::Check;
 use super::common::{Shared, everyone, new_counter, next, register, until};

@@ -75,7 +75,7 @@ fn purge<F: Fabric>(context: &mut Context<F>) {
         }
         for (number, handle) in begun.into_iter().enumerate() {
             let (buffer, ended) = context.wait_owned(handle).expect("a handle of this context");
-            // Tiny messages may have completed before; those that wait for a destination can't have.
+            // Tiny messages may have completed before the purge; those that wait for a destination can't have completed.
             match ended {
                 Ok(()) => {
                     assert!(number % 4 != 0, "operation {number} of round {round} can't have ended well")

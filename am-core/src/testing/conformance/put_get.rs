@@ -109,7 +109,7 @@ fn put_in_place<F: Fabric>(context: &mut Context<F>) {
         for (at, len) in lengths(context).into_iter().enumerate() {
             ring.clear();
             context.fence_data(Some(own)).expect("fence");
-            // A put takes the same path whatever else the target has received. The fence then waits for the message.
+            // A put takes the same path whatever else the target has received. If there is a message, the fence waits for it.
             let is_alone = at % 2 == 0;
             if !is_alone {
                 context.amsend(own, ignore, &[], &[], AmOptions::default()).expect("amsend");

@@ -9,7 +9,7 @@ use clap::Parser;
 
 /// Runs the conformance suite of the VI provider: two processes over shared memory, then two threads over the emulated wire. `--device ofi`
 /// runs two processes over the network, by libfabric, instead. Prints each failing check with its clause, and last the score of the three
-/// levels. Exit code 0 for a perfect score, 1 for less, 2 for invalid arguments or if the system did not allow the run.
+/// levels. Exit code 0 for a perfect score, 1 for a lower score, 2 for invalid arguments or if the system did not allow the run.
 #[derive(Debug, Parser)]
 #[command(name = "am-conform", version)]
 struct Options {
