@@ -510,7 +510,7 @@ impl Job {
         self.header.is_failed(task)
     }
 
-    /// The cause of a task's failure, and the task that failed before it, if any; `None` if the task did not fail.
+    /// A text about a task's failure: its cause and, if another task failed first, that failure. `None` if the task did not fail.
     #[must_use]
     pub fn failure_of(&self, task: u32) -> Option<String> {
         let entry = self.entries.get(task as usize).filter(|_| self.header.is_failed(task))?;
