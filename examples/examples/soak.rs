@@ -120,7 +120,7 @@ fn report(soak: &Soak<'_>, warm: Memory, end: Memory, seconds: f64) -> Result<Op
             "a task has grown by {grown} bytes, which is more than {GROWTH_BYTES_MAX}"
         ))),
         (wrong, _, 0) => Some(Failure::Wrong(format!("{wrong} messages were wrong or unexpected"))),
-        _ => Some(Failure::Elsewhere),
+        _ => Some(Failure::Elsewhere { exit_code: 1 }),
     })
 }
 

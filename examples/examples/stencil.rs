@@ -113,7 +113,7 @@ fn report(is_first: bool, by: &str, arguments: &Arguments, outcome: Outcome) -> 
         // Only the first task prints the error.
         return Err(match is_first {
             true => Failure::Wrong(format!("by {by}, the norm is {norm}, not {expected}")),
-            false => Failure::Elsewhere,
+            false => Failure::Elsewhere { exit_code: 1 },
         });
     }
     if is_first {

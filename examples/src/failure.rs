@@ -24,20 +24,28 @@ pub enum Failure {
         /// The error.
         error: Box<dyn Error>,
     },
-    /// A task has failed, and the reason is printed elsewhere: this task prints nothing. Exit code 2.
-    Elsewhere,
+    /// A task has failed, and has printed the reason: this task prints nothing.
+    Elsewhere {
+        /// The exit code of the failed task.
+        exit_code: u8,
+    },
 }
 
 impl Failure {
     /// Prints the failure after the name of the program, unless another task prints it. Returns the exit code.
     #[must_use]
     pub fn report(&self, program: &str) -> ExitCode {
-        if !matches!(self, Self::Elsewhere) {
+        if !matches!(self, Self::Elsewhere { .. }) {
             eprintln!("{program}: {self}");
         }
+        self.exit_code().into()
+    }
+
+    fn exit_code(&self) -> u8 {
         match self {
-            Self::Input(_) | Self::Elsewhere => ExitCode::from(2),
-            Self::Wrong(_) | Self::Library { .. } => ExitCode::FAILURE,
+            Self::Input(_) => 2,
+            Self::Wrong(_) | Self::Library { .. } => 1,
+            Self::Elsewhere { exit_code } => *exit_code,
         }
     }
 }
@@ -48,7 +56,7 @@ impl fmt::Display for Failure {
             Self::Input(what) => f.write_str(what),
             Self::Wrong(what) => write!(f, "the result is wrong: {what}"),
             Self::Library { fault, error } => write!(f, "{error} (at fault: {fault})"),
-            Self::Elsewhere => f.write_str("a task has failed"),
+            Self::Elsewhere { .. } => f.write_str("a task has failed"),
         }
     }
 }
@@ -106,13 +114,17 @@ pub fn agree<T, F: Fabric, H: HandlerSet>(
     program: &str,
     own: Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let fine = context.exchange(&[u8::from(own.is_ok())])?;
-    let Some(first) = fine.iter().position(|fine| fine != &[1]) else { return own };
+    let exit_codes = context.exchange(&[own.as_ref().map_or_else(Failure::exit_code, |_| 0)])?;
+    let failed = exit_codes
+        .iter()
+        .enumerate()
+        .find_map(|(task, code)| Some((task, *code.first()?)).filter(|&(_, code)| code != 0));
+    let Some((first, exit_code)) = failed else { return own };
     if let (true, Err(failure)) = (context.task().index() == first, &own) {
         let _ = failure.report(program);
     }
     // A task that exits with an error ends the job, so no task may exit before the report is printed. If the fence fails because the job
     // ends, the reason has been printed already.
     let _ = context.gfence();
-    Err(Failure::Elsewhere)
+    Err(Failure::Elsewhere { exit_code })
 }

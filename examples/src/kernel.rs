@@ -59,7 +59,7 @@ pub fn no_errors<F: Fabric, H: HandlerSet>(
         _ => {
             // The first task exits, which ends the job. If another task exited earlier, the launcher would name that task as the cause.
             let _ = context.gfence();
-            Err(Failure::Elsewhere)
+            Err(Failure::Elsewhere { exit_code: 1 })
         }
     }
 }
