@@ -471,7 +471,8 @@ fn lend<F: Fabric, R>(
     call: impl FnOnce(&MappedRange<'_>) -> Option<R>,
 ) -> Result<R> {
     let lent = context.with_mapped(at, BOARD_BYTES as u64, |board| call(&board))?;
-    lent.flatten().ok_or(Error::Protocol { peer: 0, what: "its board for collectives cannot be used" })
+    lent.flatten()
+        .ok_or(Error::Protocol { peer: at.owner().task.0, what: "its board for collectives cannot be used" })
 }
 
 #[cfg(test)]

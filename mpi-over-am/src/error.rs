@@ -493,7 +493,7 @@ pub enum Error {
     /// A message that no correct peer sends.
     #[error("task {peer} broke the protocol: {what}")]
     Protocol {
-        /// The sender.
+        /// The number of the task that sent it.
         peer: u32,
         /// What was wrong.
         what: &'static str,

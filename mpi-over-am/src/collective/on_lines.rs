@@ -90,7 +90,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 };
                 task.exchange(&out, all)?;
             }
-            _ => return Err(Error::Protocol { peer: 0, what: "a collective that has no lines" }),
+            _ => {
+                let peer = self.task_of(self.rank())?.0;
+                return Err(Error::Protocol { peer, what: "a collective that has no lines" });
+            }
         }
         self.state()?.waited_for_nothing()
     }

@@ -105,6 +105,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         if status.len() == capacity {
             return Ok(());
         }
-        Err(Error::Protocol { peer, what: "a list with another length than announced" })
+        Err(Error::Protocol { peer: route.task.0, what: "a list with another length than announced" })
     }
 }

@@ -4,6 +4,7 @@
 //! of each group also have a communicator of their own. Both groups can use the same context id for it, because no task is in both.
 
 use am_core::fabric::Fabric;
+use am_core::task::TaskId;
 
 use super::create::{Choice, take_numbers};
 use super::{Communicator, InheritedState};
@@ -45,9 +46,9 @@ pub(crate) fn numbers_of(group: &Group) -> Vec<u64> {
 }
 
 /// The length of a leader's list, from its greeting.
-pub(crate) fn list_len(greeting: [u64; 4], leader: u32) -> Result<usize> {
+pub(crate) fn list_len(greeting: [u64; 4], leader: TaskId) -> Result<usize> {
     let len = usize::try_from(greeting[0]).ok().filter(|&len| len < u32::MAX as usize);
-    len.ok_or(Error::Protocol { peer: leader, what: "a list that is too long" })
+    len.ok_or(Error::Protocol { peer: leader.0, what: "a list that is too long" })
 }
 
 /// The numbers allocated by the leader with the lower task number, from both greetings, followed by the other leader's list.
@@ -114,7 +115,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let out = self.greeting(list)?;
         let mut into = [0; 4];
         bridge.exchange_words(leader, tag, &out, &mut into)?;
-        let mut remote = vec![0; list_len(into, leader)?];
+        let mut remote = vec![0; list_len(into, bridge.task_of(leader)?)?];
         bridge.exchange_words(leader, tag, list, &mut remote)?;
         Ok(met(out, into, &remote))
     }

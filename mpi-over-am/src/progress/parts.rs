@@ -52,6 +52,8 @@ impl Receiving {
         self.failure = match (status, channel, fits) {
             (Err(error), _, _) => Some(error),
             (Ok(()), None, _) => {
+                let task = context.handlers().peers.task_of(self.pattern.context_id(), peer);
+                let peer = task.map_or(peer, |task| task.0);
                 Some(Error::Protocol { peer, what: "a partitioned send without a description" })
             }
             (Ok(()), Some(channel), None) => Some(Error::Truncated {
