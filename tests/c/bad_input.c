@@ -161,7 +161,7 @@ static void judge(const char *call, int code, const char *function, const char *
         judge(#call, call, function, says, classes, (int)(sizeof classes / sizeof *classes));     \
     }
 
-/* Checks a call while MPI is not running: it works, or reports that. */
+/* Checks a call while MPI is not running: the call must work, or report that MPI is not running. */
 static void judge_outside(const char *call, int code, const char *function, int works, const char *when) {
     int class = -1, len;
     char said[MPI_MAX_ERROR_STRING] = "", who[32];

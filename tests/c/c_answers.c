@@ -2,7 +2,7 @@
 #include "check.h"
 #include <stdint.h>
 
-/* A key lives until the last attribute with it is deleted; programs use a copy of its number until then. */
+/* A key lives until the last attribute with this key is deleted; programs use a copy of the key until then. */
 static int deleted;
 static int on_delete(MPI_Comm comm, int key, void *value, void *state) {
     (void)comm, (void)key, (void)state;
@@ -29,7 +29,7 @@ static void keys(void) {
     FAILS(MPI_Comm_free_keyval(&copy), MPI_ERR_KEYVAL);
 }
 
-/* Errors of the creation of an object are raised on the error handler that the object is to get. */
+/* An error in the creation of an object calls the error handler that the object is to get. */
 static int heard_comm, heard_session;
 static void hear_comm(MPI_Comm *comm, int *code, ...) { (void)comm, heard_comm = class_of(*code); }
 static void hear_session(MPI_Session *session, int *code, ...) { (void)session, heard_session = class_of(*code); }
@@ -97,7 +97,7 @@ static void cancelled_sends(void) {
             MPI_Cancel(&request);
             MPI_Wait(&request, &status);
             MPI_Test_cancelled(&status, &was_cancelled);
-            /* An eager message has been sent completely, and no other message was sent. */
+            /* The eager message of turn 0 was sent at once, so its send is not cancelled. The sends of the other turns are. */
             CHECK(was_cancelled == (turn != 0));
             memset(bytes, 'x', LONG);
             int told[2] = {was_cancelled, length};
@@ -258,7 +258,7 @@ static void buffer_of_a_session(void) {
     }
     CHECK(MPI_Session_detach_buffer(session, &given, &bytes) == MPI_SUCCESS && given == lent && bytes == sizeof lent);
     MPI_Comm_free(&made[0]), MPI_Comm_free(&made[1]);
-    /* Another communicator, which may have got the number of a freed one. */
+    /* Another communicator, which may have got the handle of a freed one. */
     CHECK(MPI_Session_attach_buffer(session, lent, sizeof lent) == MPI_SUCCESS);
     MPI_Comm_dup(MPI_COMM_SELF, &comm);
     FAILS(MPI_Bsend(out, 1000, MPI_CHAR, 0, 0, comm), MPI_ERR_BUFFER);
@@ -283,8 +283,8 @@ static void grids(void) {
     grid(5040, 21, 16, 15);
 }
 
-/* A send in synchronous mode is over when its receive has started, and not when it is only probed for: by a request and by a persistent
- * one, on both kinds of communicators, short and long. */
+/* A send in synchronous mode completes when its receive has started, and not when its message is only probed for. Tested with ordinary and
+ * with persistent requests, on both kinds of communicators, for short and for long messages. */
 static void synchronous(void)
 {
     enum { LONG = 300000 };
@@ -336,7 +336,7 @@ static void synchronous(void)
 
 int main(int argc, char **argv) {
     int provided;
-    /* The calls take different paths if several threads may call. */
+    /* The calls take different paths if several threads may call MPI. */
     if (getenv("WITH_THREADS")) {
         MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);

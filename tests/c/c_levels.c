@@ -34,7 +34,7 @@ static void waiting(MPI_Comm comm) {
     free(all);
 }
 
-/* An intercommunicator: each side has its own part. */
+/* Collectives on an intercommunicator of the tasks of even and of odd ranks. */
 static void between(void) {
     MPI_Comm side, both;
     int ours = (size + 1 - rank % 2) / 2, theirs = size - ours, sum;

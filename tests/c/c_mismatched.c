@@ -18,7 +18,7 @@ static void done(void) {
     MPI_Comm_free(&comm);
 }
 
-/* Different counts: a task that receives more data than fit returns MPI_ERR_TRUNCATE, and a task that receives less MPI_ERR_COUNT. */
+/* Different counts: a task that receives more data than fit gets MPI_ERR_TRUNCATE, and a task that receives less gets MPI_ERR_COUNT. */
 static void counts(int calls) {
     int more = rank == 0 ? 8 : 4, less = rank == 0 ? 4 : 8;
     MPI_Request request;

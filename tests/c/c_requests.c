@@ -1,4 +1,5 @@
-/* Requests of this library: operations that complete in the call that starts them, invalid handles, many requests, and waits for any. */
+/* Requests of this library: operations that complete in the call that starts them, invalid handles, many requests, and waits for any of
+   several requests. */
 #include "check.h"
 #include <stdint.h>
 #include <time.h>

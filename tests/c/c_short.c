@@ -1,4 +1,4 @@
-/* Short collectives: all roots, and lengths around the limit of the short path. Some tasks cannot take the short path while others do,
+/* Short collectives: all roots, and lengths around the limit of the fast path. Some tasks cannot take the fast path while others do,
    because they use a derived datatype, or have another collective in flight that has to make progress. */
 #include "check.h"
 
@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
                 alls(lengths[at], round);
                 if (is_pending) MPI_Wait(&pending, MPI_STATUS_IGNORE);
             }
-    /* Invalid arguments are errors of the call on the short path, too. */
+    /* Invalid arguments are errors of the call on the fast path, too. */
     long data = 1, result = 0;
     FAILS(MPI_Reduce(&data, &result, 1, MPI_LONG, MPI_REPLACE, 0, MPI_COMM_WORLD), MPI_ERR_OP);
     FAILS(MPI_Bcast(&data, 1, MPI_LONG, size, MPI_COMM_WORLD), MPI_ERR_ROOT);

@@ -24,8 +24,8 @@ static int next;
         }                                                                                         \
     } while (0)
 
-/* Threads begin in ascending order in tasks with an even rank, and in descending order in the others. Each thread then waits for all tasks
-   while the next thread begins. */
+/* Threads begin in ascending order in tasks with an even rank, and in descending order in tasks with an odd rank. Each thread then waits
+   for all tasks while the next thread begins. */
 static void begin(int number) {
     int place = rank % 2 ? THREADS - 1 - number : number;
     pthread_mutex_lock(&turn);
@@ -139,7 +139,7 @@ static void *read_on(void *argument) {
     return NULL;
 }
 
-/* Callbacks hold the lock of MPI when they take the lock of the tool interface. */
+/* Callbacks read the variable while another thread reads it all the time. */
 static void tools(void) {
     MPI_Comm comm, dup;
     MPI_Errhandler handler;

@@ -49,7 +49,7 @@ static int has_asked(void) {
     return has;
 }
 
-/* Of three tasks one combines nothing. */
+/* Of three tasks, one combines nothing. */
 static int has_combined(void) { return has_asked() == (size > 1) || size == 3; }
 
 static void sum(void *in, void *inout, int *len, MPI_Datatype *type) {

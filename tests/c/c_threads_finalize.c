@@ -1,5 +1,5 @@
-/* MPI_Finalize in one thread while another thread of the task has a session: MPI_Finalize waits for the other tasks, and one of them calls
-   it only after the other thread has sent a message to it. */
+/* MPI_Finalize in one thread while another thread of the task has a session: MPI_Finalize waits for the other tasks, and one of these tasks
+   calls MPI_Finalize only after the other thread has sent it a message. */
 #include "check.h"
 #include <pthread.h>
 #include <time.h>

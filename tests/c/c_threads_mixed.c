@@ -119,7 +119,7 @@ static void collectives(struct own *own, int round, unsigned how, int count) {
     }
 }
 
-/* The thread's own window: data that were put to the right are there after the fence. */
+/* The thread's own window: data put to the next task have arrived after the fence. */
 static void fences(struct own *own, int round) {
     int right = (rank + 1) % size, left = (rank + size - 1) % size, got[WORDS];
     int *mine;

@@ -496,7 +496,7 @@ static void get_dynamic(enum phase phase) {
 struct test {
     const char *name;
     void (*run)(enum phase phase);
-    /* The last rank is the waiter, because rank 0 does not have to wait. */
+    /* Whether the last rank is the waiter, because rank 0 does not have to wait in this call. */
     int waits_last;
 };
 
@@ -575,7 +575,7 @@ static void run(const struct test *test) {
     if (IS_WAITER) remove(name);
 }
 
-/* Runs all tests, or those that the arguments name. */
+/* Whether to run a test: all tests, or those that the arguments name. */
 static int is_wanted(const char *name, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], name) == 0) return 1;

@@ -1,4 +1,4 @@
-/* Every collective operation: blocking, as a request, and persistent, started twice; short and long, from every root. */
+/* Every collective operation: blocking, non-blocking, and persistent (started twice); short and long, from every root. */
 #include "check.h"
 
 enum { LONG = 3000, TASKS_MAX = 16 };

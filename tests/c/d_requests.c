@@ -103,7 +103,7 @@ static void generalized(void) {
     MPI_Test_cancelled(&statuses[0], &flag);
     CHECK(flag && seen.freed == 1 && statuses[0].MPI_TAG == 42 && statuses[1].MPI_SOURCE == left);
 
-    /* A request that is freed before it completes: its free function runs when it has completed. */
+    /* If a generalized request is freed before it is complete, its free function runs when it is complete. */
     memset(&seen, 0, sizeof seen);
     MPI_Grequest_start(query, freed, cancelled, &seen, &request);
     kept = request;

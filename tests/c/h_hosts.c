@@ -1,4 +1,4 @@
-/* Tasks 0 and 1 run on one host, task 2 on another: shared windows. */
+/* Shared windows, while tasks 0 and 1 run on one host and task 2 on another. */
 #include "check.h"
 
 int main(int argc, char **argv) {

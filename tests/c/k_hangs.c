@@ -12,7 +12,7 @@ static void receive_from(int source, int tag) {
     MPI_Recv(&word, 1, MPI_INT, source, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Two tasks receive from each other; the others of the job have ended. */
+/* Two tasks receive from each other; the other tasks of the job have ended. */
 static void cycle(void) {
     if (rank < 2) receive_from(1 - rank, 7);
 }

@@ -1,4 +1,4 @@
-/* Prints the results of each collective operation: blocking, as a request, and persistent, started twice. */
+/* Prints the results of each collective operation: blocking, non-blocking, and persistent (started twice). */
 #include "say.h"
 
 enum { TASKS_MAX = 16, ROOM = 400 };

@@ -28,7 +28,7 @@ static int is_job(const void *at) {
     return found;
 }
 
-/* From now on a large block is in job memory, if that is enabled and job memory is left. */
+/* Checks where a large block is: in job memory exactly if that is enabled. If job memory may not suffice, either place is right. */
 static void check_place(const void *at) {
     CHECK(at != NULL);
     if (!little)

@@ -191,7 +191,7 @@ static void messages(void) {
     CHECK(MPI_T_event_get_source(gone, &source) == MPI_T_ERR_INVALID_HANDLE);
 }
 
-/* More events in one call than the library stores: the others are counted as dropped. */
+/* More events in one call than the library stores: those that it does not store are counted as dropped. */
 static void too_many(void) {
     reset();
     if (rank == 0) {

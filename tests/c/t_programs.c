@@ -1,4 +1,5 @@
-/* One of several programs in a job: prints its number and its arguments, and a sum over all of them. */
+/* One of several programs in a job: prints the program's number, a variable of the environment, and the sum of the first arguments of all
+   tasks. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -117,7 +117,7 @@ static void pieces(void) {
     CHECK(memory[0] == -1 && memory[EACH / 2 - 1] == -1 && memory[5 * EACH / 2] == -1);
     for (int at = 0; at < 2 * EACH; at++)
         CHECK(memory[EACH / 2 + at] == ((10000 * left + at) * 2 ^ (10000 * left + at)));
-    /* Without the middle piece the others are not adjacent. */
+    /* Without the middle piece, the first and the last piece are not adjacent. */
     MPI_Win_detach(win, memory + EACH);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);

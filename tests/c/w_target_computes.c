@@ -1,5 +1,5 @@
 /* Operations on a window need no call of the target, whether all tasks map its memory or the kernel copies it: rank 0 computes, without a
-   call of MPI, until all others have reported, by an update of its window, that they have done every operation on it. For tasks of one
+   call of MPI, until all other tasks have reported, by an update of its window, that they have done every operation on it. For tasks of one
    host: operations on a task of another host need calls of the target. */
 #include <complex.h>
 #include <stdint.h>
@@ -93,8 +93,8 @@ static void update(void) {
     SWAP(int32_t, MPI_INT32_T, KINDS + 32);
     SWAP(uint64_t, MPI_UINT64_T, KINDS + 48);
     SWAP(int64_t, MPI_INT64_T, MISPLACED);
-    /* The second word of this datatype is aligned, and other calls update it as a single word: both kinds of calls must be atomic to each
-       other. */
+    /* The second word of this datatype is aligned, and other calls update it as a single word: both kinds of calls must be atomic with
+       respect to each other. */
     MPI_Datatype type = mixed();
     int64_t ones[2] = {1, 1}, old[2];
     for (int i = 0; i < ROUNDS; i++) {

@@ -36,7 +36,7 @@ use am_via_launch::{Ended, Launch, Record, Recorded, Report};
 
 /// Environment variable of a task: the number of its job in the test.
 const JOB_NUMBER: &str = "TEST_JOB_NUMBER";
-/// A variable with a unique value in the environment of every process of a job, to find them.
+/// A variable in the environment of every process of a job. Its value is unique, so that the processes can be found.
 const MARK: &str = "TEST_JOB_MARK";
 /// The last line of a task whose body has returned: a binary without a test of this name also exits with 0.
 const BODY_ENDED: &str = "(the task's body has ended)";
@@ -81,7 +81,7 @@ pub struct Job {
 pub struct Outcome {
     /// One entry for each task.
     pub tasks: Vec<TaskOutcome>,
-    /// The first failure that the launcher saw; `None` without a failure, and without a launcher.
+    /// The first failure that the launcher saw; `None` if there was no failure, or no launcher.
     pub failure: Option<Failure>,
     /// The launcher's line about the job; empty if all went well.
     pub line: String,
@@ -154,7 +154,7 @@ impl Job {
     /// Runs `body` in each task, and waits for the end.
     ///
     /// # Panics
-    /// In the test: a task failed; each one's end and output are printed. In a task: `body` panics.
+    /// In the test: a task failed; each task's end and output are printed. In a task: `body` panics.
     pub fn run(self, body: impl FnOnce()) {
         self.run_and_judge(body, |outcome| assert!(outcome.is_success, "the job failed"));
     }
@@ -396,7 +396,7 @@ pub fn jobs(test: &'static str, tasks: &[u32]) -> Vec<Job> {
     jobs
 }
 
-/// The living processes whose environment has the variable `name` with this value.
+/// The live processes whose environment has the variable `name` with this value.
 pub(crate) fn marked(name: &str, value: &str) -> Vec<u32> {
     let wanted = format!("{name}={value}");
     let is_marked = |pid: &u32| {

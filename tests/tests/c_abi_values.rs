@@ -1,5 +1,5 @@
 //! The standard ABI: the table `c/abi_values.txt` has the value of each constant, size and offset, and the names of the functions. The
-//! tests compare the header and the library with the table; a test that is ignored by default compares another library.
+//! tests compare the header and the library with the table; a test that is ignored by default compares another library with it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

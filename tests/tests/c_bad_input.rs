@@ -116,7 +116,7 @@ fn each_bad_argument_is_found_and_named() {
     let scratch = Scratch::new("bad-input");
     let (text, number) = calls();
     let program = compile(&scratch, &text, "");
-    // A call that ends the program is skipped, so that the later ones are tested, too.
+    // A call that ends the program is skipped, so that the calls after it are tested, too.
     let (mut wrong, mut next) = (String::new(), 0);
     while next < number {
         let mut start = Command::new(programs::folder().join("mpiexec"));

@@ -9,7 +9,7 @@ use am_tests::programs::{self, Scratch, run};
 
 const TABLE: &str = include_str!("../c/abi_values.txt");
 const HEADER: &str = include_str!("../../mpi-over-am/abi/include/mpi.h");
-/// Parts of the names of functions about files that work nevertheless.
+/// This library offers no files. These are parts of the names of functions about files that it offers nevertheless.
 const OFFERED: [&str; 5] = ["errhandler", "_c2f", "_f2c", "_toint", "_fromint"];
 const NOT_COMPARED: &str = include_str!("../c/not_compared.txt");
 

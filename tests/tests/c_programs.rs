@@ -127,7 +127,7 @@ fn t_events() {
     programs::compile_and_run_under("mpicc", &options, "c/t_events.c", &settings);
 }
 
-/// The progress thread receives a message while the program computes. After that, three more programs run beside this thread.
+/// The progress thread receives a message while the program computes. Three more programs run beside a progress thread.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_progress_thread() {
@@ -176,7 +176,7 @@ fn c_mismatched() {
     programs::compile_and_run_under("mpicc", &options, "c/c_mismatched.c", &settings);
 }
 
-/// Short collectives, which take the short path only if tasks do not compare their calls in advance.
+/// Short collectives, which take the fast path only if tasks do not compare their calls in advance.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_short() {

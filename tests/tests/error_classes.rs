@@ -58,7 +58,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace's root")
 }
 
-/// The names behind each `MPI_ERR_` of a text.
+/// The names after each `MPI_ERR_` of a text.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split("MPI_ERR_").skip(1).map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_uppercase() && c != '_').unwrap_or(rest.len());
@@ -86,7 +86,7 @@ fn raised() -> BTreeSet<String> {
             continue;
         }
         let text = fs::read_to_string(&path).expect("a text");
-        // The last argument on the line. Codes that a callback of the program has returned do not count.
+        // The class is the last argument on the line. Codes that a callback of the program has returned do not count.
         let checks = text.lines().map(str::trim).filter(|line| line.starts_with("FAILS("));
         found.extend(checks.filter_map(|line| names(line).last()).map(str::to_owned));
     }

@@ -199,7 +199,7 @@ fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
     // Asks for reports until one has these words about task 0: it takes a while until task 0 is in the barrier and has noted its wait.
     let mut ask_until = |words: &str| loop {
         signal(launcher, "USR2");
-        // The line begins with "tasks 0-1:" if both do the same.
+        // The line begins with "tasks 0-1:" if both tasks do the same.
         let is_of_task_0 = |line: &String| line.contains("task 0:") || line.contains("tasks 0");
         let line = lines.find(is_of_task_0).expect("each report has a line of task 0");
         if line.contains(words) {

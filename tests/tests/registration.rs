@@ -136,7 +136,8 @@ fn registrations_are_kept_for_the_next_use_and_never_more_than_the_limit() {
                 let now = of(&context);
                 println!("round {round}: {now:?}");
                 assert!(now.registered_bytes_peak <= LIMIT_BYTES, "{now:?}");
-                // Three blocks and their partial pages fit into three quarters of the limit; the rest is sent in pieces.
+                // Three blocks and their partial pages fit into three quarters of the limit; the data of the other blocks are sent in
+                // pieces.
                 assert!(now.refusals > 0 && now.misses > 0, "{now:?}");
                 assert!(round == 0 || now.hits + now.evictions > 0, "{now:?}");
             }

@@ -1,4 +1,4 @@
-//! A scope waits only for its own requests: its own receives would otherwise be left behind.
+//! A scope waits only for its own requests: a request of an outer scope cannot be waited for in an inner one.
 #![forbid(unsafe_code)]
 
 fn wrong(world: &mpi_over_am::Communicator) -> mpi_over_am::Result<()> {

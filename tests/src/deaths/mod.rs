@@ -6,8 +6,8 @@
 //! - `amrun` says once, in its last line, which task failed first and how, and exits with that task's code;
 //! - each survivor's line names the task that died, and how it died.
 //!
-//! `cargo build -p am-via-launch && cargo run -p am-tests --bin death-rounds -- --rounds 1000 --seed 7` runs them; its tasks run that same
-//! program, and `amrun` is in the same folder.
+//! `cargo build -p am-via-launch && cargo run -p am-tests --bin death-rounds -- --rounds 1000 --seed 7` runs such rounds. The tasks run the
+//! same program, and `amrun` is in the same folder.
 
 mod judge;
 mod plan;
@@ -20,7 +20,7 @@ pub use task::{be_a_task, is_task};
 
 /// Environment variable with the round of a job: `SEED:ROUND`.
 const ROUND: &str = "DEATH_ROUND";
-/// A variable with a unique value in the environment of every process of a round's job, to find them.
+/// A variable in the environment of every process of a round's job. Its value is unique, so that the processes can be found.
 const MARK: &str = "DEATH_MARK";
 /// Exit code of a survivor that returns an error from `main`; no cause of a death has this code.
 const SURVIVOR_CODE: u8 = 57;

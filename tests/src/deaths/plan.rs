@@ -23,7 +23,7 @@ pub enum Phase {
     Pipe,
     /// Collectives of all kinds: the death occurs between two messages of a collective, or between two collectives.
     Collective,
-    /// All tasks request the lock of one window; the task that dies holds it.
+    /// All tasks request the lock of one window; the task that dies holds the lock.
     WindowLock,
     /// The tasks finalize MPI and leave the job.
     Finalize,
@@ -100,9 +100,9 @@ impl Way {
 pub enum Victim {
     /// This task, in this way.
     Task(u32, Way),
-    /// The process that the user sees as `amrun`, by SIGKILL.
+    /// The process that the user sees as `amrun`, killed by SIGKILL.
     Guard,
-    /// The process that starts the tasks, by SIGKILL.
+    /// The process that starts the tasks, killed by SIGKILL.
     Launcher,
 }
 
@@ -146,7 +146,7 @@ pub struct Plan {
     pub wrapper: Wrapper,
     /// The way of copying private memory: the setting `AM_MEMORY`.
     pub memory: &'static str,
-    /// For a task that ends itself in the main thread: the number of steps of the phase before that.
+    /// For a task that ends itself in the main thread: the number of steps of the phase before its end.
     pub steps: u32,
     /// For a signal from outside, or an end by a second thread: the delay after the beginning of the phase.
     pub delay: Duration,

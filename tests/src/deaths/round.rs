@@ -1,4 +1,4 @@
-//! Runs rounds: starts the job, sends the signal, waits for the end, and judges it.
+//! Runs rounds: starts the job, sends the signal, waits until the job has ended, and judges the outcome.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -64,7 +64,7 @@ fn one(plan: &Plan, amrun: &Path, program: &Path) -> Result<(), String> {
 }
 
 fn start(plan: &Plan, amrun: &Path, program: &Path, mark: &str, logs: &Logs) -> io::Result<Child> {
-    // Core files would have gigabytes. The caller may ignore signals that a user's shell does not ignore.
+    // Core files would take gigabytes. The caller may ignore signals that a user's shell does not ignore.
     Command::new("env")
         .args(["--default-signal=HUP,INT,QUIT,TERM", "sh", "-c", "ulimit -c 0; exec \"$0\" \"$@\""])
         .arg(amrun)
@@ -134,8 +134,8 @@ fn wait(job: &mut Child) -> Result<i32, String> {
     }
 }
 
-/// Checks that no process of the job lives and no file in shared memory was added. Other programs also make and remove files, so only files
-/// that stay count.
+/// Checks that no process of the job is left, and that no file in shared memory was added. Other programs also make and remove files, so
+/// only files that stay count.
 fn nothing_is_left(mark: &str, before: &[PathBuf]) -> Result<(), String> {
     let end = Instant::now() + VANISH_WITHIN;
     loop {

@@ -41,7 +41,7 @@ pub fn is_task() -> bool {
 /// Runs this process's part of the round.
 ///
 /// # Panics
-/// The plan says so, or the environment is not what a round sets.
+/// If the plan says so, or if the environment is not that of a round.
 #[must_use]
 pub fn be_a_task() -> ExitCode {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
@@ -199,7 +199,7 @@ impl Player {
     }
 
     /// All tasks take the lock in turn. The marked task keeps it after as many turns as its plan has steps. The lock of a dead task counts
-    /// as free, so the others go on to a barrier that the dead task cannot reach.
+    /// as free, so the other tasks go on to a barrier that the dead task cannot reach.
     fn lock(&self, world: &Communicator, window: &Window) -> Outcome {
         let is_marked = self.plan.marked_task() == self.me;
         for _ in 0..if is_marked { self.plan.steps } else { LOCKS } {

@@ -1,5 +1,5 @@
-//! mpi4py's own test suite, with a build by this library's `mpicc`, and with a build by another library's wrapper, which finds this library
-//! by `LD_LIBRARY_PATH`.
+//! mpi4py's own test suite, with a build by this library's `mpicc`, and with a build by another library's wrapper. The second build finds
+//! this library by `LD_LIBRARY_PATH`.
 //!
 //! The suite runs as a whole. If it does not reach its end, each of its files runs in a job of its own, so that a file that hangs or dies
 //! affects only its own tests.
@@ -67,7 +67,7 @@ fn left_out() -> String {
 }
 
 impl Build<'_> {
-    /// The source, one copy for each build, because a build would reuse files of the other one.
+    /// The source, one copy for each build, because a build would reuse files of the other build.
     fn source(&self) -> PathBuf {
         self.folder.join(format!("mpi4py-{VERSION}"))
     }

@@ -1,4 +1,5 @@
-//! Programs of this repository: in Fortran; and in C, built by the other library's wrapper and run on both libraries.
+//! Programs of this repository: in Fortran; and in C, built by MPICH's wrapper, and run on this library and, if they print results, on
+//! MPICH.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,7 +46,7 @@ pub fn fortran(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> 
 }
 
 /// The C programs, built by `mpicc_abi` of `mpich`. Programs named `o_` print the results of calls, run on both libraries, and must print
-/// the same. The others also check results that the standard leaves open, and run only on this library.
+/// the same. The other programs also check results that the standard leaves open, and run only on this library.
 ///
 /// # Errors
 /// The other library cannot be fetched.
@@ -100,7 +101,7 @@ pub fn differential(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Prob
 fn on_mpich(workshop: &Workshop, mpich: &Python, program: &Path, tasks: u32) -> Result<Ran, Problem> {
     let mut job = Command::new(mpich.tool("mpiexec"));
     job.args(["-n", &tasks.to_string(), "sh", "-c", "exec \"$0\" > \"$0.said-by-$PMI_RANK\""]).arg(program);
-    // `cargo run` puts this library's folder into the variable, and the program would find this library instead of its own.
+    // `cargo run` puts this library's folder into `LD_LIBRARY_PATH`, and the program would find this library instead of MPICH.
     job.env("MPIEXEC_TIMEOUT", "60").env_remove("LD_LIBRARY_PATH");
     let log = workshop.log(&format!("differential-{tasks}-{}-theirs", stem(program)))?;
     let mut ran = command::run(&mut job, LIMIT, &log)?;

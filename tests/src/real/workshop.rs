@@ -78,8 +78,8 @@ impl Workshop {
         self.tools.join(name)
     }
 
-    /// A command that launches this number of tasks, on the hosts that `REAL_PROGRAMS_HOSTS` names, or else here. The caller adds the
-    /// program and its arguments.
+    /// A command that launches this number of tasks, on the hosts that `REAL_PROGRAMS_HOSTS` names, or else on this host. The caller adds
+    /// the program and its arguments.
     #[must_use]
     pub fn launch(&self, tasks: u32) -> Command {
         let mut command = Command::new(self.tool("mpiexec"));

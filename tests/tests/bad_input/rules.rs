@@ -2,7 +2,7 @@
 
 /// A parameter of a prototype.
 pub(crate) struct Parameter {
-    /// `const int *`, without the name; an array is a pointer.
+    /// The type, such as `const int *`; an array is a pointer.
     kind: String,
     name: String,
 }
@@ -494,7 +494,7 @@ fn bad_addresses(function: &Function, parameter: &Parameter) -> Vec<Bad> {
         _ if is_function && name.contains("attr_fn") || matches!(name, "copy_fn" | "delete_fn") => Vec::new(),
         ("void *", "attribute_val") if base.contains("set_attr") || base.contains("attr_put") => Vec::new(),
         ("const int *", "weights" | "sourceweights" | "destweights") => null(&["ARG"]),
-        // Null: without an array the call returns only the length.
+        // These may be null: the call then returns only the length.
         ("char *", "pset_name" | "value") if function.has("pset_len") || function.has("buflen") => Vec::new(),
         ("const void *" | "void *", "location" | "base")
             if base == "get_address" || base.starts_with("address") =>

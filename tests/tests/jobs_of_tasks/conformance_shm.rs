@@ -1,6 +1,6 @@
 //! am-core's conformance suite in processes: over shared memory with every method of memory access, with one credit, and over the network
 //! by libfabric. `AM_CHECK=put,get cargo test -p am-tests --test jobs_of_tasks` runs the checks with `put` or `get` in their names.
-//! `.ci/run long` also runs the ignored tests, which are longer forms of the others.
+//! `.ci/run long` also runs the ignored tests, which are longer forms of the other tests.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ fn one_credit() {
     }
 }
 
-/// The test with tasks of which some share memory is in `hosts`.
+/// `hosts` has the test in which some of the tasks share memory.
 #[test]
 #[ignore = "long"]
 fn two_tasks_over_the_network() {
@@ -116,7 +116,7 @@ fn a_purge_over_the_network() {
 }
 
 /// Packets that the device splits into many messages of the network, because the provider loses parts of longer messages if several tasks
-/// send to one.
+/// send to one task.
 #[test]
 fn packets_longer_than_messages_of_the_network() {
     let test = "packets_longer_than_messages_of_the_network";

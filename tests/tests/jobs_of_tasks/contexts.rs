@@ -46,7 +46,7 @@ fn each_context_passes_the_suite_beside_the_others() {
             .time_limit(Duration::from_secs(300))
             .run(|| {
                 in_threads(|number, context| {
-                    // Each thread begins with other checks.
+                    // Each thread begins with different checks.
                     let filters =
                         [["amsend", "put", "rmw"], ["vector", "amsend", "put"], ["rmw", "purge", "fence"]];
                     let count = if is_long() { 3 } else { 1 };
@@ -107,7 +107,7 @@ fn a_closed_context_is_seen_as_gone() {
             is_about(first.amsend(known, handler, &[], &[1; 8], AmOptions::default()), known);
             is_about(first.amsend(known, handler, &[], &long, AmOptions::default()), known);
         }
-        // A collective fence reports it, too, and still brings all tasks through its barrier.
+        // A collective fence also reports the error, and still brings all tasks through its barrier.
         is_about(first.gfence(), known);
         is_about(first.amsend(unknown, handler, &[], &[1], AmOptions::default()), unknown);
         is_about(first.fence_ops(Some(unknown)), unknown);
@@ -208,7 +208,7 @@ fn is_stale(ended: &Result<(), Error>) -> bool {
     matches!(ended, Err(Error::RemoteRange { why: RangeFault::Stale, .. }))
 }
 
-/// A peer still has the state of the first opening, which does not fit the messages of a second one.
+/// A peer still has the state of the first opening, which does not fit the messages of a second opening.
 #[test]
 fn a_context_that_was_connected_is_not_opened_again() {
     job("a_context_that_was_connected_is_not_opened_again").tasks(2).run(|| {
@@ -380,7 +380,7 @@ fn to_everybody(own: u8, context: &mut Context<ShmFabric>) {
     let options = AmOptions { target: Some(came.name()), ..AmOptions::default() };
     for number in 0..MESSAGES {
         for task in 0..2 {
-            // Each thread begins with another target.
+            // Each thread begins with a different target.
             for other in (0..THREADS).map(|other| (other + own) % THREADS) {
                 let to = Endpoint::new(TaskId(task), ContextNumber(other));
                 let mut uhdr = [other; 5];

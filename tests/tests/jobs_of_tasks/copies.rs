@@ -101,7 +101,7 @@ fn a_copy_is_refused_and_its_task_goes_on() {
     }
 }
 
-/// A copy of the only task of a job, as a script starts it.
+/// A copy of the only task of a job, which runs without a launcher.
 #[test]
 fn a_copy_of_a_job_of_one_is_refused() {
     job("a_copy_of_a_job_of_one_is_refused").without_launcher().run(|| {

@@ -1,4 +1,4 @@
-//! A task dies while it copies to a peer's memory: the peer gets its memory back, even if another process has the dead task's number by
+//! A task dies while it copies to a peer's memory: the peer gets its memory back, even if another process has the dead task's process id by
 //! then, and even if the launcher started the task by a wrapper.
 
 use std::fs;
@@ -46,7 +46,7 @@ fn run() {
     }
 }
 
-/// Starts a process with the number `pid`, if that number is visible here and this test may choose process numbers.
+/// Starts a process whose process id is `pid`, if that id is visible here and this test may choose process ids.
 fn another_process(pid: i32) -> Option<Child> {
     let pid = u32::try_from(pid).ok().filter(|&pid| pid != 0 && pid != u32::MAX)?;
     for _ in 0..1000 {
@@ -74,7 +74,7 @@ fn unexpose_ends(test: &'static str, first: &str) {
 
 #[test]
 fn a_copier_that_dies_behind_a_shell_is_known_to_be_dead() {
-    // The shell reaps the task at once, so that its number is free, and lives on.
+    // The shell lives on, and reaps the task at once, so that the task's process id is free.
     unexpose_ends("a_copier_that_dies_behind_a_shell_is_known_to_be_dead", "\"$0\" \"$@\"; exit $?");
 }
 
@@ -82,7 +82,7 @@ fn a_copier_that_dies_behind_a_shell_is_known_to_be_dead() {
 fn a_copier_that_dies_in_another_process_namespace_is_known_to_be_dead() {
     let may = Command::new("unshare").args(["--pid", "--fork", "true"]).status();
     if !may.is_ok_and(|status| status.success()) {
-        println!("skipped: this test may not make a process namespace (it needs `unshare` and root)");
+        println!("skipped: this test may not make a PID namespace (it needs `unshare` and root)");
         return;
     }
     unexpose_ends(

@@ -140,13 +140,13 @@ fn a_first_message_leaves_while_its_sender_computes() {
     });
 }
 
-/// A copy of a task, made by fork, leaves the network to its task, while messages wait and are carried, and afterwards.
+/// A copy of a task, made by fork, leaves the network to its task: while messages wait, while they are sent, and afterwards.
 #[test]
 fn a_copy_leaves_the_network_to_its_task() {
     on_hosts("a_copy_leaves_the_network_to_its_task", (2, "a,b"), || makes_copies(false));
 }
 
-/// In such a job the copy's end, which its peers would take for the task's, does not end the job.
+/// In a job that goes on after failures, the end of the copy, which peers would take for the end of its task, does not end the job.
 #[test]
 fn a_copy_leaves_the_network_to_its_task_in_jobs_that_go_on_after_failures() {
     let test = "a_copy_leaves_the_network_to_its_task_in_jobs_that_go_on_after_failures";

@@ -101,7 +101,7 @@ fn a_blocked_task_burns_almost_no_processor() {
     }
 }
 
-/// Recurring long waits. If each wait spun for the maximum time, a fifth of it would be processor time.
+/// Recurring long waits. If each wait spun for the maximum time, a fifth of the time would be processor time.
 #[test]
 fn long_waits_that_recur_burn_almost_no_processor() {
     const WAITS: u32 = 40;

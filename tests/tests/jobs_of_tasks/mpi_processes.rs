@@ -225,7 +225,7 @@ fn collectives_do_what_one_task_would() {
     });
 }
 
-/// Before the barrier each task writes a byte to a file; after it, it must find the bytes of all tasks.
+/// Before the barrier each task writes a byte to a file; after the barrier it must find the bytes of all tasks.
 #[test]
 fn nobody_leaves_a_barrier_before_all_have_come() {
     const FILE: &str = "TEST_BARRIER_FILE";
@@ -303,7 +303,7 @@ fn available_bytes() -> u64 {
     kib.map_or(0, |kib| kib * 1024)
 }
 
-/// A process opens MPI again after it has closed it; the seventeenth opening is refused.
+/// A process may open MPI again after closing it; the seventeenth opening is refused.
 #[test]
 fn mpi_opens_again() {
     everywhere("mpi_opens_again", |_, world| {

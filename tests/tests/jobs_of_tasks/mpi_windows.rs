@@ -48,7 +48,7 @@ fn lock_when_told(world: &Communicator, window: &Window, lock: Lock, target: u32
     assert!(messages.iter().all(|message| message.iter().all(|&byte| byte == 7)));
 }
 
-/// Permits a task to take the lock, and returns when the task is in the queue of the lock: only there it handles all these messages.
+/// Permits a task to take the lock, and returns when the task is in the queue of the lock: only there does it handle all these messages.
 fn let_it_queue(world: &Communicator, rank: u32) {
     world.send(&[0u8], rank, 0).expect("the message is sent");
     let message = vec![7u8; MESSAGE_BYTES];
@@ -81,8 +81,8 @@ fn locks_are_granted_in_order_of_arrival_to_tasks_that_sleep_and_make_progress()
             let world = environment.world();
             let window = window(&world);
             let own = world.rank();
-            // Rank 7 is the target and computes. For each of the others: its position in the order, how it locks, and how many tasks have
-            // had the lock when all that share it are inside.
+            // Rank 7 is the target and computes. For each of the other ranks: its position in the order, how it locks, and how many tasks
+            // have had the lock when all that share it are inside.
             let (exclusive, shared) = (Lock::Exclusive, Lock::Shared);
             let order = [
                 (4, exclusive, 0),
@@ -202,7 +202,7 @@ fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
             let target = 5;
             match own {
                 0 => {
-                    // Rank 1 holds the lock. In the queue follow rank 2 (exclusive), rank 3 (shared) and rank 4 (exclusive).
+                    // Rank 1 holds the lock. Rank 2 (exclusive), rank 3 (shared) and rank 4 (exclusive) wait in the queue, in this order.
                     for rank in 1..=4 {
                         let_it_queue(&world, rank);
                     }
