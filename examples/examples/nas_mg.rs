@@ -1,4 +1,4 @@
-//! NAS MG: Poisson's equation on a periodic cube, by a multigrid method.
+//! NAS MG: Poisson's equation on a periodic cube, solved by a multigrid method.
 //!
 //! What it teaches: a halo exchange at all scales. A task has some planes of each cube and exchanges the outermost planes with its
 //! neighbours: megabytes for the largest cube, a hundred bytes for the smallest, whose exchange costs only latency. Small cubes have fewer
@@ -43,7 +43,7 @@ fn problem(class: Class) -> (usize, f64) {
 }
 
 fn main() -> ExitCode {
-    nas::main("nas_mg", "NAS MG: Poisson's equation on a periodic cube, by a multigrid method", run)
+    nas::main("nas_mg", "NAS MG: Poisson's equation on a periodic cube, solved by a multigrid method", run)
 }
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
