@@ -56,7 +56,7 @@ struct Arguments {
 const PROGRAM: &str = "bfs";
 /// Maximum number of vertices in a message.
 const BATCH: usize = 1024;
-/// Number of vertices among which roots are searched: in total, and in one exchange of bits.
+/// Number of vertices from which roots are chosen: in total, and in one exchange of bits.
 const CANDIDATES: usize = 1 << 14;
 const CANDIDATES_A_ROUND: usize = 256;
 
@@ -105,7 +105,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
 struct Search {
     levels: u32,
     seconds: f64,
-    /// Edges of the list inside the root's component, including loops and repetitions.
+    /// Number of listed edges inside the root's component, including loops and repetitions.
     edges: u64,
 }
 
@@ -196,7 +196,7 @@ struct Part {
     /// Level and parent of each vertex, which other tasks read after the search.
     reached: Arc<Segment<u64>>,
     inbox: Arc<Inbox>,
-    /// Start of each vertex's neighbours.
+    /// The index in `neighbours` at which each vertex's neighbours begin, and the end.
     starts: Vec<usize>,
     neighbours: Vec<u32>,
     /// Vertices that this task has tried to reach in this search: one bit each.

@@ -97,7 +97,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     if arguments.by == By::Alltoallv || arguments.by == By::All {
-        // The second context of this task: the first one is the program's own.
+        // MPI uses the second context of this task; the program uses the first.
         let environment = Environment::with_fabric(task.fabric(1)?, &Settings::default())?;
         let ((), seconds) = kernel::timed(&mut context, |context| way.exchange(context, &environment))?;
         check(&mut context, arguments, &table, &expected, "alltoallv", seconds)?;

@@ -74,7 +74,7 @@ fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
 
 /// One task's rows of the matrix.
 struct Matrix {
-    /// Where each row begins, and the end.
+    /// The index of each row's first element, and the end of the last row.
     starts: Vec<usize>,
     columns: Vec<usize>,
     values: Vec<f64>,

@@ -13,7 +13,8 @@
 //! ones to 8 digits.
 //!
 //! After D. Bailey et al., "The NAS Parallel Benchmarks", RNR-94-007, section 3. Any number of tasks will do; tasks that would have fewer
-//! than two points along a side have no part of the cube. Mop/s are counted by the benchmark's rule, as if derivatives were matrices.
+//! than two points along a side have no part of the cube. Mop/s are counted by the benchmark's rule, as if derivatives were formed as
+//! matrices, which they are not here.
 
 #![expect(clippy::cast_precision_loss, reason = "sizes of a problem that fits into memory")]
 

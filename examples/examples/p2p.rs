@@ -87,7 +87,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
         report(&mut context, "put", arguments, &strip, outcome)?;
     }
     if arguments.by != By::Put {
-        // The second context of this task: the first one is the program's own.
+        // MPI uses the second context of this task; the program uses the first.
         let environment = Environment::with_fabric(task.fabric(1)?, &Settings::default())?;
         let mut mpi = MpiPipe { world: environment.world(), strip };
         let outcome = iterate(&strip, arguments.iterations, &mut grid, &mut mpi)?;

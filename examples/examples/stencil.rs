@@ -84,7 +84,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
         halo.close()?;
     }
     if arguments.by != By::Put {
-        // The second context of this task: the first one is the program's own.
+        // MPI uses the second context of this task; the program uses the first.
         let environment = Environment::with_fabric(task.fabric(1)?, &Settings::default())?;
         let mut halo = MpiHalo::new(environment.world(), &tile);
         let outcome = iterate(&tile, arguments.iterations, &mut halo)?;

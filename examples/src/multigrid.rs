@@ -8,7 +8,7 @@ use mpi_over_am::Communicator;
 use crate::Failure;
 use crate::planes::{Cube, Share};
 
-/// Weights of a point itself, of those with a common face, a common edge, a common corner.
+/// Weights of a point itself, and of the points with a common face, a common edge, and a common corner.
 pub type Weights = [f64; 4];
 
 /// Restriction of residuals to the next smaller cube.

@@ -1,5 +1,5 @@
 //! Equations along a line, separated by waves: the change at a point is a sum of five waves that travel at their own speeds, and in each
-//! kind of wave a point is coupled to two points on each side. These are five pentadiagonal matrices.
+//! kind of wave a point is coupled to two points on each side. So there are five pentadiagonal matrices.
 
 use crate::directions::{Elimination, Piece};
 use crate::flow::damping_at;

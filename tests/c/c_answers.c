@@ -1,4 +1,4 @@
-/* Results of calls that this library once got wrong; other libraries return the same results. */
+/* Results of calls that this library once got wrong; other libraries return the results that are expected here. */
 #include "check.h"
 #include <stdint.h>
 

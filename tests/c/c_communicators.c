@@ -21,7 +21,7 @@ static int class_of(int code) {
     return class;
 }
 
-/* Checks that a communicator works, by the sum of all ranks of the world. */
+/* The sum of `value` over all tasks of a communicator, by which the caller checks that the communicator works. */
 static int sum_of(MPI_Comm comm, int value) {
     int sum = 0;
     MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, comm);

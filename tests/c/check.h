@@ -17,7 +17,7 @@ static int rank, size;
         }                                                                                         \
     } while (0)
 
-/* The error class that a call returns; needs MPI_ERRORS_RETURN. */
+/* The class of the error code that a call returns. The error handler must be MPI_ERRORS_RETURN. */
 static inline int class_of(int code) {
     int class = -1;
     MPI_Error_class(code, &class);

@@ -1,5 +1,5 @@
 /* The variables of the tool interface: rank 0 prints all control variables, before and after MPI_Init, and the test compares them with the
-   expected values; all else is checked here. Two tasks. */
+   expected values; all else is checked here. For two tasks. */
 #include "check.h"
 
 static char name[128], text[1024];

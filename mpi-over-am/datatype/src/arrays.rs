@@ -42,7 +42,7 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// The value in a type's contents that stands for no argument (`MPI_DISTRIBUTE_DFLT_DARG`).
+    /// The value that a type's contents hold if no argument was given (`MPI_DISTRIBUTE_DFLT_DARG`).
     pub const DEFAULT_ARGUMENT: i64 = 19;
 
     /// The constant of the C interface, as stored in a type's contents.

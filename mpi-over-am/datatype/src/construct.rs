@@ -21,7 +21,7 @@ impl Datatype {
     /// `count` elements, one after the other (`MPI_Type_contiguous`).
     ///
     /// # Errors
-    /// [`Error::TooLarge`]: an extent or a size beyond 2^63 bytes. All constructors have this error.
+    /// [`Error::TooLarge`]: an extent or a size beyond 2^63 bytes. All constructors can fail with this error.
     pub fn contiguous(count: u64, old: &Self) -> Result<Self> {
         let contents = Contents::new(Combiner::Contiguous).integers([count]).types([old]);
         Self::regular((1, 0), (count, old), contents)
@@ -230,7 +230,7 @@ impl Bounds {
     pub(crate) const EMPTY: Self =
         Self { lower: 0, upper: 0, true_lower: 0, true_upper: 0, is_set: false, alignment: 1 };
 
-    /// The bounds of `count` copies, `stride` bytes apart.
+    /// The bounds of `count` copies of the element, `stride` bytes apart.
     pub(crate) fn repeated(self, count: u64, stride: i64) -> Result<Self> {
         let Some(last) = count.checked_sub(1) else { return Ok(Self::EMPTY) };
         let last = i64::try_from(last).ok().and_then(|last| last.checked_mul(stride)).ok_or(TOO_LARGE)?;
@@ -294,7 +294,7 @@ impl Union {
     }
 }
 
-/// Maximum length of a message in bytes: displacements are signed.
+/// Maximum length of a message in bytes, because displacements are signed 64-bit numbers.
 const BYTES_MAX: u64 = i64::MAX as u64;
 
 pub(crate) const TOO_LARGE: Error = Error::TooLarge { call: "a datatype" };

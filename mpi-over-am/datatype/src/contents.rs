@@ -53,11 +53,11 @@ pub struct Contents {
     pub addresses: Vec<i64>,
     /// The types that the type is made of.
     pub datatypes: Vec<Datatype>,
-    /// Whether the call had large counts ([`Datatype::made_large`]); [`large`](Self::large) has the arguments in that form.
+    /// Whether the call had large counts ([`Datatype::made_large`]); [`large`](Self::large) returns the arguments in that form.
     pub is_large: bool,
 }
 
-/// The same arguments, in the form of MPI's calls with `_c` (`MPI_Type_get_contents_c`).
+/// The arguments of a constructor, in the form of MPI's calls with `_c` (`MPI_Type_get_contents_c`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LargeContents {
     /// Arguments that stay integers: numbers of dimensions, and constants.

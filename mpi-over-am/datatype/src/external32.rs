@@ -45,7 +45,7 @@ impl Datatype {
         })
     }
 
-    /// Calls `each` for the basic types of all whole elements of `size` bytes that `len` bytes hold.
+    /// Calls `each` with the basic types of each whole element in `len` bytes. An element has `size` bytes.
     fn each_element(
         &self,
         len: u64,

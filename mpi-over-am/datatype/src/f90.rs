@@ -5,7 +5,7 @@ use super::contents::{Combiner, Contents};
 use super::{Datatype, Predefined};
 use crate::error::{Error, Result};
 
-/// Decimal digits and range of the real types, the smallest first.
+/// Decimal digits, range of exponents, and the real and the complex type that have them; the smallest first.
 const REALS: [(u32, u32, Predefined, Predefined); 4] = [
     (6, 37, Predefined::Real4, Predefined::Complex8),
     (15, 307, Predefined::Real8, Predefined::Complex16),
@@ -14,7 +14,7 @@ const REALS: [(u32, u32, Predefined, Predefined); 4] = [
     (33, 4931, Predefined::Real16, Predefined::Complex32),
 ];
 
-/// Range of the integer types, the smallest first.
+/// Decimal digits, and the integer type that has them; the smallest first.
 const INTEGERS: [(u32, Predefined); 5] = [
     (2, Predefined::Integer1),
     (4, Predefined::Integer2),
@@ -35,7 +35,7 @@ pub enum TypeClass {
 }
 
 impl Predefined {
-    /// The type of a class with this size in bytes (`MPI_Type_match_size`); `None` if there is none.
+    /// The type of this class with this size in bytes (`MPI_Type_match_size`); `None` if there is no such type.
     #[must_use]
     pub fn of_size(class: TypeClass, size: u64) -> Option<Self> {
         let candidates: &[Self] = match class {

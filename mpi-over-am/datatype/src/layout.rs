@@ -22,11 +22,11 @@ pub struct Layout {
 enum Shape {
     /// `size` bytes in one piece.
     Block,
-    /// `size / len` blocks of `len` bytes.
+    /// `size / len` blocks of `len` bytes, `stride` bytes apart.
     Strided { len: u64, stride: i64 },
     /// Blocks of `len` bytes, at any displacements.
     Even { len: u64, at: Arc<[i64]> },
-    /// Repetitions of one layout.
+    /// Repetitions of one layout, `stride` bytes apart.
     Loop { child: Arc<Layout>, stride: i64 },
     /// Blocks of any length at any displacement.
     Blocks(Arc<[Block]>),
@@ -50,7 +50,8 @@ struct Part {
     before: u64,
 }
 
-/// Lengths of blocks in bytes for which mpi-over-am's visitors have loops of their own: copying a block takes one or two loads and stores.
+/// Lengths of blocks in bytes for which mpi-over-am's visitors have special loops, in which a block is copied by one or two loads and
+/// stores.
 const SHORT_LENGTHS: [u64; 5] = [4, 8, 16, 24, 32];
 
 /// Receives the pieces of a layout.

@@ -191,7 +191,7 @@ impl Datatype {
         }
     }
 
-    /// Basic elements in one element: what `MPI_Get_elements` counts.
+    /// Number of basic elements in one element, as `MPI_Get_elements` counts them.
     #[must_use]
     pub fn elements(&self) -> u64 {
         self.signature().elements()

@@ -183,7 +183,7 @@ const fn facts(name: &'static str, sizes: [u8; 4], kind: Kind) -> Facts {
     Facts { name, size, extent, alignment, kind, external32 }
 }
 
-/// In the order of the enum: size, extent, alignment, size in external32 (MPI 5.0 section 14.5.2).
+/// In the order of the enum. The numbers are size, extent, alignment, and size in external32 (MPI 5.0 section 14.5.2).
 const FACTS: [Facts; 70] = [
     facts("MPI_AINT", [8, 8, 8, 8], Kind::Signed),
     facts("MPI_COUNT", [8, 8, 8, 8], Kind::Signed),

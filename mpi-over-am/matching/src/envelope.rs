@@ -47,7 +47,7 @@ impl Envelope {
         ContextId(high(self.sender))
     }
 
-    /// The sender's rank in that communicator.
+    /// The sender's rank in the communicator.
     #[inline]
     #[must_use]
     pub const fn source(&self) -> u32 {
@@ -161,7 +161,7 @@ impl Pattern {
         Self::of_parts(sender(context_id, source), tag, Shape::Exact)
     }
 
-    /// A receive without wildcards for messages like this one.
+    /// The pattern without wildcards that matches messages with this envelope.
     #[inline]
     #[must_use]
     pub const fn of(envelope: &Envelope) -> Self {

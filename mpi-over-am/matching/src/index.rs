@@ -32,7 +32,7 @@ pub(super) struct BucketNumber(usize);
 /// One table. If its entries are in a [`Slab`], the lists run through one lane of the slab. Callers must always pass the same lane.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
-    /// The buckets: a power of two, or none.
+    /// The number of buckets is a power of two, or zero.
     buckets: Vec<Bucket>,
     keys: usize,
 }

@@ -53,7 +53,7 @@ impl<K, P> ShortList<K, P> {
         Some(entry)
     }
 
-    /// Number of entries before the earliest one for which `wanted` is true.
+    /// Number of entries before the earliest entry for which `wanted` is true; `None` if there is no such entry.
     #[inline]
     pub(super) fn position(&self, mut wanted: impl FnMut(&Entry<K, P>) -> bool) -> Option<usize> {
         let mut at = self.start;

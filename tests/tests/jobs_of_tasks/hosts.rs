@@ -30,7 +30,7 @@ fn on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) {
     assert_eq!(ended, tasks as usize, "{said}");
 }
 
-/// Like [`on_hosts`], and returns whether the job succeeded, with its output. `None` in a task.
+/// Like [`on_hosts`], but returns whether the job succeeded, with its output, instead of checking them. `None` in a task.
 fn said_on_hosts(test: &str, (tasks, hosts): (u32, &str), body: fn()) -> Option<(bool, String)> {
     if std::env::var_os("AM_JOB").is_some() {
         body();

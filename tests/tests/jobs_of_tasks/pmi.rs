@@ -29,7 +29,7 @@ struct Heard {
     aborted: Option<String>,
 }
 
-/// The launcher's end of one task's socket.
+/// Serves one task at the launcher's end of the task's socket.
 fn serve(link: UnixStream, heard: &Mutex<Heard>, barrier: &Barrier) {
     let mut link = BufReader::new(link);
     loop {

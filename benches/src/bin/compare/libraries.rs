@@ -5,7 +5,7 @@ use std::process::Command;
 
 use am_examples::Failure;
 
-/// The name of this library's rows, with which the others are compared.
+/// The name of this library's rows, with which the rows of other libraries are compared.
 pub(crate) const OURS: &str = "am-via";
 /// The name of the rows of an older build of this library.
 pub(crate) const BEFORE: &str = "before";

@@ -56,7 +56,7 @@ pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
         ("amsend", _) => (0.5, 0.4),
         ("one_core", _) => (0.8, 0.6),
         ("threads_one_pair" | "threads_two_pairs", _) => (0.8, 0.5),
-        // At most the value measured when the marks were set.
+        // These marks are the values that were measured when the marks were set.
         ("memory", 2) => (0.24, 0.24),
         ("memory", 16) => (0.2, 0.2),
         ("start", 2) => (0.19, 0.19),

@@ -40,7 +40,7 @@ impl Curve {
         self.points[self.points.len() - 1]
     }
 
-    /// The point whose x has the smallest ratio to `x`. A quick page has fewer points, and may have none at `x`.
+    /// The point whose x is nearest to `x` on a logarithmic scale. A quick page has fewer points, and may have none at `x`.
     pub(crate) fn near(&self, x: f64) -> Point {
         let far = |point: &Point| (point.x.max(0.5).ln() - x.max(0.5).ln()).abs();
         self.points.iter().copied().min_by(|a, b| far(a).total_cmp(&far(b))).unwrap_or_else(|| self.first())

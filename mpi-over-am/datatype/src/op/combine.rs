@@ -63,7 +63,7 @@ impl Form for Slices {
     fn leave(_earlier: &[u8], _later: &mut [u8]) {}
 }
 
-/// An element of at most 8 bytes, stored in the first bytes.
+/// An element of at most 8 bytes, stored in the first bytes of the word.
 pub type Word = [u8; 8];
 
 /// One element of at most 8 bytes for each operand, passed by value. The function returns the new value of the later element.
