@@ -72,8 +72,7 @@ static double latency_new(int bytes, int times)
     return round_trips(in, bytes, times);
 }
 
-/* Each task sends a buffer in which only the last byte changes: the other bytes stay in both
- * caches. */
+/* Each task sends a buffer in which only the last byte changes: the other bytes stay in both caches. */
 static double latency_same(int bytes, int times)
 {
     return round_trips(out, bytes, times);
@@ -127,8 +126,7 @@ static double shift(int bytes, int times)
     return since(start);
 }
 
-/* The one-way time of a message that arrives when rank 1 has waited in its receive for this number
- * of microseconds. */
+/* The one-way time of a message that arrives when rank 1 has waited in its receive for this number of microseconds. */
 static double latency_after(int microseconds, int times)
 {
     double seconds = 0;

@@ -34,7 +34,7 @@ fn check_legend(svg: &str) {
     };
     let highest =
         svg.split("<circle").skip(1).filter_map(|circle| value(circle, "cy")).fold(f64::INFINITY, f64::min);
-    // Only the texts of the legend begin at their position.
+    // Only the texts of the legend are anchored at their start.
     let legend = svg.split("<text").skip(1).filter(|text| text.contains("text-anchor=\"start\""));
     let ends: Vec<f64> = legend.filter_map(|text| value(text, "y")).map(|y| y + 16.0).collect();
     assert!(ends.len() > 1, "no legend");

@@ -8,7 +8,8 @@
 //!
 //! You should see a small picture, and as the last line `verified`: the first task computes all lines by itself and compares them.
 //!
-//! Each task has as many threads as there are processors, unless `RAYON_NUM_THREADS` is set: divide the processors by the tasks.
+//! Each task has as many threads as there are processors, unless `RAYON_NUM_THREADS` is set. Set it to the number of processors divided by
+//! the number of tasks.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn draw() -> Result<(), Failure> {
-    // Its communicators can be used by several threads.
+    // The communicators of this environment can be used by several threads.
     let environment = Environment::init_threads()?;
     let world = environment.world();
     let (rank, size) = (world.rank() as i32, world.size() as i32);

@@ -82,8 +82,7 @@ impl Datatype {
     ///
     /// # Errors
     /// [`Error::Array`]: the part is empty or ends beyond the array, or there is no dimension. [`Error::Count`]: the lists have different
-    /// lengths.
-    /// [`Error::TooLarge`]: more than 2^63 bytes.
+    /// lengths. [`Error::TooLarge`]: more than 2^63 bytes.
     pub fn subarray(
         sizes: &[u64],
         subsizes: &[u64],
@@ -118,8 +117,7 @@ impl Datatype {
     ///
     /// # Errors
     /// [`Error::Array`]: the grid does not have `size` tasks, `rank` is not less than `size`, the blocks do not fit the array, or there is
-    /// no
-    /// dimension. [`Error::Count`]: the lists have different lengths. [`Error::TooLarge`]: more than 2^63 bytes.
+    /// no dimension. [`Error::Count`]: the lists have different lengths. [`Error::TooLarge`]: more than 2^63 bytes.
     pub fn darray(
         (size, rank): (u64, u64),
         lengths: &[u64],

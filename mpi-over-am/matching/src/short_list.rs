@@ -19,7 +19,7 @@ pub(super) struct Entry<K, P> {
 #[derive(Clone, Debug)]
 pub(super) struct ShortList<K, P> {
     ring: [Option<Entry<K, P>>; SHORT_ENTRIES_MAX],
-    /// The positions of the first entry and of the end, counted since the list was made; both wrap.
+    /// Number of entries taken from the front so far. `end` is this number plus the number of entries in the list. Both wrap.
     start: usize,
     end: usize,
 }

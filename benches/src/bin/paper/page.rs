@@ -12,7 +12,7 @@ use crate::figure::{Along, Drawn, Form};
 use crate::job::Effort;
 
 const SIZE: (u32, u32) = (860, 460);
-/// The legend above a chart: entries in a row, the width of one, the height of a row, and where the first begins.
+/// The legend above a chart: number of entries in a row, width of an entry, height of a row, and position of the first entry.
 const LEGEND_COLUMNS: usize = 3;
 const LEGEND_WIDTH: usize = 262;
 const LEGEND_ROW: usize = 22;
@@ -126,7 +126,7 @@ fn chart(drawn: &Drawn<'_>) -> Result<String, Box<dyn Error>> {
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
-        // Beside the curves no corner is free in all charts.
+        // The legend lies above the plot, because no corner is free of curves in all charts.
         let rows = curves.len().div_ceil(LEGEND_COLUMNS);
         let (legend, plot) = area.split_vertically(u32::try_from(LEGEND_AT.1 + rows * LEGEND_ROW)?);
         let mut chart = ChartBuilder::on(&plot)

@@ -255,7 +255,7 @@ fn collectives_on_lines_send_no_packet() {
     });
 }
 
-/// Tasks that send to roots in turn are ahead of them by messages.
+/// If the root changes from gather to gather, the gathers use messages: the senders then run ahead of the roots.
 #[test]
 fn a_gather_to_another_root_than_the_last_sends_messages() {
     with_lines(Config::new(8), |environment, world| {
