@@ -139,7 +139,7 @@ pub struct TaskEntry {
     /// The task's process, written by the task when it attaches, because wrappers may be between the task and the launcher. 0 before that;
     /// [`PID_UNKNOWN`] if its number is not valid in the launcher's namespace.
     pub pid: AtomicU32,
-    /// Not 0: the task's process has locked byte `task` of the job file, and holds the lock while it can write to any memory.
+    /// Not 0: the task's process has locked byte `task` of the job file, and holds the lock until it can no longer write to any memory.
     pub life_locked: AtomicU32,
     /// `STATE_*`.
     pub state: AtomicU32,

@@ -86,8 +86,8 @@ pub enum VipError {
         "nothing arrived within the time limit of {0:?}: wait longer, or check whether the peer still runs"
     )]
     Timeout(Duration),
-    /// The peer refused the connection, or withdrew its request (`VIP_REJECT`).
-    #[error("task {} (context {}) refused the connection", .peer.task, .peer.context)]
+    /// The peer refused the connection, withdrew its request, or ended the connection (`VIP_REJECT`).
+    #[error("task {} (context {}) refused or ended the connection", .peer.task, .peer.context)]
     Reject {
         /// The peer.
         peer: NodeAddress,
