@@ -101,7 +101,7 @@ impl<'a> CheckedRange<'a> {
 
     /// Prefetches the range's lines for reading.
     #[inline(always)]
-    pub(crate) fn prefetch_to_read(&self) {
+    pub fn prefetch_to_read(&self) {
         #[cfg(target_arch = "x86_64")]
         for offset in (0..self.len).step_by(64) {
             // SAFETY: `offset` is within the range, so the sum stays inside one allocation (`new`). A prefetch never faults.

@@ -447,15 +447,11 @@ impl Device for Shm {
 
     #[inline(always)]
     fn look_at_next(&mut self, vi: ViNumber, payload: &mut Payload, waits: bool) -> Option<Completion> {
-        let Some(Some(Vi { connection, .. })) = self.vis.get(vi.0 as usize) else { return None };
-        let mut looks = 0;
-        loop {
-            if let Some((entry, slot)) = connection.look(payload) {
-                let completion = Completion { vi, slot, entry };
-                if completion.keeps_slot() {
-                    connection.prefetch_area(slot, entry.length);
-                }
-                return Some(completion);
+        let Some(Some(Vi { connection, .. })) = self.vis.get_mut(vi.0 as usize) else { return None };
+        let (mut looks, mut expected) = (0, files::nothing());
+        let (entry, slot) = loop {
+            if let Some(seen) = connection.look(payload) {
+                break seen;
             }
             // Attention, failures and network events are found by a poll only.
             let is_over = !waits
@@ -466,8 +462,17 @@ impl Device for Shm {
             if is_over {
                 return None;
             }
+            if looks == 0 {
+                expected = connection.expected_area();
+            }
+            expected.prefetch_to_read();
             looks += 1;
+        };
+        let completion = Completion { vi, slot, entry };
+        if completion.keeps_slot() {
+            connection.prefetch_area(slot, entry.length);
         }
+        Some(completion)
     }
 
     #[inline(always)]
