@@ -60,7 +60,7 @@ impl HandlerThread {
 
     /// Passes a job to the thread.
     pub(crate) fn hand_over(&self, job: ThreadJob) {
-        // The thread lives as long as its sender.
+        // The thread lives as long as its sender, so the send does not fail.
         let _ = self.jobs.as_ref().map(|jobs| jobs.send(job));
     }
 
@@ -75,7 +75,7 @@ impl Drop for HandlerThread {
         // Without a sender the thread finishes its jobs and ends.
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // The thread catches the panics of handlers, and has no others.
+            // The thread catches the panics of handlers, and does not panic otherwise.
             let _ = thread.join();
         }
     }

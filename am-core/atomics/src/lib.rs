@@ -30,9 +30,9 @@ pub enum AtomicOp {
     /// Adds a floating-point number, given as the bits of an `f64` or, for a 32-bit word, of an `f32`. See [`add_f64`](Self::add_f64) and
     /// [`add_f32`](Self::add_f32).
     FetchAddFloat(u64),
-    /// Minimum of two floating-point numbers; if one of them is NaN, the other.
+    /// Minimum of two floating-point numbers; if one of them is NaN, the result is the other.
     FetchMinFloat(u64),
-    /// Maximum of two floating-point numbers; if one of them is NaN, the other.
+    /// Maximum of two floating-point numbers; if one of them is NaN, the result is the other.
     FetchMaxFloat(u64),
     /// Replaces the value (`SWAP`).
     Swap(u64),
@@ -46,13 +46,13 @@ pub enum AtomicOp {
 }
 
 impl AtomicOp {
-    /// Adds an `f64` to the 64-bit word.
+    /// The operation that adds an `f64` to a 64-bit word.
     #[must_use]
     pub fn add_f64(value: f64) -> Self {
         Self::FetchAddFloat(value.to_bits())
     }
 
-    /// Adds an `f32` to the 32-bit word.
+    /// The operation that adds an `f32` to a 32-bit word.
     #[must_use]
     pub fn add_f32(value: f32) -> Self {
         Self::FetchAddFloat(u64::from(value.to_bits()))

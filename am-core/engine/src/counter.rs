@@ -171,7 +171,7 @@ impl Counters {
         self.watched.get(&counter.0).map(Vec::as_slice)
     }
 
-    /// Notes that a bump of this counter came from `task`.
+    /// Notes that a bump of the counter `name` came from `task`.
     #[inline]
     pub(crate) fn note_received(&mut self, name: Option<CounterName>, task: TaskId) {
         if !self.watched.is_empty() {

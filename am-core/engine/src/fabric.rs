@@ -59,7 +59,7 @@ pub struct Arrival {
     pub payload: Payload,
 }
 
-/// A packet that has been looked at and not consumed.
+/// A packet that has been looked at but not consumed.
 #[derive(Debug)]
 pub struct Next {
     /// The packet.

@@ -183,7 +183,7 @@ pub(crate) fn lend_in_scope<'env, C, R>(
     }
     impl<C, W: Fn(&mut C, bool)> Drop for Guard<'_, C, W> {
         fn drop(&mut self) {
-            // Only during unwinding, from the body or from the first wait.
+            // This runs only during unwinding, from the body or from the first wait.
             (self.wait)(self.context, true);
         }
     }

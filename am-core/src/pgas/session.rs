@@ -72,7 +72,7 @@ struct Ended {
 
 enum Slot {
     Free,
-    /// Not ended. `is_dropped`: whether its future was dropped.
+    /// The operation has not ended. `is_dropped`: whether its future was dropped.
     UnderWay {
         waits: Waits,
         waker: Option<Waker>,

@@ -118,7 +118,7 @@ pub struct Loopback {
     network: Arc<Inner>,
     own: TaskId,
     config: Config,
-    /// Buffered packets that were delivered and are not released.
+    /// Buffered packets that were delivered but not released.
     held: HashMap<u64, Box<[u8]>>,
     next_place: u64,
 }

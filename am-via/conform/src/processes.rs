@@ -88,7 +88,7 @@ fn is_death(name: &str) -> bool {
     checks::all::<Shm>().iter().any(|check| check.name == name && check.needs.is_death())
 }
 
-/// The two tasks of a job. Dropping it ends them.
+/// The two tasks of a job. Dropping the value ends them.
 struct Job {
     said: Receiver<(String, Option<String>)>,
     _running: Running,

@@ -80,7 +80,7 @@ pub enum JobError {
         what: &'static str,
     },
     /// The caller named a task that the job does not have.
-    #[error("there is no task {task}: the job has {num_tasks}")]
+    #[error("there is no task {task}: the job has {num_tasks} tasks, numbered from 0")]
     UnknownTask {
         /// The task named.
         task: u32,

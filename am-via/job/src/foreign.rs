@@ -127,7 +127,7 @@ fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     }
     launcher.fence()?;
     if host != 0 {
-        // Task 0 is the first of the first host.
+        // Task 0 is the first task of the first host.
         watcher.join(&launcher.get(0, HUB)?)?;
     }
     Invitation::parse(&made.job).map_err(io::Error::other)

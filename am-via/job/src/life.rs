@@ -39,7 +39,7 @@ pub(super) fn begin(file: BorrowedFd<'_>, job: u64, task: u32) -> io::Result<boo
     if held.iter().any(|held| (held.job, held.task, held.pid) == own) {
         return Ok(true);
     }
-    // All tasks share the open file description of the inherited file.
+    // All tasks share the open file description of the inherited file, so the file is opened again.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let again = OpenOptions::new().read(true).write(true).open(path)?;
     let page = usize::try_from(PAGE_BYTES).expect("a page fits into the address space");

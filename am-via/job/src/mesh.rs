@@ -58,7 +58,7 @@ pub(super) struct Mesh {
 }
 
 impl Mesh {
-    /// Opens the first host's end. Also returns the address for the other hosts.
+    /// Opens the first host's end of the connections. Also returns the address for the other hosts.
     pub(super) fn open(secret: u64) -> io::Result<(Self, String)> {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         let port = listener.local_addr()?.port();

@@ -55,7 +55,7 @@ pub(super) struct Made {
     pub(super) hub: Option<String>,
 }
 
-/// The watcher, for the task that has started it.
+/// The connection to the watcher, for the task that has started the watcher.
 pub(super) struct Watcher(Lines<UnixStream>);
 
 /// Starts the watcher of this host, which creates the files.

@@ -223,7 +223,7 @@ unsafe fn separate(mapping: &Noted, holds: bool) -> io::Result<()> {
             unsafe { map_private(place, len, libc::MAP_FIXED | libc::MAP_ANONYMOUS, -1) }.map(|_| ())
         }
         Keeps::Contents => {
-            // SAFETY: a new mapping at an address that the system chooses.
+            // SAFETY: the call makes a new mapping at an address that the system chooses.
             let copy = unsafe { map_private(std::ptr::null_mut(), len, libc::MAP_ANONYMOUS, -1) }?;
             // SAFETY: both ranges have `len` bytes, and they do not overlap; then the copy moves to the address of the mapping, whose bytes
             // are atomics or raw memory that no other code uses during the call.

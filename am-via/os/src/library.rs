@@ -43,7 +43,7 @@ impl Library {
 fn loader_says() -> String {
     // SAFETY: dlerror takes no argument, and returns a C string of this thread, or null.
     let words = unsafe { libc::dlerror() };
-    // SAFETY: a C string or null (above), read at once.
+    // SAFETY: `words` is a C string or null (above), and is read at once.
     unsafe { text(words) }.unwrap_or_else(|| "no reason given".to_owned())
 }
 

@@ -147,12 +147,12 @@ fn smallest(folders: &[PathBuf], file: &str) -> Option<u64> {
     folders.iter().filter_map(|folder| fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()).min()
 }
 
-/// This process's cgroup and all above it, version 2.
+/// The folders of this process's cgroup and of all cgroups above it, version 2.
 fn v2_folders() -> Vec<PathBuf> {
     folders_of(Path::new("/sys/fs/cgroup"), |controllers| controllers.is_empty())
 }
 
-/// This process's cgroup of one controller and all above it, version 1.
+/// The folders of this process's cgroup of one controller and of all cgroups above it, version 1.
 fn v1_folders(controller: &str) -> Vec<PathBuf> {
     let root = Path::new("/sys/fs/cgroup").join(controller);
     folders_of(&root, |controllers| controllers.split(',').any(|name| name == controller))

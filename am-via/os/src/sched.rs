@@ -61,7 +61,7 @@ pub(crate) fn cpu_set(cpu: usize) -> libc::cpu_set_t {
 /// # Errors
 /// The thread may run on none of them.
 pub(crate) fn restrict_to(set: &libc::cpu_set_t) -> io::Result<()> {
-    // SAFETY: sched_setaffinity reads the set it is given, alive here.
+    // SAFETY: sched_setaffinity reads the set that it is given, which is live here.
     let status = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -223,7 +223,7 @@ impl<'a> Arrived<'a> {
     #[inline(always)]
     pub fn equal<const LEN: usize>(self) -> impl Iterator<Item = Self> {
         (0..self.len / LEN).map(move |index| {
-            // SAFETY: the piece is one of the `len / LEN` that lie inside.
+            // SAFETY: the piece is one of the `len / LEN` whole pieces of these bytes.
             Self { at: unsafe { self.at.add(index * LEN) }, len: LEN, _lives: PhantomData }
         })
     }

@@ -140,7 +140,7 @@ impl Deref for JobBuffer {
 
 impl DerefMut for JobBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: initialised and live (`new`), and `self` is exclusively borrowed.
+        // SAFETY: the block is initialised and live (`new`), and `self` is exclusively borrowed.
         unsafe { core::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
     }
 }

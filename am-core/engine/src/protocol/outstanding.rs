@@ -115,9 +115,9 @@ pub struct End {
     pub origin: Option<Counter>,
     /// Bumped on success. Only for operations that end in one step; the target's answer bumps a message's completion counter.
     pub completion: Option<Counter>,
-    /// Reported by `HandlerSet::complete_request`, on success or failure.
+    /// The request that is reported to `HandlerSet::complete_request`, on success or failure.
     pub request: Option<u64>,
-    /// The group of operations that counts this one until it ends.
+    /// The group of operations that counts this operation until this operation ends.
     pub part_of: Option<u32>,
     /// Whether a caller will take the result.
     pub held: bool,
@@ -255,7 +255,7 @@ impl Outstanding {
         self.ops.get_mut(key).filter(|op| op.peer == peer)
     }
 
-    /// Whether a fence of `peer` has operations to wait for.
+    /// Whether a fence at `peer` has operations to wait for.
     pub fn is_busy(&self, peer: Peer) -> bool {
         self.unfinished.has(peer)
     }

@@ -218,7 +218,7 @@ impl<U: UserCode> Engine<U> {
         }
     }
 
-    /// Forgets the grant of an operation, which has ended.
+    /// Forgets the grant of an operation: the grant has ended.
     fn forget_grant(&mut self, key: u32) {
         if let Some(State::Announced { grant, .. }) = self.ops.get_mut(key).map(|op| &mut op.state) {
             *grant = None;

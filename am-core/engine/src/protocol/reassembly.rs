@@ -103,7 +103,7 @@ pub(crate) struct Tail {
     pub(crate) target_counter: u32,
     /// Counter to bump at the origin.
     pub(crate) completion_counter: u32,
-    /// The origin's operation that the answer ends; 0: the message came whole.
+    /// The origin's operation that the answer ends; 0: the message arrived whole.
     pub(crate) op: u32,
     /// Whether completions may answer.
     pub(crate) answerable: bool,

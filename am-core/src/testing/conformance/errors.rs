@@ -176,7 +176,7 @@ fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
     let registered = context.handlers_count();
     let unknown = HandlerId(4000);
     let packet = context.limits().packet_bytes_max;
-    // One-way: the target reports it, and so does the origin's next fence.
+    // One-way: the target reports the error, and so does the origin's next fence.
     let options = AmOptions::default();
     context.amsend(next(context), unknown, &[], &[], options).expect("amsend");
     check_unknown_handler(next_error(context), previous(context), registered);
@@ -186,7 +186,7 @@ fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
         "{error}"
     );
     context.gfence().expect("it is told once");
-    // Answerable: both report it. A task that sends to itself gets both errors in its own progress.
+    // Answerable: target and origin report the error. A task that sends to itself gets both errors in its own progress.
     let completion = new_counter(context);
     for len in [0, 100] {
         let options = AmOptions { completion: Some(completion), ..AmOptions::default() };

@@ -183,7 +183,7 @@ fn accumulate_one<F: Fabric, T: Element + PartialEq + std::fmt::Debug>(
     wanted: impl Fn(T, T) -> T,
     append: impl Fn(&mut Vec<u8>, T),
 ) {
-    // More than fits into a packet, and not a multiple of it.
+    // More elements than fit into a packet, and not a multiple of that number.
     let count = 3001;
     let first: Vec<T> = (0..count).map(|i| make(i * 7 % 100)).collect();
     let second: Vec<T> = (0..count).map(|i| make(i * 13 % 90)).collect();

@@ -44,7 +44,7 @@ impl Regions {
         self.find(grant).is_some()
     }
 
-    /// Refuses new accesses; one in progress goes on.
+    /// Refuses new accesses; an access in progress goes on.
     pub(super) fn close(&mut self, grant: Grant) {
         if self.find(grant).is_some() {
             self.slots[slot_of(grant)].closed = true;

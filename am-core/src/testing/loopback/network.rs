@@ -24,7 +24,7 @@ impl Network {
         Self(inner)
     }
 
-    /// Kills a task: its calls fail from now on, and the others get an event.
+    /// Kills a task: its calls fail from now on, and the other tasks get an event.
     pub fn kill(&self, task: TaskId) {
         self.0.kill(task, "it was killed");
     }
@@ -104,7 +104,7 @@ struct Packet {
 /// The sender's state towards one peer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
-    /// Packets sent and not released by the target.
+    /// Packets sent but not released by the target.
     unreleased: u32,
     /// Requests that were neither answered nor waived.
     unanswered: u32,
