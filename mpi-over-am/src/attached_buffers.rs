@@ -142,7 +142,7 @@ impl AttachedBuffers {
         self.by_owner.get(&owner).is_some_and(|attached| attached.memory.is_none())
     }
 
-    /// Notes that a message was sent from the piece at `start`.
+    /// Notes that the send of a message from the piece of `len` bytes at `start` has begun.
     pub(crate) fn sent(&mut self, owner: BufferOwner, (start, len): (usize, usize), request: RequestId) {
         self.sent += 1;
         if let Some(attached) = self.by_owner.get_mut(&owner) {
@@ -167,13 +167,13 @@ impl AttachedBuffers {
         }
     }
 
-    /// Whether all messages of a buffer up to this number have been freed.
+    /// Whether all messages of a buffer up to number `until` have been freed.
     pub(crate) fn is_free_of(&self, owner: BufferOwner, until: u64) -> bool {
         let oldest = self.by_owner.get(&owner).and_then(AttachedBuffer::oldest);
         oldest.is_none_or(|oldest| oldest.number > until)
     }
 
-    /// The error of a message of `len` bytes that finds no free piece, or no buffer.
+    /// The error for a message of `len` bytes: the buffer has no free piece for the message, or no buffer is attached.
     pub(crate) fn exhausted(&self, owner: BufferOwner, len: usize) -> Error {
         let (needed, attached) = (needed_bytes(len) as u64, self.by_owner.get(&owner));
         match attached {

@@ -27,7 +27,7 @@ const ANNOUNCED_MAX: u32 = 1 << 20;
 /// The index of a peer whose index the fabric has not been asked for yet. No peer has this index.
 pub(crate) const UNKNOWN: PeerIndex = PeerIndex(u32::MAX);
 
-/// One task's account with another, the peer, in bytes since the start: one cache line.
+/// This task's account with one peer, in bytes since the start. An account is one cache line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 struct Peer {

@@ -4,7 +4,7 @@
 //! source rank(4) context id(4) tag(4) destination rank(4)
 //! ```
 //!
-//! Together with am-core's 8 bytes before it, this leaves 16 bytes of data in one completion entry. The first two fields are one word, in
+//! With this header, and am-core's 8 bytes before it, a completion entry has 16 bytes left for data. The first two fields are one word, in
 //! the form that matching compares, and both words are aligned in the entry, so that no bytes have to be moved.
 
 use crate::matching::{ContextId, Envelope};

@@ -113,7 +113,7 @@ impl Group {
     }
 
     fn with(&self, other: &Self, tasks: Vec<u32>) -> Self {
-        // The empty group does not know its own task.
+        // The empty group does not know the task of this process.
         let own = if self.own == PROC_NULL { other.own } else { self.own };
         let session = if self.session == 0 { other.session } else { self.session };
         Self { members: Members::of(tasks), own, session }

@@ -33,7 +33,7 @@ use crate::waits;
 use in_pieces::Arrivals;
 pub(crate) use in_pieces::IN_PIECES_BYTES_MAX;
 
-/// A message with its data, charged to the sender's part of the budget; or a piece of one: see [`in_pieces`].
+/// A message with its data, charged to the sender's part of the budget; or a piece of a message: see [`in_pieces`].
 pub(crate) const EAGER: HandlerId = HandlerId(0);
 /// An announced message: its data are fetched when its receive is posted.
 pub(crate) const REQUEST_TO_SEND: HandlerId = HandlerId(1);
@@ -155,8 +155,8 @@ impl MpiHandlers {
         self.attention = true;
     }
 
-    /// An eager message or piece that [`consume`](Self::consume) has not taken: completions are not plain, or the message is invalid or
-    /// beyond the budget.
+    /// Handles an eager message or piece that [`consume`](Self::consume) has not taken: completions are not plain, or the message is
+    /// invalid or beyond the budget.
     fn eager(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message.uhdr) else { return self.piece(message) };
         self.completions.eager_arrived(message.source.task);
@@ -186,7 +186,7 @@ impl MpiHandlers {
         }
     }
 
-    /// An eager message whose sender waits for the match.
+    /// Handles an eager message whose sender waits for the match.
     fn eager_synchronous(&mut self, message: &Message<'_>) -> Answer {
         let (Some((envelope, name)), Some(here)) = (self.envelope_and_word(message.uhdr), message.here)
         else {
@@ -438,7 +438,8 @@ impl HandlerSet for MpiHandlers {
         self.requests.complete_plain(RequestId::from_number(request), len, placed);
     }
 
-    /// A message that a receive or a matched probe has taken is not withdrawn: it belongs to the receiver.
+    /// Withdraws an announced message; returns whether the message was withdrawn. A message that a receive or a matched probe has taken is
+    /// not: it belongs to the receiver.
     fn withdraw(&mut self, ticket: Ticket) -> bool {
         let is_it = |message: &EarlyMessage| message.is_announced_as(ticket);
         let Some((_, message)) = self.early.remove_if(is_it) else { return false };

@@ -20,8 +20,8 @@ impl Info {
         Self { entries: Vec::new() }
     }
 
-    /// How the program was started (`MPI_Info_create_env`, `MPI_INFO_ENV`; MPI 5.0 section 11.2.1). `value_of` returns environment
-    /// variables.
+    /// How the program was started (`MPI_Info_create_env`, `MPI_INFO_ENV`; MPI 5.0 section 11.2.1). `value_of` returns the value of an
+    /// environment variable.
     #[must_use]
     pub fn of_start(arguments: &[String], value_of: impl Fn(&str) -> Option<String>) -> Self {
         let mut info = Self::new();

@@ -12,7 +12,7 @@ use crate::policy::{LockPolicy, StateCell};
 use crate::state::State;
 use crate::turn::Turn;
 
-/// Time between two rings of a thread that waits for the end of the progress thread.
+/// Time after which a thread that waits for the end of the progress thread wakes the progress thread again.
 const RING_AGAIN: Duration = Duration::from_micros(50);
 
 /// The progress thread of an environment. The thread ends when this value is dropped.
@@ -96,8 +96,8 @@ pub(crate) fn serve<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>, is_on:
     let Ok(mut turn) = Turn::<F, L>::enter(shared) else { return };
     while is_on.load(Ordering::Acquire) {
         let served = turn.take_in().and_then(|()| {
-            // A thread that wants a turn rings this thread until this thread gives up its turn. Spinning here would take the processor from
-            // the program.
+            // A thread that wants a turn wakes this thread again and again, until this thread gives up its turn. Spinning here would take
+            // the processor from the program.
             if shared.is_wanted() { Ok(()) } else { Ok(turn.context.rest(&mut { NO_SPIN })?) }
         });
         if let Err(error) = served {

@@ -13,8 +13,8 @@ pub enum Source {
 pub const ANY_SOURCE: u32 = u32::MAX - 1;
 
 /// No rank (`MPI_PROC_NULL`, MPI 5.0 section 3.10): a message to it is dropped, and a receive from it completes at once, without data.
-/// Typed calls take `None` for it, which [`Shift`](crate::topology::Shift) returns at the edge of a grid; a [`Status`](crate::Status) has
-/// this number.
+/// Typed calls take `None` for it, which [`Shift`](crate::topology::Shift) returns at the edge of a grid; a [`Status`](crate::Status) holds
+/// this number instead.
 pub const PROC_NULL: u32 = u32::MAX;
 
 /// In collectives of an inter-communicator: this task is the root (`MPI_ROOT`). The other tasks of the root's group pass [`PROC_NULL`].

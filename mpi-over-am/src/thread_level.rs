@@ -13,7 +13,7 @@ pub enum ThreadLevel {
     Funneled,
     /// One thread at a time makes calls (`MPI_THREAD_SERIALIZED`).
     Serialized,
-    /// Any thread makes calls at any time (`MPI_THREAD_MULTIPLE`).
+    /// Any thread may make calls at any time (`MPI_THREAD_MULTIPLE`).
     Multiple,
 }
 

@@ -94,7 +94,7 @@ pub(crate) fn receive<F: Fabric, L: LockPolicy>(
     buffer: RawBuffer,
 ) -> Result<Status> {
     if L::takes_turns() {
-        // A look in line ends soon, so it may delay a thread that comes meanwhile.
+        // A receive in line ends soon, so it may delay a thread that begins to wait for a turn meanwhile.
         if let Some(source) = source
             && !state.is_wanted()
             && let Some(status) = receive_in_line(state, source, &pattern, buffer)
@@ -171,7 +171,7 @@ pub(crate) fn receive_data<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// Sends and receives elements, with the two messages in any order.
+/// Sends elements and receives elements. Either of the two messages may be complete first.
 ///
 /// # Errors
 /// Those of [`send_data`] and [`receive_data`].

@@ -146,8 +146,8 @@ pub(crate) fn with_packed(
 pub(super) const CHANGED_BYTES_MAX: usize = 1920;
 
 /// Copies the packed bytes of the elements in pieces to private memory, calls `change` with the offset of each piece and its bytes, and
-/// stores the piece if `change` returns true, because it has changed the bytes. No reference to the elements exists, so other tasks may
-/// access them meanwhile. Each piece is whole elements of the basic type.
+/// stores the piece if `change` returns true. `change` must return true if it has changed the bytes. No reference to the elements exists,
+/// so other tasks may access them meanwhile. Each piece is whole elements of the basic type.
 pub(crate) fn change_packed(elements: &RecvData, mut change: impl FnMut(usize, &mut [u8]) -> bool) {
     let (mut from, to) = (elements.as_send().gather(), elements.scatter());
     let mut bytes = [0; CHANGED_BYTES_MAX];

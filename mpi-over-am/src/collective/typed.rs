@@ -78,7 +78,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::barrier().run(self)
     }
 
-    /// Copies the `buffer` of rank `root` to all tasks (`MPI_Bcast`). All buffers must have the same length.
+    /// Copies the elements of rank `root`'s `buffer` to the `buffer` of every other task (`MPI_Bcast`). All buffers must have the same
+    /// length.
     ///
     /// # Errors
     /// An unknown root, buffers of different lengths, the death of a task.
@@ -86,8 +87,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::broadcast(buffer, root).run(self)
     }
 
-    /// Collects the `send` of all tasks in `recv` at rank `root`, in the order of the ranks (`MPI_Gather`). All parts must have the same
-    /// length; the `recv` of other tasks is unused.
+    /// Collects the elements of every task's `send` in rank `root`'s `recv`, in the order of the ranks (`MPI_Gather`). All parts must have
+    /// the same length; the other tasks' `recv` is unused.
     ///
     /// # Errors
     /// An unknown root, buffers that do not match, the death of a task.
@@ -132,8 +133,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::gatherv(send, (recv, placement), root).run(self)
     }
 
-    /// Sends each task its part of the `send` of rank `root` (`MPI_Scatter`). All parts must have the same length; the `send` of other
-    /// tasks is unused.
+    /// Sends each task its part of rank `root`'s `send` (`MPI_Scatter`). All parts must have the same length; the other tasks' `send` is
+    /// unused.
     ///
     /// # Errors
     /// Those of [`gather`](Self::gather).
@@ -154,7 +155,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::scatterv((send, placement), recv, root).run(self)
     }
 
-    /// Collects the `send` of all tasks in `recv` of each (`MPI_Allgather`). All parts must have the same length.
+    /// Collects the elements of every task's `send` in every task's `recv` (`MPI_Allgather`). All parts must have the same length.
     ///
     /// # Errors
     /// Buffers that do not match, the death of a task.
@@ -211,8 +212,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::alltoallv((send, from), (recv, to)).run(self)
     }
 
-    /// Combines the `send` of all tasks, element by element, into `recv` at rank `root` (`MPI_Reduce`). All buffers must have the same
-    /// length; the `recv` of other tasks is unused.
+    /// Combines the elements of all tasks' `send`, index by index, into rank `root`'s `recv` (`MPI_Reduce`). All buffers must have the same
+    /// length; the other tasks' `recv` is unused.
     ///
     /// # Errors
     /// An unknown root, buffers that do not match, the death of a task.
@@ -240,7 +241,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce_in_place(buffer, op, root).run(self)
     }
 
-    /// Combines the `send` of all tasks, element by element, into `recv` of each (`MPI_Allreduce`). All buffers must have the same length.
+    /// Combines the elements of all tasks' `send`, index by index, into every task's `recv` (`MPI_Allreduce`). All buffers must have the
+    /// same length.
     ///
     /// # Errors
     /// Buffers of different lengths, the death of a task.
@@ -256,8 +258,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::allreduce_in_place(buffer, op).run(self)
     }
 
-    /// Combines the `send` of all tasks, and stores a block of the result in `recv` of each (`MPI_Reduce_scatter_block`). All blocks must
-    /// have the same length.
+    /// Combines the elements of all tasks' `send`, and stores one block of the result in each task's `recv` (`MPI_Reduce_scatter_block`).
+    /// All blocks must have the same length.
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).
@@ -284,7 +286,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::reduce_scatter(send, recv, counts, op).run(self)
     }
 
-    /// Combines the `send` of ranks 0 to this one into `recv` (`MPI_Scan`). All buffers must have the same length.
+    /// Combines the elements of `send` of rank 0 up to this rank into `recv` (`MPI_Scan`). All buffers must have the same length.
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).
@@ -300,7 +302,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::scan_in_place(buffer, op).run(self)
     }
 
-    /// Combines the `send` of the ranks before this one into `recv`, which is unchanged at rank 0 (`MPI_Exscan`).
+    /// Combines the elements of `send` of the ranks below this one into `recv`, which is unchanged at rank 0 (`MPI_Exscan`).
     ///
     /// # Errors
     /// Those of [`allreduce`](Self::allreduce).

@@ -38,7 +38,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The grid.
     ///
     /// # Errors
-    /// The communicator has none.
+    /// The communicator is not a grid.
     pub fn cartesian(&self) -> Result<&Cartesian> {
         match self.topology() {
             Some(Topology::Cartesian(grid)) => Ok(grid),

@@ -199,8 +199,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_telling(leader, own.tasks().chain(remote.tasks()), (self.context_id, BY_ALL))
     }
 
-    /// At the leader: allocates numbers, and sends them to the tasks `told`. At any other of these tasks: starts to wait for the numbers. A
-    /// task that is not told has nothing to wait for.
+    /// At the leader: allocates context ids, and sends them to the tasks in `told`. At any other task in `told`: starts to wait for the
+    /// ids. A task that is not in `told` has nothing to wait for.
     fn start_telling(
         &self,
         leader: TaskId,
@@ -229,7 +229,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok((request, slot))
     }
 
-    /// Makes the new communicator from its numbers: an intra-communicator of `group`, or an inter-communicator if there is a remote group.
+    /// Makes the new communicator from its context ids: an intra-communicator of `group`, or an inter-communicator if there is a remote
+    /// group.
     pub(super) fn begin(
         &self,
         [number, local_number]: Words,
@@ -280,8 +281,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_create(group)?.wait_for_part()
     }
 
-    /// Starts a [`create`](Self::create) of a communicator of one group. Groups may differ, so the leader sends the numbers to all tasks,
-    /// members or not.
+    /// Starts a [`create`](Self::create) of a communicator of one group. Groups may differ, so the leader sends the context ids to all
+    /// tasks, members or not.
     pub(crate) fn start_create(&self, group: &Group) -> Result<PendingCommunicator<F, L>> {
         self.check_part("create", group)?;
         let told = self.start_agreement()?;
@@ -323,7 +324,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Some(self.pending(told, Some((group.clone(), None)), self.inherited_state())))
     }
 
-    /// The first rank of the first group sends numbers to all tasks of the groups.
+    /// The first rank of the first group sends context ids to all tasks of the groups.
     fn told_by_first(&self, groups: &[&Group], key: (u32, i32)) -> Result<(RequestId, Slot)> {
         let leader = groups[0].task_of(0).expect("the group is not empty");
         self.start_telling(leader, groups.iter().flat_map(|group| group.tasks()), key)
@@ -469,7 +470,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// A number for a new communicator, and one for the local communicators of both groups of an inter-communicator.
+/// A context id for a new communicator, and one for the local communicators of both groups, if it is an inter-communicator.
 pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Result<Words> {
     Ok([u64::from(state.context_ids.take()?), u64::from(state.context_ids.take()?)])
 }
@@ -486,7 +487,7 @@ fn name_number(name: &str, seed: u32) -> i32 {
     name.bytes().fold(0x811c_9dc5 ^ seed, mix).cast_signed()
 }
 
-/// Number of words of each task in a split: its choice, and from the first task also numbers for the new communicators.
+/// Number of words of each task in a split: its choice, and from the first task also context ids for the new communicators.
 const SPLIT_WORDS: usize = 3;
 
 /// The choice of a task in a split.

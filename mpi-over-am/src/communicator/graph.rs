@@ -12,8 +12,8 @@ use crate::policy::LockPolicy;
 use crate::topology::{DistributedGraph, Graph, Topology, Weights};
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A communicator of the first tasks, with a graph; `None` for the other tasks (`MPI_Graph_create`). Collective; all tasks must pass
-    /// the same graph.
+    /// A communicator with a graph, of the first tasks: one for each node (`MPI_Graph_create`). `None` for the other tasks. Collective; all
+    /// tasks must pass the same graph.
     ///
     /// # Errors
     /// More ranks than tasks; an inter-communicator; those of [`Graph::new`].
@@ -29,7 +29,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.start_with(group, Some(Topology::Graph(Arc::new(graph))), &Info::new())
     }
 
-    /// The rank that a task would have in a graph (`MPI_Graph_map`): its own, or `None` beyond the graph.
+    /// The rank that this task would have in a graph (`MPI_Graph_map`): its own; `None` if the graph has no node for this task.
     ///
     /// # Errors
     /// Those of [`create_graph`](Self::create_graph).
@@ -43,7 +43,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The graph.
     ///
     /// # Errors
-    /// The communicator has none.
+    /// The communicator has no such topology.
     pub fn graph(&self) -> Result<&Graph> {
         match self.topology() {
             Some(Topology::Graph(graph)) => Ok(graph),
@@ -54,7 +54,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A communicator in which each task names its own sources and destinations (`MPI_Dist_graph_create_adjacent`). Collective.
     ///
     /// # Errors
-    /// A neighbour that does not exist, a number of weights that is not that of the neighbours, an inter-communicator.
+    /// A neighbour that does not exist, more or fewer weights than neighbours, an inter-communicator.
     pub fn create_distributed_graph_adjacent(
         &self,
         (sources, source_weights): (&[u32], &Weights),
@@ -170,7 +170,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The distributed graph.
     ///
     /// # Errors
-    /// The communicator has none.
+    /// The communicator has no such topology.
     pub fn distributed_graph(&self) -> Result<&DistributedGraph> {
         match self.topology() {
             Some(Topology::DistributedGraph(graph)) => Ok(graph),

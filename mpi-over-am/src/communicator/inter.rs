@@ -1,7 +1,8 @@
 //! Inter-communicators: two groups whose tasks communicate with those of the other group (MPI 5.0 section 7.6).
 //!
 //! Both groups send and receive with one context id: a task is in one group only, so it gets messages from the other group only. The tasks
-//! of each group also have a communicator of their own. Both groups can use the same context id for it, because no task is in both.
+//! of each group also have a communicator of their own. These two communicators can have the same context id, because no task is in both
+//! groups.
 
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
@@ -40,7 +41,7 @@ pub(crate) fn no_bridge(tag: i32) -> Error {
     Error::refused(ErrorClass::Communicator, CREATE, what, i64::from(tag))
 }
 
-/// The tasks of a group, for a list.
+/// The numbers of a group's tasks, for a list.
 pub(crate) fn numbers_of(group: &Group) -> Vec<u64> {
     group.tasks().map(|task| u64::from(task.0)).collect()
 }
@@ -51,7 +52,7 @@ pub(crate) fn list_len(greeting: [u64; 4], leader: TaskId) -> Result<usize> {
     len.ok_or(Error::Protocol { peer: leader.0, what: "a list that is too long" })
 }
 
-/// The numbers allocated by the leader with the lower task number, from both greetings, followed by the other leader's list.
+/// The context ids allocated by the leader with the lower task number, followed by the other leader's list.
 pub(crate) fn met(own: [u64; 4], theirs: [u64; 4], remote: &[u64]) -> Vec<u64> {
     let [_, first, second, _] = if own[3] < theirs[3] { own } else { theirs };
     [&[first, second], remote].concat()
@@ -110,7 +111,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.begin([*first, *second], (group, Some(remote)), self.inherited_state())
     }
 
-    /// The leaders exchange numbers, and then their lists. The numbers of the leader with the lower task number are used.
+    /// The leaders exchange greetings, and then their lists. The context ids of the leader with the lower task number are used.
     fn meet(&self, bridge: &Self, leader: u32, tag: i32, list: &[u64]) -> Result<Vec<u64>> {
         let out = self.greeting(list)?;
         let mut into = [0; 4];
@@ -120,7 +121,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(met(out, into, &remote))
     }
 
-    /// The greeting of a leader: the length of its list, two numbers, and its task.
+    /// The greeting of a leader: the length of its list, two context ids, and the number of its task.
     pub(crate) fn greeting(&self, list: &[u64]) -> Result<[u64; 4]> {
         let [first, second] = take_numbers(&mut *self.state()?)?;
         let own_task = self.state()?.context.task();
@@ -138,8 +139,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(all)
     }
 
-    /// The first ranks of both groups exchange numbers for a new communicator, and their lists. Returns the numbers and the remote group's
-    /// list, at all tasks.
+    /// The first ranks of both groups exchange context ids for a new communicator, and their lists. Returns the context ids and the remote
+    /// group's list, at all tasks.
     fn exchange_lists(&self, list: &[u64]) -> Result<([u64; 2], Vec<u64>)> {
         let met = if self.rank() == 0 { self.meet(self, 0, LISTS, list)? } else { Vec::new() };
         let mut all = self.broadcast_list(0, &met)?;

@@ -91,7 +91,7 @@ impl Arrivals {
 }
 
 impl MpiHandlers {
-    /// A piece that `consume` has not taken.
+    /// Handles a piece that `consume` has not taken.
     #[inline(never)]
     pub(super) fn piece(&mut self, message: &Message<'_>) -> Answer {
         let task = message.source.task.0;

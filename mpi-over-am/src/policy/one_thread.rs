@@ -8,7 +8,8 @@ use am_core::fabric::Waker;
 
 use super::{Field, LockPolicy, StateCell};
 
-/// Only one thread makes calls, without a lock (`MPI_THREAD_FUNNELED`). Objects of such an environment are neither `Send` nor `Sync`.
+/// Only one thread makes calls, without a lock (`MPI_THREAD_FUNNELED`). The objects of an environment with this policy are neither `Send`
+/// nor `Sync`.
 #[derive(Debug)]
 pub struct OneThread;
 

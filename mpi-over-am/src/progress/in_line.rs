@@ -73,9 +73,9 @@ pub(crate) fn receive_pieces<F: Fabric>(
 }
 
 /// Waits for some rounds of progress for the next message of `source`. If it matches `pattern` and has `len` bytes, passes the bytes of
-/// each packet to `store`, with their offset in the message. Returns the number of these bytes. If it is less than `len`, the caller must
-/// post its receive. If it is also more than 0, the message has become an early message, and the receive stores only the remaining bytes,
-/// at their offsets in the message.
+/// each packet to `store`, with their offset in the message. Returns the number of these bytes. If that number is less than `len`, the
+/// caller must post its receive. If the number is also more than 0, the message has become an early message, and the receive stores only
+/// the remaining bytes, at their offsets in the message.
 ///
 /// # Errors
 /// An error while making progress; no byte was received then.

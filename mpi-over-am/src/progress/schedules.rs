@@ -107,7 +107,7 @@ pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
             index += 1;
             continue;
         }
-        // Taken out of the table while it runs, and returned even if an operator unwinds.
+        // A schedule is not in the list while it runs. It is put back even if an operator unwinds.
         let running = schedules.running.swap_remove(index);
         let mut driven = Driven { state, running: Some(running) };
         let advanced = driven.advance();

@@ -23,7 +23,7 @@ pub(crate) fn try_send_line<F: Fabric>(state: &mut State<F>, route: &Route, byte
     if bytes.len() > SHORT_BYTES_MAX {
         return false;
     }
-    // If the fabric's index of the task is not known, the send fails and its charge is returned; the general path asks for the index.
+    // If the fabric's index of the task is not known, the send fails and its charge is taken back; the general path asks for the index.
     let Some(index) = state.handlers().budget.charge_quietly(task.0, 0) else { return false };
     let header = envelope::to_bytes(&envelope, destination);
     let target = state.peer(task, index);

@@ -82,7 +82,7 @@ pub(crate) fn receive_window_as<F: Fabric>(
     start_into(context, Receive { pattern, buffer }, request);
 }
 
-/// The destination of a message with these elements.
+/// The destination of a message that is received into these elements.
 #[inline]
 fn receive_buffer<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,
@@ -110,7 +110,7 @@ pub(crate) fn start_matched<F: Fabric>(
     request
 }
 
-/// Starts a receive: takes an early arrival, or posts.
+/// Starts a receive: takes an early arrival, or posts the receive.
 #[inline(always)]
 pub(crate) fn start_into<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,
@@ -172,7 +172,8 @@ fn take_early<F: Fabric>(
     }
 }
 
-/// An early message was received: returns its part of the budget to its sender, unless its acknowledgement is still to be sent.
+/// After an early message was received: returns the message's part of the budget to its sender, unless the acknowledgement is still to be
+/// sent.
 fn release<F: Fabric>(context: &mut Context<F, MpiHandlers>, task: u32, footprint: u64, synchronous: u32) {
     if synchronous == 0 || synchronous::acknowledge(context, (task, footprint), synchronous) {
         context.handlers_mut().budget.take(task, footprint);

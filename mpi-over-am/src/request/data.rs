@@ -196,7 +196,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
-/// A send in buffered mode is complete at once.
+/// Sends in buffered mode. The operation is complete at once.
 #[cold]
 #[inline(never)]
 fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, data: &SendData) -> Result<RequestId> {

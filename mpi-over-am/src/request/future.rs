@@ -24,7 +24,7 @@ thread_local! {
     static DRIVEN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Records, until it is dropped, the environment that this thread makes progress for.
+/// Records, until this value is dropped, the environment that this thread makes progress for.
 struct Driven {
     before: usize,
 }

@@ -149,7 +149,7 @@ pub(super) fn cancel<F: Fabric>(state: &mut State<F>, request: RequestId) -> Res
     Ok(state.handlers().requests.was_cancelled(request))
 }
 
-/// Lets an operation complete without a wait.
+/// Frees a request. If its operation is under way, the operation completes without a wait.
 pub(super) fn free<F: Fabric>(state: &mut State<F>, request: RequestId) {
     match state.handlers().requests.phase(request) {
         Phase::Inactive => abandon(state, request),

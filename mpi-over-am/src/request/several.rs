@@ -275,8 +275,8 @@ pub(super) fn wait_any_over<F: Fabric, L: LockPolicy>(
     }
 }
 
-/// Waits until one of the operations is complete, and returns its index. At the call, none of them may be complete. The list is searched
-/// only when an operation has ended.
+/// Waits until one of the operations is complete, and returns its index. None of them may be complete when this function is called. The
+/// list is searched only when an operation has ended.
 fn watch_for_one<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     requests: impl Iterator<Item = RequestId> + Clone,

@@ -71,7 +71,7 @@ impl Update<'_> {
     }
 }
 
-/// Takes a free lock by storing `own`, the number of the task, in its word. `None`: the lock is not free.
+/// Takes a free lock by storing `own`, which names this task, in the lock's word. `None`: the lock is not free.
 #[inline(always)]
 fn take(word: &AtomicU64, own: u64) -> Option<()> {
     // Acquire: pairs with the Release in `give`. This task then reads what the last holder has written.
@@ -263,9 +263,9 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// The fast path of [`accumulate_data`](Self::accumulate_data), and with a destination for the old values that of
-    /// [`get_accumulate_data`](Self::get_accumulate_data): contiguous elements of mapped memory. `None`: nothing was done, and the general
-    /// call is needed.
+    /// The fast path of [`accumulate_data`](Self::accumulate_data) and, if there is a destination for the old values, of
+    /// [`get_accumulate_data`](Self::get_accumulate_data): for contiguous elements of mapped memory. `None`: nothing was done, and the
+    /// general call is needed.
     #[inline(never)]
     pub fn try_update_all(
         &self,
@@ -444,7 +444,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn take_updating(&self, rank: u32) -> Result<()> {
         let own = self.name_in_word();
         let mut expected = 0;
-        // Polls: the holder rings no doorbell when it releases the lock, and needs no other task to finish.
+        // Polls: the holder rings no doorbell when it releases the lock. It needs no help of other tasks for its update.
         self.communicator.try_until(|| {
             let found = self.on_updating(rank, AtomicOp::CompareSwap { expected, new: own })?;
             if found == expected {

@@ -1,7 +1,8 @@
 //! Common memory for all parts of a window, mapped by all its tasks: how the tasks set it up.
 //!
-//! Each task sends the size of its part. The first rank makes one memory file for all parts and sends its name, the others open it, and the
-//! memory is used if all of them could open it. Every task then accesses every part like its own memory, without the owner's help.
+//! Each task sends the size of its part. The first rank makes one memory file for all parts, and sends the file's name; the other ranks
+//! open the file. The memory is used if all of them could open it. Every task then accesses every part like its own memory, without the
+//! owner's help.
 
 use am_core::buffer::{SharedMemory, SharedName};
 use am_core::fabric::Fabric;

@@ -213,7 +213,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Reads words of a task's control memory. Makes progress if it is not mapped.
+    /// Reads words of a task's control memory. Makes progress if that memory is not mapped.
     fn read_control(&self, rank: u32, offset: u64, words: &mut [u64]) -> Result<()> {
         let to = self.peers[rank as usize].control.plus(offset);
         let bytes = bytemuck::cast_slice_mut::<u64, u8>(words);

@@ -81,7 +81,7 @@ pub(super) struct Epochs {
 pub(super) enum Held {
     /// A thread waits for the lock.
     Awaited,
-    /// Not taken, because the program has promised that it is not needed.
+    /// The lock is not taken, because the program has promised that it is not needed.
     Promised,
     /// The lock is held.
     Taken,

@@ -121,7 +121,7 @@ fn word_behind(bytes: usize) -> usize {
 const FENCED: u8 = 1;
 /// In [`Window::brief`]: this task has locked all parts.
 const LOCKED: u8 = 2;
-/// In [`Window::brief`]: this task has started puts that a flush has to wait for. Stays set.
+/// In [`Window::brief`]: this task has started puts that a flush has to wait for. The bit is never cleared.
 const PUTS: u8 = 4;
 
 // The control memory of a window has the words of its flavor, and after them the words of its lock (`LockQueue`).

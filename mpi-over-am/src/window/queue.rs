@@ -239,7 +239,8 @@ pub(super) struct LockRequest {
 }
 
 impl LockRequest {
-    /// Whether the wait is over: this task has the lock, or the request has failed ([`end`](Self::end)).
+    /// Takes the lock if that is possible; returns whether the wait is over: this task has the lock, or the request has failed
+    /// ([`end`](Self::end)).
     pub(super) fn look(&mut self, words: &mut impl Words) -> bool {
         if !self.own.waits() || self.failure.is_some() {
             return true;
