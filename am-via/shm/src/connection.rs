@@ -14,9 +14,9 @@ use am_via_os::atomics::Ordering;
 /// A writer that has filled less than this number of bytes of a slot, and more than [`WAIT_AHEAD_BYTES_MAX`], prefetches as many bytes of
 /// the next slot. More lines at a time would delay the reader, and stores past the caches need no prefetch.
 const WRITE_AHEAD_BYTES: usize = 1024;
-/// Maximum bytes outside of a line that a waiting reader prefetches before the line has arrived. The writer of so few bytes does not prefetch
-/// them, because the two would take the lines from each other. In a bench of bare rings, 64 bytes took 0.90 of the time, 256 bytes 0.91,
-/// and 512 bytes, which a writer prefetches, 1.07; if the processors share no cache, 64 and 256 bytes took 0.75.
+/// Maximum bytes outside of a line that a waiting reader prefetches before the line has arrived. A writer of at most as many bytes does not
+/// prefetch, because the two would take the lines from each other. In a bench of bare rings, 64 bytes took 0.90 of the time, 256 bytes
+/// 0.91, and 512 bytes, which a writer prefetches, 1.07; if the processors share no cache, 64 and 256 bytes took 0.75.
 const WAIT_AHEAD_BYTES_MAX: usize = 256;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
