@@ -116,7 +116,7 @@ static double stream_new(int bytes, int times)
     return seconds;
 }
 
-/* Each task sends to the next one and receives from the one before it. */
+/* Each task sends to the next task, and receives from the previous task. */
 static double shift(int bytes, int times)
 {
     int next = (rank + 1) % size, before = (rank + size - 1) % size;

@@ -195,7 +195,7 @@ fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
         .split(' ')
         .map(|pid| pid.parse().unwrap_or_else(|error| panic!("{error}: {first}")))
         .collect();
-    let launcher = i32::try_from(job.id()).expect("a process number");
+    let launcher = i32::try_from(job.id()).expect("a process id");
     // Asks for reports until one has these words about task 0: it takes a while until task 0 is in the barrier and has noted its wait.
     let mut ask_until = |words: &str| loop {
         signal(launcher, "USR2");
@@ -293,7 +293,7 @@ fn a_dead_lock_between_hosts_is_reported_with_the_hosts() {
         said
     };
     must_say(&next_report(), &dead_lock);
-    signal(i32::try_from(child.id()).expect("a process number"), "USR2");
+    signal(i32::try_from(child.id()).expect("a process id"), "USR2");
     must_say(&next_report(), &dead_lock);
     must_say(&report(child.id()), &dead_lock);
     let launcher = children(child.id())[0];
@@ -311,6 +311,6 @@ fn signal(pid: i32, name: &str) {
 
 /// Ends a job as a user would.
 fn end(mut job: Child) {
-    signal(i32::try_from(job.id()).expect("a process number"), "TERM");
+    signal(i32::try_from(job.id()).expect("a process id"), "TERM");
     let _ = job.wait().expect("the launcher is our child");
 }

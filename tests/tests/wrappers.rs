@@ -304,7 +304,7 @@ fn a_folder_that_others_can_write_is_not_used() {
     let scratch = Scratch::new("private-cache");
     let folder = scratch.path().join("tmp");
     std::fs::create_dir(&folder).expect("a test can write here");
-    // A program in place of the compiler, which accepts the module at once.
+    // A program that stands in for the compiler, and accepts the module at once.
     let compiler = scratch.path().join("fc");
     std::fs::write(
         &compiler,

@@ -36,7 +36,7 @@ fn planned(seed: u64, from: u32, number: u64) -> Planned {
     Planned { dest, len: len / 8 * 8, mode: random.below(8) }
 }
 
-/// The words of a message. They are all equal, so that a scattered message can be checked in the same way.
+/// The value of each word of a message. All words are equal, so that a scattered message can be checked in the same way.
 fn word(from: u32, number: u64) -> u64 {
     u64::from(from) << 48 | number
 }

@@ -91,7 +91,7 @@ fn sides<L: LockPolicy>(world: &Communicator<L>) {
     assert_eq!(all, [1, 3, 0, 2]);
     let copy = inter.dup().unwrap();
     copy.barrier().unwrap();
-    // One inter-communicator of the first task of each side, and one of the second.
+    // One inter-communicator of the first task of each side, and one of the second task of each side.
     let pair = copy.split(Some(peer.cast_signed()), 0).unwrap().unwrap();
     assert_eq!((pair.size(), pair.remote_size().unwrap()), (1, 1));
     let mut got = [9u32];

@@ -96,7 +96,7 @@ fn strike(plan: &Plan, job: &Child, said: impl BufRead) -> Result<(), String> {
                 signal("KILL", launcher);
             }
             Victim::Task(_, way) if way.is_from_outside() => {
-                let pid = pid.parse().map_err(|_| format!("no process number: {line}"))?;
+                let pid = pid.parse().map_err(|_| format!("no process id: {line}"))?;
                 match way {
                     Way::StopThenKill => {
                         signal("STOP", pid);

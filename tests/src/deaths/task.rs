@@ -15,9 +15,9 @@ use mpi_over_am::{Communicator, Environment, Info, Source, op};
 use super::plan::{Phase, Plan, Victim, Way};
 use super::{ROUND, SURVIVOR_CODE, VICTIM_CODE};
 
-/// Text with which the marked task reports the beginning of the phase, followed by its process number.
+/// Text with which the marked task reports the beginning of the phase, followed by the task's process id.
 pub(super) const BEGUN: &str = "phase begun in process ";
-/// Prefix of a survivor's line, followed by its number and its error.
+/// Prefix of a survivor's line, followed by the survivor's number and error.
 pub(super) const SURVIVOR: &str = "survivor ";
 /// How long a task that is to be ended waits for its end: far longer than the judge waits.
 const FOR_EVER: Duration = Duration::from_secs(1000);

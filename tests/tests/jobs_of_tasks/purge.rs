@@ -129,7 +129,7 @@ fn a_buffer_comes_back_when_nobody_copies_from_it_any_more() {
         .time_limit(Duration::from_secs(120))
         .run_and_judge(run, |outcome| {
             assert!(outcome.is_success, "{}", outcome.line);
-            // Some of these stops occur in the middle of a copy; otherwise nothing was tested.
+            // Some of the stops must have occurred in the middle of a copy; otherwise nothing was tested.
             let told = &outcome.tasks[0].stdout;
             println!("{told}");
             assert!(told.contains("held back") && !told.contains("held back 0 "), "{told}");

@@ -1,4 +1,4 @@
-//! The measured values by row and library, and the comparison with ours.
+//! The measured values by row and library, and the comparison of our values with those of the peers.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -167,7 +167,7 @@ fn parts_of_the_tasks_have_the_hosts_of_these() {
                 sum(part);
             })
         };
-        // The tasks of each host; two tasks of two hosts; hosts with two tasks and one task, in the reverse order.
+        // Communicators of the tasks of each host; of one task of each host; and of three tasks, two of them on one host, in reverse order.
         let of_host = world.split(Some(rank.cast_signed() / 2), 0).unwrap().expect("a colour");
         assert_eq!((count(&of_host), sum(&of_host)), (0, rank / 2 * 4 + 1));
         let apart = world.split(Some(rank.cast_signed() % 2), 0).unwrap().expect("a colour");
