@@ -155,7 +155,7 @@ impl Board {
         }
     }
 
-    /// After a step with a comparison of processors.
+    /// Notes, after a step with a comparison of processors, whether the tasks were distributed unevenly.
     pub(crate) fn note_comparison(&mut self, was_uneven: bool) {
         if let Self::Open { comparisons, .. } = self {
             comparisons.go_on(was_uneven);
@@ -309,8 +309,8 @@ impl Step {
         })
     }
 
-    /// Ends the step, at which all tasks must have arrived, and returns the ranks that may sleep. `has_failed` tells them that this task
-    /// failed to prepare the data.
+    /// Ends the step, at which all tasks must have arrived, and returns the ranks that may sleep. `has_failed` tells the other tasks that
+    /// this task failed to prepare the data.
     ///
     /// # Errors
     /// Rank 0 has failed.

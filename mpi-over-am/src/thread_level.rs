@@ -9,9 +9,9 @@
 pub enum ThreadLevel {
     /// The process has one thread (`MPI_THREAD_SINGLE`).
     Single,
-    /// One thread makes calls (`MPI_THREAD_FUNNELED`).
+    /// Only one thread may make calls (`MPI_THREAD_FUNNELED`).
     Funneled,
-    /// One thread at a time makes calls (`MPI_THREAD_SERIALIZED`).
+    /// Only one thread at a time may make calls (`MPI_THREAD_SERIALIZED`).
     Serialized,
     /// Any thread may make calls at any time (`MPI_THREAD_MULTIPLE`).
     Multiple,

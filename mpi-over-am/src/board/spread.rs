@@ -46,8 +46,8 @@ pub(super) struct Distribution {
 }
 
 impl Distribution {
-    /// Of tasks that run on the processors `running`, by rank. `allowed` are this task's processors, in ascending order. `None` if other
-    /// tasks have other processors: an even distribution is not best then.
+    /// The distribution of tasks that run on the processors `running`, by rank. `allowed` are this task's processors, in ascending order.
+    /// `None` if other tasks have other processors: an even distribution is not best then.
     pub(super) fn new(running: &[u64], rank: u32, allowed: &[usize]) -> Option<Self> {
         let mut counts = SmallVec::from_elem(0, allowed.len());
         let mut own = None;

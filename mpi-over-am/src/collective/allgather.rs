@@ -38,7 +38,8 @@ pub(super) fn allgather(plan: &mut impl Plan, own: Option<&SendData>, into: &Par
     }
 }
 
-/// The scratch memory holds the blocks in the order of the ranks, from this task's own block on, wrapping around after the last rank.
+/// Collects the blocks in rounds. The scratch memory holds them in the order of the ranks, from this task's own block on, wrapping around
+/// after the last rank.
 fn in_rounds(plan: &mut impl Plan, own: &SendData, into: &Parts<RecvData>) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let block = own.packed_len();

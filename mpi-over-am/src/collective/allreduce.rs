@@ -14,7 +14,8 @@ use super::{Plan, broadcast, hosts, reduce, stages};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Combines the `own` of all tasks into `into` of each. `own` is `None` at a task whose `into` holds it.
+/// Combines the vectors of all tasks into every task's `into`. `own` is this task's vector; `None`: it is already in `into`
+/// (`MPI_IN_PLACE`).
 pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     if let Some(hosts) = plan.hosts_in_order() {
         return hosts::allreduce(plan, &hosts, own, into);
@@ -38,8 +39,8 @@ pub(super) fn allreduce(plan: &mut impl Plan, own: Option<&SendData>, into: &Rec
     }
 }
 
-/// If the number of ranks is not a power of two, some pairs of ranks at the start are folded: the even rank of a pair sends its vector to
-/// the odd rank, and receives the result at the end.
+/// Combines by recursive doubling. If the number of ranks is not a power of two, some pairs of the first ranks are folded: the even rank of
+/// a pair sends its vector to the odd rank, and receives the result at the end.
 fn by_doubling(plan: &mut impl Plan, into: &RecvData) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let in_rounds = 1 << size.ilog2();

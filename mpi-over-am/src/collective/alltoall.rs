@@ -41,8 +41,8 @@ pub(super) fn alltoall(
     exchange(plan, part_for, |from| into.of(from))
 }
 
-/// Initially, block `i` of the scratch memory is for the task `i` ranks after this one. At the end, it is the block from the task `i` ranks
-/// before this one.
+/// Exchanges the blocks in rounds. Initially, block `i` of the scratch memory is for the task `i` ranks after this one. At the end, it is
+/// the block from the task `i` ranks before this one.
 fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Parts<RecvData>) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
     let after = |distance: u32| {
@@ -83,7 +83,7 @@ fn in_rounds(plan: &mut impl Plan, part_for: impl Fn(u32) -> SendData, into: &Pa
     Ok(())
 }
 
-/// Copies the data to send first, because the received data replace them.
+/// Exchanges the parts in `into`. Copies the data to send first, because the received data replace them.
 fn in_place(plan: &mut impl Plan, into: &Parts<RecvData>) -> Result<()> {
     let size = plan.size();
     let lens: Vec<u64> = (0..size).map(|rank| into.of(rank).packed_len()).collect();

@@ -110,7 +110,7 @@ pub(super) struct Among<'a> {
 }
 
 impl Among<'_> {
-    /// The rank in the communicator of a rank of the stage.
+    /// The rank in the communicator of the task that has rank `rank` in the stage.
     fn whole(&self, rank: u32) -> u32 {
         let hosts = self.stages.hosts;
         self.stages.rank_at(match self.members {
@@ -139,7 +139,7 @@ impl Plan for Among<'_> {
         false
     }
 
-    /// A stage has no stages.
+    /// A stage is not divided into stages again.
     fn hosts(&self) -> Option<Arc<Hosts>> {
         None
     }

@@ -1,4 +1,4 @@
-//! Collectives as values: the arguments of a call, whether it is blocking, non-blocking or persistent.
+//! Collectives with their arguments, for blocking, non-blocking and persistent calls.
 
 use crate::buffer::{RecvData, SendData};
 use crate::error::{Error, Result};

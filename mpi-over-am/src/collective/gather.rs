@@ -5,7 +5,8 @@ use super::{Plan, hosts};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Collects the `own` of all tasks in `into` at rank `root`. At the root, `own` is `None` if `into` holds it.
+/// Collects the blocks of all tasks in rank `root`'s `into`. `own` is this task's block; `None` at the root: the block is already in its
+/// place in `into` (`MPI_IN_PLACE`).
 pub(super) fn gather(
     plan: &mut impl Plan,
     own: Option<&SendData>,

@@ -186,7 +186,7 @@ pub(super) fn exclusive_scan(
     }
 }
 
-/// Combines the results of all hosts before this one in `before`. Returns false on the first host. On the last rank of each host, `own`
+/// Combines the results of all hosts before this one into `before`. Returns false on the first host. On the last rank of each host, `own`
 /// must hold the host's result.
 fn before_this_host(stages: &mut Stages, hosts: &Hosts, own: &RecvData, before: &RecvData) -> Result<bool> {
     let near = stages.near();
@@ -200,7 +200,7 @@ fn before_this_host(stages: &mut Stages, hosts: &Hosts, own: &RecvData, before: 
     broadcast::broadcast(&mut stages.near(), before, last).map(|()| true)
 }
 
-/// For blocks of the same length that are [collected](are_collected).
+/// The blocks must have the same length, and must be [collected](are_collected).
 pub(super) fn gather(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -237,7 +237,7 @@ pub(super) fn gather(
     Ok(())
 }
 
-/// For blocks of the same length that are [collected](are_collected).
+/// The blocks must have the same length, and must be [collected](are_collected).
 pub(super) fn scatter(
     plan: &mut dyn Plan,
     hosts: &Hosts,
@@ -315,7 +315,7 @@ pub(super) fn allgather(
     })
 }
 
-/// For blocks of the same length that are [collected](are_collected).
+/// The blocks must have the same length, and must be [collected](are_collected).
 pub(super) fn alltoall(plan: &mut dyn Plan, hosts: &Hosts, own: &SendData, into: &RecvData) -> Result<()> {
     let mut stages = Stages::new(plan, hosts);
     if !stages.leads() {

@@ -102,7 +102,7 @@ fn exchange(plan: &mut impl Plan, part: impl Fn(u32) -> SendData, recv: &Parts<R
     plan.wait()
 }
 
-/// The reduction of the local group's vectors. `None` except at its first rank.
+/// The reduction of the local group's vectors. `None` except at the group's first rank.
 fn reduced(plan: &mut impl Plan, own: &SendData) -> Result<Option<RecvData>> {
     let into = if plan.rank() == 0 { Some(plan.scratch(own.count(), own.datatype())?) } else { None };
     plan.among_own(|plan| reduce::reduce(plan, Some(own), into.as_ref(), 0))?;

@@ -1,5 +1,5 @@
-//! Collectives of slices in which each part has its own position: those among neighbours whose names end in v, and those whose names end in
-//! w, in which each part also has its own type.
+//! Collectives of slices in which each part has its own position: the neighbourhood collectives whose names end in v, and all collectives
+//! whose names end in w. In the latter, each part also has its own type.
 
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};

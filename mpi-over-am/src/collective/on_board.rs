@@ -163,7 +163,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(vector(size - 1).as_send())
     }
 
-    /// Writes this task's data, and waits until all have done so. The last task to arrive calls `prepare` before the others go on.
+    /// Writes this task's data, and waits until all tasks have written theirs. The last task to arrive calls `prepare` before the others go
+    /// on.
     fn meet_on_board(&self, step: Step, own: &SendData, prepare: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut arrival = step.arrive(&mut self.state()?.context, own)?;
         while matches!(arrival, Arrival::TooEarly) {

@@ -63,7 +63,7 @@ pub(super) trait Plan {
     /// task before it posts its receive.
     fn wait_for_receives(&mut self) -> Result<()>;
 
-    /// Combines each element of `earlier` into that of `later`, by the operation.
+    /// Combines each element of `earlier` into the element of `later` with the same index, by the operation.
     fn combine(&mut self, earlier: &SendData, later: &RecvData) -> Result<()>;
 
     /// Copies elements. `from` and `to` must not overlap.

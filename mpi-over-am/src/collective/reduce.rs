@@ -14,7 +14,8 @@ use crate::error::Result;
 /// Maximum bytes of a piece along the tree.
 const TREE_PIECE_BYTES: u64 = 64 << 10;
 
-/// Combines the `own` of all tasks into `into` at rank `root`. At the root, `own` is `None` if `into` holds it.
+/// Combines the vectors of all tasks into rank `root`'s `into`. `own` is this task's vector; `None` at the root: it is already in `into`
+/// (`MPI_IN_PLACE`).
 pub(super) fn reduce(
     plan: &mut impl Plan,
     own: Option<&SendData>,

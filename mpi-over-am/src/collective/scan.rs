@@ -4,7 +4,8 @@ use super::{Plan, hosts};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
 
-/// Combines the vectors of ranks 0 up to this one into `into`. `own` is `None` if `into` holds it.
+/// Combines the vectors of rank 0 up to this rank into `into`. `own` is this task's vector; `None`: it is already in `into`
+/// (`MPI_IN_PLACE`).
 pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     if let Some(hosts) = plan.hosts().filter(|hosts| hosts.are_in_order()) {
         return hosts::inclusive_scan(plan, &hosts, own, into);

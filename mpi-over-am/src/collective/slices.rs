@@ -1,5 +1,5 @@
-//! Collectives of slices, as values: [`run`](Prepared::run) carries one out and waits, [`start`](Prepared::start) does not wait,
-//! [`keep`](Prepared::keep) makes it persistent, for repeated starts.
+//! Collectives of slices, prepared with their arguments: [`run`](Prepared::run) carries out the collective and waits,
+//! [`start`](Prepared::start) starts it without waiting, [`keep`](Prepared::keep) makes it persistent, for repeated starts.
 //!
 //! ```
 //! use mpi_over_am::{Environment, collective, op};

@@ -18,8 +18,8 @@ const PIECES_AHEAD: u64 = 4;
 /// The same for two tasks, whose chunks are longer.
 const PIECES_AHEAD_OF_TWO: u64 = 1;
 
-/// Combines the `own` of all tasks into `into` at rank `root`, or at all tasks if there is no root. `own` is `None` at a task whose `into`
-/// holds it.
+/// Combines the vectors of all tasks into rank `root`'s `into`, or into every task's `into` if there is no root. `own` is this task's
+/// vector; `None`: it is already in `into` (`MPI_IN_PLACE`).
 pub(super) fn reduce(
     plan: &mut impl Plan,
     own: Option<&SendData>,

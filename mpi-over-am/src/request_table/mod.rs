@@ -255,7 +255,8 @@ impl Requests {
         Some(slot)
     }
 
-    /// Like [`deliver`](Self::deliver), to a receive with a layout, with a shorter buffer, or whose end has effects.
+    /// Like [`deliver`](Self::deliver), to a receive with a layout, with a buffer shorter than the message, or whose end has to be counted
+    /// or frees the record.
     #[cold]
     #[inline(never)]
     fn deliver_unusual(&mut self, id: RequestId, buffer: ReceiveBuffer, here: Arrived<'_>) {
@@ -298,7 +299,7 @@ impl Requests {
         }
     }
 
-    /// The operation is complete, as am-core reports.
+    /// Records that the operation is complete, as am-core reports.
     #[inline(always)]
     pub(crate) fn complete(&mut self, id: RequestId, delivered: Delivered) {
         let Some(record) = self.get_mut(id) else { return };
@@ -334,7 +335,7 @@ impl Requests {
         }
     }
 
-    /// The receive is complete: `placed` of `len` bytes are stored, or fewer if the receive's layout has fewer.
+    /// Records that the receive is complete: `placed` of `len` bytes are stored, or fewer if the receive's layout has fewer.
     #[inline(never)]
     pub(crate) fn delivered(&mut self, id: RequestId, len: u64, placed: u64) {
         let Some(record) = self.get_mut(id) else { return };
@@ -349,7 +350,7 @@ impl Requests {
         self.end(id, is_cut.then_some(Error::Truncated { source_rank, tag, sent: len, capacity }));
     }
 
-    /// The operation is complete, with this error if any.
+    /// Records that the operation is complete, with this error if any.
     pub(crate) fn end(&mut self, id: RequestId, failure: Option<Error>) {
         let Some(record) = self.get_mut(id) else { return };
         record.phase = Phase::Done;
@@ -508,7 +509,7 @@ impl Requests {
 }
 
 impl Drop for Requests {
-    /// Peers may still access the memory of incomplete operations: it is leaked.
+    /// Peers may still access the memory of incomplete operations, so the memory is leaked.
     fn drop(&mut self) {
         for (record, cold) in self.records.iter().zip(&mut self.cold) {
             if !record.is_over() {

@@ -44,7 +44,7 @@ pub(super) struct Record {
     pub(super) entry: PostedEntry,
     /// The destination of the message, for a posted receive.
     pub(super) buffer: ReceiveBuffer,
-    /// The high bits of the request's number. For a free slot, those of its next number, without [`LIVE_BIT`].
+    /// The high bits of the request's number. For a free slot, the high bits of the slot's next number, without [`LIVE_BIT`].
     pub(super) generation: u8,
     pub(super) phase: Phase,
     pub(super) is_receive: bool,

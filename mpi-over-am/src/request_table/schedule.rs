@@ -20,7 +20,7 @@ pub(crate) enum Step {
     Wait,
     /// Waits until the receives that were started are complete.
     WaitForReceives,
-    /// Combines each element of `earlier` into the one of `later`, by the operator.
+    /// Combines each element of `earlier` into the element of `later` with the same index, by the operator.
     Combine { earlier: SendData, later: RecvData },
     /// Copies elements.
     Copy { from: SendData, to: RecvData },
@@ -28,7 +28,7 @@ pub(crate) enum Step {
     Examine { bytes: SendData, look: fn(&[u8]) -> Result<()> },
 }
 
-/// An operation that can be started, repeatedly if it is kept.
+/// An operation that can be started; repeatedly, if its request is persistent.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     pub(crate) steps: Vec<Step>,
@@ -52,7 +52,7 @@ pub(crate) struct Running {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) request: RequestId,
-    /// Number of bytes that a receive must get.
+    /// Number of bytes that a receive must get; `None` for a send.
     pub(crate) expected: Option<u64>,
 }
 
@@ -133,7 +133,7 @@ impl AtOperator {
 }
 
 impl Drop for Running {
-    /// Peers may still write to the memory of incomplete messages: it is leaked.
+    /// Peers may still write to the memory of incomplete messages, so the memory is leaked.
     fn drop(&mut self) {
         if !self.pending.is_empty() {
             std::mem::forget(Arc::clone(&self.schedule));
