@@ -125,7 +125,7 @@ static void isend(int counted)
     }
 }
 
-/* A send in synchronous mode. Its receive starts before the send's wait. Both calls are counted. */
+/* A send in synchronous mode. Its receive starts before the send's wait. The send and the wait are counted. */
 static void issend(int counted)
 {
     MPI_Request request;

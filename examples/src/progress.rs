@@ -14,7 +14,7 @@ const REDRAWS_A_SECOND: u8 = 10;
 /// The environment variable by which a launcher tells its tasks that its standard error is a terminal.
 const TERMINAL_VARIABLE: &str = "AM_TERMINAL";
 
-/// Shows how much of something is done, in bytes or items. Only shown on a terminal, and only if it takes a while.
+/// Shows how much of something is done, in bytes or items. Only shown on a terminal, and only if the work takes a while.
 #[derive(Debug)]
 pub struct Progress {
     total: u64,

@@ -121,8 +121,8 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// The row at `z` of curtain `y` in the messages. They are stored one after the other in the order of their planes, like one long
-    /// message.
+    /// The row at `z` of curtain `y` in the messages. The messages are stored one after the other in the order of their planes, like one
+    /// long message.
     fn row_of_curtain(&self, y: usize, z: usize) -> Range<usize> {
         let own = self.own_curtains();
         let start = (z * own.len() + y - own.start) * self.width;

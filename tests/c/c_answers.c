@@ -206,7 +206,7 @@ static void counts(void) {
     MPI_Type_free(&wide), MPI_Type_free(&pair);
 }
 
-/* An error in the send of an exchange is found before its receive starts. */
+/* An error in the send of an exchange is found before the receive starts. */
 static void exchanges(void) {
     char old[64], now[64];
     MPI_Request request;

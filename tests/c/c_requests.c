@@ -61,7 +61,7 @@ static void ended_sends(void) {
     FAILS(MPI_Isend(&got, 1, MPI_INT, 0, -7, MPI_COMM_WORLD, &requests[0]), MPI_ERR_TAG);
 }
 
-/* Short operations on a communicator whose error handler counts failures. */
+/* Short operations on a communicator whose error handler records the class of the error. */
 static int heard;
 static void hear(MPI_Comm *comm, int *code, ...) { heard = *comm == MPI_COMM_WORLD ? 0 : class_of(*code); }
 

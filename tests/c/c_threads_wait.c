@@ -422,7 +422,7 @@ static void win_wait(enum phase phase) {
     }
 }
 
-/* The peer has the lock that the waiter wants, of the peer's or the waiter's part of the window. */
+/* The peer holds the lock that the waiter requests: that of the peer's or of the waiter's part of the window. */
 static void contended(enum phase phase, int held, int wanted, int target) {
     window(phase);
     if (phase == FIRST && IS_PEER) OK(MPI_Win_lock(held, target, 0, win));

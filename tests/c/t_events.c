@@ -95,7 +95,7 @@ static void descriptions(void) {
             strcat(strcat(all, name), " ");
         }
         CHECK(!strcmp(all, numbers[i]));
-        /* The call stores only as many types as the caller asks for, and returns the number of all. */
+        /* The call stores only as many types as the caller asks for, and returns the number of all types. */
         types[1] = MPI_DATATYPE_NULL, count = 1;
         CHECK(!MPI_T_event_get_info(i, NULL, NULL, NULL, types, NULL, &count, NULL, NULL, NULL, NULL, NULL));
         CHECK(count == items && types[1] == MPI_DATATYPE_NULL);

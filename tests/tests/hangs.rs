@@ -259,7 +259,7 @@ fn a_task_on_another_host_that_does_not_come_to_a_barrier_is_found() {
         return;
     }
     let scratch = Scratch::new("hangs-hosts-barrier");
-    // The report comes before the limit ends the job. Without the limit there is no report, since one task runs.
+    // The report comes before the limit ends the job. Without the limit there is no report, since one task computes.
     let (well, said) = programs::run(&mut on_hosts(&scratch, "8", "barrier"));
     assert!(!well, "it must hang: {said}");
     must_say(

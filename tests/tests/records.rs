@@ -165,8 +165,8 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Checks the properties on which a viewer relies: spans are nested in each thread, and each arrow has one end and one earlier begin.
-/// Returns the number of arrows.
+/// Checks the properties on which a viewer relies: spans are nested in each thread, and each arrow has one end, and one beginning before
+/// it. Returns the number of arrows.
 #[track_caller]
 fn arrows(trace: &Value) -> usize {
     let mut open: HashMap<(u64, u64), Vec<String>> = HashMap::new();

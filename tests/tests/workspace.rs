@@ -150,8 +150,8 @@ fn manifests_give_reasons() {
     for member in members() {
         let (mut is_dependency, mut is_of_tests) = (false, false);
         for line in read(format!("{member}/Cargo.toml")).lines() {
-            // A dependency of tests on the crate itself or on one above it has a path without a version: cargo leaves it out of the
-            // package.
+            // A dependency of tests on the crate itself or on a crate above it has a path without a version: cargo leaves this dependency
+            // out of the package.
             let is_circle = line.contains("{ path =") && is_of_tests;
             let is_from_root = line.contains("workspace = true") || !line.contains('=') || is_circle;
             assert!(!is_dependency || is_from_root, "{member}: take it from the root manifest: {line}");

@@ -41,8 +41,8 @@ pub enum Combiner {
     F90Integer,
 }
 
-/// The arguments of a constructor, in the order of MPI's calls without `_c` (`MPI_Type_get_contents`): counts, lengths and
-/// numbers among the integers, byte displacements among the addresses.
+/// The arguments of a constructor, in the order of MPI's calls without `_c` (`MPI_Type_get_contents`): counts, lengths and displacements in
+/// elements are among the integers, and displacements in bytes among the addresses.
 #[derive(Clone, Debug)]
 pub struct Contents {
     /// The constructor.

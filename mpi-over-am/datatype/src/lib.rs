@@ -75,7 +75,7 @@ struct Bounds {
     /// Bounds of the data alone.
     true_lower: i64,
     true_upper: i64,
-    /// Whether `resized` has set the bounds (MPI 5.0 section 5.1.6): only set bounds count in types made of this one.
+    /// Whether `resized` has set the bounds (MPI 5.0 section 5.1.6): only bounds that were set count in types made of this one.
     is_set: bool,
     /// Alignment of the most aligned basic type.
     alignment: i64,
@@ -176,7 +176,7 @@ impl Datatype {
     /// Makes the type ready for communication (`MPI_Type_commit`). The C interface requires this; the Rust calls do not.
     pub fn commit(&self) {
         if let Repr::Derived(derived) = &self.0 {
-            // Relaxed: the flag publishes nothing. A program that shares the type with another thread orders that itself.
+            // Relaxed: the flag publishes nothing. A program that shares the type with another thread must order the accesses itself.
             derived.committed.store(true, Ordering::Relaxed);
         }
     }

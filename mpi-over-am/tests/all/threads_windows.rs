@@ -258,7 +258,7 @@ fn a_flush_waits_for_what_was_put_before_while_others_go_on() {
                     .collect();
                 window.flush(other).unwrap();
                 for (part, sent) in (0..4).zip(sent) {
-                    // Flushed data have arrived for every thread.
+                    // After the flush the data have arrived, whichever thread reads them.
                     let got = window.rget_owned(vec![0u64; 200], other, 3000 + part * 200).unwrap();
                     let (got, _) = got.wait().unwrap();
                     assert_eq!(got, vec![round + part.cast_unsigned(); 200]);

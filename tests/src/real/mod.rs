@@ -2,7 +2,7 @@
 //! run by this library's launcher, and listed in a table.
 //!
 //! One file for each program. If the machine lacks something, the table names it: nothing is left out silently. A known failure has its
-//! reason in [`known`]; any other failure makes the command fail, and so does a known failure that passes.
+//! reason in [`known`]; any other failure makes the command fail, and so does a known failure that does not occur.
 
 use std::process::ExitCode;
 

@@ -97,7 +97,7 @@ pub fn differential(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Prob
     Ok(())
 }
 
-/// Runs a program on the other library. Its launcher cuts long output in the middle of lines, unless each task writes a file of its own.
+/// Runs a program on MPICH, whose launcher cuts long output in the middle of lines, unless each task writes a file of its own.
 fn on_mpich(workshop: &Workshop, mpich: &Python, program: &Path, tasks: u32) -> Result<Ran, Problem> {
     let mut job = Command::new(mpich.tool("mpiexec"));
     job.args(["-n", &tasks.to_string(), "sh", "-c", "exec \"$0\" > \"$0.said-by-$PMI_RANK\""]).arg(program);

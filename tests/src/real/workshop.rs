@@ -20,7 +20,7 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// Builds the library, its wrappers and its launcher in release mode, in the folder of this program.
+    /// Builds the library, its wrappers and its launcher in release mode, in the target folder in which this program was built.
     ///
     /// # Errors
     /// The build fails.

@@ -410,7 +410,7 @@ fn parent_of(process: u32) -> Option<u32> {
 }
 
 /// A task that waits for a window lock sleeps until the lock is released, and reads the lock's words once, not repeatedly. The task that
-/// releases the lock wakes it, on whichever hosts the two tasks and the target are. Tasks 0 and 1 share a host, and tasks 2 and 3.
+/// releases the lock wakes it, on whichever hosts the two tasks and the target are. Tasks 0 and 1 share a host, and so do tasks 2 and 3.
 #[test]
 fn a_window_lock_is_handed_over_between_hosts_without_polling() {
     on_hosts("a_window_lock_is_handed_over_between_hosts_without_polling", (4, "a:2,b:2"), || {

@@ -253,7 +253,7 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
                 }
             });
         });
-        // A task that runs this line has no such file: the file's name has the number of the test's process.
+        // A task that runs this line has no such file: the file's name contains the test's process id.
         let _ = std::fs::remove_file(&file);
     }
 }

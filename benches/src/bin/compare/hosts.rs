@@ -109,7 +109,8 @@ impl BareProvider {
     }
 }
 
-/// The last line: bytes, messages, acknowledgements, total, time, rate, microseconds of a transfer one way, transfers a second.
+/// Nanoseconds of a transfer one way, from the last line, which has bytes, messages, acknowledgements, total, time, rate, microseconds of a
+/// transfer one way, and transfers a second.
 fn parse(text: &str) -> Option<f64> {
     let mut columns = text.lines().last()?.split_whitespace().skip(6);
     columns.next()?.parse::<f64>().ok().map(|microseconds| microseconds * 1000.0)

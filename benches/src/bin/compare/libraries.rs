@@ -42,7 +42,7 @@ pub(crate) struct Library {
     bind_variable: Option<&'static str>,
 }
 
-/// Launcher arguments for tasks on two hosts of launchers derived from Hydra.
+/// The arguments of launchers derived from Hydra, for tasks on two hosts.
 const HYDRA: &str = "-launcher ssh -launcher-exec AGENT -iface eth0 -hosts HOSTS -ppn 1";
 
 fn words(text: &str) -> Vec<String> {

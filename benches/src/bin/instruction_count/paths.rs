@@ -42,7 +42,7 @@ pub(crate) fn run(path: Path, bytes: usize, messages: u32, turns: &FilePath) -> 
     }
 }
 
-/// Runs `step` with `counted` false for the first messages, and true for the others.
+/// Runs `step` for each message, with `false` for the messages that are not counted, and then with `true`.
 fn each(messages: u32, mut step: impl FnMut(bool) -> Result<(), Failure>) -> Result<(), Failure> {
     for i in 0..UNCOUNTED + messages {
         step(i >= UNCOUNTED)?;

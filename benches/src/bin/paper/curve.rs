@@ -121,7 +121,7 @@ pub(crate) fn bytes(length: f64) -> String {
     }
 }
 
-/// The rate in MB/s of messages that take this number of nanoseconds each.
+/// The rate in MB/s of messages with the length and the time in nanoseconds of `point`.
 pub(crate) fn rate(point: Point) -> f64 {
     point.x * 1e3 / point.y
 }

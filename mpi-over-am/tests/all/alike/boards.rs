@@ -93,7 +93,7 @@ fn short_collectives_on_a_board_send_no_packet() {
         let before = packets(environment);
         (0..5).for_each(|_| check_collectives(world, 3));
         assert_eq!(packets(environment), before);
-        // Longer collectives use messages, and later ones use the board again, in step.
+        // Longer collectives use messages, and short collectives after them use the board again, in step.
         check_collectives(world, 20_000);
         assert!(packets(environment) > before);
         check_collectives(world, 3);
