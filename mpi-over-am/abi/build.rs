@@ -332,8 +332,8 @@ fn is_result(function: &str, parameter: &Parameter) -> bool {
     is_place && !is_array && !is_optional
 }
 
-/// The call of an implementation with the parameters of `wide`, from those of `given`. Arrays of counts whose types differ between the two
-/// forms are passed as `Ints`, which reads both.
+/// The code that calls an implementation, which has the parameters of `wide`, from a function that has the parameters of `given`. Arrays of
+/// counts whose types differ between the two forms are passed as `Ints`, which reads both.
 fn call(function: &str, given: &Prototype, wide: &Prototype, other: Option<&Prototype>) -> Fallible<String> {
     let (mut before, mut arguments, mut after) = (String::new(), Vec::new(), String::new());
     for (index, (given, Parameter { kind: wide, .. })) in

@@ -35,7 +35,7 @@ pub(crate) struct Routine {
 }
 
 impl Routine {
-    /// A function, as opposed to a subroutine.
+    /// Whether the routine is a function, and not a subroutine.
     pub(crate) fn is_function(&self) -> bool {
         self.returns.is_some()
     }
@@ -50,7 +50,7 @@ impl Routine {
 const OFTEN_IGNORED: [&str; 7] =
     ["sendcounts", "recvcounts", "displs", "sdispls", "rdispls", "sendtypes", "recvtypes"];
 
-/// Truth values, by their parameter names.
+/// Names of the parameters that are truth values.
 const LOGICALS: [&str; 8] =
     ["flag", "commute", "reorder", "high", "periods", "remain_dims", "is_set", "weighted"];
 

@@ -1,6 +1,6 @@
 //! Collectives (MPI 5.0 chapter 6, neighbourhoods: chapter 8).
 //!
-//! A collective is a value, made from C's arguments by one function. The three forms of each call run it (blocking), start it
+//! One function prepares a collective from C's arguments. The three forms of each MPI call run that collective (blocking), start it
 //! (non-blocking), or keep it for later starts (persistent).
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the

@@ -82,7 +82,7 @@ pub(crate) unsafe fn to_send(
     let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
     check_buffer(at, count, &datatype)?;
-    // SAFETY: the caller's promise; if there are elements, the address is not null (checked above).
+    // SAFETY: the caller promises what `SendData::new` requires; if there are elements, the address is not null (checked above).
     Ok(unsafe { SendData::new(at.cast(), count, &datatype) })
 }
 
@@ -103,7 +103,7 @@ pub(crate) unsafe fn to_receive(
     let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
     check_buffer(at, count, &datatype)?;
-    // SAFETY: the caller's promise; if there are elements, the address is not null (checked above).
+    // SAFETY: the caller promises what `RecvData::new` requires; if there are elements, the address is not null (checked above).
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
 }
 
@@ -124,7 +124,7 @@ pub(crate) unsafe fn message_to_send(
     match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
         // SAFETY: the caller's promise covers the bytes of these elements. They are contiguous, and their address is not null.
         Some(len) => Ok(unsafe { SendData::new(at.cast(), len as u64, &BYTE) }),
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what `to_send` requires.
         None => unsafe { to_send(mpi, at, count, datatype) },
     }
 }
@@ -146,7 +146,7 @@ pub(crate) unsafe fn message_to_receive(
     match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
         // SAFETY: the caller's promise covers the bytes of these elements. They are contiguous, and their address is not null.
         Some(len) => Ok(unsafe { RecvData::new(at.cast(), len as u64, &BYTE) }),
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what `to_receive` requires.
         None => unsafe { to_receive(mpi, at, count, datatype) },
     }
 }

@@ -109,7 +109,7 @@ pub(crate) fn finish_on_process(function: &str, outcome: Outcome<()>) -> c_int {
     }
 }
 
-/// Runs the error handler of a communicator. Returns the code for the call to return, if the handler returns.
+/// Runs the error handler of a communicator. If the handler returns, returns the error code that the MPI call is to return.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure: &Failure) -> c_int {

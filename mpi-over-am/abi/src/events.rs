@@ -126,7 +126,7 @@ fn watch_what_is_registered() -> Result<(), c_int> {
     Ok(())
 }
 
-/// Runs the callbacks of recorded events, unless another thread does so or a callback of this thread has made the call.
+/// Runs the callbacks of recorded events, unless another thread is running them, or this thread is in such a callback.
 pub(crate) fn deliver() {
     static IS_DELIVERING: AtomicBool = AtomicBool::new(false);
     if IS_DELIVERING.swap(true, Ordering::Acquire) {

@@ -183,7 +183,8 @@ pub(crate) fn call_program<T>(what: &str, call: impl FnOnce() -> T) -> T {
 pub(crate) unsafe fn elements<'a, T>(at: *const T, count: c_int) -> Outcome<&'a [T]> {
     match usize::try_from(count) {
         Ok(0) => Ok(&[]),
-        // SAFETY: the caller's promise; `not_null` refuses null.
+        // SAFETY: the caller promises that the array has `count` elements, which do not change while the result lives. `not_null` refuses
+        // null.
         Ok(count) => Ok(unsafe { std::slice::from_raw_parts(not_null(at.cast_mut())?, count) }),
         Err(_) => {
             Err(Failure::new(ErrorClass::Argument, format!("the length of an array is {count}, below zero")))

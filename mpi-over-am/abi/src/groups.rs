@@ -53,7 +53,7 @@ pub(crate) fn keep_group(mpi: &Mpi, group: Group) -> Outcome<MPI_Group> {
         .ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million groups exist: free some first"))
 }
 
-/// `MPI_IDENT` and the like.
+/// The standard's number of the result of a comparison (`MPI_IDENT` and the like).
 pub(crate) fn code_of_comparison(comparison: Comparison) -> c_int {
     match comparison {
         Comparison::Identical => MPI_IDENT,

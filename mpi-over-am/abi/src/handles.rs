@@ -132,7 +132,7 @@ impl<T: Clone> Handles<T> {
         table.slots.len() == table.free.len()
     }
 
-    /// The handle of an object that satisfies `is_wanted`; searches all of them.
+    /// The handle of an object that satisfies `is_wanted`; searches all objects.
     pub(crate) fn find(&self, is_wanted: impl Fn(&T) -> bool) -> Option<usize> {
         let slots = &self.table.borrow().slots;
         let found = slots.iter().position(|slot| slot.object.as_ref().is_some_and(&is_wanted))?;

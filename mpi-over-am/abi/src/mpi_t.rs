@@ -12,7 +12,7 @@ use crate::constants::{
 /// First handle of enumerations, variables and events.
 pub(crate) const HANDLES_FROM: usize = 0x1000;
 
-/// Number of starts of the interface minus number of its ends. Relaxed: the state that it guards has locks.
+/// Number of starts of the interface minus number of its ends. Relaxed: the state of the interface has locks.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts the interface once more.
@@ -46,7 +46,7 @@ pub(crate) fn in_tool(call: impl FnOnce() -> Result<(), c_int>) -> c_int {
 /// `to` must be null or writable.
 pub(crate) unsafe fn put<T>(to: *mut T, value: T) {
     if !to.is_null() {
-        // SAFETY: not null; the caller's promise.
+        // SAFETY: `to` is not null, so the caller promises that it is writable.
         unsafe { to.write(value) };
     }
 }
@@ -60,10 +60,10 @@ pub(crate) unsafe fn put_string(text: &str, to: *mut c_char, len: *mut c_int) {
     if len.is_null() {
         return;
     }
-    // SAFETY: not null; the caller's promise.
+    // SAFETY: `len` is not null, so the caller promises that it is readable.
     let capacity = usize::try_from(unsafe { *len }).unwrap_or(0);
     if to.is_null() || capacity == 0 {
-        // SAFETY: not null; the caller's promise.
+        // SAFETY: `len` is not null, so the caller promises that it is writable.
         unsafe { *len = text.len() as c_int + 1 };
     } else {
         // SAFETY: `to` and `len` are not null, so the caller promises that they can be written.
@@ -90,7 +90,7 @@ pub(crate) unsafe fn index_of<'a>(
     if name.is_null() {
         return Err(MPI_T_ERR_INVALID);
     }
-    // SAFETY: not null; the caller's promise, for as long as this function runs.
+    // SAFETY: `name` is not null, so the caller promises that it is a NUL-terminated string while this function runs.
     let name = unsafe { CStr::from_ptr(name) };
     let place = names.position(|known| known.as_bytes() == name.to_bytes()).ok_or(MPI_T_ERR_INVALID_NAME)?;
     Ok(place as c_int)

@@ -17,7 +17,7 @@ use crate::failure::{Failure, Outcome, call_program, not_null};
 use crate::state::{Mpi, enter};
 use crate::types::{Callback, MPI_Datatype, MPI_Op};
 
-/// The predefined operation of a number (include/mpi.h).
+/// The predefined operation that a handle names (include/mpi.h).
 #[inline(always)]
 pub(crate) fn predefined(handle: MPI_Op) -> Option<PredefinedOp> {
     Some(match handle {
@@ -57,7 +57,8 @@ pub(crate) fn op_of(mpi: &Mpi, handle: MPI_Op) -> Outcome<Op> {
 type Small = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
 type Large = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut i64, *mut MPI_Datatype);
 
-/// Runs a call with the datatype handle for a program's function: the type's own, or a new one for the call.
+/// Calls `call` with a handle of the datatype, for a program's function: the datatype's own handle, or a new one for the duration of the
+/// call.
 fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
     let Ok(mpi) = enter("an operation of the program") else { return };
     match mpi.handle_of(datatype) {

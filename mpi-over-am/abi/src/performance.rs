@@ -306,7 +306,7 @@ fn with_handle(
     })
 }
 
-/// Runs a call for one handle, or for all of a session; handles that `call` refuses are then skipped.
+/// Runs a call for one handle, or for all handles of a session; in the latter case, handles that `call` refuses are skipped.
 fn with_handles(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,

@@ -121,7 +121,7 @@ unsafe fn send_packet(
 ) -> bool {
     // SAFETY: a send creates and frees no communicator.
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that there are `len` bytes at `at`, which the program lends for the duration of the call.
     let bytes = unsafe { std::slice::from_raw_parts(at.cast(), len) };
     communicator.try_send(bytes, dest.cast_unsigned(), tag)
 }

@@ -35,7 +35,7 @@ use crate::text::{give_string, string_at};
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
 use crate::variables::start_mpi;
 
-/// MPI runs for sessions only: `MPI_Init` has not been called, or `MPI_Finalize` has.
+/// Whether MPI runs for sessions only: `MPI_Init` has not been called, or `MPI_Finalize` has been called.
 static ALONE: AtomicBool = AtomicBool::new(false);
 
 /// Locked while a thread starts MPI or finds it started: the first calls of `MPI_Init` and `MPI_Session_init` may come from several threads

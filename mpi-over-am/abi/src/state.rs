@@ -146,7 +146,7 @@ impl Mpi {
         if handle == MPI_COMM_WORLD {
             return Some(&self.world.communicator);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that no communicator is made or freed while the reference lives.
         unsafe { self.communicators.peek(handle.0) }.map(|object| &object.communicator)
     }
 
@@ -156,7 +156,7 @@ impl Mpi {
     /// No window may be made or freed while the reference lives.
     #[inline(always)]
     pub(crate) unsafe fn window_for_a_moment(&self, handle: MPI_Win) -> Option<&Window> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that no window is made or freed while the reference lives.
         unsafe { self.windows.peek(handle.0) }.map(|object| &object.window)
     }
 
@@ -357,7 +357,7 @@ impl std::ops::Deref for Entered {
     }
 }
 
-/// Enters MPI for a call of `function`. `Err` holds the code for the call to return: MPI was not started, or has ended.
+/// Enters MPI for a call of `function`. `Err` holds the error code that the MPI call is to return: MPI was not started, or has ended.
 #[inline(always)]
 pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
     let call = Call::enter(function);

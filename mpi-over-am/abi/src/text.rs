@@ -10,7 +10,8 @@ use crate::failure::{Outcome, not_null};
 /// `to` must have `max` writable bytes, at least one; `len` must be null or writable.
 pub(crate) unsafe fn give_string(text: &str, to: *mut c_char, max: usize, len: *mut c_int) {
     let bytes = &text.as_bytes()[..text.floor_char_boundary_at(max - 1)];
-    // SAFETY: the caller's promise; `bytes` has at most `max - 1` bytes, which leaves one for the NUL.
+    // SAFETY: the caller promises that `to` has `max` writable bytes, and that `len` is null or writable. `bytes` has at most `max - 1`
+    // bytes, which leaves one for the NUL.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), to, bytes.len());
         *to.add(bytes.len()) = 0;
@@ -40,6 +41,6 @@ impl FloorBoundary for str {
 /// `at` must be null, or a NUL-terminated string that does not change during the call.
 pub(crate) unsafe fn string_at(at: *const c_char) -> Outcome<String> {
     let at = not_null(at.cast_mut())?;
-    // SAFETY: not null; the caller's promise.
+    // SAFETY: `at` is not null, so the caller promises that it is a NUL-terminated string.
     Ok(unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned())
 }

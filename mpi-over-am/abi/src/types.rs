@@ -69,9 +69,9 @@ impl Ints {
     /// The array must have more than `index` elements.
     pub(crate) unsafe fn at(self, index: usize) -> i64 {
         match self {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises that the array has more than `index` elements.
             Self::Int(at) => i64::from(unsafe { *at.add(index) }),
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises that the array has more than `index` elements.
             Self::Wide(at) => unsafe { *at.add(index) },
         }
     }
@@ -82,7 +82,7 @@ impl Ints {
 /// # Safety
 /// `at` must be null or readable, but need not have a meaningful value.
 pub(crate) unsafe fn widened(at: *mut c_int) -> i64 {
-    // SAFETY: not null; the caller's promise.
+    // SAFETY: not null, so the caller promises that `at` is readable.
     if at.is_null() { 0 } else { i64::from(unsafe { *at }) }
 }
 
@@ -92,7 +92,7 @@ pub(crate) unsafe fn widened(at: *mut c_int) -> i64 {
 /// `at` must be null or writable.
 pub(crate) unsafe fn narrow(at: *mut c_int, wide: i64) {
     if !at.is_null() {
-        // SAFETY: not null; the caller's promise.
+        // SAFETY: `at` is not null, so the caller promises that it is writable.
         unsafe { *at = c_int::try_from(wide).unwrap_or(MPI_UNDEFINED) };
     }
 }

@@ -58,7 +58,7 @@ impl Drop for KeptVec {
 /// # Safety
 /// The parts must be those of a `Vec<T>` that has no other owner.
 unsafe fn free<T>(at: NonNull<u8>, len: usize, capacity: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the parts are those of a `Vec<T>` that has no other owner.
     drop(unsafe { Vec::from_raw_parts(at.cast::<T>().as_ptr(), len, capacity) });
 }
 

@@ -30,7 +30,8 @@ impl WindowMemory {
             unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
         }
         match NonNull::new(at) {
-            // SAFETY: the caller's promise; the owner never frees the memory, which belongs to the program.
+            // SAFETY: the caller promises that the bytes stay initialised, accessible and live as long as the window uses them. The owner
+            // never frees the memory, which belongs to the program.
             Some(at) if len > 0 => Self(unsafe { JobBuffer::new(at, len, Arc::new(TheProgram)) }),
             _ => Self(JobBuffer::zeroed(0)),
         }
@@ -48,7 +49,7 @@ impl LentMemory {
     /// The bytes must be writable, and nothing else may read or write them, until the buffer is detached.
     #[must_use]
     pub unsafe fn from_raw(at: *mut u8, len: usize) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the bytes are writable, and that nothing else accesses them until the buffer is detached.
         Self(NonNull::new(at).map_or(RawBuffer::EMPTY, |at| unsafe { RawBuffer::new(at, len) }))
     }
 }

@@ -56,8 +56,8 @@ struct Header {
     taken_bytes: usize,
 }
 
-/// Takes large blocks from job memory at `from` from this call on; if `take` is `None`, takes no more blocks there. Only the MPI library
-/// calls this, when MPI starts and ends.
+/// From this call on, takes large blocks from the job memory at `from`; if `take` is `None`, takes no more blocks there. Only the MPI
+/// library calls this, when MPI starts and ends.
 ///
 /// Returns whether the program's blocks will come from job memory: `false` if the program, or a library preloaded earlier, has its own
 /// `malloc`.
@@ -148,7 +148,7 @@ unsafe fn header(at: *mut c_void) -> Header {
 /// # Safety
 /// Those of [`header`].
 unsafe fn capacity(at: *mut c_void) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `header` requires.
     let Header { taken, taken_bytes } = unsafe { header(at) };
     taken.addr() + taken_bytes - at.addr()
 }
@@ -158,9 +158,9 @@ unsafe fn capacity(at: *mut c_void) -> usize {
 #[cold]
 #[inline(never)]
 unsafe fn free_large(at: *mut c_void) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `header` requires.
     let Header { taken, taken_bytes } = unsafe { header(at) };
-    // SAFETY: a block exists, so `mpi_malloc_serve` has stored a `GiveBack`. errno is this thread's, and is unchanged.
+    // SAFETY: a block exists, so `mpi_malloc_serve` has stored a `GiveBack`. errno is this thread's, and is restored at the end.
     unsafe {
         let give_back = std::mem::transmute::<usize, GiveBack>(GIVE_BACK.load(Ordering::Relaxed));
         let errno = libc::__errno_location();
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(at: *mut c_void) {
     if is_large(at) {
-        // SAFETY: C's function requires a live block, and in job memory these are the blocks of `large`.
+        // SAFETY: C's function requires a live block, and all live blocks in job memory were made by `large`.
         unsafe { free_large(at) }
     } else {
         // SAFETY: this function requires of its caller what the C function requires, and the block is the C library's.
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn free(at: *mut c_void) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(at: *mut c_void, size: usize) -> *mut c_void {
     if is_large(at) {
-        // SAFETY: C's function requires a live block, and in job memory these are the blocks of `large`.
+        // SAFETY: C's function requires a live block, and all live blocks in job memory were made by `large`.
         return unsafe { realloc_large(at, size) };
     }
     if size >= LARGE_BYTES
@@ -370,7 +370,7 @@ pub unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_usable_size(at: *mut c_void) -> usize {
     if is_large(at) {
-        // SAFETY: C's function requires a live block, and in job memory these are the blocks of `large`.
+        // SAFETY: C's function requires a live block, and all live blocks in job memory were made by `large`.
         unsafe { capacity(at) }
     } else {
         // SAFETY: this function requires of its caller what the C function requires.

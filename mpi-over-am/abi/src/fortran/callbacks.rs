@@ -241,12 +241,12 @@ pub(crate) fn query() -> Callback {
     query_in_c as *const () as usize
 }
 
-/// Like [`query`].
+/// The function for C that frees the state of a generalized request.
 pub(crate) fn free() -> Callback {
     free_in_c as *const () as usize
 }
 
-/// Like [`query`].
+/// The function for C that cancels a generalized request.
 pub(crate) fn cancel() -> Callback {
     cancel_in_c as *const () as usize
 }

@@ -58,7 +58,7 @@ pub(crate) fn status(at: *const MPI_Status) -> *mut MPI_Status {
     if is_ignored { std::ptr::null_mut() } else { at.cast_mut() }
 }
 
-/// Weights of the edges of a graph.
+/// The address of the weights of a graph's edges, or C's special address.
 pub(crate) fn weights(at: *const c_int) -> *mut c_int {
     if is!(at, mpi_fortran_unweighted_) {
         std::ptr::without_provenance_mut(MPI_UNWEIGHTED)
@@ -69,7 +69,7 @@ pub(crate) fn weights(at: *const c_int) -> *mut c_int {
     }
 }
 
-/// The error codes of spawned tasks.
+/// The address of the error codes of spawned tasks, or C's special address.
 pub(crate) fn errcodes(at: *mut c_int) -> *mut c_int {
     if is!(at, mpi_fortran_errcodes_ignore_) { std::ptr::null_mut() } else { at }
 }

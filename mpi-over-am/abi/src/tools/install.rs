@@ -1,7 +1,7 @@
 //! Installs the library, its headers and its programs under a prefix, where build systems look for them.
 //!
-//! It is a program and not a makefile: it knows the outputs of the build and their folders, needs nothing but cargo, and contains the
-//! generated texts (`mpif.h`, the module's source).
+//! The installer is a program and not a makefile: it knows the outputs of the build and their folders, needs nothing but cargo, and
+//! contains the generated texts (`mpif.h`, the module's source).
 
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
@@ -80,7 +80,8 @@ fn prefix(mut words: impl Iterator<Item = OsString>) -> Result<Option<PathBuf>, 
     std::path::absolute(folder).map(Some).map_err(|error| error.to_string())
 }
 
-/// Returns the folder of the programs beside this one. If cargo runs this program, cargo has built no other one: builds them first.
+/// Returns the folder of the programs beside this one. If cargo runs this program, cargo has built none of the others, so this function
+/// builds them first.
 fn build() -> io::Result<PathBuf> {
     let own = env::current_exe()?;
     let folder =

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use wrapper::Wrapper;
 
-/// The tool of a name.
+/// A tool.
 #[derive(Clone, Copy, Debug)]
 enum Tool {
     Compiler(Wrapper),

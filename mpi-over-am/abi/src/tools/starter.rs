@@ -60,7 +60,7 @@ All other options of the launcher: amrun --help.";
 /// The first argument of this program when it is started as a task.
 const AS_TASK: &str = "--become-program-of-task";
 
-/// Tells a task the number of its program in a job with several, counted from 0.
+/// Environment variable that tells a task the number of its program, counted from 0, in a job with several programs.
 const PROGRAM: &str = "AM_PROGRAM";
 
 /// Libraries that the system's loader loads before a program's own, separated by colons.
@@ -149,7 +149,7 @@ struct Plan {
     options: Vec<OsString>,
     sections: Vec<Section>,
     hosts: Hosts,
-    /// `-N`: tasks of each host.
+    /// `-N`: tasks on each host.
     tasks_a_host: Option<u32>,
     /// Whether `--shared-malloc` was given.
     shares_malloc: bool,
