@@ -1,10 +1,10 @@
-//! Makes the exported functions from the prototypes in `include/mpi.h`, and the constants from its constants, so that header and
-//! library cannot differ.
+//! Makes the exported functions from the prototypes in `include/mpi.h`, and the library's constants from the header's constants, so that
+//! header and library cannot differ.
 //!
 //! Each function is exported under two names, `MPI_X` and `PMPI_X`, that call one implementation: the function `mpi_x` (in small letters)
 //! somewhere in `src`. Where only the form with large counts is implemented (`mpi_x_c`), the form with `int` is made here, by widening its
 //! arguments and narrowing its results. A function without an implementation reports `MPI_ERR_UNSUPPORTED_OPERATION` with its name, to the
-//! error handler of its communicator if it has one.
+//! error handler of its communicator, if one of its arguments is a communicator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -205,7 +205,7 @@ fn implemented(folder: &Path) -> Fallible<BTreeSet<String>> {
                 .strip_prefix("pub(crate) unsafe fn mpi_")
                 .and_then(|rest| rest.split('(').next());
             names.extend(name.map(|name| format!("mpi_{name}")));
-            // Functions that a macro makes are listed in its call, with their names at the beginning of a line.
+            // Functions that a macro makes are listed in the macro's call, with their names at the beginning of a line.
             let listed = line.split_whitespace().take_while(|word| {
                 word.starts_with("mpi_")
                     && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')

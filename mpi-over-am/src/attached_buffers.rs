@@ -82,8 +82,8 @@ pub(crate) struct AttachedBuffers {
     sent: u64,
 }
 
-// SAFETY: a message's piece is free only when its request is complete (`free_oldest`). A buffer is leaked unless it is detached without a
-// message in it (`into_memory`).
+// SAFETY: a message's piece is free only when its request is complete (`free_oldest`). A buffer is leaked unless no message is in it when
+// it is detached (`into_memory`).
 #[expect(unsafe_code, reason = "a promise about the buffers of operations (`buffer::Keeps`)")]
 unsafe impl Keeps for AttachedBuffers {}
 

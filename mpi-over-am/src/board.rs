@@ -1,7 +1,7 @@
-//! The board of a communicator: memory of the communicator's rank 0 that all its tasks access.
+//! The board of a communicator: memory of the communicator's rank 0 that all tasks of the communicator access.
 //!
-//! If each task has a processor, it has lines of its own on the board ([`lines`], [`on_lines`](crate::collective)): it writes its data
-//! there once, and the other tasks read them.
+//! If each task has a processor, each task also has lines of its own on the board ([`lines`], [`on_lines`](crate::collective)): it writes
+//! its data there once, and the other tasks read them.
 //!
 //! If tasks outnumber processors, a collective takes as long as the switches between its tasks. With messages, a task runs several times,
 //! and reads and writes the rings of several peers. With a board, a task writes its data and counts its arrival; when the last task has
@@ -396,8 +396,8 @@ impl Step {
     #[cold]
     pub(crate) fn spread<F: Fabric>(self, context: &mut Context<F, MpiHandlers>) -> Result<bool> {
         let running = lend(context, self.at, |board| {
-            // Relaxed: the load that found the end of the step orders it. No task writes its word again before all have read it, since
-            // each has to arrive at a later step first.
+            // Relaxed: the load that found the end of the step orders this load. No task writes its word again before all have read it,
+            // since each has to arrive at a later step first.
             let word = |rank| Some(self.processor_of(board, rank)?.load(Ordering::Relaxed));
             (0..self.size).map(word).collect::<Option<Vec<u64>>>()
         })?;

@@ -1,4 +1,4 @@
-//! The budget of early arrivals: how many bytes of each sender a receiver stores before their receives are posted.
+//! The budget of early arrivals: how many bytes of each sender a receiver stores before the receives for them are posted.
 //!
 //! The receiver's memory is divided among the senders, and each sender limits itself to its part. A sender counts the bytes that it has
 //! sent eagerly, and the receiver reports how many of them have been received. A message beyond the part is announced instead, so no stop

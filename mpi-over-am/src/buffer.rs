@@ -173,8 +173,8 @@ pub(crate) fn amsend<F: Fabric, H: HandlerSet>(
     options: AmOptions,
     request: Option<u64>,
 ) -> am_core::error::Result<Outcome> {
-    // SAFETY: the maker of `bytes` has promised that they stay readable and unwritten until the operation has ended: until
-    // this returns Done or an error, or the request is reported.
+    // SAFETY: the maker of `bytes` has promised that they stay readable and unwritten until the operation has ended: until `start_raw`
+    // returns Done or an error, or the request is reported.
     unsafe { context.start_raw(Amsend { target, handler, uhdr, options }, bytes, request) }
 }
 

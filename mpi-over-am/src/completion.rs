@@ -24,7 +24,8 @@ use crate::settings::CompletionVariant;
 /// The state of the variants *thread* and *counter*; *in context* needs none.
 #[derive(Debug, Default)]
 pub(crate) struct Completions {
-    /// Whether a message that meets its receive only has to be completed in context: no other variant is chosen, and no event is watched.
+    /// Whether a message that meets its receive needs nothing but completion in context: no other variant is chosen, and no event is
+    /// watched.
     is_plain: bool,
     by_thread: Option<ByThread>,
     by_counter: Option<ByCounter>,
@@ -88,7 +89,7 @@ impl Completions {
         self.is_plain = self.are_in_context() && !events::is_watching();
     }
 
-    /// Whether a message that meets its receive only has to be completed in context.
+    /// Whether a message that meets its receive needs nothing but completion in context.
     #[inline(always)]
     pub(crate) fn are_plain(&self) -> bool {
         self.is_plain

@@ -271,8 +271,8 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         Session::new(self.world.clone(), info.clone(), error_handler)
     }
 
-    /// Gives the library memory for buffered sends (`MPI_Buffer_attach`). Each message takes contiguous memory of its length and at most
-    /// [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES).
+    /// Gives the library memory for buffered sends (`MPI_Buffer_attach`). Each message takes contiguous memory: its length, and at most
+    /// [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES) more.
     ///
     /// # Errors
     /// [`Error::BufferAttached`](crate::Error::BufferAttached): a buffer is already attached.

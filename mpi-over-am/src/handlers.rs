@@ -52,7 +52,7 @@ pub(crate) const NOTE: HandlerId = HandlerId(6);
 pub(crate) const EAGER_SYNCHRONOUS: HandlerId = HandlerId(7);
 /// The message of the named request has matched its receive.
 pub(crate) const MATCHED: HandlerId = HandlerId(8);
-/// Asks to withdraw the message of the named request. Answered with [`WITHDRAWN`] if it has matched no receive.
+/// Asks to withdraw the message of the named request. Answered with [`WITHDRAWN`] if the message has matched no receive.
 pub(crate) const WITHDRAW: HandlerId = HandlerId(9);
 /// The message of the named request was withdrawn.
 pub(crate) const WITHDRAWN: HandlerId = HandlerId(10);
@@ -439,7 +439,7 @@ impl HandlerSet for MpiHandlers {
     }
 
     /// Withdraws an announced message; returns whether the message was withdrawn. A message that a receive or a matched probe has taken is
-    /// not: it belongs to the receiver.
+    /// not withdrawn, because it belongs to the receiver.
     fn withdraw(&mut self, ticket: Ticket) -> bool {
         let is_it = |message: &EarlyMessage| message.is_announced_as(ticket);
         let Some((_, message)) = self.early.remove_if(is_it) else { return false };

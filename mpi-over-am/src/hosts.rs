@@ -17,8 +17,8 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// From the number of each rank's host, and this task's rank. `None` if all ranks are on one host, or each has a host of its own:
-    /// collectives then treat all tasks alike.
+    /// Makes the hosts from the number of each rank's host, and from this task's rank. `None` if all ranks are on one host, or each has a
+    /// host of its own: collectives then treat all tasks alike.
     pub(crate) fn new(of_ranks: impl Iterator<Item = u32> + Clone, rank: u32) -> Option<Self> {
         let one = of_ranks.clone().next()?;
         if of_ranks.clone().all(|host| host == one) {

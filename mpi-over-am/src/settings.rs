@@ -160,7 +160,7 @@ choices! { Check: Auto = "auto", On = "on"; or Off = "off" }
 /// The kind of a board: memory of rank 0 that all tasks of a communicator write and read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BoardKind {
-    /// In a job, `Counter` if the tasks of rank 0's host outnumber its processors, otherwise `Lines`. Outside of a job, `Counter`.
+    /// In a job, `Counter` if the tasks on rank 0's host outnumber the host's processors, otherwise `Lines`. Outside of a job, `Counter`.
     #[default]
     Auto,
     /// Tasks count their arrivals. For barriers and short allreduces, allgathers and alltoalls, if tasks share processors.

@@ -115,7 +115,7 @@ fn routine(name: &str, prototype: &Prototype) -> Fallible<Routine> {
     Ok(routine)
 }
 
-/// Converts a parameter: adds the argument, and the code for it before, in and after the call.
+/// Converts a parameter: adds the Fortran argument, and the code that the argument needs before, in and after the call of the C function.
 fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter) -> Fallible<()> {
     let Parameter { name, kind, base, is_array } = parameter;
     let (mut is_any, mut has_length) = (false, false);

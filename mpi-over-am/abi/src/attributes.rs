@@ -64,8 +64,8 @@ pub(crate) fn create_keyval(
             let extra = std::ptr::with_exposed_provenance_mut(extra);
             let value = std::ptr::with_exposed_provenance_mut(value as usize);
             let out = (&raw mut copied).cast();
-            // SAFETY: the arguments are those that the type asks for: a handle of its kind of object, the state and the value that the
-            // program gave, and the addresses of two results, valid until the function returns.
+            // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, the state and the
+            // value that the program gave, and the addresses of two results, valid until the function returns.
             run("a copy function of attributes", || unsafe {
                 function(object as usize, number, extra, value, out, &raw mut flag)
             })?;
@@ -80,8 +80,8 @@ pub(crate) fn create_keyval(
             let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
             let extra = std::ptr::with_exposed_provenance_mut(extra);
             let value = std::ptr::with_exposed_provenance_mut(value as usize);
-            // SAFETY: the arguments are those that the type asks for: a handle of its kind of object, and the value and the state that the
-            // program gave.
+            // SAFETY: the arguments are those that the function's type asks for: a handle of the keyval's kind of object, and the value and
+            // the state that the program gave.
             run("a delete function of attributes", || unsafe {
                 function(object as usize, number, value, extra)
             })
@@ -129,7 +129,7 @@ pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcom
     Ok(())
 }
 
-/// Stores the value of an attribute for the program, or that there is none.
+/// Stores for the program whether an attribute has a value, and the value if there is one.
 ///
 /// # Errors
 /// `at` or `flag` is null.

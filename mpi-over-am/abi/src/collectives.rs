@@ -1,7 +1,7 @@
 //! Collectives (MPI 5.0 chapter 6, neighbourhoods: chapter 8).
 //!
-//! One function prepares a collective from C's arguments. The three forms of each MPI call run that collective (blocking), start it
-//! (non-blocking), or keep it for later starts (persistent).
+//! For each MPI collective, one function makes a [`Collective`] from C's arguments. The three forms of the MPI call run it (blocking),
+//! start it (non-blocking), or keep it for later starts (persistent).
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies, buffers are not used until their operation has ended, and one thread at a time executes here (`state`).
@@ -341,7 +341,7 @@ fn all_of(count: i64, parts: u64) -> Outcome<i64> {
     all.ok_or_else(|| Failure::from(Error::TooLarge { call: "a collective" }))
 }
 
-/// The three forms of a collective, from its arguments and a function of a [`Call`].
+/// Makes the three forms of a collective from its arguments and a function of a [`Call`].
 macro_rules! collectives {
     ($(
         $name:literal $started:literal $blocking:ident $start:ident $keep:ident ($($argument:ident: $kind:ty),* $(,)?)

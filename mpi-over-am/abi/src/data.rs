@@ -225,7 +225,7 @@ pub(crate) fn dest_of(rank: c_int) -> Outcome<u32> {
     }
 }
 
-/// The source rank of a message, or any.
+/// The source rank of a receive, or any rank.
 ///
 /// # Errors
 /// The rank is negative, and not a special value.
@@ -234,7 +234,7 @@ pub(crate) fn source_of(rank: c_int) -> Outcome<Source> {
     if rank == MPI_ANY_SOURCE { Ok(Source::Any) } else { dest_of(rank).map(Source::Rank) }
 }
 
-/// The tag of a receive, or any. The call itself checks its range.
+/// The tag of a receive, or any tag. The receive itself checks the tag's range.
 #[inline(always)]
 pub(crate) fn tag_of(tag: c_int) -> Tag {
     if tag == MPI_ANY_TAG { Tag::Any } else { Tag::Is(tag) }

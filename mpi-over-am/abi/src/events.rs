@@ -1,8 +1,8 @@
 //! Events and their one source (MPI 5.0 section 15.3.8).
 //!
 //! The engine records watched events ([`mpi_over_am::events`]). A callback runs at the end of the C call in which its event happened,
-//! outside MPI, so it may call any function: `MPI_T_CB_REQUIRE_NONE`. One thread at a time delivers events, in the order of their
-//! timestamps. An event that happens while a callback runs is delivered after the callback.
+//! outside MPI, so the callback may call any function (`MPI_T_CB_REQUIRE_NONE`). One thread at a time delivers events, in the order of
+//! their timestamps. An event that happens while a callback runs is delivered after the callback.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are valid for the accesses that the
 //! standard specifies; they may be null only where the standard allows it.

@@ -213,7 +213,7 @@ pub(crate) unsafe fn mpi_info_get_string(
         if let Some((shown, needed)) = found {
             if bytes > 0 {
                 let value = not_null(value)?;
-                // SAFETY: not null; the program promises that it has `bytes` bytes, and `shown` is shorter.
+                // SAFETY: `value` is not null; the program promises that the buffer there has `bytes` bytes, and `shown` is shorter.
                 unsafe {
                     std::ptr::copy_nonoverlapping(shown.as_ptr().cast(), value, shown.len());
                     *value.add(shown.len()) = 0;

@@ -6,9 +6,9 @@
 #![doc = include_str!("../hello.c")]
 #![doc = "```"]
 //!
-//! `include/mpi.h` lists the functions and their parameters. From it, the build script makes the exported functions, each under its name
-//! and its profiling name. Each file here implements a part of the standard over mpi-over-am. If a function has two forms, only the form
-//! with large counts is implemented here.
+//! `include/mpi.h` lists the functions and their parameters. From this header, the build script makes the exported functions, each under
+//! its name and its profiling name. Each file here implements a part of the standard over mpi-over-am. If a function has two forms, only
+//! the form with large counts is implemented here.
 //!
 //! Handles are numbers (`handles`), never addresses. Errors of mpi-over-am become error classes and go through the error handler of the
 //! object that the call was about (`errors`). A panic does not leave the library: it prints its message and ends the process.

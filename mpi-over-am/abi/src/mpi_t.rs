@@ -1,5 +1,5 @@
-//! The base of the tool information interface (MPI 5.0 chapter 15): its start and end, its handles, and the storing of results. It works
-//! before `MPI_Init` and after `MPI_Finalize`, and never calls an error handler.
+//! The base of the tool information interface (MPI 5.0 chapter 15): its start and end, its handles, and the storing of results. The
+//! interface works before `MPI_Init` and after `MPI_Finalize`, and never calls an error handler.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};

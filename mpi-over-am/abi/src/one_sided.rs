@@ -221,7 +221,8 @@ pub(crate) unsafe fn mpi_put_c(
     }
 }
 
-/// The general path of the call. It has the same arguments in the same registers, so that the fast path need not save them.
+/// The general path of the call. This function has the arguments of the call, in the same registers, so that the fast path need not save
+/// them.
 #[inline(never)]
 unsafe fn put_in_full(
     origin_addr: *const c_void,
@@ -298,7 +299,8 @@ pub(crate) unsafe fn mpi_get_c(
     }
 }
 
-/// The general path of the call. It has the same arguments in the same registers, so that the fast path need not save them.
+/// The general path of the call. This function has the arguments of the call, in the same registers, so that the fast path need not save
+/// them.
 #[inline(never)]
 unsafe fn get_in_full(
     origin_addr: *mut c_void,

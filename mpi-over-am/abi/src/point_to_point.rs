@@ -237,8 +237,8 @@ pub(crate) unsafe fn mpi_send_c(
     }
 }
 
-/// Sends bytes in standard mode that [`send_line`] has not sent. Its arguments are in the same registers as in the program's call, and it
-/// does not unwind, so that it can be reached by a jump.
+/// Sends bytes in standard mode that [`send_line`] has not sent. This function has its arguments in the same registers as the program's
+/// call, and does not unwind, so that a jump can reach it.
 #[inline(never)]
 unsafe extern "C" fn send_bytes(
     buf: *const c_void,

@@ -310,8 +310,8 @@ fn one_of(group: &Group, rank: c_int) -> Outcome<Group> {
     Ok(group.incl(&[crate::data::dest_of(rank)?])?)
 }
 
-/// Only the leaders know both groups. First each group makes a communicator; then the two leaders make one, over which they connect the
-/// communicators of the two groups.
+/// Only the leaders know both groups. First each group makes a communicator; then the two leaders make another one, over which they connect
+/// the communicators of the two groups.
 pub(crate) unsafe fn mpi_intercomm_create_from_groups(
     local: MPI_Group,
     local_leader: c_int,

@@ -34,7 +34,7 @@ fn serve(take: Option<Take>) {
     // Called only if needed: once this process has asked for the addresses, a fork copies the memory in use.
     let Some(addresses) = BLOCKS.addresses() else { return };
     stay_loaded();
-    // SAFETY: the memory stays mapped (`JobAllocator::addresses`), and this library with its functions loaded.
+    // SAFETY: the memory stays mapped (`JobAllocator::addresses`), and this library, which has the functions, stays loaded.
     unsafe { serve(addresses.start, addresses.len(), take, give_back) };
 }
 

@@ -14,7 +14,7 @@ const FIRST: u64 = 4;
 const STEPS_MIN: u64 = 256;
 const STEPS_MAX: u64 = 1 << 16;
 
-/// When the tasks of a board compare their processors. The same on all tasks that may use the same processors.
+/// When the tasks of a board compare their processors. All tasks that may use the same processors have the same plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Comparisons {
     next: u64,

@@ -179,7 +179,8 @@ pub(crate) fn change_mapped(
     // SAFETY: the copy of the range is not used after this function returns, and so not after the call to which the range was lent.
     let elements = unsafe { part.to_raw() }.part(offset, values.len())?;
     if let Some(old) = result {
-        // Checked before the first element is changed: after `None` the caller starts again, and would otherwise combine elements twice.
+        // Checked before the first element is changed: after `None` the caller starts again, and elements that were already changed would
+        // be combined twice.
         (old.len() == values.len()).then_some(())?;
         change(values, Changed { elements, old });
         return Some(());

@@ -197,7 +197,7 @@ impl<T: AnyBitPattern> PartsToReceive<T> {
 
     /// Whether a thread borrows a part.
     pub(crate) fn is_seen(&self) -> bool {
-        // Acquire: pairs with the Release in `SeenPart::drop`, so that its reads are done before the next round writes.
+        // Acquire: pairs with the Release in `SeenPart::drop`, so that the borrowing thread's reads are done before the next round writes.
         self.seen.load(Ordering::Acquire) > 0
     }
 

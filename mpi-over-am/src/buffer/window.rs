@@ -71,7 +71,7 @@ pub(crate) fn put<F: Fabric, H: HandlerSet>(
     options: PutOptions,
     request: u64,
 ) -> Result<Outcome> {
-    // SAFETY: the maker of `bytes` has promised that they stay readable and unwritten until the operation has ended: until this
+    // SAFETY: the maker of `bytes` has promised that they stay readable and unwritten until the operation has ended: until `start_raw`
     // returns Done or an error, or the request is reported.
     unsafe { context.start_raw(Put { to, options }, bytes, Some(request)) }
 }
@@ -87,7 +87,7 @@ pub(crate) fn get<F: Fabric, H: HandlerSet>(
     request: u64,
 ) -> Result<Outcome> {
     // SAFETY: the maker of `to` has promised that it stays writable, and that nothing else accesses it, until the operation has ended:
-    // until the function returns Done or an error, or the request is reported.
+    // until `start_raw` returns Done or an error, or the request is reported.
     unsafe { context.start_raw(Get { from, options: GetOptions::default() }, to, Some(request)) }
 }
 

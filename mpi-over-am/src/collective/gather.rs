@@ -49,7 +49,7 @@ pub(super) fn gather_equal(
     }
 }
 
-/// Sends every task its part of the root's data. At the root, `into` is `None` if its part stays where it is.
+/// Sends every task its part of the root's data. At the root, `into` is `None` if the root's part stays where it is.
 pub(super) fn scatter(
     plan: &mut impl Plan,
     parts: Option<&Parts<SendData>>,

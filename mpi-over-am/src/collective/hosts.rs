@@ -332,7 +332,7 @@ pub(super) fn alltoall(plan: &mut dyn Plan, hosts: &Hosts, own: &SendData, into:
     };
     let all = Parts::Equal { all: rows.clone(), count: row };
     gather::gather(&mut stages.near(), Some(own), Some(&all), 0)?;
-    // For each host the blocks of this host's first task, then those of its second one, and so on.
+    // For each destination host: the blocks from the first task of this host, then the blocks from its second task, and so on.
     for host in (0..hosts.count()).map(|host| hosts.of(host)) {
         for (number, position) in (0..tasks).flat_map(|number| host.clone().map(move |at| (number, at))) {
             let to = tasks * host.start + number * (host.end - host.start) + (position - host.start);

@@ -26,7 +26,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.state()?.wait_for(done)
     }
 
-    /// Repeats `attempt` until it returns a value, for conditions whose change does not wake a sleeper. Between attempts it makes progress,
+    /// Repeats `attempt` until it returns a value, for conditions whose change does not wake a sleeper. Between attempts, makes progress,
     /// since the condition may depend on an answer of this task, and lets other threads have their turns.
     ///
     /// # Errors

@@ -163,7 +163,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     pub fn end_job(&self, why: &str, code: i32) -> ! {
         eprintln!("{why}");
         let code = if code == 0 { 1 } else { code };
-        // Must come before `fail`: tasks that see the failure end with codes of their own.
+        // This call must come before `fail`: tasks that see the failure end with codes of their own.
         crate::job::ask_for_end(code);
         if let Some(mut state) = self.state_to_end() {
             state.context.fail(why);

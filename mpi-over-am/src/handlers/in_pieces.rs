@@ -18,7 +18,8 @@ use crate::matching::Envelope;
 use crate::message::ReceiveBuffer;
 use crate::request_id::RequestId;
 
-/// Maximum bytes of a message in pieces. It bounds what a receiver keeps of a message, and copies twice, if the receive is posted later.
+/// Maximum bytes of a message in pieces. This maximum bounds the bytes of a message that a receiver keeps, and copies twice, if the receive
+/// is posted later.
 pub(crate) const IN_PIECES_BYTES_MAX: usize = 256 << 10;
 
 /// Messages in pieces that are not received yet.
@@ -125,8 +126,8 @@ impl MpiHandlers {
         self.store_piece(number, here)
     }
 
-    /// The envelope and the length of a message of `task`, with the user header and the number of bytes of its first piece. `None`: it
-    /// cannot be a first piece.
+    /// The envelope and the length of a message of `task`, from the user header and the number of bytes of the message's first piece.
+    /// `None`: no first piece has this header and this number of bytes.
     pub(crate) fn first_of_pieces(&self, task: u32, uhdr: &[u8], bytes: usize) -> Option<(Envelope, usize)> {
         let (envelope, len) = self.envelope_and_word(uhdr)?;
         let len = len as usize;
@@ -269,7 +270,7 @@ mod tests {
     }
 
     /// Sends the pieces between the given offsets, posts the receive before the piece with this number, and returns the receive's result.
-    /// `None`: it is not complete.
+    /// `None`: the receive is not complete.
     fn take<F: Fabric>(
         state: &mut State<F>,
         cuts: &[usize],

@@ -1,7 +1,7 @@
 //! Operations of reductions on two values (MPI 5.0 section 6.9).
 //!
 //! For typed calls the predefined operations are types, and the compiler checks that an element type supports them. An [`Op`] is an
-//! operation on elements of a [`Datatype`](mpi_datatype::Datatype); each call checks that it is defined for them.
+//! operation on elements of a [`Datatype`](mpi_datatype::Datatype); each call checks that the operation is defined for the elements.
 
 mod erased;
 

@@ -39,7 +39,7 @@ pub(crate) use receive::{
 };
 pub(crate) use synchronous::give_up;
 
-/// The data of a message, and how its caller learns that they were sent.
+/// The data of a message, and how the caller of the send learns that the data were sent.
 pub(crate) trait Load {
     /// Bytes of the message.
     fn len(&self) -> usize;

@@ -336,20 +336,20 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         before?
     }
 
-    /// The contents of a lock word that this task holds: its rank plus 1.
+    /// The contents of the word of a lock that this task holds: this task's rank plus 1.
     #[inline(always)]
     fn name_in_word(&self) -> u64 {
         u64::from(self.rank()) + 1
     }
 
-    /// Takes the lock of a rank if its word is mapped and free.
+    /// Takes the lock of a rank if the lock's word is mapped and the lock is free.
     #[inline(always)]
     fn try_take(&self, state: &mut State<F>, rank: u32) -> Option<()> {
         let (at, own) = (self.peers[rank as usize].updating(), self.name_in_word());
         state.context.try_with_mapped(at, 8, |word| take(word.atomic_u64(0)?, own))?
     }
 
-    /// Releases the lock of a rank if its word is mapped.
+    /// Releases the lock of a rank if the lock's word is mapped.
     #[inline(always)]
     fn try_give(&self, state: &mut State<F>, rank: u32) -> Option<()> {
         let at = self.peers[rank as usize].updating();

@@ -61,7 +61,8 @@ struct Entry {
 }
 
 impl<F: Fabric, L: LockPolicy> Window<F, L> {
-    /// Attaches memory, so that other tasks can access it (`MPI_Win_attach`). Returns its address, which they use as displacement.
+    /// Attaches memory, so that other tasks can access it (`MPI_Win_attach`). Returns the memory's address, which other tasks use as the
+    /// displacement.
     ///
     /// # Errors
     /// The window is not dynamic; the memory has 0 bytes; too many pieces are attached.

@@ -297,7 +297,7 @@ struct InTurns<'a, F: Fabric, L: LockPolicy> {
 impl<F: Fabric, L: LockPolicy> Words for InTurns<'_, F, L> {
     fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
         // `state_to_end` instead of `state`: the error of an earlier call must not leave a change of the queue half done, because other
-        // tasks would wait for its end.
+        // tasks would wait for the end of the change.
         let mut state = self.window.communicator.state_to_end().ok_or(Error::Nested)?;
         let begun = state.context.rmw_nonblocking(at, Width::Bits64, operation, None)?;
         match state.context.rmw_result(begun)? {

@@ -1,8 +1,8 @@
 //! One-sided communication (MPI 5.0 chapter 12): windows on the memory of other tasks, over am-core's put, get and rmw.
 //!
-//! When a put or get returns, it no longer uses the origin's memory. If peers can map or copy each other's memory, it is then complete,
-//! without a call by the target. A flush waits for puts that had to be sent as messages. Updates ([`Window::accumulate_data`] and the like)
-//! are done when they return.
+//! When a put or get returns, it no longer uses the origin's memory. If peers can map or copy each other's memory, the operation is then
+//! complete, without a call by the target. A flush waits for puts that had to be sent as messages. Updates ([`Window::accumulate_data`] and
+//! the like) are done when they return.
 
 mod accumulate;
 mod common_memory;
@@ -365,7 +365,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// The address at which this task has mapped the part of a rank, its size in bytes, and its unit; `None` if this task cannot load and
-    /// store there (`MPI_Win_shared_query`). Its own part is always returned. For layers with their own safety rules.
+    /// store there (`MPI_Win_shared_query`). This task's own part is always returned. For layers with their own safety rules.
     ///
     /// # Errors
     /// An unknown rank.

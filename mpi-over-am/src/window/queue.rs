@@ -190,14 +190,15 @@ impl LockQueue {
         Ok(entries)
     }
 
-    /// A living task for which the task of entry `of` has to wait. Clears the words of dead tasks for which it would have to wait.
+    /// A live task that the task of entry `of` has to wait for. Clears the words of dead tasks that the task of `of` would have to wait
+    /// for.
     fn in_the_way(&self, words: &mut impl Words, entries: &[Entry], of: Entry) -> Option<TaskId> {
         let in_the_way = |entry: &Entry| *entry != of && entry.is_in_the_way_of(of);
         let mut found = None;
         for (rank, &entry) in entries.iter().enumerate().filter(|(_, entry)| in_the_way(entry)) {
             if words.has_ended(self.tasks[rank].task) {
                 let wipe = AtomicOp::CompareSwap { expected: entry.0, new: OUT };
-                // If it fails, the next look finds the word again.
+                // If this fails, the next look finds the word again.
                 let _ = words.rmw(self.word_of(rank), wipe);
             } else {
                 found = Some(self.tasks[rank].task);
@@ -222,7 +223,8 @@ impl LockQueue {
         // that of any two tasks at least one sees the other's word.
         fence(Ordering::SeqCst);
         words.read(self.word_of(0), &mut entries)?;
-        // Ordering: what the previous holder stored under the lock is visible once its word has been read.
+        // SeqCst: pairs with the holder's change of its word (`write`). What the previous holder stored under the lock is visible once its
+        // word has been read.
         fence(Ordering::SeqCst);
         Ok(entries.into_iter().map(Entry).collect())
     }

@@ -5,7 +5,7 @@
 //! to which the block is always returned. In a forked copy of the process new blocks come from the C library, and existing ones are private
 //! to the copy.
 //!
-//! Nothing here allocates, locks, or keeps state for a thread. A program with its own `malloc` continues to use it.
+//! Nothing here allocates, locks, or keeps state for a thread. A program with a `malloc` of its own continues to use that one.
 
 #![cfg(target_env = "gnu")]
 #![expect(unsafe_code, reason = "called from C, and replaces C's own functions")]
@@ -14,7 +14,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-// SAFETY: the C library's own functions, under the names that it exports for replacements like this library, with the types of C's
+// SAFETY: the C library's own functions, under the names that the C library exports for replacements like this one, with the types of C's
 // functions.
 unsafe extern "C" {
     fn __libc_malloc(size: usize) -> *mut c_void;
@@ -104,7 +104,7 @@ fn is_large(at: *mut c_void) -> bool {
     at.addr().wrapping_sub(FROM.load(Ordering::Relaxed)) < BYTES.load(Ordering::Relaxed)
 }
 
-/// Takes a block of job memory. Returns it and whether it reads as zero; `None` if there is none.
+/// Takes a block of job memory. Returns the block, and whether it reads as zero; `None` if no block is available.
 #[cold]
 #[inline(never)]
 fn large(alignment: usize, size: usize) -> Option<(*mut c_void, bool)> {
@@ -125,8 +125,8 @@ fn large(alignment: usize, size: usize) -> Option<(*mut c_void, bool)> {
         return None;
     }
     let skipped = (taken.addr() + FRONT_BYTES).next_multiple_of(front) - taken.addr();
-    // SAFETY: `skipped` is at least `FRONT_BYTES` and at most `front + more`, so the block and its header lie inside the range taken, which
-    // is ours. Header and block start at multiples of 64, and a header is shorter than that.
+    // SAFETY: `skipped` is at least `FRONT_BYTES` and at most `front + more`, so the block and its header lie inside the range that was
+    // just taken. Header and block start at multiples of 64, and a header is shorter than that.
     unsafe {
         let at = taken.add(skipped);
         at.sub(FRONT_BYTES).cast::<Header>().write(Header { taken, taken_bytes });

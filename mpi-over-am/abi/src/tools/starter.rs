@@ -1,7 +1,7 @@
 //! `mpiexec` and `mpirun`: the launcher `amrun`, with the options of other MPI launchers.
 //!
-//! The launcher starts one program as all tasks. For several programs in one job it starts this program itself as all tasks, and each task
-//! becomes the program of its section.
+//! The launcher starts one program as all tasks. For several programs in one job, the launcher starts this program as all tasks, and each
+//! task then becomes the program of its section.
 
 use crate::raise::{INITIAL, INITIAL_WORDS};
 use std::ffi::{OsStr, OsString};
@@ -531,7 +531,8 @@ fn become_program(name: &str, words: impl Iterator<Item = OsString>) -> ExitCode
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// The section of this task, and its number; `None` if this is no task, or the arguments are not those of [`Plan::launcher_arguments`].
+/// The section of this task, and the section's number; `None` if this is no task, or the arguments are not those of
+/// [`Plan::launcher_arguments`].
 fn own_section(mut words: impl Iterator<Item = OsString>) -> Option<(usize, Section)> {
     let task: u32 = env::var("AM_TASK").ok()?.parse().ok()?;
     let mut before = 0;
