@@ -28,7 +28,7 @@ pub const RETURN_ADDRESSES_MAX: usize = 48;
 /// Maximum length of the text in a [`WaitNote`], in words of 8 bytes.
 pub const WAIT_FACTS_WORDS: usize = 256;
 
-/// Stored instead of a process number if the task has attached from another process namespace.
+/// Stored instead of a process number if the task has attached from another PID namespace.
 pub const PID_UNKNOWN: u32 = u32::MAX;
 
 /// State of a task: attached. Before that, the state is 0.
@@ -54,7 +54,7 @@ pub struct JobHeader {
     pub continue_on_failure: AtomicU32,
     /// Whole processors that the cgroup's quota grants; `u32::MAX`: no quota.
     pub quota_cpus: AtomicU32,
-    /// Inode of the launcher's process namespace, in which process numbers are valid.
+    /// Inode of the launcher's PID namespace, in which process numbers are valid.
     pub pid_namespace: AtomicU64,
     /// How all tasks order a store before a load of a peer's store: `SleepBarrier::to_word`.
     pub barrier: AtomicU32,
