@@ -304,8 +304,8 @@ fn checks(name: &str, prototype: &Prototype) -> String {
     text
 }
 
-/// The kind of object that a function makes with a given error handler, which also handles errors while the object is made (MPI 5.0
-/// sections 7.4.2 and 11.3.1).
+/// The kind of object that a function makes with an error handler given by the program. This handler also gets the errors that occur while
+/// the object is made (MPI 5.0 sections 7.4.2 and 11.3.1).
 fn made_with(function: &str) -> Option<&'static str> {
     match function {
         "MPI_Session_init" => Some("Session"),

@@ -1,12 +1,12 @@
-//! Allocation of context ids. Each task owns a part of the numbers, so that a new communicator needs no search for a number that is free in
-//! all tasks: one member allocates one of its own numbers and sends it to the other members.
+//! Allocation of context ids. Each task owns a part of the ids, so that a new communicator needs no search for an id that is free in all
+//! tasks: one member allocates one of its own ids, and sends it to the other members.
 //!
 //! ```text
 //! task, in as many bits as the job needs | count | space (2)
 //! ```
 //!
-//! Numbers are used in rotation, so that a freed number is reused as late as possible. If a task has not yet freed a communicator that the
-//! others have freed, a new communicator is then unlikely to get the same number.
+//! Ids are used in rotation, so that a freed id is reused as late as possible. If a task has not yet freed a communicator that the other
+//! tasks have freed, a new communicator is then unlikely to get the same id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,7 +34,7 @@ pub(crate) const WORLD: u32 = 0;
 /// First count that is allocated. Lower counts belong to the world and to the task's own communicator.
 const FIRST_COUNT: u32 = 2;
 
-/// The numbers that this task owns, and the numbers in use here.
+/// The context ids that this task owns, and the context ids in use in this task.
 #[derive(Debug)]
 pub(crate) struct ContextIds {
     own: u32,
@@ -58,10 +58,10 @@ impl ContextIds {
         (self.own * self.counts + count) * SPACES
     }
 
-    /// Allocates a number that no other communicator of the job has.
+    /// Allocates a context id that no other communicator of the job has.
     ///
     /// # Errors
-    /// All numbers of this task are in use.
+    /// All context ids of this task are in use.
     pub(crate) fn take(&mut self) -> Result<u32> {
         for _ in FIRST_COUNT..self.counts {
             let number = self.number(self.next);
@@ -78,10 +78,10 @@ impl ContextIds {
         ))
     }
 
-    /// Notes that a communicator with this number, owned by any task, exists here.
+    /// Notes that a communicator with this context id exists in this task. Any task may own the id.
     ///
     /// # Errors
-    /// Another communicator has the number: the number's owner has freed that communicator, and this task has not.
+    /// Another communicator has the id: the id's owner has freed that communicator, and this task has not.
     pub(crate) fn begin(&mut self, number: u32) -> Result<()> {
         if self.used.insert(number) {
             return Ok(());

@@ -87,7 +87,7 @@ pub(crate) fn number_of_part(task: u32, footprint: u64) -> u64 {
     PART | size << u32::BITS | u64::from(task)
 }
 
-/// The task and the footprint of a [`number_of_part`]; `None` for the number of a request.
+/// The task and the footprint in a number made by [`number_of_part`]; `None` for the number of a request.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the task is the low half")]
 pub(crate) fn part_of_number(number: u64) -> Option<(u32, u64)> {

@@ -498,7 +498,7 @@ pub enum Error {
         /// What was wrong.
         what: &'static str,
     },
-    /// The tasks of a group have agreed on a number for their new communicator that no correct task proposes.
+    /// The tasks of a group have agreed on a context id for their new communicator that no correct task proposes.
     #[error("a task of the group broke the protocol: it proposed {number} as the number of a communicator")]
     ContextId {
         /// The number.

@@ -156,7 +156,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             let call = format!("callbacks::keep_value({widened})");
             (format!("*const {address}"), call, format!("{address_kind} :: {{name}}"))
         }
-        // An address that is returned, in the type that the program declares.
+        // A returned address, stored in a variable of any type that the program declares.
         ("*mut c_void", "baseptr" | "logical_true" | "logical_false") => {
             is_any = true;
             (kind.clone(), name.clone(), "type(*), dimension(*) :: {name}".to_owned())

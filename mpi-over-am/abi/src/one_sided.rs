@@ -115,7 +115,7 @@ unsafe fn update_now(
     // SAFETY: an update creates and frees no window.
     let window = unsafe { mpi.window_for_a_moment(win) }?;
     let value = if op == MPI_NO_OP { Word::default() } else { unsafe { word_at(value, kind.size()) }? };
-    // A negative rank is not a rank of the window.
+    // As an unsigned number, a negative rank is above all ranks of the window.
     window.try_update(value, (at.0.cast_unsigned(), at.1), kind, predefined(op)?)
 }
 
@@ -146,7 +146,7 @@ unsafe fn update_all_now(
         let (kind, op) = (mpi.predefined_kind(target.1)?, predefined(op)?);
         // SAFETY: an update creates and frees no window.
         let window = unsafe { mpi.window_for_a_moment(win) }?;
-        // A negative rank is not a rank of the window.
+        // As an unsigned number, a negative rank is above all ranks of the window.
         window.try_update_all(values, result, (rank.cast_unsigned(), displacement), kind, op)
     };
     done().is_some()
@@ -186,7 +186,7 @@ unsafe fn put_now(
         return false;
     };
     let is_alike = are_bytes_of(mpi, bytes.len(), (origin_count, origin_datatype), target);
-    // A negative rank is not a rank of the window.
+    // As an unsigned number, a negative rank is above all ranks of the window.
     is_alike && window.try_put(bytes, rank.cast_unsigned(), displacement)
 }
 
@@ -264,7 +264,7 @@ unsafe fn get_now(
         return false;
     };
     let is_alike = are_bytes_of(mpi, bytes.len(), (origin_count, origin_datatype), target);
-    // A negative rank is not a rank of the window.
+    // As an unsigned number, a negative rank is above all ranks of the window.
     is_alike && window.try_get(bytes, rank.cast_unsigned(), displacement)
 }
 

@@ -99,7 +99,7 @@ unsafe fn send_line(
     // SAFETY: the program lends the buffer for the duration of the call. The buffer is not null, and `len` is at most `isize::MAX`
     // (`dense_len`).
     let bytes = unsafe { std::slice::from_raw_parts(at.cast(), len) };
-    // A negative rank is not a rank of the communicator.
+    // As an unsigned number, a negative rank is above all ranks of the communicator.
     if communicator.try_send_line(bytes, dest.cast_unsigned(), tag) {
         Remaining::Nothing
     } else {

@@ -324,8 +324,8 @@ struct Process {
 }
 
 // SAFETY: `mpi` is used by one thread at a time: by the lock, if the level is MPI_THREAD_MULTIPLE or there is a progress thread, otherwise
-// by the program's promise (MPI 5.0 section 11.6). `mpi` is written only by MPI_Init and MPI_Finalize, which the program calls once, from
-// one thread, and by the first MPI_Session_init while MPI does not run, when no other thread can use MPI.
+// by the program's promise (MPI 5.0 section 11.6). Only three calls write `mpi`: MPI_Init and MPI_Finalize, which the program calls once,
+// from one thread; and the first MPI_Session_init while MPI does not run, when no other thread can use MPI.
 unsafe impl Sync for Process {}
 
 static PROCESS: Process = Process {

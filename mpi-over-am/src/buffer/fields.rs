@@ -269,9 +269,9 @@ fn outgoing_fields<T: Equivalence>(values: &[T]) -> Result<Outgoing<'_>> {
         list.listed
     });
     if one_piece {
-        // SAFETY: each byte from `at` to `at + len`, the memory of `values`, belongs to a number to which `list` was given a shared
-        // reference (just checked), so it is initialised, and nothing writes it while `values` is borrowed, which is the lifetime of the
-        // result.
+        // SAFETY: the bytes from `at` to `at + len` are the memory of `values`. Each of them belongs to a number to which `list` was given
+        // a shared reference (just checked), so it is initialised. Nothing writes these bytes while `values` is borrowed, which is the
+        // lifetime of the result.
         return Ok(unsafe { Outgoing::of_data(SendData::from_bytes(RawBytes::new(at, len))) });
     }
     // SAFETY: nothing writes the elements while `values` is borrowed, which is the lifetime of the result.

@@ -145,7 +145,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         })
     }
 
-    /// The number in the communicator's notes, unique among communicators of these tasks.
+    /// The context id in the communicator's notes, unique among communicators of these tasks.
     pub(crate) fn number(&self) -> u32 {
         self.context_id
     }

@@ -40,7 +40,8 @@ static AT_END: Mutex<Option<fn()>> = Mutex::new(None);
 static WAKER: Mutex<Option<Waker>> = Mutex::new(None);
 
 thread_local! {
-    /// Without a destructor, which each access would have to check: the turn ends with the outermost call.
+    /// The value has no destructor, since each access would then have to check whether the destructor has run. The outermost call ends the
+    /// turn.
     static MINE: Mine = const { Mine { turn: Cell::new(None), calls: Cell::new(0) } };
 }
 

@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Receives a message of task `from`, whose bytes do not matter here: the buffer has none.
+    /// Receives a message of task `from` into an empty buffer: the bytes of the message do not matter here.
     fn receive(state: &mut State<Loopback>, from: u32) {
         let (pattern, buffer) = (Pattern::of(&route(from).envelope), ReceiveBuffer::Bytes(RawBuffer::EMPTY));
         let request = start_receive(state, Receive { pattern, buffer });

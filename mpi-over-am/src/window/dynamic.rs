@@ -21,7 +21,7 @@ const VERSION: u64 = 16;
 const COUNT: u64 = 24;
 const HEAD_BYTES: usize = 32;
 const ENTRIES: u64 = HEAD_BYTES as u64;
-/// Address, bytes, region and generation, and one unused word.
+/// Words of an entry: the address, the length in bytes, the region with its generation, and one unused word.
 const ENTRY_WORDS: usize = 4;
 const ENTRY_BYTES: usize = ENTRY_WORDS * 8;
 

@@ -22,7 +22,7 @@ impl Assertion {
     pub const NO_CHECK: Self = Self(1);
     /// This task has not stored into its part (`MPI_MODE_NOSTORE`).
     pub const NO_STORE: Self = Self(2);
-    /// No task puts into this task's part until the next fence or wait (`MPI_MODE_NOPUT`).
+    /// No task will put into this task's part until the next fence or wait (`MPI_MODE_NOPUT`).
     pub const NO_PUT: Self = Self(4);
     /// The fence ends no epoch (`MPI_MODE_NOPRECEDE`).
     pub const NO_PRECEDE: Self = Self(8);
