@@ -72,7 +72,7 @@ impl Environment {
         Info::of_start(&arguments, |name| std::env::var(name).ok())
     }
 
-    /// The variables with settings in the job that [`init`](Self::init) joins; also usable before `init`.
+    /// The environment variables with settings in the job that [`init`](Self::init) joins. May also be called before `init`.
     ///
     /// # Errors
     /// Those of [`init`](Self::init).

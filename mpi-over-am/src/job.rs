@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::settings::{BoardKind, Selection, SettingError, Settings, Table};
 
-/// The settings of am-via in a job, and the variables with settings, from which those of MPI are read ([`Settings`]).
+/// The settings of am-via in a job, and the environment variables from which MPI's settings ([`Settings`]) are read.
 pub use am_via::{job::Variables, output_was_closed, settings::Settings as JobSettings};
 
 /// Large blocks of memory that other tasks access by a plain copy, for allocators.
@@ -30,7 +30,7 @@ fn warn_of_unknown(name: &str) {
     eprintln!("MPI: there is no setting {name}{near}; `mpiexec --info` lists all");
 }
 
-/// The variables with settings in the job; usable before the job is joined.
+/// The environment variables with settings in the job. May also be called before the job is joined.
 ///
 /// # Errors
 /// The job's memory cannot be opened.

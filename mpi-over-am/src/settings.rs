@@ -212,7 +212,7 @@ table! { Settings, foreign FOREIGN_NAMES;
         alltoall_rounds_bytes_max: u64 = collectives.alltoall_rounds_bytes_max, "AM_ALLTOALL_ROUNDS_BYTES_MAX";
     "on: each MPI collective begins with an exchange in which all tasks compare call, root, operator, datatype and length. If they differ, all tasks get an error that names the difference; without the check such a program hangs or gets wrong data. auto: on in debug builds. All programs of a job need the same value.",
         check_collectives: Check = collectives.check, "AM_CHECK_COLLECTIVES";
-    "on: a thread of each task that MPI_Init starts handles messages while the program computes without calling MPI (interrupt mode). Every MPI call then takes a lock, and wakes that thread if it sleeps. off: messages are handled by MPI calls only. For programs in C, Fortran and Python; a Rust program calls Environment::set_progress_thread.",
+    "on: a thread of each task that MPI_Init starts handles messages while the program computes without calling MPI (interrupt mode). Every MPI call then takes a lock, and wakes that thread if it sleeps. off: messages are handled by MPI calls only. For programs in C, Fortran and Python; a Rust program calls Environment::set_progress_thread instead.",
         progress_thread: bool = progress_thread, "AM_PROGRESS_THREAD";
     "on: each task writes to its standard error the settings at MPI_Init, each call and message, and a summary at MPI_Finalize.",
         debug: bool = debug, "AM_DEBUG";

@@ -24,7 +24,7 @@ pub(crate) fn count_of(count: i64) -> Outcome<u64> {
         .map_err(|_| Failure::new(ErrorClass::Count, format!("the count is {count}, below zero")))
 }
 
-/// The datatype of a handle, which must be committed.
+/// The datatype of a handle. The datatype must be committed.
 ///
 /// # Errors
 /// The handle is invalid, or the datatype is not committed.
@@ -71,7 +71,7 @@ pub(crate) fn datatype_for(mpi: &Mpi, handle: MPI_Datatype, count: i64) -> Outco
 /// A negative count, an invalid datatype, a null buffer.
 ///
 /// # Safety
-/// The program must not change the buffer until the operation has completed.
+/// The elements must be readable, and the program must not change them until the operation has completed.
 #[inline(always)]
 pub(crate) unsafe fn to_send(
     mpi: &Mpi,
@@ -92,7 +92,7 @@ pub(crate) unsafe fn to_send(
 /// Those of [`to_send`].
 ///
 /// # Safety
-/// The program must neither read nor write the buffer until the operation has completed.
+/// The elements must be writable and must not overlap, and the program must neither read nor write them until the operation has completed.
 #[inline(always)]
 pub(crate) unsafe fn to_receive(
     mpi: &Mpi,
