@@ -27,7 +27,7 @@ pub trait Device: std::fmt::Debug {
     /// Ends a connection. The peer's posts are refused from then on.
     fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError>;
 
-    /// Sets whether later entries of this VI may be lost or reordered: VIA's Unreliable level. A device without losses ignores it.
+    /// Sets whether later entries of this VI may be lost or reordered: VIA's Unreliable level. A device without losses ignores the call.
     fn allow_loss(&mut self, _vi: ViNumber, _allowed: bool) {}
 
     /// Posts an entry with its payload. Entries of a VI keep their order, unless [`allow_loss`](Self::allow_loss) has been set.
@@ -56,9 +56,9 @@ pub trait Device: std::fmt::Debug {
     /// are in the slot ([`Completion::keeps_slot`]).
     fn poll(&mut self, payload: &mut Payload) -> Option<News>;
 
-    /// Returns the next entry of one VI like [`poll`](Self::poll), but leaves it in the ring until a poll, or
-    /// [`take_next`](Self::take_next). If `waits`, waits briefly for it. `None`: nothing came in time, something else needs a poll, or this
-    /// device does not support this call.
+    /// Returns the next entry of one VI like [`poll`](Self::poll), but leaves the entry in the ring until a poll or
+    /// [`take_next`](Self::take_next) takes it. If `waits`, waits briefly for an entry. `None`: no entry arrived in time, something else
+    /// needs a poll, or this device does not support this call.
     #[inline(always)]
     fn look_at_next(&mut self, _vi: ViNumber, _payload: &mut Payload, _waits: bool) -> Option<Completion> {
         None
@@ -68,7 +68,7 @@ pub trait Device: std::fmt::Debug {
     #[inline(always)]
     fn take_next(&mut self, _vi: ViNumber) {}
 
-    /// The bytes of an area entry, at most `len`, which is a claim and limited to the slot.
+    /// The bytes of an area entry. `len` is the peer's claim; the range never exceeds the slot.
     fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_>;
 
     /// Returns the oldest kept slot of a VI to its peer.
@@ -92,7 +92,7 @@ pub trait Device: std::fmt::Debug {
         false
     }
 
-    /// Announces that the next posts to a peer are this number of entries, which follow at once, so that a device can send them together.
+    /// Announces that the caller is about to post this number of entries to a peer, so that a device can send them together.
     fn expect_posts(&mut self, _to: NodeAddress, _entries: u32) {}
 
     /// Makes a memory file that other tasks can map; returns its name, and the mapping here. `None`: not supported by this device.
@@ -139,7 +139,7 @@ pub trait Device: std::fmt::Debug {
     /// copying.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
 
-    /// The memory of an own registration, if it has the protection tag and all rights of `need`.
+    /// The memory of a registration of this NIC, if the registration has the protection tag and all rights of `need`.
     fn registered(
         &self,
         handle: MemHandle,
@@ -180,7 +180,7 @@ pub trait Device: std::fmt::Debug {
     }
 
     /// Lends `call` memory of a registration that [`find_mapped`](Self::find_mapped) found; the registration cannot end during the call.
-    /// `None`, without a call: the registration was not found for reading and writing, or has ended.
+    /// `None`, without calling `call`: the registration was not found for reading and writing, or has ended.
     fn lend_mapped<R>(
         &mut self,
         _at: RemoteMemory,
@@ -205,7 +205,7 @@ pub trait Device: std::fmt::Debug {
         id: u64,
     ) -> Result<AtomicTransfer, DeviceError>;
 
-    /// Called between two polls without an event: spins, yields or sleeps, at most `limit`. Returns whether the wait has lasted so long
+    /// Called between two polls without an event: spins, yields or sleeps, for at most `limit`. Returns whether the wait has lasted so long
     /// that the task should note what it waits for ([`note_wait`](Self::note_wait)).
     fn wait(&mut self, polls: u32, limit: Duration) -> bool;
 
@@ -249,6 +249,6 @@ pub trait Device: std::fmt::Debug {
     /// Marks this task as failed for all peers.
     fn fail(&mut self, why: &str);
 
-    /// Wakes this device's owner from another thread.
+    /// Returns a function with which another thread wakes this device's owner.
     fn waker(&self) -> Waker;
 }

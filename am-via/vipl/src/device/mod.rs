@@ -11,7 +11,7 @@ pub mod wire;
 
 use std::sync::Arc;
 
-/// Programs open a device and pass it on; only the layers above use its memory.
+/// Not public: programs open a device and pass it on, and only the layers above call it.
 pub(crate) use contract::Device;
 
 use am_via_shm::CheckedRange;
@@ -35,7 +35,7 @@ pub struct NodeAddress {
 
 impl NodeAddress {
     /// Checks that a job of `num_tasks` tasks can have a NIC of this address. Every address that a program or a peer names is checked here,
-    /// since positions in shared memory are computed from its two numbers. The NIC need not be open.
+    /// since positions in shared memory are computed from the task and the context. The NIC need not be open.
     ///
     /// # Errors
     /// [`DeviceError::UnknownTask`] or [`DeviceError::UnknownContext`].
@@ -302,7 +302,7 @@ pub struct DeviceAttributes {
     pub contexts_max: u32,
     /// Bytes of one slot of a receive area.
     pub slot_bytes: usize,
-    /// Maximum number of entries in flight on one connection and direction.
+    /// Maximum number of entries in flight in one direction of a connection.
     pub ring_lines: u32,
     /// Maximum number of open VIs.
     pub vis_max: u32,

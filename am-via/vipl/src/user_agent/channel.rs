@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     Withdraw,
     /// The VI at the other end disconnected.
     Disconnect,
-    /// A message or a staged write that the receiver of this entry waits for has been stored.
+    /// Acknowledges a message or a staged write: the receiver of this entry sent it, and its bytes have been stored.
     Acknowledge,
     /// The VI at the other end is in error.
     Broken,

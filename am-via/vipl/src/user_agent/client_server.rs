@@ -95,8 +95,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Accepts a client with a VI of the same level, transfer size and quality of service (`VipConnectAccept`). If they differ, the request
-    /// can be accepted with another VI.
+    /// Accepts a client with a VI of the same level, transfer size and quality of service (`VipConnectAccept`). If these differ, the
+    /// request can be accepted with another VI.
     ///
     /// # Errors
     /// The request was answered or withdrawn, the VI is not idle, or its attributes do not match.

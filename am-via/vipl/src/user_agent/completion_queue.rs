@@ -53,7 +53,7 @@ impl<D: Device> UserAgent<D> {
     /// Makes a completion queue of `entries_max` entries (`VipCreateCQ`).
     ///
     /// # Errors
-    /// No entries, more than the NIC allows, or no queue left.
+    /// `entries_max` is 0 or more than the NIC allows, or no queue is left.
     pub fn create_cq(&mut self, entries_max: u32) -> Result<CqHandle, VipError> {
         let limits = self.limits();
         check_entries(entries_max, limits.cq_entries_max)?;
@@ -72,7 +72,8 @@ impl<D: Device> UserAgent<D> {
     /// Changes the capacity of a completion queue (`VipResizeCQ`). Its entries stay.
     ///
     /// # Errors
-    /// No such queue, a capacity of 0, more than the NIC allows, or fewer than its entries; the queue is then unchanged.
+    /// No such queue, or `entries_max` is 0, more than the NIC allows, or less than the number of the queue's entries. The queue is then
+    /// unchanged.
     pub fn resize_cq(&mut self, cq: CqHandle, entries_max: u32) -> Result<(), VipError> {
         let limit = self.limits().cq_entries_max;
         let found = self.cq(cq)?;
@@ -91,7 +92,7 @@ impl<D: Device> UserAgent<D> {
     /// Destroys a completion queue (`VipDestroyCQ`).
     ///
     /// # Errors
-    /// No such queue, or a work queue still completes there.
+    /// No such queue, or a work queue is still associated with it.
     pub fn destroy_cq(&mut self, cq: CqHandle) -> Result<(), VipError> {
         let work_queues = self.cq(cq)?.work_queues;
         if work_queues > 0 {

@@ -253,7 +253,7 @@ impl<D: Device> UserAgent<D> {
             || self.by_connection.get(&caller.connection).is_some_and(|&own| own != vi && self.is_asking(own))
     }
 
-    /// Handles the acceptance of a request. If the VI is not asking for it any more, ends the connection; `vi` may then be `None`.
+    /// Handles the acceptance of a request. If no VI is asking for the connection any more, ends the connection; `vi` may then be `None`.
     pub(crate) fn handle_accept(&mut self, number: ViNumber, vi: Option<ViHandle>, entry: &Entry) {
         let theirs = PeerAttributes::parse(entry);
         let asking = vi.filter(|&vi| {

@@ -84,7 +84,7 @@ impl<D: Device> UserAgent<D> {
         found.ok_or(VipError::Registration(RegistrationFault::UnknownHandle(handle)))
     }
 
-    /// Changes tag and rights of a registration (`VipSetMemAttributes`).
+    /// Changes the tag and the rights of a registration (`VipSetMemAttributes`).
     ///
     /// # Errors
     /// No such registration or tag.

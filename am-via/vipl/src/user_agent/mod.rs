@@ -146,14 +146,14 @@ impl<D: Device> UserAgent<D> {
         self.errors.pop_front()
     }
 
-    /// Wakes a wait of this NIC from another thread.
+    /// Returns a function with which another thread wakes a wait of this NIC.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.nic.device.waker()
     }
 
     /// One round of progress: handles the device's events and works on all queues; returns whether there were events. Never blocks. A call
-    /// that asks for a completion makes a round if there is none yet.
+    /// that asks for a completion makes a round if no completion has been reported yet.
     pub fn progress(&mut self) -> bool {
         let mut payload = Payload::default();
         let mut came = false;

@@ -91,8 +91,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Calls `handler` for every asynchronous error from now on (`VipErrorCallback`), including earlier ones that were not taken. `None`:
-    /// [`next_error`](Self::next_error) returns them again.
+    /// Calls `handler` for every asynchronous error from now on (`VipErrorCallback`), including earlier errors that were not taken. `None`:
+    /// removes the handler, and [`next_error`](Self::next_error) returns the errors.
     pub fn error_callback(&mut self, handler: Option<ErrorHandler<D>>) {
         self.notices.errors = handler;
     }

@@ -1,4 +1,4 @@
-//! Connections between peers: both programs ask, and both get one connection (`VipConnectPeerRequest`, `VipConnectPeerDone`,
+//! Connections between peers: both programs ask, and one connection is made (`VipConnectPeerRequest`, `VipConnectPeerDone`,
 //! `VipConnectPeerWait`).
 
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::user_agent::attempt::{CONNECT_STEP, Way};
 use crate::user_agent::connection::PeerAttributes;
 
 impl<D: Device> UserAgent<D> {
-    /// Asks for a connection to an endpoint of a peer, which must ask for one to endpoint `local` of this NIC. Does not block. VIs that ask
-    /// with the same two endpoints are joined in the order in which they asked. The request is valid for `timeout`, without a limit if it
-    /// is `None`.
+    /// Asks for a connection to an endpoint of a peer, which must itself ask for a connection to endpoint `local` of this NIC. Does not
+    /// block. VIs that ask with the same two endpoints are joined in the order in which they asked. The request is valid for `timeout`,
+    /// without a limit if it is `None`.
     ///
     /// # Errors
     /// The VI is not idle, or the peer does not exist.

@@ -89,7 +89,8 @@ impl<D: Device> UserAgent<D> {
         Ok(())
     }
 
-    /// Posts a receive (`VipPostRecv`). An idle VI keeps it for its connection; a broken one flushes it at once.
+    /// Posts a receive (`VipPostRecv`). An idle VI keeps the descriptor until a connection is made; a VI in error flushes the descriptor at
+    /// once.
     ///
     /// # Errors
     /// No such VI, or a full queue; the error contains the descriptor.

@@ -1,7 +1,7 @@
 //! The device: rings and areas in job memory, copies by plain stores or by the kernel, and the network for tasks on other hosts.
 //!
-//! The engine of this NIC runs in its caller: a posted entry has been carried out when `post` returns. All unsafe code is below, in
-//! `am_via_shm`; this file manages connections and polling.
+//! The engine of this NIC runs in its caller: a posted entry has been carried out when `post` returns. All unsafe code is in the layer
+//! below, `am_via_shm`. This file manages connections and polling.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -64,7 +64,8 @@ const PARK_AFTER_POLLS: u32 = 4096;
 const LOOKS_MAX: u32 = 512;
 /// Number of entries after which a poll moves on to the next ring.
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
-/// How long peers wait for a failure report after a task closes its contexts, because a report names the cause.
+/// How long peers wait before they report that a task has closed its contexts: if the task has failed, the failure report, which names the
+/// cause, comes first.
 const TIME_TO_FAIL: Duration = Duration::from_millis(50);
 /// Quiet rings leave the poll set only while it has more rings than this.
 const NEVER_PARK_BELOW: usize = 4;
@@ -79,7 +80,7 @@ pub struct Shm {
     /// Number of empty polls after which a wait is in [`wait_longer`](Self::wait_longer).
     eager_polls: u32,
     spin: Spin,
-    /// Maximum number of polls after the spin that yield the processor.
+    /// Maximum number of polls that yield the processor, after the spin.
     yield_polls_max: u32,
     doorbell: Shared<Doorbell>,
     attention: Shared<Attention>,
@@ -104,7 +105,7 @@ pub struct Shm {
     closing: Vec<(NodeAddress, Instant)>,
     /// The connections to tasks on other hosts, if the job has such tasks.
     far: Option<Far>,
-    /// Reads of memory on other hosts that have ended.
+    /// The outcomes of ended reads, whose memory is on other hosts.
     reads_ended: Vec<(u64, Result<u64, ClaimFault>)>,
     /// Whether a poll with empty rings has more to check: a list of rare events that is not empty, or the network.
     looks_further: bool,
@@ -212,7 +213,7 @@ impl Shm {
         found.map(|(number, vi)| (ViNumber(number), &vi.connection))
     }
 
-    /// Numbers a connection. From now on polls check its ring.
+    /// Gives a connection its number. From then on, polls check the connection's ring.
     fn insert(&mut self, ViNumber(number): ViNumber, vi: Vi) {
         let index = number as usize;
         if self.vis.len() <= index {
@@ -508,8 +509,8 @@ impl Device for Shm {
     }
 
     /// Far peers get pieces if one message of the network carries them all. Near peers get pieces if pipes are used: both tasks then have a
-    /// core, and copy at the same time. They get pieces of job memory, too, although they could read it without a copy by its owner: each
-    /// line that a peer has read costs the owner 30 ns when the program writes it again.
+    /// core, and copy at the same time. They get pieces even of job memory, which they could read directly: when the owner's program writes
+    /// to the memory again, each line that a peer has read costs 30 ns.
     fn prefers_pieces(&self, to: NodeAddress, len: usize, entries: u32) -> bool {
         match &self.far {
             Some(far) if self.files.is_far(to.task) => far.carries_together(entries as usize, len),
@@ -580,7 +581,7 @@ impl Device for Shm {
     ) -> Result<(), DeviceError> {
         if self.regions.set_registration(handle.region, handle.generation, attributes.registration()) {
             if let Some(far) = &self.far {
-                // The keys that peers hold end: peers request new ones.
+                // The keys that peers hold become invalid, and peers request new keys.
                 far.end_lent(handle, false);
             }
             Ok(())
@@ -715,7 +716,8 @@ impl Device for Shm {
         }
         let updated = self.lend_mapped(at, bytes, |word| update_word(word, operation));
         if self.far.is_some() {
-            // The region was found for this word only: a cached region could be lent to a program, which `find_mapped` refuses.
+            // The region was found for this word only. If it stayed in the cache, it could be lent to a program; `find_mapped` refuses
+            // that.
             self.mapped.clear();
         }
         match updated {

@@ -1,5 +1,5 @@
-//! A wire in one process, for NICs of several tasks, each usually a thread. A network object joins the NICs: it copies through queues,
-//! delays connections, injects seeded faults, and has none of the shortcuts of shared memory.
+//! A wire in one process, for the NICs of several tasks; each task is usually a thread. A network object joins the NICs: it copies through
+//! queues, delays connections, injects seeded faults, and has none of the shortcuts of shared memory.
 //!
 //! The wire shows that the layers above need only what a network can do, and serves to test them under loss, reordering, refusal and death.
 //! Reliable VIs (all VIs before [`Device::allow_loss`]) repair faults by sequence numbers and retransmission; unreliable VIs expose them.
@@ -266,7 +266,7 @@ impl Device for Wire {
             NicEvent::Frame { vi: on_network, frame } => {
                 let address = self.address;
                 let network = Arc::clone(&self.network);
-                // Entries of a connection are ignored until its owner has numbered it.
+                // Entries of a connection are ignored until the owner has numbered the connection.
                 let (vi, end) = self.known_as(on_network)?;
                 *payload = frame.payload;
                 let entry = frame.entry;

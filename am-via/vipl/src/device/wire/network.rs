@@ -109,7 +109,7 @@ pub(super) struct State {
     links: Vec<Link>,
     /// Links with unacknowledged frames.
     waiting: BTreeSet<usize>,
-    /// Ordered by the poll of arrival, and by departure.
+    /// Ordered by the poll of arrival, and then by departure.
     flights: BTreeMap<(u64, u64), InTransit>,
     departures: u64,
     pub(super) regions: Vec<PrivateRegions>,

@@ -30,7 +30,7 @@ pub(super) enum Kind {
     },
 }
 
-/// Result: the old value of an atomic, and the bytes of a read with their destination.
+/// How a transfer ended: the old value of an atomic, or the fault; and the bytes of a read, with their destination.
 pub(super) type End = (Result<u64, ClaimFault>, Option<(PrivateBytes, HeldRange)>);
 
 impl Transfer {
