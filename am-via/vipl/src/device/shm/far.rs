@@ -7,7 +7,7 @@
 //!
 //! Waiting lines share a message, up to its maximum length, because each message costs a pass through the network stack. Messages are
 //! numbered, since the network may let a short message overtake a long one. A line of the stand-in is returned when the peer's program has
-//! returned its copy (`Ack`), so that the ring limits the lines in transit from end to end.
+//! returned the copy of that line (`Ack`), so that the ring limits the lines in transit from end to end.
 
 mod kind;
 mod line;

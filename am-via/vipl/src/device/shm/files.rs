@@ -2,8 +2,8 @@
 //!
 //! A connection is made by one side alone: that side claims the word of the pair in the control file of the lower-numbered end, takes a
 //! free VI slot at both ends, writes the peer's task and VI into each, publishes the word, and sets the peer's attention bit. If both sides
-//! try at the same time, the word decides which side makes the connection, and both use it. So a first message needs no progress of its
-//! target.
+//! try at the same time, the word decides which side makes the connection, and both use it. So the first message to a peer needs no
+//! progress of that peer.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -86,8 +86,8 @@ impl Files {
         self.wait_until(REPORTED_WITHIN, || self.job.is_failed(task));
     }
 
-    /// Waits briefly for a first failure of the job. In a job of one task, it returns at once: no other task can fail there, and otherwise
-    /// each invalid handle would cost the whole wait.
+    /// Waits briefly for a first failure of the job. Returns at once in a job of one task, in which no other task can fail: each invalid
+    /// handle would cost the whole wait.
     #[cold]
     pub(super) fn wait_for_failure(&self) {
         if self.job.num_tasks() == 1 {

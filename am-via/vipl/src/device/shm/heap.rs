@@ -18,7 +18,7 @@ use am_via_shm::{Block, CheckedRange, Heap};
 
 use super::{files, left};
 
-/// Freed blocks of at least this size return their pages.
+/// Freed blocks of at least this size return their pages to the system.
 const PUNCH_FROM_BYTES: usize = 1 << 20;
 
 /// The heap, with its free ranges. Shared with the blocks, which any thread may free.

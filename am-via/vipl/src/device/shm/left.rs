@@ -13,8 +13,8 @@ use am_via_shm::{Mapping, Shared};
 
 use super::files::{system, within};
 
-/// Closes every open registration of this task, and waits until no peer copies through one. Then only this task uses its memory. Must be
-/// called while none of the task's contexts is open.
+/// Closes every open registration of this task, and waits until no peer copies through any of them. Then only this task uses its memory.
+/// Must be called while none of the task's contexts is open.
 ///
 /// # Errors
 /// A control file cannot be mapped.

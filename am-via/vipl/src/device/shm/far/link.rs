@@ -169,7 +169,7 @@ impl Link {
     pub(super) fn send_posted(&mut self, endpoint: &mut Endpoint, own: NodeAddress, may_hold: bool) {
         if may_hold && self.sent_by_posts >= SENT_AT_ONCE && !self.is_lost && !self.has_closed {
             let (lines, _) = self.gather(HELD_BYTES);
-            // If more than `HELD_BYTES` wait, not all lines that were taken fit.
+            // If not all lines that were taken fit, more than `HELD_BYTES` wait.
             if lines == self.next.len() && lines < HELD_LINES {
                 return;
             }

@@ -1,4 +1,4 @@
-//! Reads, by the network, of the memory of tasks on other hosts.
+//! Reads of the memory of tasks on other hosts, over the network.
 //!
 //! The reader asks for a registration's key once and keeps it. The owner lends the memory to the network when the first peer asks. When the
 //! registration ends, the owner revokes the key; the memory is free when all holders of the key have answered. The caller numbers the
@@ -64,7 +64,7 @@ struct Piece {
     offset: usize,
 }
 
-/// All reads of a context: its own of peers' memory, and the peers' of its memory.
+/// All reads of a context: those that it makes of peers' memory, and those that peers make of its memory.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     /// The reads, by the caller's number.
@@ -75,7 +75,7 @@ pub(super) struct Reads {
     /// Offered keys, the latest last.
     offered: VecDeque<((usize, Name), Key)>,
     pieces: HashMap<ReadId, Piece>,
-    /// Registrations that peers have revoked. They are answered when no read of them is under way.
+    /// Registrations that peers have revoked. A revocation is answered when no read of the registration is under way.
     to_answer: Vec<(usize, MemHandle)>,
     lent: Lending,
     outbox: Outbox,
@@ -99,7 +99,7 @@ impl Reads {
         self.outbox.push_back((to, what, words.to_bytes()));
     }
 
-    /// Keeps the key of memory that is read once. The key is the peer's claim, which its network checks.
+    /// Keeps the key of memory that is read once. The key is a claim, which the peer's network checks.
     pub(super) fn receive_offered(&mut self, from: usize, bytes: &[u8]) {
         let Some(words) = Words::from_bytes(bytes) else { return };
         if self.offered.len() == OFFERED_MAX {
@@ -208,7 +208,7 @@ impl Reads {
         true
     }
 
-    /// Stores a piece that has arrived. Without `bytes`, the piece and so its read have failed.
+    /// Stores a piece that has arrived. Without `bytes`, the piece has failed, and so has its read.
     fn take(&mut self, piece: ReadId, bytes: Option<&[u8]>) {
         let Some(piece) = self.pieces.remove(&piece) else { return };
         let Some(read) = self.under_way.get_mut(&piece.id) else { return };

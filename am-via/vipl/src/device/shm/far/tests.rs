@@ -74,7 +74,7 @@ fn each_progress_after_a_panic_of_the_thread_reports_it_and_the_task_does_not_sl
 
 const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 16 << 10 };
 
-/// Two contexts with a connection, of which the first one posts lines.
+/// Two connected contexts. The first one posts lines.
 struct Pair {
     sender: Side,
     receiver: Side,
@@ -168,7 +168,7 @@ impl Pair {
         self.sender.far.lock().links.all[0].sent
     }
 
-    /// Receives all lines that were posted, with the sender's progress.
+    /// Receives all lines that were posted, while the sender makes progress.
     fn receive_all(&mut self) {
         while (self.received as usize) < self.posted.len() {
             self.sender.far.progress().expect("the network is there");
@@ -218,8 +218,8 @@ fn short_lines_of_a_burst_share_messages() {
     pair.receive_all();
 }
 
-/// Each announcement of a burst brings the key of its data, even if its line waits for the lines before it. A registration that ends before
-/// that leaves no key.
+/// Each announcement of a burst brings the key of its data, even if the announcement waits for the lines before it. A registration that
+/// ends before its key is sent leaves no key.
 #[test]
 fn the_next_lines_bring_the_keys_of_all_offered_memory() {
     let Some(mut pair) = Pair::open() else { return };
@@ -230,7 +230,7 @@ fn the_next_lines_bring_the_keys_of_all_offered_memory() {
     let (memory, peer) = (PrivateBytes::new(100).expect("memory"), NodeAddress { task: 1, context: 0 });
     let handle = |region| MemHandle { region, generation: 1 };
     for most in [1, 7, OFFERED_MAX as u32] {
-        // The last one is too many, and its reader has to ask.
+        // The last key is one too many, and the reader has to ask for it.
         for region in 0..most + u32::from(most > 7) {
             far.offer(peer, handle(region), 5, memory.range());
         }

@@ -1,7 +1,7 @@
 //! The network thread of a context. The first demand starts it; without a demand it sleeps.
 //!
 //! The thread is the *alarm* of a task that sleeps on its doorbell: it waits on the provider's file in place of the task, and rings the
-//! doorbell once, so that one sleep waits for near and far peers.
+//! doorbell once, so that a task waits for near and far peers in one sleep.
 //!
 //! The thread is also the *carrier* of waiting messages. A provider connects two endpoints only while both make progress, so the first
 //! message to a peer waits for the connection, while the program may compute without a call of the library. At growing intervals, the
@@ -42,7 +42,7 @@ struct Demands {
     is_over: AtomicBool,
     /// Wakes the thread after one of the flags above was set.
     changed: Event,
-    /// `None` after the end. Locked while the thread carries.
+    /// `None` after [`end`](NetworkThread::end). Locked while the thread carries.
     waiting: Mutex<Option<Box<dyn Waiting>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Memory of this task that peers read by the network.
+//! Memory of this task that peers read over the network.
 
 use am_via_ofi::{Endpoint, LentMemory, RemoteKey};
 use am_via_shm::regions::ClaimFault;

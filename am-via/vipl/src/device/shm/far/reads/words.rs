@@ -109,7 +109,7 @@ const FAULTS: [ClaimFault; 5] = [
 
 impl Words {
     pub(super) fn with_fault(self, fault: ClaimFault) -> Self {
-        // Only the reader finds the other faults, so that none of them is sent.
+        // Only the reader finds the other faults, so none of them is sent.
         let number = (1..).zip(FAULTS).find(|&(_, known)| known == fault).map_or(1, |(number, _)| number);
         Self { fault: number, ..self }
     }
