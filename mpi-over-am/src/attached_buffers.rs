@@ -160,7 +160,7 @@ impl AttachedBuffers {
         self.by_owner.get(&owner).and_then(AttachedBuffer::oldest).map(|segment| segment.request)
     }
 
-    /// Frees the memory of the oldest message of a buffer, which must have been sent.
+    /// Frees the memory of the oldest message of a buffer. The message must have been sent.
     pub(crate) fn free_oldest(&mut self, owner: BufferOwner) {
         if let Some(attached) = self.by_owner.get_mut(&owner) {
             attached.in_use.pop_front();

@@ -404,7 +404,7 @@ impl Step {
         let allowed = allowed_cpus();
         let uneven = Distribution::new(&running, self.rank, &allowed).filter(Distribution::is_uneven);
         if let Some(cpu) = uneven.as_ref().and_then(|uneven| uneven.destination(&allowed)) {
-            // A task that may not run there stays where it is.
+            // A task that may not run on that processor stays where it is.
             let _ = move_to(cpu);
         }
         Ok(uneven.is_some())

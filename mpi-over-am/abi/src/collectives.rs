@@ -106,7 +106,7 @@ impl Call<'_> {
             .map(|datatype| datatype.extent())
     }
 
-    /// Parts at displacements, in extents of the type.
+    /// Parts at displacements, which count extents of the type.
     unsafe fn listed_send(
         &self,
         at: *const c_void,

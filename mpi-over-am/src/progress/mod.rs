@@ -59,7 +59,7 @@ impl<F: Fabric> State<F> {
         done(self)
     }
 
-    /// Makes progress in some calls, for waits and tests without an open operation.
+    /// For waits and tests without an open operation: makes progress in some of its calls, not in all.
     ///
     /// # Errors
     /// An error while making progress.

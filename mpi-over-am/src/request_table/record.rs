@@ -31,7 +31,7 @@ pub(super) mod unusual {
     pub(in super::super) const GENERALIZED: u8 = 16;
     /// The slot is never allocated.
     pub(in super::super) const RESERVED: u8 = 32;
-    /// A synchronous send that ends when its receiver acknowledges it. The length field of its status has the receiver's task number.
+    /// A synchronous send that ends when its receiver acknowledges it. The length field of its status holds the receiver's task number.
     pub(in super::super) const UNACKNOWLEDGED: u8 = 64;
 }
 

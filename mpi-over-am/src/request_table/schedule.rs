@@ -28,7 +28,7 @@ pub(crate) enum Step {
     Examine { bytes: SendData, look: fn(&[u8]) -> Result<()> },
 }
 
-/// An operation that can be started; repeatedly, if its request is persistent.
+/// An operation that can be started, more than once if its request is persistent.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     pub(crate) steps: Vec<Step>,

@@ -444,7 +444,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn take_updating(&self, rank: u32) -> Result<()> {
         let own = self.name_in_word();
         let mut expected = 0;
-        // Polls: the holder rings no doorbell when it releases the lock. It needs no help of other tasks for its update.
+        // Polls: the holder rings no doorbell when it releases the lock. The holder needs no help from other tasks for its update.
         self.communicator.try_until(|| {
             let found = self.on_updating(rank, AtomicOp::CompareSwap { expected, new: own })?;
             if found == expected {
