@@ -1,10 +1,10 @@
-//! An even number of tasks for each processor.
+//! Distributes tasks evenly over processors.
 //!
-//! Tasks that share processors and wait for one another take as long as the processor with the most of them. The scheduler of the system
-//! distributes the tasks when they start and when they wake, and leaves tasks that run often where they are: 16 tasks on 2 processors can
-//! run as 13 and 3 for a second. So the tasks of a board compare their processors now and then, and some of those on a processor with too
-//! many move. The scheduler may move them again, because other programs use the processors, too. So the comparisons that find an uneven
-//! distribution become rare.
+//! Tasks that share processors and wait for one another take as long as the tasks on the processor with the most tasks. The scheduler of
+//! the system distributes the tasks when they start and when they wake, and leaves tasks that run often where they are: 16 tasks on 2
+//! processors can run as 13 and 3 for a second. So the tasks of a board compare their processors now and then, and some of those on a
+//! processor with too many tasks move. The scheduler may move them again, because other programs use the processors, too. So after each
+//! comparison that finds an uneven distribution, the next one is more steps away.
 
 use smallvec::SmallVec;
 
@@ -39,15 +39,15 @@ impl Comparisons {
 /// Number of tasks on each processor.
 pub(super) struct Distribution {
     counts: SmallVec<[usize; 16]>,
-    /// The processor of this task, as an index, and the number of tasks before it there.
+    /// The processor of this task, as an index, and the number of tasks with lower ranks on that processor.
     own: (usize, usize),
-    /// Number of tasks for each processor.
+    /// Number of tasks that each processor has if the distribution is even, rounded up.
     share: usize,
 }
 
 impl Distribution {
-    /// The distribution of tasks that run on the processors `running`, by rank. `allowed` are this task's processors, in ascending order.
-    /// `None` if other tasks have other processors: an even distribution is not best then.
+    /// The distribution of tasks: `running` has the processor of each rank's task. `allowed` are this task's processors, in ascending
+    /// order. `None` if other tasks have other processors: an even distribution is not best then.
     pub(super) fn new(running: &[u64], rank: u32, allowed: &[usize]) -> Option<Self> {
         let mut counts = SmallVec::from_elem(0, allowed.len());
         let mut own = None;
@@ -69,7 +69,7 @@ impl Distribution {
     /// The processor to which this task has to move if the distribution is uneven: one of `allowed`.
     pub(super) fn destination(&self, allowed: &[usize]) -> Option<usize> {
         let Self { counts, own: (own, before), share } = self;
-        // The number of this task among those that are too many on their processors.
+        // The index of this task among the tasks beyond the share of their processors.
         let more = |count: &usize| count.saturating_sub(*share);
         let number = counts[..*own].iter().map(more).sum::<usize>() + before.checked_sub(*share)?;
         let free = |(&count, &cpu)| std::iter::repeat_n(cpu, share.saturating_sub(count));
@@ -81,7 +81,7 @@ impl Distribution {
 mod tests {
     use super::*;
 
-    /// The number of tasks on each processor after all have moved.
+    /// The number of tasks on each processor after all tasks have moved.
     fn counts_after(before: &[usize], allowed: &[usize]) -> Vec<usize> {
         let on = |(&count, &cpu): (&usize, &usize)| std::iter::repeat_n(cpu as u64, count);
         let running: Vec<u64> = before.iter().zip(allowed).flat_map(on).collect();
