@@ -121,7 +121,7 @@ impl fmt::Debug for Keyval {
 
 /// The attributes of one object. The parameter `object` is the object's number in the layer above.
 ///
-/// Callbacks may use the object, so an owner that keeps this value in a cell must not borrow the cell while they run. Therefore
+/// Callbacks may use the object, so an owner that keeps this value in a cell must not borrow the cell while callbacks run. Therefore
 /// [`deletion`](Self::deletion) and similar methods return the callback, and the change is a separate call.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {

@@ -1,7 +1,7 @@
 //! Error handlers: the reaction to a failed call (MPI 5.0 section 9.3).
 //!
 //! In Rust errors are values, so the handler of a new environment is [`ErrorHandler::Return`], and a handler runs only if the program calls
-//! it ([`Communicator::handled`](crate::Communicator::handled)). The C interface calls it after each failed call.
+//! it ([`Communicator::handled`](crate::Communicator::handled)). The C interface runs the handler after each failed call.
 
 use std::fmt;
 use std::sync::Arc;

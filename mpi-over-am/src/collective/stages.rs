@@ -1,9 +1,10 @@
 //! Long reductions, in stages.
 //!
-//! The vector is cut into pieces, and each piece into one chunk for each task. A task gets one chunk of all vectors, combines it in the
-//! order of the ranks, and sends the result to the tasks that need it. Several pieces are under way at once: a task sends its parts of a
-//! later piece before it combines its chunk of this one, and receives the results of an earlier piece after that. So the two tasks of a
-//! pair copy at the same time. A chunk is a message of a few packets: its receiver combines one packet while the sender writes the next.
+//! The vector is cut into pieces, and each piece into one chunk for each task. From every task, a task gets its own chunk of that task's
+//! vector. It combines these chunks in the order of the ranks, and sends the result to the tasks that need it. Several pieces are under way
+//! at once: a task sends its parts of a later piece before it combines its chunk of this one, and receives the results of an earlier piece
+//! after that. So the two tasks of a pair copy at the same time. A chunk is a message of a few packets: its receiver combines one packet
+//! while the sender writes the next.
 
 use super::chunks::{Chunks, elements_of_piece};
 use super::reduce_scatter::{Incoming, slots};

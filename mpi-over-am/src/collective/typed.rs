@@ -183,8 +183,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         slices::allgatherv(send, (recv, placement)).run(self)
     }
 
-    /// Sends the `r`th part of `send` to rank `r`, and receives the `r`th part of `recv` from it (`MPI_Alltoall`). All parts must have the
-    /// same length.
+    /// Sends the `r`th part of `send` to rank `r`, and receives the `r`th part of `recv` from that rank (`MPI_Alltoall`). All parts must
+    /// have the same length.
     ///
     /// # Errors
     /// Buffers that do not match, the death of a task.

@@ -348,7 +348,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Makes all checks except whether the elements lie inside the window. Returns whether there is anything to do.
     ///
     /// # Errors
-    /// An unknown rank; no epoch is open for it; different lengths of origin and target.
+    /// An unknown rank; no epoch is open for the rank; different lengths of origin and target.
     pub(super) fn check_target(&self, call: &'static str, len: u64, target: TargetData<'_>) -> Result<bool> {
         if !self.check_access(call, target.rank)? {
             return Ok(false);
@@ -364,7 +364,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Checks that this task may access the window of a rank. Returns false for [`PROC_NULL`].
     ///
     /// # Errors
-    /// An unknown rank; no epoch is open for it.
+    /// An unknown rank; no epoch is open for the rank.
     pub(super) fn check_access(&self, call: &'static str, rank: u32) -> Result<bool> {
         if rank == PROC_NULL {
             return Ok(false);
