@@ -16,7 +16,7 @@ pub const LARGE_BYTES: usize = 64 << 10;
 
 /// Blocks of job memory. Implementations must not ask the global allocator for a large block.
 pub trait LargeBlocks: Send + Sync + std::fmt::Debug {
-    /// A block of `len` bytes that nothing else uses until it is returned. A block of [`LARGE_BYTES`] or more is aligned to a page.
+    /// A block of `len` bytes that nothing else uses until it is returned. A block of [`LARGE_BYTES`] or more must be aligned to a page.
     fn take(&self, len: usize) -> Option<LargeBlock>;
     /// The address range of blocks, fixed while the process lives.
     fn addresses(&self) -> Range<usize>;
@@ -110,7 +110,7 @@ impl JobAllocator {
         }
         // A forked copy frees nothing: the ranges belong to its parent.
         if !fork::is_copy() {
-            // SAFETY: the block still belongs to the caller, as `take` returned it.
+            // SAFETY: the block, as `take` returned it, still belongs to the caller.
             unsafe { memory::set_in_dumps(at, len, false) };
             blocks.give_back(at, len);
         }

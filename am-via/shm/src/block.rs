@@ -26,7 +26,7 @@ unsafe impl Send for HeapBlock {}
 unsafe impl Sync for HeapBlock {}
 
 impl HeapBlock {
-    /// The block `range`, which must be zeroed and used by nothing else. `owner` must keep it alive until it is returned.
+    /// The block `range`, which must be zeroed and used by nothing else. `owner` must keep the range alive until the block is returned.
     #[must_use]
     pub fn new(range: CheckedRange<'_>, owner: Arc<dyn HeapOwner>) -> Self {
         Self { at: range.at(), len: range.len(), owner }

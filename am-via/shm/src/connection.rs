@@ -11,12 +11,12 @@ use crate::storing::{Distance, Storing, timed};
 use crate::wait::{Doorbell, SleepBarrier};
 use am_via_os::atomics::Ordering;
 
-/// A writer that has filled less than this number of bytes of a slot, and more than [`WAIT_AHEAD_BYTES_MAX`], prefetches as many bytes of
-/// the next slot. More lines at a time would delay the reader, and stores past the caches need no prefetch.
+/// A writer that has filled less than this number of bytes of a slot, and more than [`WAIT_AHEAD_BYTES_MAX`], prefetches the same number of
+/// bytes of the next slot. More lines at a time would delay the reader, and non-temporal stores need no prefetch.
 const WRITE_AHEAD_BYTES: usize = 1024;
-/// Maximum bytes outside of a line that a waiting reader prefetches before the line has arrived. A writer of at most as many bytes does not
-/// prefetch, because the two would take the lines from each other. In a bench of bare rings, 64 bytes took 0.90 of the time, 256 bytes
-/// 0.91, and 512 bytes, which a writer prefetches, 1.07; if the processors share no cache, 64 and 256 bytes took 0.75.
+/// Maximum bytes outside of a line that a waiting reader prefetches before the line has arrived. A writer of at most this number of bytes
+/// does not prefetch, because reader and writer would take the lines from each other. In a bench of bare rings, 64 bytes took 0.90 of the
+/// time, 256 bytes 0.91, and 512 bytes, which a writer prefetches, 1.07; if the processors share no cache, 64 and 256 bytes took 0.75.
 const WAIT_AHEAD_BYTES_MAX: usize = 256;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
@@ -119,7 +119,7 @@ pub struct Connection {
     released: u32,
     /// `released`, as last stored for the peer.
     released_told: u32,
-    /// Bytes outside of its line of the last entry that had any. A claim.
+    /// The last entry with bytes outside of its line: the number of these bytes, which is a claim.
     last_len: u32,
 }
 
@@ -142,8 +142,8 @@ pub enum Written {
 pub const TELL_AFTER: u32 = RING_LINES / 4;
 
 impl Connection {
-    /// The end that reads `own` and writes `theirs`, slot `their_vi` of the peer. Fills of at least `cache_bypass_bytes_min` go past the
-    /// caches if that is faster. `None` if a slot is damaged.
+    /// The end that reads `own` and writes `theirs`, slot `their_vi` of the peer. Fills of at least `cache_bypass_bytes_min` bytes bypass
+    /// the caches if that is faster. `None` if a slot is damaged.
     #[must_use]
     pub fn new(
         own: ViSlot,
@@ -195,8 +195,8 @@ impl Connection {
     /// number of bytes. A reader that sees the entry sees the bytes ("line published"). If `fill` returns `None`, no entry is written, and
     /// the next entry uses the slot.
     ///
-    /// The peer's cache still holds the lines of the next slot, from the last message in it. After a message of some hundred bytes, this
-    /// call prefetches as many of them as its message used; otherwise the stores of the next message would wait for each line.
+    /// The peer's cache still holds the lines of the next slot, from the last message in that slot. After a message of some hundred bytes,
+    /// this call prefetches as many of these lines as its message used; otherwise the stores of the next message would wait for each line.
     #[inline(always)]
     pub fn post_area(
         &mut self,
@@ -324,9 +324,9 @@ impl Connection {
         self.own.area(slot, len as usize).front(READ_AHEAD_BYTES_MAX).prefetch_to_read();
     }
 
-    /// The bytes of the next entry outside of its line, if they are as many as those of the last entry that had any. A reader that waits
-    /// prefetches them at each look: otherwise it would wait twice, first for the line and then for the bytes. Empty if they were more
-    /// than [`WAIT_AHEAD_BYTES_MAX`].
+    /// Where the next entry's bytes outside of its line will be, if there are as many as in the last entry that had any. A reader that
+    /// waits prefetches them at each look: otherwise it would wait twice, first for the line and then for the bytes. Empty if there were
+    /// more than [`WAIT_AHEAD_BYTES_MAX`].
     #[inline(always)]
     #[must_use]
     pub fn expected_area(&self) -> CheckedRange<'_> {
@@ -353,7 +353,7 @@ impl Connection {
         !self.has_outlet() && self.distance.storing(usize::MAX) == Storing::ThroughCaches
     }
 
-    /// Number of lines of this end that the peer has returned (wraps). A claim.
+    /// Number of lines of this end that the peer claims to have returned (wraps).
     #[must_use]
     pub fn released_by_peer(&self) -> u32 {
         // Acquire ("slots released"): pairs with the Release in `release`.
@@ -472,7 +472,7 @@ mod tests {
     }
 
     /// In each lap of the ring a message of up to a quarter of a slot lies in another quarter, and a message of up to a half in the other
-    /// half. The reader finds it, even if the post had asked for another length.
+    /// half. The reader finds the message, even if the post had asked for another length.
     #[test]
     fn short_messages_use_the_parts_of_a_slot_in_rotation() {
         const QUARTER: usize = 2048;
@@ -507,7 +507,8 @@ mod tests {
         }
     }
 
-    /// A waiting reader prefetches the bytes that the next message will have if it is as long as the last one, and none if that was long.
+    /// A waiting reader prefetches the bytes that the next message will have if it is as long as the last one, and none if the last one was
+    /// long.
     #[test]
     fn a_reader_expects_as_many_bytes_as_the_last_message_had() {
         let (mut writer, mut reader) = ends_of(ControlLayout { packet_bytes: 8192, ..LAYOUT });

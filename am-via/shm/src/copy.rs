@@ -145,7 +145,7 @@ impl<'a> CheckedRange<'a> {
         true
     }
 
-    /// Like [`copy_from`](Self::copy_from), but by the processor's widest registers if there are no more bytes than in a packet. This is
+    /// Like [`copy_from`](Self::copy_from), but with the processor's widest registers if there are no more bytes than in a packet. This is
     /// faster if the bytes are in the cache of another processor that shares a cache with this one, and slower otherwise.
     #[inline]
     #[must_use]
@@ -161,8 +161,8 @@ impl<'a> CheckedRange<'a> {
         true
     }
 
-    /// Like [`copy_from`](Self::copy_from), but with stores past this processor's cache, if it has such stores. The next reader on another
-    /// processor then finds no modified line in a foreign cache. The stores are ordered before any later store.
+    /// Like [`copy_from`](Self::copy_from), but with non-temporal stores, if the processor has them. The next reader on another processor
+    /// then finds no modified line in a foreign cache. The stores are ordered before any later store.
     #[inline]
     #[must_use]
     pub(crate) fn copy_from_past_cache(&self, from: CheckedRange<'_>) -> bool {

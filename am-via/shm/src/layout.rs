@@ -38,7 +38,7 @@ pub(crate) const REGION_OFFSET: usize = 65536;
 pub(crate) const REGIONS_MAX: u32 = REGIONS_PER_CONTEXT * CONTEXTS_MAX;
 /// Maximum number of registrations of a context.
 pub const REGIONS_PER_CONTEXT: u32 = 65536;
-/// Number of lines in the ring of a VI; few enough for a model to wrap around.
+/// Number of lines in the ring of a VI. Under loom, few enough for a model to wrap around.
 pub const RING_LINES: u32 = if cfg!(loom) { 4 } else { 128 };
 /// Maximum number of VIs of a task, which 64 attention words can name.
 pub(crate) const VIS_MAX: u32 = 4096;
@@ -269,7 +269,7 @@ impl ViIdentity {
         }
     }
 
-    /// What was written, in the same order. Claims.
+    /// The values of [`write`](Self::write), in the same order. They are claims.
     #[must_use]
     pub fn read(&self) -> [u32; 4] {
         // Relaxed: see `write`.
@@ -354,8 +354,8 @@ impl ControlLayout {
         PAIR_OFFSET.next_multiple_of(page()) + self.pair_bytes()
     }
 
-    /// Offset of the pair word for the connection between the owner's `own_context` and `context` of `task`, whose number must not be lower
-    /// than the owner's.
+    /// Offset of the pair word for the connection between the owner's `own_context` and `context` of `task`. `task` must not be lower than
+    /// the owner's number.
     #[must_use]
     pub fn pair_offset(&self, own_context: u32, task: u32, context: u32) -> usize {
         let contexts = CONTEXTS_MAX as usize;

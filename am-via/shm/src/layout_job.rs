@@ -28,7 +28,7 @@ pub const RETURN_ADDRESSES_MAX: usize = 48;
 /// Maximum length of the text in a [`WaitNote`], in words of 8 bytes.
 pub const WAIT_FACTS_WORDS: usize = 256;
 
-/// Stored instead of a process number if the task has attached from another PID namespace.
+/// Stored instead of a PID if the task has attached from another PID namespace.
 pub const PID_UNKNOWN: u32 = u32::MAX;
 
 /// State of a task: attached. Before that, the state is 0.
@@ -50,11 +50,11 @@ pub struct JobHeader {
     pub num_tasks: AtomicU32,
     /// The process that holds all files open; 0: none, a job of one.
     pub launcher_pid: AtomicU32,
-    /// Not 0: the program has asked that the job continues when a task fails.
+    /// Not 0: the program has asked that the job continue when a task fails.
     pub continue_on_failure: AtomicU32,
     /// Whole processors that the cgroup's quota grants; `u32::MAX`: no quota.
     pub quota_cpus: AtomicU32,
-    /// Inode of the launcher's PID namespace, in which process numbers are valid.
+    /// Inode of the launcher's PID namespace, in which the PIDs of this file are valid.
     pub pid_namespace: AtomicU64,
     /// How all tasks order a store before a load of a peer's store: `SleepBarrier::to_word`.
     pub barrier: AtomicU32,
@@ -137,7 +137,7 @@ pub struct TaskEntry {
     /// Inode of the task's heap file.
     pub heap_inode: AtomicU64,
     /// The task's process, written by the task when it attaches, because wrappers may be between the task and the launcher. 0 before that;
-    /// [`PID_UNKNOWN`] if its number is not valid in the launcher's namespace.
+    /// [`PID_UNKNOWN`] if its PID is not valid in the launcher's PID namespace.
     pub pid: AtomicU32,
     /// Not 0: the task's process has locked byte `task` of the job file, and holds the lock until it can no longer write to any memory.
     pub life_locked: AtomicU32,

@@ -3,7 +3,7 @@
 //! A pipe is a ring of pieces in the sender's job memory. The sender copies the message into it piece by piece; the receiver copies the
 //! pieces out, and neither writes the other's buffer. A message begins in the ring where the previous one ended, so that the sender writes
 //! lines that have left the receiver's cache: taking a line from that cache takes three times as long. If the two share no cache, the
-//! sender stores past its own cache, so that the receiver finds no line modified in a foreign cache. The sender decides by the time that a
+//! sender uses non-temporal stores, so that the receiver finds no line modified in a foreign cache. The sender decides by the time that a
 //! load of the receiver's count takes ([`timed`]).
 //!
 //! Sender and receiver never wait for each other. If a piece is not staged in time, the receiver copies it itself, through the kernel, and
@@ -36,12 +36,13 @@ pub(crate) const HEADER_BYTES: usize = 2048 + 64;
 /// Bytes of a pipe.
 pub const PIPE_BYTES: usize = HEADER_BYTES + PIECES as usize * PIECE_BYTES;
 
-/// Maximum length of a message that the receiver copies by the widest registers, if it shares a cache with the sender. The C library's copy
-/// is faster for a longer message, most of whose destination is in no cache, and for bytes that the sender has stored past the caches.
+/// Maximum length of a message that the receiver copies with the widest registers, if it shares a cache with the sender. The C library's
+/// copy is faster for a longer message, most of whose destination is in no cache, and for bytes that the sender has written with
+/// non-temporal stores.
 const WIDE_BYTES_MAX: u64 = 2 << 20;
-/// Number of looks at an empty pipe before the receiver copies by the kernel: 2 to 4 us.
+/// Number of looks at an empty pipe before the receiver lets the kernel copy: 2 to 4 us.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 128 };
-/// Bytes of the first copy by the kernel if a pipe may still help. Each further one is twice as long.
+/// Bytes of the first copy by the kernel if a pipe may still help. Each further copy is twice as long as the one before it.
 const KERNEL_BYTES_MIN: usize = 4 * PIECE_BYTES;
 
 /// In a region's entry: its owner may attach a pipe later.
@@ -183,7 +184,7 @@ struct PipeReader<'a> {
     offset: usize,
     /// The slot of the message's first piece.
     first: u64,
-    /// Whether pieces are copied by the widest registers. `None`: to be decided by the time of the load that finds the first piece.
+    /// Whether pieces are copied with the widest registers. `None`: to be decided by the time of the load that finds the first piece.
     is_wide: Option<bool>,
 }
 
@@ -252,8 +253,8 @@ pub(crate) fn read<E>(
             let len = offset + to.len() as u64;
             pipe = if name & PIPE_ATTACHED == 0 { None } else { PipeReader::open(heap, name, len) };
             if let Some(pipe) = &pipe {
-                // An earlier call that ended with NotYet has copied the pieces that it took. If the sender has changed their number, only
-                // its own message is corrupted.
+                // An earlier call that ended with NotYet has copied the pieces that it took. If the sender has changed this count, only its
+                // own message is corrupted.
                 let taken = pipe.header.taken.load(Ordering::Relaxed);
                 let before = taken.saturating_mul(PIECE_BYTES as u64).saturating_sub(offset);
                 done = done.max(usize::try_from(before).unwrap_or(usize::MAX).min(to.len()));

@@ -31,7 +31,8 @@ impl HeldRange {
     /// The range. It must not be used after the operation or the registration has ended.
     #[must_use]
     pub fn range<'a>(self) -> CheckedRange<'a> {
-        // SAFETY: alive and left to this holder (`hold`'s contract); the holder uses it before the end only.
+        // SAFETY: until the operation or the registration ends, the memory is alive and left to this holder (`hold`'s contract). The caller
+        // does not use the range after that.
         unsafe { CheckedRange::new(self.at, self.len) }
     }
 }

@@ -102,7 +102,7 @@ struct OwnSlot {
 unsafe impl Send for OwnRegions {}
 
 impl OwnRegions {
-    /// The part of the table in the owner's control file that belongs to `context`; `heap` is the mapping of its heap file.
+    /// The part of the table in the owner's control file that belongs to `context`; `heap` is the mapping of the owner's heap file.
     #[must_use]
     pub fn new(head: Arc<Mapping>, heap: Arc<Mapping>, context: u32, ways: Ways) -> Self {
         let first = context * REGIONS_PER_CONTEXT;
@@ -198,7 +198,7 @@ impl OwnRegions {
         true
     }
 
-    /// The memory of an own open registration.
+    /// The memory of an open registration of this context.
     #[must_use]
     pub fn open_memory(&self, region: u32, generation: u32) -> Option<CheckedRange<'_>> {
         let slot = self.slots.get(region.wrapping_sub(self.first) as usize)?;
@@ -207,8 +207,8 @@ impl OwnRegions {
         Some(unsafe { CheckedRange::new(at, len) })
     }
 
-    /// Attaches an emptied pipe to an own registration, or announces with `None` that a pipe may come. A peer that reads the registration
-    /// once, from front to back, takes pieces from the pipe after [`PipeWriter::stage`].
+    /// Attaches an emptied pipe to a registration of this context. `None`: announces that a pipe may come. A peer that reads the
+    /// registration once, from front to back, takes pieces from the pipe after [`PipeWriter::stage`].
     pub fn attach_pipe(&mut self, region: u32, pipe: Option<&mut PipeWriter>) {
         if let Some(entry) = self.entry(region) {
             // Release ("pipe attached"): pairs with the Acquire in `pipe::read`.
@@ -225,7 +225,8 @@ impl OwnRegions {
         }
     }
 
-    /// The memory of an own registration, if it has the claim's protection tag and gives peers all rights in `need`.
+    /// The memory of a registration of this context, if the registration has the claim's protection tag and gives peers all rights in
+    /// `need`.
     ///
     /// # Errors
     /// The registration is not open, has another tag, does not give the rights, or the range does not lie inside.
@@ -311,7 +312,7 @@ pub fn close_all(head: &Mapping) -> bool {
 #[must_use]
 pub fn is_quiet<'a>(hazards: impl Iterator<Item = &'a Hazard>, task: u32, region: u32) -> bool {
     let name = hazard_name(task, region);
-    // Acquire ("region hazard"): pairs with the Release in the drop of `InUse`. A task that sees the end of a copy sees its stores.
+    // Acquire ("region hazard"): pairs with the Release in the drop of `InUse`. A task that sees the end of a copy sees the copy's stores.
     hazards.into_iter().all(|hazard| hazard.copying.load(Ordering::Acquire) != name)
 }
 

@@ -105,7 +105,7 @@ pub struct Packets {
 /// Number of slots in a ring for packets that only return credits: two for each kind of return.
 pub(super) const CREDIT_RETURNS: u32 = 4;
 
-/// Number of slots of each pair of NICs for standing receives; the same in all tasks.
+/// Number of slots for standing receives between each pair of NICs; the same in all tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditPlan {
     /// Maximum number of unconsumed packets at the target, at least 1.

@@ -81,7 +81,7 @@ impl Status {
     pub const OP_RECEIVE: Self = Self(1 << 16);
     /// Operation field: an RDMA write.
     pub const OP_RDMA_WRITE: Self = Self(2 << 16);
-    /// Operation field, of a receive descriptor: the peer's RDMA write with immediate data.
+    /// Operation field, of a receive descriptor: the immediate data of a peer's RDMA write have completed the receive.
     pub const OP_REMOTE_RDMA_WRITE: Self = Self(3 << 16);
     /// Operation field: an RDMA read.
     pub const OP_RDMA_READ: Self = Self(4 << 16);

@@ -36,11 +36,11 @@ pub enum Reliability {
 /// Attributes of a VI (`VIP_VI_ATTRIBUTES`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ViAttributes {
-    /// The reliability level; both ends need the same.
+    /// The reliability level, which must be the same at both ends.
     pub reliability: Reliability,
-    /// Maximum bytes of a transfer; both ends need the same.
+    /// Maximum bytes of a transfer, which must be the same at both ends.
     pub transfer_bytes_max: u32,
-    /// Quality of service: a number whose meaning the programs agree on; both ends need the same.
+    /// Quality of service: a number whose meaning the programs agree on. It must be the same at both ends.
     pub qos: u16,
     /// The tag of the memory that this VI can access.
     pub ptag: PTag,
@@ -306,8 +306,8 @@ impl<W> Vi<W> {
         Some(class)
     }
 
-    /// Waits briefly for the next packet and looks at it, if it is a one-way packet with this label. The packet stays in the ring until the
-    /// next poll, or [`take_next`](Self::take_next).
+    /// Waits briefly for the next packet, and looks at the packet if it is one-way and has this label. The packet stays in the ring until
+    /// the next poll, or [`take_next`](Self::take_next).
     #[inline(always)]
     pub fn look_at_next<D: Device>(
         &self,
