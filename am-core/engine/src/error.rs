@@ -82,7 +82,7 @@ pub enum Error {
         registered: usize,
     },
     /// This task never registered a handler with this number.
-    #[error("handler {handler} is not registered: this task has {registered} handlers")]
+    #[error("handler {handler} is not registered: this task has {registered} handlers, numbered from 0")]
     UnregisteredHandler {
         /// The handler number.
         handler: u16,

@@ -373,7 +373,7 @@ impl<D: Device> Pair<D> {
                 return Ok(found);
             }
             if start.elapsed() > PATIENCE {
-                return fail(format!("{what} never came"));
+                return fail(format!("waited {PATIENCE:?} for {what}, and it did not happen"));
             }
             self.nic.progress();
             std::thread::yield_now();
@@ -388,7 +388,7 @@ impl<D: Device> Pair<D> {
     /// A barrier without progress: no arrived message is processed.
     pub(super) fn sync_still(&mut self) -> Outcome {
         self.line.say(Word::Numbers(Vec::new()));
-        self.heard(PATIENCE)?.map_or_else(|| fail("the other side does not come"), |_| Ok(()))
+        self.heard(PATIENCE)?.map_or_else(|| fail("the other side did not arrive in time"), |_| Ok(()))
     }
 
     /// Sends numbers to the other side, and receives its numbers.
@@ -400,7 +400,7 @@ impl<D: Device> Pair<D> {
                 return Ok(numbers);
             }
             if start.elapsed() > PATIENCE * 2 {
-                return fail("the other side does not come");
+                return fail("the other side did not arrive in time");
             }
             self.nic.progress();
         }

@@ -20,7 +20,7 @@ pub(super) fn run<D: Device>(pair: &mut Pair<D>, check: &Check<D>) -> Option<Str
         Ok(Ok(())) => None,
         Ok(Err(Stop::Failed(what))) => Some(what),
         Ok(Err(Stop::OtherSide)) if pair.ended == Some(Word::Done(None)) => {
-            Some("the other side ended before this one was heard".to_owned())
+            Some("the other side ended the check while this side still waited for it".to_owned())
         }
         // The other side reports its failure itself.
         Ok(Err(Stop::OtherSide)) => None,
@@ -59,5 +59,5 @@ fn end<D: Device>(pair: &mut Pair<D>, failure: Option<&String>) -> Result<(), St
             Err(RecvTimeoutError::Disconnected) => return Err("the other side is gone".to_owned()),
         }
     }
-    Err("the other side does not end".to_owned())
+    Err("the other side did not end the check in time".to_owned())
 }

@@ -28,10 +28,11 @@ impl Invitation {
             return Err(bad("it does not have four fields"));
         };
         Ok(Self {
-            number: number.parse().map_err(|_| bad("the first field is no file number"))?,
-            task: task.parse().map_err(|_| bad("the second field is no task number"))?,
-            launcher_pid: launcher_pid.parse().map_err(|_| bad("the third field is no process number"))?,
-            id: u64::from_str_radix(id, 16).map_err(|_| bad("the fourth field is no hexadecimal number"))?,
+            number: number.parse().map_err(|_| bad("the first field is not a file number"))?,
+            task: task.parse().map_err(|_| bad("the second field is not a task number"))?,
+            launcher_pid: launcher_pid.parse().map_err(|_| bad("the third field is not a process number"))?,
+            id: u64::from_str_radix(id, 16)
+                .map_err(|_| bad("the fourth field is not a hexadecimal number"))?,
         })
     }
 

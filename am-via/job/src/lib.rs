@@ -675,7 +675,7 @@ fn mapped(file: &File) -> Result<(Shared<JobHeader>, Vec<Shared<TaskEntry>>), Jo
         mapping.atomics(0).ok_or_else(damaged("it is shorter than its header"))?;
     let num_tasks = header.num_tasks.load(Ordering::Relaxed);
     if num_tasks == 0 || num_tasks > TASKS_MAX {
-        return Err(JobError::Damaged { what: "it has no tasks, or more than there can be" });
+        return Err(JobError::Damaged { what: "it has no tasks, or more tasks than a job can have" });
     }
     let entries = (0..num_tasks)
         .map(|task| mapping.atomics(JobHeader::entry_offset(task)))

@@ -112,7 +112,7 @@ fn check_holds(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<()
     if offset.checked_add(bytes as u64).is_some_and(|end| end <= len) {
         return Ok(());
     }
-    let what = format!("{bytes} bytes from byte {offset} on are not in the file: it has {len}");
+    let what = format!("{bytes} bytes from byte {offset} on are not all in the file, which has {len} bytes");
     Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 

@@ -78,12 +78,12 @@ impl Pmi1 {
         }
         let answer = Answer(line);
         if answer.word("cmd")? != expected {
-            return Err(wrong(format!("{request}: the launcher answers {:?}", answer.0.trim_end())));
+            return Err(wrong(format!("{request}: the launcher answered {:?}", answer.0.trim_end())));
         }
         // Launchers omit `rc` where nothing can fail.
         match answer.word("rc") {
             Ok("0") | Err(_) => Ok(answer),
-            Ok(_) => Err(wrong(format!("{request}: the launcher refuses: {:?}", answer.0.trim_end()))),
+            Ok(_) => Err(wrong(format!("{request}: the launcher refused: {:?}", answer.0.trim_end()))),
         }
     }
 

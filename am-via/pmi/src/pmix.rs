@@ -135,7 +135,9 @@ impl Pmix {
         new.num_tasks = new.value(RANK_WILDCARD, JOB_SIZE, |value| match value.kind {
             // SAFETY: the kind says that the value is this number.
             UINT32 => Ok(unsafe { value.data.number }),
-            kind => Err(wrong(format!("PMIx tells the number of tasks as a value of kind {kind}"))),
+            kind => {
+                Err(wrong(format!("PMIx gives the number of tasks as a value of the unknown kind {kind}")))
+            }
         })?;
         if new.num_tasks < 2 {
             new.finalize()?;
@@ -152,7 +154,7 @@ impl Pmix {
         let code = unsafe { (self.library.get)(&raw const of, key.as_ptr(), ptr::null(), 0, &raw mut found) };
         self.library.check("PMIx_Get", code)?;
         let Some(found) = NonNull::new(found) else {
-            return Err(wrong("PMIx_Get gives no value".to_owned()));
+            return Err(wrong("PMIx_Get returned no value".to_owned()));
         };
         // SAFETY: the library has made the value for this caller only.
         let value = unsafe { found.as_ref() };

@@ -521,7 +521,7 @@ impl<D: Device> Memory for ViaFabric<D> {
     fn open_shared(&mut self, name: SharedName) -> Result<SharedMemory> {
         let file = memory::shared_file_name(name).ok_or_else(|| Error::System {
             doing: "opening shared memory",
-            source: "its name is not one that shared memory can have".into(),
+            source: "this is not a name of shared memory".into(),
         })?;
         let opened = self.nic.device.open_shared_file(file).map_err(|error| wrong(self.endpoint, error))?;
         Ok(memory::shared_memory(file, opened))
@@ -556,7 +556,7 @@ impl<D: Device> Memory for ViaFabric<D> {
                     resource: "registered private memory, in bytes",
                     needed: len,
                     available: cache.available_for_peers(),
-                    remedy: "unexpose memory that peers need no more, wait for long sends to end, use memory of `alloc`, \
+                    remedy: "unexpose memory that peers no longer need, wait for long sends to end, use memory of `alloc`, \
                              or raise the setting registered_bytes_max (AM_REGISTERED_BYTES_MAX), of which a quarter is \
                              kept for transfers that this task begins",
                 });

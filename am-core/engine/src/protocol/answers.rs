@@ -111,7 +111,7 @@ impl<U: UserCode> Engine<U> {
                 bytes.copy_to_buffer(part);
                 Ok(())
             }
-            None => Err(malformed(packet.from, "a piece outside its get, or one that came twice")),
+            None => Err(malformed(packet.from, "a piece outside its get, or one that arrived twice")),
         }
     }
 

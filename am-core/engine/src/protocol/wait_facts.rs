@@ -19,7 +19,7 @@ impl Op {
         Some(match &self.state {
             State::Queued(_) => ("message", format!("{bytes}, not sent: no credit is left for its target")),
             State::Announced { in_pieces: false, .. } => {
-                ("message", format!("{bytes}, announced and not received"))
+                ("message", format!("{bytes}, announced but not received"))
             }
             State::Announced { .. } => ("message", format!("{bytes}, under way in pieces")),
             State::Write { .. } => ("put", bytes),

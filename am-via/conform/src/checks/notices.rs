@@ -247,7 +247,7 @@ fn send_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outcome
         pair.post_send(vi, Descriptor::send())?;
     }
     pair.until("20 notifications", |_| Ok((count.load(Ordering::Relaxed) == 20).then_some(())))?;
-    ensure(pair.nic.send_done(vi)?.is_none(), "a send was reported and left in its queue")
+    ensure(pair.nic.send_done(vi)?.is_none(), "a send was reported but left in its queue")
 }
 
 /// Forwards an entry, and waits for the next one.

@@ -263,7 +263,7 @@ fn waits<D: Device>(pair: &mut Pair<D>, timeout: Duration) -> Outcome {
     refused(pair.nic.recv_wait(vi, Some(timeout)), VipReturn::Timeout)?;
     refused(pair.nic.send_wait(vi, Some(timeout)), VipReturn::Timeout)?;
     refused(pair.nic.cq_wait(cq, Some(timeout)), VipReturn::Timeout)?;
-    ensure(started.elapsed() >= timeout * 3, "a wait came back before its time")?;
+    ensure(started.elapsed() >= timeout * 3, "a wait returned before its timeout")?;
     pair.sync()
 }
 

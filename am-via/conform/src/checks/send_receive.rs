@@ -180,8 +180,8 @@ fn immediate_data_of_a_receive_are_ignored<D: Device>(pair: &mut Pair<D>) -> Out
     pair.sync()?;
     pair.post_send(vi, Descriptor::send())?;
     pair.post_send(vi, Descriptor::send().with_immediate(5))?;
-    same(pair.received_well(vi)?.immediate(), None, "the immediate data of a send without")?;
-    same(pair.received_well(vi)?.immediate(), Some(5), "the immediate data of a send with some")
+    same(pair.received_well(vi)?.immediate(), None, "the immediate data of a send without any")?;
+    same(pair.received_well(vi)?.immediate(), Some(5), "the immediate data of a send that has some")
 }
 
 fn message_shorter_than_its_receive_tells_its_length<D: Device>(pair: &mut Pair<D>) -> Outcome {

@@ -286,7 +286,7 @@ fn queue_has_a_limit_of_sends<D: Device>(pair: &mut Pair<D>) -> Outcome {
     }
     let beyond = pair.nic.post_send(vi, Descriptor::send().with_immediate(5));
     let Err(error) = beyond else { return crate::pair::fail("a descriptor beyond the limit was accepted") };
-    same(error.descriptor.immediate(), Some(5), "the descriptor that comes back")?;
+    same(error.descriptor.immediate(), Some(5), "the descriptor that is returned")?;
     refused::<(), _>(Err(error.error), VipReturn::ErrorResource)?;
     for _ in 0..limit {
         pair.sent(vi)?;
