@@ -79,8 +79,8 @@ pub struct Outcome {
     pub exit_code: u8,
     /// A line for a person; empty if all went well.
     pub line: String,
-    /// The record of each task, task 0 first, by the clock of this host; empty if none was requested. The record of a task whose host was
-    /// lost is empty.
+    /// The record of each task, task 0 first, with times of this host's clock; empty if none was requested. The record of a task whose host
+    /// was lost is empty.
     pub recorded: Vec<Recorded>,
     /// The host of each task.
     pub hosts: Vec<String>,

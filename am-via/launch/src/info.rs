@@ -58,7 +58,7 @@ pub enum InfoError {
 enum Detail {
     /// What a job uses.
     Brief,
-    /// Also what could be chosen instead.
+    /// Also shows what could be chosen instead.
     Full,
 }
 
@@ -181,7 +181,7 @@ fn private_memory_way() -> String {
 }
 
 /// The child's side of the trial that [`info`] makes. `question` is `PID:ADDRESS:EXPECTED`: the child reads the word at this address of
-/// that process and compares it.
+/// that process, and compares it with EXPECTED.
 ///
 /// # Errors
 /// The reason why the word cannot be read.

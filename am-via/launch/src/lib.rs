@@ -436,7 +436,7 @@ impl Running {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Asks for the end of the job at once.
+    /// Asks for the immediate end of the job.
     pub fn end(&self) {
         self.end.ask(EndedBy::Caller);
     }

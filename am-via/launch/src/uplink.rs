@@ -74,7 +74,7 @@ pub(super) enum Up {
     NotStarted { exit_code: u8, why: String },
     /// Asks for the launcher's clock.
     AskClock,
-    /// What a task has recorded, by the launcher's clock.
+    /// What a task has recorded, with times of the launcher's clock.
     Recorded { task: u32, recorded: Recorded },
     /// What the agent's tasks do; also shows that the agent is alive.
     Activities { first: u32, tasks: Vec<Activity> },
@@ -88,7 +88,7 @@ pub(super) enum Frame<T> {
     Word(T),
 }
 
-/// Reads the next frame; `None` at the end.
+/// Reads the next frame; `None` at the end of the input.
 pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<Frame<T>>> {
     let mut head = [0; 5];
     match from.read_exact(&mut head) {

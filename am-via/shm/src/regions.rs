@@ -481,8 +481,8 @@ impl PeerMemory {
         }
     }
 
-    /// Whether the kernel can copy from the peer's private memory: tried with the word at `address` until it has worked once. A pipe needs
-    /// that, because the kernel copies what the pipe does not carry.
+    /// Whether the kernel can copy from the peer's private memory: tried with the word at `address` until a try has succeeded. A pipe needs
+    /// these copies, because the kernel copies what the pipe does not carry.
     fn kernel_copies(&self, pid: i32, address: u64) -> bool {
         let copies = self.is_copied_by_kernel.get() || private_memory::read_word(pid, address).is_ok();
         self.is_copied_by_kernel.set(copies);

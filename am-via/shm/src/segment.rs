@@ -45,7 +45,7 @@ mod model {
     #[derive(Debug, Default)]
     pub(super) struct Bytes(pub(super) Plain);
 
-    // SAFETY: it has no contents, and loom checks its accesses.
+    // SAFETY: the type has no contents, and loom checks the accesses to it.
     unsafe impl Send for Bytes {}
     // SAFETY: as for Send.
     unsafe impl Sync for Bytes {}

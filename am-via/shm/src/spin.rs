@@ -87,8 +87,8 @@ impl Spin {
         self.is_on
     }
 
-    /// Lets a spin that has reached its limit begin again; returns whether it does. It does not if another thread wants the processor, or
-    /// if waits do not spin.
+    /// Lets a spin that has reached its limit begin again, unless another thread wants the processor or waits do not spin. Returns whether
+    /// the spin begins again.
     pub fn prolong(&mut self, polls: u32) -> bool {
         let now = Instant::now();
         if self.max.is_zero() || polls >= NO_SPIN || now < self.short_until {

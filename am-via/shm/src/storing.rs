@@ -31,7 +31,7 @@ pub(crate) fn timed<T>(load: impl FnOnce() -> T) -> (T, Storing) {
 /// The distance between a writer and its peer.
 #[derive(Debug)]
 pub(crate) struct Distance {
-    /// Minimum length of a fill past the caches.
+    /// Minimum length of a fill that bypasses the caches.
     bytes_min: usize,
     /// The decision of the last timed load.
     last: Storing,

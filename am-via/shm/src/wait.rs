@@ -37,7 +37,7 @@ const SETTLE: Duration = Duration::from_micros(20);
 const FIRST_SLEEP: Duration = Duration::from_millis(1);
 
 /// The side that pays for the fence of the sleep handshake and of the region-hazard handshake. The launcher decides, and writes the choice
-/// into the job file: if one task relied on a barrier that the other cannot receive, both handshakes would fail.
+/// into the job file: if one task relied on a barrier that another task cannot receive, both handshakes would fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SleepBarrier {
     /// The sleeper runs a barrier on all processors; senders pay nothing.

@@ -122,7 +122,7 @@ struct Options {
     /// Writes the manual page (man) or the completion for a shell (bash, zsh, fish) to the standard output.
     #[arg(long, hide = true, value_name = "WHAT")]
     write: Option<Written>,
-    /// Set by `amrun info` for a child process that tries to read its memory.
+    /// Set by `amrun info` for a child process that tries to read the memory of amrun.
     #[arg(long, hide = true, value_name = "QUESTION")]
     answer_probe: Option<String>,
 }
@@ -424,7 +424,7 @@ fn info(words: &[OsString]) -> ExitCode {
     }
 }
 
-/// What the tasks of a process's job do.
+/// Prints what the tasks of a process's job do.
 fn report(words: &[OsString]) -> ExitCode {
     let (process, as_json) = match words {
         [process] => (process.to_str(), false),

@@ -22,7 +22,7 @@ pub(crate) struct Call {
 #[derive(Default)]
 pub(crate) struct Symbols {
     files: HashMap<PathBuf, Option<Loader>>,
-    /// The last call of each process, and its return addresses: a process that still waits in it is not looked up again.
+    /// The last call of each process, and its return addresses: a process that still waits in that call is not looked up again.
     last: HashMap<u32, (Vec<u64>, Call)>,
 }
 
@@ -164,7 +164,7 @@ fn call_of(frames: &[Frame]) -> Call {
     Call { name: outermost.map(|frame| short(&frame.function)), caller }
 }
 
-/// A function's short name: without crates, generics and hashes. `PMPI_Recv` is shown as `MPI_Recv`, the other symbol of its address.
+/// A function's short name: without crates, generics and hashes. `PMPI_Recv` is shown as `MPI_Recv`, another symbol of the same address.
 fn short(function: &str) -> String {
     let of_mpi = |name: &&str| name.starts_with("MPI_") || name.starts_with("mpi_");
     let function = function.strip_prefix(['P', 'p']).filter(of_mpi).unwrap_or(function);

@@ -109,8 +109,8 @@ impl HangReport {
     }
 
     /// Inspects the job of a living process: one of its tasks, its launcher, or the watcher of a job that another project's launcher has
-    /// started. Tasks may be stopped, as by a debugger. Of a job of several hosts, its first launcher (also the process that the user
-    /// started) knows all tasks, and any other process those of its host.
+    /// started. Tasks may be stopped, as by a debugger. In a job of several hosts, only the first launcher and the process that the user
+    /// started know all tasks; any other process knows those of its host.
     ///
     /// # Errors
     /// The process is in no job, or may not be inspected.

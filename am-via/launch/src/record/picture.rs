@@ -11,8 +11,7 @@ const WIDTH: f64 = 960.0;
 const LEFT: f64 = 60.0;
 const ROW: f64 = 46.0;
 const BAR: f64 = 22.0;
-/// Maximum number of marks and messages, and of each task's calls, that are drawn, to keep the picture readable. Of the calls, the longest
-/// are drawn.
+/// Maximum number of marks, of messages, and of each task's calls in the picture, to keep it readable. Of the calls, the longest are drawn.
 const SHAPES_MAX: usize = 400;
 /// Colours of calls, chosen by name.
 const COLOURS: [&str; 6] = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#72b7b2", "#e45756"];

@@ -88,8 +88,8 @@ impl Trace {
                 continue;
             };
             arrows.insert(*key, messages.len());
-            // A message that is sent at once is recorded after it was sent, perhaps even after it was received. Its arrow must nevertheless
-            // begin before it ends.
+            // A message that is sent at once is recorded after it was sent, perhaps even after it was received. The message's arrow must
+            // nevertheless begin before the arrow ends.
             let at = at.min(event.nanoseconds.saturating_sub(1));
             messages.push(Arrow {
                 from: (key.0, thread, at.saturating_sub(begin)),
