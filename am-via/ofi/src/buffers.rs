@@ -8,7 +8,7 @@ use std::ptr::{NonNull, null_mut};
 use crate::OfiError;
 use crate::sys::OpContext;
 
-/// The memory, freed on drop. Its owner must drop it after the objects of the endpoint are closed.
+/// The memory, which is freed on drop. The owner must close the objects of the endpoint first.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     memory: NonNull<u8>,

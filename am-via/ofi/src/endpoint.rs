@@ -18,8 +18,8 @@ use crate::sys::{
 };
 use crate::{ADDRESS_BYTES_MAX, OfiError};
 
-/// Maximum number of posted receives. [`RECEIVES_BYTES`] limits their memory: the provider fills the buffers in turn, and what lies in a
-/// processor's own cache is copied faster.
+/// Maximum number of posted receives. [`RECEIVES_BYTES`] limits their memory, so that the buffers, which the provider fills in turn, stay
+/// in the processor's own cache: copies from there are faster.
 const RECEIVES: usize = 64;
 const RECEIVES_BYTES: usize = 1 << 20;
 /// Maximum number of sends that have not left their buffer.
@@ -377,7 +377,7 @@ impl Endpoint {
     }
 
     /// Whether a caller can sleep until a message arrives: the provider has a file to sleep on, which is not readable while nothing
-    /// arrives. The endpoint sends itself a message, since the file of some providers is readable for ever after the first one.
+    /// arrives. The endpoint sends itself a message, since the file of some providers stays readable for ever after the first message.
     ///
     /// # Errors
     /// The endpoint is broken.

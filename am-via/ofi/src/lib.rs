@@ -1,12 +1,12 @@
 //! Messages between hosts: one reliable-datagram endpoint of libfabric, for callers without unsafe code.
 //!
 //! libfabric (`libfabric.so.1`, version 1.17 or later) is opened with the first endpoint, so that a build needs none of its headers, and a
-//! job on one host does not need the library. Its objects are tables of functions: `sys` declares the few that are called here, and
-//! [`Endpoint`] is the only caller.
+//! job on one host does not need the library. The library's objects are tables of functions: `sys` declares the few that are called here,
+//! and [`Endpoint`] is the only caller.
 //!
 //! Memory that is [lent](Endpoint::lend) can be [read](Endpoint::read) by peers, if the provider supports such reads
-//! ([`can_read`](Endpoint::can_read)). Peers never write it: a caller that has data for a peer asks the peer to read. So an operation of a
-//! peer that is lost or wrong cannot change memory here.
+//! ([`can_read`](Endpoint::can_read)). Peers never write it: a caller that has data for a peer asks the peer to read. So a peer that is
+//! lost or misbehaves cannot change memory here.
 //!
 //! An endpoint sends and receives messages of up to [`message_bytes_max`](Endpoint::message_bytes_max) bytes, each with a word of 32 bits
 //! beside its bytes. Each message arrives once, or its peer is reported as broken. Some providers let a short message arrive before a long
@@ -58,8 +58,8 @@ pub fn is_there_for_tests() -> bool {
     }
 }
 
-/// Longest message of most providers, in bytes. ofi_rxm sends a message of this length in one piece. It splits longer ones, and version
-/// 1.17 loses a piece when two tasks send many of them to a third task.
+/// Longest message of most providers, in bytes. ofi_rxm sends a message of this length in one piece. It splits longer messages, and version
+/// 1.17 loses a piece when two tasks send many such messages to a third task.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// Longest message of a provider that writes messages of all lengths to a stream, in bytes: 64 KiB of data and the heads before the data.

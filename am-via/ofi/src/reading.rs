@@ -9,7 +9,7 @@ use crate::sys::{AGAIN, FI_MR_VIRT_ADDR, FI_REMOTE_READ};
 use crate::{OfiError, READ_BYTES_MAX};
 
 impl Endpoint {
-    /// Whether the provider reads memory of peers.
+    /// Whether the provider can read memory of peers.
     #[must_use]
     pub fn can_read(&self) -> bool {
         self.reads.is_some()

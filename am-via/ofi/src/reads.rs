@@ -1,7 +1,7 @@
-//! Reads of peers' memory by the network, into buffers of the endpoint.
+//! Reads of peers' memory over the network, into buffers of the endpoint.
 //!
-//! A read ends in the endpoint's own memory, from which its caller copies. So a read from a peer that is lost can be abandoned: the
-//! network may still write to its buffer, and to nothing else.
+//! The network stores the bytes of a read in the endpoint's own memory, from which the caller copies them. So a read from a peer that is
+//! lost can be abandoned: the network may still write to the read's buffer, and to nothing else.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -12,7 +12,7 @@ use crate::objects::{Objects, PeerAddress, bind_memory, descriptor, register};
 use crate::sys::{Domain, Ep, FI_MR_ENDPOINT, FI_READ, Mr};
 use crate::{OfiError, READ_BYTES_MAX};
 
-/// Maximum number of reads in flight. Together they are several times what a link of 100 Gbit/s carries in a round trip.
+/// Maximum number of reads in flight. Together, they read several times the bytes that a link of 100 Gbit/s carries in a round trip.
 pub(crate) const READS_MAX: usize = 8;
 
 /// What a peer needs to read lent memory.

@@ -1,5 +1,5 @@
-//! The part of libfabric's binary interface (version 1.17) that is used here. Later versions add fields at the end of these structures
-//! only, and every one of them is made by the library or given to it with its size or version.
+//! The part of libfabric's binary interface (version 1.17) that is used here. Later versions add fields only at the end of these
+//! structures. Each structure is made by the library, or is passed to the library with its size or version.
 
 use std::ffi::{c_char, c_int, c_void};
 
