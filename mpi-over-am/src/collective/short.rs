@@ -63,15 +63,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let first = own.or(into.map(|into| into.as_bytes()))?;
         let len = first.len();
         let is_apart = into.is_none_or(|into| lie_apart(first, into.as_bytes()));
-        if len > REDUCED_BYTES_MAX && (self.size() != 2 || !is_apart) {
+        let needs_buffers = self.size() != 2 || !is_apart;
+        if len > REDUCED_BYTES_MAX && needs_buffers {
             return None;
         }
         let mut state = self.state_for_short(len, root, |selection| selection.reduce_tree_bytes_max)?;
         if into.is_none() && self.rank() == root || into.is_some_and(|into| into.len() != len) {
             return None;
         }
-        let place = self.place_in_tree(&state, root, len);
-        if len > REDUCED_BYTES_MAX {
+        if !needs_buffers {
             return Some(match into {
                 None => self.push_short(&mut state, first, root),
                 Some(into) => {
@@ -79,6 +79,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 }
             });
         }
+        let place = self.place_in_tree(&state, root, len);
         let mut buffers = [[0u64; REDUCED_WORDS]; 2];
         let [one, other] = &mut buffers;
         Some(lend_to_receive(one, |one| {
