@@ -1,4 +1,4 @@
-//! An agent: the launcher of one host's part of a job, started there by the launcher of the whole job.
+//! An agent: the launcher of one host's part of a job, started on that host by the launcher of the whole job.
 //!
 //! The agent exchanges frames with that launcher over its standard input and output. It sends news of its tasks for the other hosts, the
 //! activity of its tasks, and at the end their records. When the input ends, or is silent for [`SILENCE_MAX`], the launcher is gone: the

@@ -119,7 +119,7 @@ pub struct Connection {
     released: u32,
     /// `released`, as last stored for the peer.
     released_told: u32,
-    /// The last entry with bytes outside of its line: the number of these bytes, which is a claim.
+    /// How many bytes the last entry with bytes outside of its line had there. A claim of the peer.
     last_len: u32,
 }
 
@@ -137,7 +137,7 @@ pub enum Written {
     Nothing,
 }
 
-/// Number of lines after which the reader stores its count of lines read for the peer. A writer learns of returned lines only in such
+/// Number of lines after which the reader stores, for the peer, its count of lines read. A writer learns of returned lines only in such
 /// steps, so it can rely only on the rest of the ring.
 pub const TELL_AFTER: u32 = RING_LINES / 4;
 

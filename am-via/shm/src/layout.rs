@@ -203,7 +203,7 @@ impl PairWord {
     /// One of the two contexts is making the connection.
     const CLAIMED: u64 = 1;
 
-    /// Decides which side makes the connection. If this side does, `make` takes a VI at each end, first at the lower-numbered one, and
+    /// Decides which side makes the connection. If this side does, `make` takes a VI at each end, first at the lower-numbered end, and
     /// writes their identities. Returns both VIs, which are claims, or `None` while the other side makes the connection.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! All interleavings, and all orders that the memory model allows, of the lock-free parts. A barrier on other processors is beyond the
-//! model, and has a separate stress test: here it is a full fence on both sides, as in the other form of the handshakes.
+//! model, and has a separate stress test: here it is a full fence on both sides, as with `SleepBarrier::SenderFence`.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -78,7 +78,7 @@ fn loom_a_line_is_seen_whole_or_not_at_all() {
     });
 }
 
-/// A ring of one line. The line is reused only when its reader has reported that it was read: "slots released".
+/// A ring of one line. The line is reused only when its reader has reported that the line was read: "slots released".
 #[test]
 fn loom_a_line_is_used_again_only_after_it_was_read() {
     model(2, || {
@@ -496,7 +496,7 @@ impl HeapOwner for NoOwner {
 }
 
 /// A message of two pieces through a pipe with one slot: the receiver takes pieces that are staged in time, and copies the rest itself; the
-/// sender refills the slot only after it was read.
+/// sender refills the slot only after the slot was read.
 #[test]
 fn loom_a_piece_is_read_before_its_slot_is_filled_again() {
     model(3, || {

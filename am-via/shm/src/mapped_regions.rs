@@ -1,5 +1,5 @@
 //! Regions of peers that were found before, and that this task has mapped. Each use names the region in the hazard line and compares the
-//! region's state with the cached state. If the owner has closed it or changed its rights, the caller has to find the region again.
+//! region's state with the cached state. If the owner has closed the region or changed its rights, the caller has to find the region again.
 
 use std::sync::Arc;
 

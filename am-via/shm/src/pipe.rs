@@ -232,8 +232,8 @@ impl<'a> PipeReader<'a> {
 }
 
 /// Copies the bytes of a message from `offset` on to `to`: staged pieces from the pipe, and the rest by `kernel`, which gets an offset in
-/// the message. `word` is from the region's entry, and `heap` belongs to its owner. A message must be read once, from front to back. While
-/// the pipe is empty, calls `idle`, which returns whether it did something: this task may also be a sender.
+/// the message. `word` is from the region's entry, and `heap` belongs to the region's owner. A message must be read once, from front to
+/// back. While the pipe is empty, calls `idle`, which returns whether it did something: this task may also be a sender.
 ///
 /// # Errors
 /// The error of `kernel`.

@@ -50,7 +50,8 @@ impl Distance {
         if len < self.bytes_min { Storing::ThroughCaches } else { self.long }
     }
 
-    /// Takes the decision of a [`timed`] load. The peer counts as far after two slow loads in a row, since an interrupt can make one slow.
+    /// Takes the decision of a [`timed`] load. The peer counts as far after two slow loads in a row, since an interrupt can make one load
+    /// slow.
     #[inline(always)]
     pub(crate) fn decided(&mut self, now: Storing) {
         self.long = if self.last == now { now } else { Storing::ThroughCaches };

@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn no_wake_up_is_lost_with_the_barrier_on_all_processors() {
         let barrier = SleepBarrier::probe();
-        // If the kernel has no such barrier, this test repeats the other one.
+        // If the kernel has no such barrier, this test repeats the other test.
         stress(barrier);
     }
 }

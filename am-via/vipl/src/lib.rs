@@ -73,7 +73,7 @@ pub use user_agent::{
 pub use vi::{Reliability, ViAttributes, ViInfo, ViState};
 
 /// The interface of a NIC and its device for a fabric. The calls use memory without a lifetime, and are sound only if the caller observes
-/// their documentation. For am-via's own crates; am-via does not offer it to programs.
+/// their documentation. This module is for am-via's own crates; am-via does not offer it to programs.
 #[doc(hidden)]
 pub mod below {
     pub use crate::credits::{Class, Immediate, Packets};

@@ -182,7 +182,7 @@ impl<W> Vi<W> {
     }
 
     /// Posts an entry; returns whether the entry was posted. The only check is one comparison with the allowance, which is 0 unless the VI
-    /// may send. If it returns false, call [`post_slowly`](Self::post_slowly).
+    /// may send. If this returns false, call [`post_slowly`](Self::post_slowly).
     #[inline(always)]
     pub fn post<D: Device>(
         &mut self,

@@ -69,7 +69,7 @@ fn is_alive(tasks: &[Activity], task: u32) -> bool {
     !matches!(activity(tasks, task), None | Some(Activity::Ended))
 }
 
-/// Whether the task may act without a message from another one.
+/// Whether the task may act without a message from another task.
 fn can_act(tasks: &[Activity], task: u32) -> bool {
     match activity(tasks, task) {
         None | Some(Activity::Ended) => false,

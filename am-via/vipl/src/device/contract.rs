@@ -19,7 +19,7 @@ pub trait Device: std::fmt::Debug {
     /// The limits.
     fn attributes(&self) -> DeviceAttributes;
 
-    /// Connects to a peer's NIC, peer to peer: both may ask at the same time and get one connection. A new connection gets the number
+    /// Connects to a peer's NIC, peer to peer: if both NICs ask at the same time, one connection is made. A new connection gets the number
     /// `new`, which the caller must not have used for another connection; the number is also the index in the device's table. Returns the
     /// number of the connection; `None`: not yet, try again.
     fn connect(&mut self, new: ViNumber, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError>;
@@ -34,7 +34,7 @@ pub trait Device: std::fmt::Debug {
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
 
     /// Like [`post`](Self::post), if the device knows that the peer has a free slot; returns whether the entry was posted. A device whose
-    /// `post` has to look for free slots does not look here, so that the message path calls no function.
+    /// `post` has to look for free slots does not look here, so that the fast path contains no function call.
     #[inline(always)]
     fn post_now(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> bool {
         matches!(self.post(vi, entry, payload), Ok(Posted::Done))
@@ -42,7 +42,8 @@ pub trait Device: std::fmt::Debug {
 
     /// Posts `entry` with `payload` and at most `len` bytes. `fill` writes these bytes into the peer's receive area (or where the device
     /// gathers them); its argument says how to store them. `fill` returns the number of bytes, which becomes the entry's length, or `None`
-    /// to post nothing, which returns [`Posted::Retry`]. If the post returns [`Posted::Retry`] for another reason, `fill` was not called.
+    /// to post nothing: this call then returns [`Posted::Retry`]. If the post returns [`Posted::Retry`] for another reason, `fill` was not
+    /// called.
     fn post_area(
         &mut self,
         vi: ViNumber,
@@ -148,7 +149,7 @@ pub trait Device: std::fmt::Debug {
         need: MemAttributes,
     ) -> Result<CheckedRange<'_>, ClaimFault>;
 
-    /// RDMA write: copies `from` into registered memory of a peer. The bytes are stored before any later entry is seen there. If the
+    /// RDMA write: copies `from` into registered memory of a peer. The bytes are stored before the peer sees any later entry. If the
     /// outcome is [`Transfer::Posted`], `from` must stay live and unchanged until [`News::Ended`].
     fn rdma_write(
         &mut self,

@@ -24,8 +24,8 @@ impl NameService {
         self.num_tasks.saturating_sub(1)
     }
 
-    /// The address of NIC `index` of a name; `None` if this job has no such name or NIC. A task's name stands for all its contexts, a
-    /// context's name for one.
+    /// The address of NIC `index` of a name; `None` if this job has no such name or NIC. A task's name stands for all contexts of the task,
+    /// and a context's name for that context.
     #[must_use]
     pub(crate) fn host_by_name(&self, name: &str, index: u32) -> Option<NodeAddress> {
         let numbers = name.strip_prefix("task")?;

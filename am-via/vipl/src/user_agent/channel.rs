@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     Withdraw,
     /// The VI at the other end disconnected.
     Disconnect,
-    /// Acknowledges a message or a staged write: the receiver of this entry sent it, and its bytes have been stored.
+    /// Acknowledges a message or a staged write that the receiver of this entry has sent: all its bytes have been stored.
     Acknowledge,
     /// The VI at the other end is in error.
     Broken,
@@ -132,7 +132,7 @@ impl<D: Device> UserAgent<D> {
         self.next_channel = ViNumber(self.next_channel.0.max(number.0 + 1));
     }
 
-    /// Opens the channel to a NIC that has connected to this one.
+    /// Opens the channel to a NIC that has connected to this NIC.
     pub(crate) fn handle_connected(&mut self, peer: NodeAddress) {
         // If connecting fails, the peer sees its own end fail.
         if let Ok(Some(number)) = self.nic.device.connect(self.next_channel, peer)

@@ -94,7 +94,7 @@ impl<D: Device> UserAgent<D> {
     }
 
     /// The NICs that can be reached in at most `hops` hops (`VipQuerySystemManagementInfo` with `VIP_SMI_AUTODISCOVERY`): with 0 hops only
-    /// this one; with more, also the first context of each task.
+    /// this NIC; with more, also the first context of each task.
     #[must_use]
     pub fn autodiscover(&self, hops: u32) -> Vec<NodeAddress> {
         let own = self.address();

@@ -1,5 +1,5 @@
-//! Cleans up after an earlier user of this task's files: a program that this one has replaced (`exec`), or this process before it rejoined
-//! its job. Peers may still hold addresses of the earlier user's memory, and may be copying from or to it.
+//! Cleans up after an earlier user of this task's files: a program that the present program has replaced (`exec`), or this process before
+//! it rejoined its job. Peers may still hold addresses of the earlier user's memory, and may be copying from or to it.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

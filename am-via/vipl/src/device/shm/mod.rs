@@ -54,7 +54,8 @@ pub struct ShmOptions {
     pub ways: Ways,
     /// Spinning and yielding before a sleep.
     pub wait: WaitPolicy,
-    /// Minimum bytes of a message in private memory that both tasks copy, through a pipe in job memory. `usize::MAX`: none.
+    /// Minimum bytes of a message in private memory that both tasks copy, through a pipe in job memory. `usize::MAX`: no message uses a
+    /// pipe.
     pub pipe_bytes_min: usize,
 }
 
@@ -320,7 +321,8 @@ impl Shm {
     }
 }
 
-/// The process whose descendants may copy from and to this one through the kernel: the launcher, if kernel copies are used; otherwise none.
+/// The process whose descendants may copy from and to this process through the kernel: the launcher, if kernel copies are used; otherwise
+/// none.
 fn copier_by_kernel(ways: Ways, launcher: Option<u32>) -> Option<u32> {
     launcher.filter(|_| ways.kernel)
 }

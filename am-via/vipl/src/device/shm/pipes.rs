@@ -9,7 +9,7 @@ use am_via_shm::{Mapping, PIPE_BYTES, PipeWriter};
 
 /// Maximum number of pipes. In a stream of messages, one pipe is filled while the receiver empties the other.
 const PIPES_MAX: usize = 2;
-/// Maximum number of messages that wait for a pipe. The kernel copies further ones.
+/// Maximum number of messages that wait for a pipe. The kernel copies further messages.
 const WAITING_MAX: usize = 256;
 
 /// The pipes of a NIC. Each is made when it is first needed.

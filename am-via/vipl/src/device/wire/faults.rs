@@ -129,7 +129,7 @@ pub struct WireStatistics {
     pub dropped: u64,
     /// Frames that the wire duplicated.
     pub duplicated: u64,
-    /// Frames that later ones could overtake.
+    /// Frames that later frames could overtake.
     pub reordered: u64,
     /// Frames delayed together with all frames behind them.
     pub delayed: u64,

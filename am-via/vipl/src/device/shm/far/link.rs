@@ -15,8 +15,8 @@ use crate::device::{Completion, Entry, MemHandle, NodeAddress, Payload, ViNumber
 /// Number of messages that posts send to a peer without delay between two calls of the task's progress. Lines of further posts wait for
 /// each other, since each message costs a pass through the network stack.
 const SENT_AT_ONCE: u32 = 8;
-/// After these messages, a post sends the waiting lines as soon as there are at least `HELD_LINES` of them, or they have more than
-/// [`HELD_BYTES`].
+/// After [`SENT_AT_ONCE`] messages, a post sends the waiting lines as soon as there are at least `HELD_LINES` of them, or the lines have
+/// more than [`HELD_BYTES`].
 const HELD_LINES: usize = 16;
 const HELD_BYTES: usize = 8 << 10;
 
@@ -32,7 +32,7 @@ pub(super) struct Link {
     cut: usize,
     /// Keys that the next message with lines brings: the registration and the words of each.
     keys: Vec<(MemHandle, [u8; KEY_MESSAGE_BYTES])>,
-    /// Number of lines that the program is about to post. They are sent together, with the last one.
+    /// Number of lines that the program is about to post. They are sent together when the last of them is posted.
     pub(super) expected_posts: u32,
     /// Number of the next message to send, and of the next expected message.
     pub(super) sent: u32,

@@ -22,8 +22,8 @@ use lent::Lending;
 pub(super) use words::{KEY_MESSAGE_BYTES, KeyMessage};
 use words::{Key, Name, Outbox, Words};
 
-/// Maximum number of offered keys that a message brings, and that a reader keeps. Beyond it, the reader drops the oldest key, and asks for
-/// that key when it reads the memory.
+/// Maximum number of offered keys that a message brings, and that a reader keeps. If more arrive, the reader drops the oldest key, and asks
+/// for that key when it reads the memory.
 pub(super) const OFFERED_MAX: usize = 64;
 
 /// A peer's request for a key.
@@ -55,7 +55,7 @@ struct Read {
     arrived: usize,
 }
 
-/// A read by the network, which is a part of the read `id`.
+/// A network read, which is a part of the read `id`.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     id: u64,

@@ -195,8 +195,8 @@ impl Pair {
     }
 }
 
-/// The first posts after the task's progress leave at once, and further short ones together. A short line does not wait for a long one.
-/// Once enough bytes wait, they leave before the task's next progress.
+/// The lines of the first posts after the task's progress leave at once, and further short lines leave together. A short line does not wait
+/// for a long one. Once enough bytes wait, they leave before the task's next progress.
 #[test]
 fn short_lines_of_a_burst_share_messages() {
     let Some(mut pair) = Pair::open() else { return };
