@@ -11,23 +11,25 @@
 //! return is sent only when half of the credits, or half of the answer slots, are owed, and the peer can use that half again only when it
 //! has read the return. So at most two returns of one kind are unread.
 //!
-//! The immediate word of such a VI carries the accounts:
+//! The immediate word of such a VI carries the accounts. They are cumulative, so a word may say again what an earlier one has said:
 //!
 //! ```text
 //! bits 0..16   label: the user's
 //! bits 16..18  class: 0 one-way, 1 request, 2 answer, 3 credits only
-//! bits 18..25  credits returned
-//! bits 25..32  reserved answer slots returned, for requests consumed without an answer
+//! bits 18..24  number of requests consumed without an answer, whose reserved slots are free (wraps)
+//! bits 24..32  number of one-way packets and requests consumed from the ring (wraps)
 //! ```
 
 #![expect(clippy::cast_possible_truncation, reason = "the fields of the immediate word are cut out of it")]
 
-/// Maximum number of returns of either kind in one immediate word.
-const RETURNED_MAX: u32 = 127;
+/// Maximum difference of two counts of consumed packets in immediate words, and so of packets in flight.
+const CREDITS_MAX: u32 = 255;
+/// Maximum difference of two counts of requests without an answer, and so of reserved slots.
+const ANSWERS_MAX: u32 = 63;
 
-const CREDITS_SHIFT: u32 = 18;
-const CREDITS_FIELD: u32 = RETURNED_MAX << CREDITS_SHIFT;
-const ANSWERS_SHIFT: u32 = 25;
+const CREDITS_SHIFT: u32 = 24;
+const ANSWERS_SHIFT: u32 = 18;
+const ANSWERS_FIELD: u32 = ANSWERS_MAX << ANSWERS_SHIFT;
 const CLASS_SHIFT: u32 = 16;
 /// The class of a word without a packet.
 const CREDITS_ONLY: u32 = 3 << CLASS_SHIFT;
@@ -79,17 +81,31 @@ impl Immediate {
     /// Whether this is the word of a one-way packet with this label: one comparison.
     #[inline(always)]
     pub(super) fn is_one_way(self, label: u16) -> bool {
-        self.0 & ((1 << CREDITS_SHIFT) - 1) == Class::OneWay.bits() | u32::from(label)
+        self.0 & ((1 << ANSWERS_SHIFT) - 1) == Class::OneWay.bits() | u32::from(label)
     }
 
+    /// Number of packets that its sender had consumed (wraps).
     #[inline(always)]
-    fn credits(self) -> u32 {
-        self.0 >> CREDITS_SHIFT & RETURNED_MAX
+    fn consumed(self) -> u8 {
+        (self.0 >> CREDITS_SHIFT) as u8
     }
 
+    /// Number of packets that its sender has consumed since `earlier`.
     #[inline(always)]
-    fn unused_answers(self) -> u32 {
-        self.0 >> ANSWERS_SHIFT
+    fn consumed_since(self, earlier: Self) -> u32 {
+        u32::from(self.consumed().wrapping_sub(earlier.consumed()))
+    }
+
+    /// Number of requests that its sender has consumed since `earlier` without an answer.
+    #[inline(always)]
+    fn unanswered_since(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0) >> ANSWERS_SHIFT & ANSWERS_MAX
+    }
+
+    /// The accounts alone.
+    #[inline(always)]
+    fn accounts(self) -> Self {
+        Self(self.0 >> ANSWERS_SHIFT << ANSWERS_SHIFT)
     }
 }
 
@@ -119,8 +135,8 @@ impl CreditPlan {
     #[must_use]
     pub fn within(self, lines: u32) -> Self {
         let slots = lines.saturating_sub(CREDIT_RETURNS).max(2);
-        let credits = self.credits.clamp(1, (slots - 1).min(RETURNED_MAX));
-        Self { credits, answers: self.answers.clamp(1, (slots - credits).min(RETURNED_MAX)) }
+        let credits = self.credits.clamp(1, (slots - 1).min(CREDITS_MAX));
+        Self { credits, answers: self.answers.clamp(1, (slots - credits).min(ANSWERS_MAX)) }
     }
 }
 
@@ -133,10 +149,14 @@ pub(crate) struct Credits {
     answer_slots: u32,
     /// Consumed requests of the peer that may still be answered.
     may_answer: u32,
-    /// Returns owed to the peer, in the form of the immediate word: consumed packets of the peer, and requests that will not be answered.
-    owed: u32,
-    /// Maxima of the two fields of `owed`. As soon as one is reached, the returns are sent without waiting for a packet that can carry
-    /// them.
+    /// Packets of the peer consumed, and requests that will not be answered, since the beginning, in the form of the immediate word.
+    accounts: Immediate,
+    /// `accounts`, as last sent to the peer.
+    told: Immediate,
+    /// The peer's accounts, as last received. A claim.
+    peers: Immediate,
+    /// Maxima of the packets, and of the requests, of which the peer has not been told. As soon as one is reached, the accounts are sent
+    /// without waiting for a packet that can carry them.
     credits_owed_max: u32,
     answers_owed_max: u32,
     /// Maxima of `credits` and `answer_slots`; 0 unless the VI may send.
@@ -153,9 +173,11 @@ impl Credits {
             credits: 0,
             answer_slots: 0,
             may_answer: 0,
-            owed: 0,
-            credits_owed_max: plan.credits.div_ceil(2) << CREDITS_SHIFT,
-            answers_owed_max: plan.answers.div_ceil(2) << ANSWERS_SHIFT,
+            accounts: Immediate(0),
+            told: Immediate(0),
+            peers: Immediate(0),
+            credits_owed_max: plan.credits.div_ceil(2),
+            answers_owed_max: plan.answers.div_ceil(2),
             most: CreditPlan { credits: 0, answers: 0 },
             plan,
             packets: Packets::default(),
@@ -199,17 +221,17 @@ impl Credits {
         packets <= self.credits
     }
 
-    /// The immediate word of the next packet, including returns; [`sent`](Self::sent) books the returns.
+    /// The immediate word of the next packet, with the accounts; [`sent`](Self::sent) books that the peer is told of them.
     #[inline(always)]
     pub(super) fn immediate(&self, class: Class, label: u32) -> u32 {
-        label | class.bits() | self.owed
+        label | class.bits() | self.accounts.0
     }
 
     /// Books a posted packet of this class, with the word of [`immediate`](Self::immediate).
     #[inline(always)]
     pub(super) fn sent(&mut self, class: Class) {
         self.packets.sent += 1;
-        self.owed = 0;
+        self.told = self.accounts;
         match class {
             Class::OneWay => self.credits -= 1,
             Class::Request => {
@@ -223,15 +245,17 @@ impl Credits {
     /// Books slots returned by the peer. The peer's numbers are not trusted: they are limited to what the plan allows.
     #[inline(always)]
     pub(super) fn returned(&mut self, word: Immediate) {
-        // The usual case: a one-way stream of messages returns nothing.
-        if word.0 >> CREDITS_SHIFT == 0 {
+        let accounts = word.accounts();
+        // The usual case in a one-way stream of messages: nothing was returned since the last word.
+        if accounts == self.peers {
             return;
         }
-        self.credits = (self.credits + word.credits()).min(self.most.credits);
-        let unused_answers = word.unused_answers();
-        if unused_answers > 0 {
-            self.answer_slots = (self.answer_slots + unused_answers).min(self.most.answers);
+        self.credits = (self.credits + word.consumed_since(self.peers)).min(self.most.credits);
+        let unanswered = word.unanswered_since(self.peers);
+        if unanswered > 0 {
+            self.answer_slots = (self.answer_slots + unanswered).min(self.most.answers);
         }
+        self.peers = accounts;
     }
 
     /// Counts a consumed packet of the peer. Returns whether enough credits are owed for a packet of their own.
@@ -244,8 +268,8 @@ impl Credits {
             return false;
         }
         self.may_answer += u32::from(class == Class::Request);
-        self.owed += 1 << CREDITS_SHIFT;
-        self.owed & CREDITS_FIELD >= self.credits_owed_max
+        self.accounts.0 = self.accounts.0.wrapping_add(1 << CREDITS_SHIFT);
+        self.accounts.consumed_since(self.told) >= self.credits_owed_max
     }
 
     /// Books a request that will not be answered. Returns whether enough slots are owed for a packet of their own.
@@ -256,21 +280,19 @@ impl Credits {
             return false;
         }
         self.may_answer -= 1;
-        self.owed += 1 << ANSWERS_SHIFT;
-        self.owed >= self.answers_owed_max
+        let unanswered = self.accounts.0.wrapping_add(1 << ANSWERS_SHIFT) & ANSWERS_FIELD;
+        self.accounts.0 = self.accounts.0 & !ANSWERS_FIELD | unanswered;
+        self.accounts.unanswered_since(self.told) >= self.answers_owed_max
     }
 
-    /// Takes the owed returns: an immediate word without a packet.
-    pub(super) fn take_owed(&mut self) -> Immediate {
-        Immediate(std::mem::take(&mut self.owed) | CREDITS_ONLY)
+    /// The immediate word of an entry that carries only the accounts; [`told`](Self::told) books it.
+    pub(super) fn accounts_only(&self) -> Immediate {
+        Immediate(self.accounts.0 | CREDITS_ONLY)
     }
 
-    /// Books returns that could not be sent. A correct peer is never owed more than its plan; for other peers the fields are limited, so
-    /// that they do not overflow into each other.
-    pub(super) fn owe(&mut self, word: Immediate) {
-        let credits = word.credits().min(RETURNED_MAX - 1);
-        let answers = word.unused_answers().min(RETURNED_MAX - 1);
-        self.owed = credits << CREDITS_SHIFT | answers << ANSWERS_SHIFT;
+    /// Books that the peer was sent all accounts. If they could not be sent, the next word carries them.
+    pub(super) fn told(&mut self) {
+        self.told = self.accounts;
     }
 }
 
@@ -319,7 +341,7 @@ mod tests {
         let (mut origin, mut target) = (open(plan), open(plan));
         origin.sent(Class::Request);
         assert!(target.consumed(Class::Request) && target.waive());
-        origin.returned(target.take_owed());
+        origin.returned(target.accounts_only());
         assert!(origin.may_send(Class::Request));
     }
 
@@ -339,32 +361,56 @@ mod tests {
         let plan = CreditPlan { credits: 2, answers: 2 };
         for class in [Class::OneWay, Class::Request, Class::Answer] {
             let mut credits = open(plan);
+            let before = credits.accounts;
             assert!(credits.consumed(Class::Request) && credits.consumed(Class::Request) && credits.waive());
             let word = Immediate(credits.immediate(class, 0xabcd));
             assert_eq!((word.class(), word.label()), (Some(class), 0xabcd));
-            assert_eq!((word.credits(), word.unused_answers()), (2, 1));
+            assert_eq!((word.consumed_since(before), word.unanswered_since(before)), (2, 1));
         }
-        let word = Immediate(u32::MAX);
-        assert_eq!((word.class(), word.credits(), word.unused_answers()), (None, RETURNED_MAX, RETURNED_MAX));
+        let (none, all) = (Immediate(0), Immediate(u32::MAX));
+        let seen = (all.class(), all.consumed_since(none), all.unanswered_since(none));
+        assert_eq!(seen, (None, CREDITS_MAX, ANSWERS_MAX));
     }
 
-    /// A peer that ignores its credits while no returns can be sent to it.
+    /// The accounts are cumulative: a word that is lost or comes twice changes nothing, also where the counts wrap.
     #[test]
-    fn what_is_owed_never_leaves_its_field() {
-        let mut credits = open(CreditPlan { credits: RETURNED_MAX, answers: RETURNED_MAX });
-        for _ in 0..1000 {
-            if credits.consumed(Class::Request) | credits.waive() {
-                let word = credits.take_owed();
-                assert!(word.credits() <= RETURNED_MAX && word.unused_answers() <= RETURNED_MAX);
-                assert_eq!(word.class(), None);
-                credits.owe(word);
+    fn a_lost_word_and_a_repeated_one_change_nothing() {
+        let plan = CreditPlan { credits: 3, answers: 3 };
+        let (mut origin, mut target) = (open(plan), open(plan));
+        for round in 0..1000 {
+            let sent = round % plan.credits + 1;
+            for _ in 0..sent {
+                assert!(origin.may_send(Class::Request), "round {round}");
+                origin.sent(Class::Request);
+                let _ = target.consumed(Class::Request);
+                let _lost = target.accounts_only();
+                let _ = target.waive();
             }
+            for _ in 0..2 {
+                origin.returned(target.accounts_only());
+            }
+            target.told();
+            assert_eq!((origin.credits, origin.answer_slots), (plan.credits, plan.answers), "round {round}");
         }
-        assert_eq!(
-            credits.take_owed(),
-            Immediate(
-                (RETURNED_MAX - 1) << CREDITS_SHIFT | (RETURNED_MAX - 1) << ANSWERS_SHIFT | CREDITS_ONLY
-            )
-        );
+    }
+
+    /// A peer that ignores its credits while no accounts can be sent to it: its counts do not overflow into each other.
+    #[test]
+    fn accounts_never_leave_their_fields() {
+        let mut credits = open(CreditPlan { credits: CREDITS_MAX, answers: ANSWERS_MAX });
+        let (mut consumed, mut unanswered) = (0_u32, 0_u32);
+        for round in 0..1000 {
+            let _ = credits.consumed(Class::Request);
+            consumed += 1;
+            if round % 3 > 0 {
+                let _ = credits.waive();
+                unanswered += 1;
+            }
+            let word = credits.accounts_only();
+            let none = Immediate(0);
+            assert_eq!(word.consumed_since(none), consumed % 256);
+            assert_eq!(word.unanswered_since(none), unanswered % 64);
+            assert_eq!(word.class(), None);
+        }
     }
 }

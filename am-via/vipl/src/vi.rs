@@ -354,10 +354,10 @@ impl<W> Vi<W> {
     #[cold]
     #[inline(never)]
     fn return_credits<D: Device>(&mut self, device: &mut D) {
-        let word = self.credits.take_owed();
+        let word = self.credits.accounts_only();
         let entry = Entry { immediate: word.0, operation: Operation::Inline as u32, ..Entry::default() };
-        if !matches!(insist(|| device.post(self.link, entry, &Payload::default())), Ok(Posted::Done)) {
-            self.credits.owe(word);
+        if matches!(insist(|| device.post(self.link, entry, &Payload::default())), Ok(Posted::Done)) {
+            self.credits.told();
         }
     }
 }
