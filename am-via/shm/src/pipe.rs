@@ -214,7 +214,7 @@ impl<'a> PipeReader<'a> {
         if staged <= piece {
             return None;
         }
-        // The load fetched the line from the sender, which has changed the count since this task's last load.
+        // Only now is the measured time meaningful: the load has fetched a line that the sender has changed since this task's last load.
         self.is_wide = Some(is_wide);
         let within = (at % PIECE_BYTES as u64) as usize;
         let len = to.len().min(PIECE_BYTES - within);

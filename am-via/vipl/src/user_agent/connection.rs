@@ -206,7 +206,7 @@ impl<D: Device> UserAgent<D> {
         self.owe(caller.number, entry, Payload::default());
     }
 
-    /// Rejects a request. If attributes are the reason, sends those of `with`.
+    /// Rejects a request. If the attributes are the reason, sends the attributes of `with`.
     pub(crate) fn reject(&mut self, caller: &Caller, why: Rejection, with: Option<ViHandle>) {
         let attributes = with.and_then(|vi| self.nic.vis.get(vi.0)).map(|found| found.attributes);
         let entry = Kind::Reject.entry(caller.connection);

@@ -54,8 +54,7 @@ pub struct ShmOptions {
     pub ways: Ways,
     /// Spinning and yielding before a sleep.
     pub wait: WaitPolicy,
-    /// Minimum bytes of a message in private memory that both tasks copy, through a pipe in job memory. `usize::MAX`: no message uses a
-    /// pipe.
+    /// Minimum bytes of a message in private memory that both tasks copy, through a pipe in job memory. `usize::MAX`: no pipes.
     pub pipe_bytes_min: usize,
 }
 
@@ -65,8 +64,7 @@ const PARK_AFTER_POLLS: u32 = 4096;
 const LOOKS_MAX: u32 = 512;
 /// Number of entries after which a poll moves on to the next ring.
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
-/// How long peers wait before they report that a task has closed its contexts: if the task has failed, the failure report, which names the
-/// cause, comes first.
+/// How long peers wait before they report that a task has closed its contexts: a failure report, which names the cause, may follow.
 const TIME_TO_FAIL: Duration = Duration::from_millis(50);
 /// Quiet rings leave the poll set only while it has more rings than this.
 const NEVER_PARK_BELOW: usize = 4;
@@ -321,8 +319,7 @@ impl Shm {
     }
 }
 
-/// The process whose descendants may copy from and to this process through the kernel: the launcher, if kernel copies are used; otherwise
-/// none.
+/// The launcher, if kernel copies are used: its descendants may then copy from and to this process through the kernel.
 fn copier_by_kernel(ways: Ways, launcher: Option<u32>) -> Option<u32> {
     launcher.filter(|_| ways.kernel)
 }
@@ -718,8 +715,7 @@ impl Device for Shm {
         }
         let updated = self.lend_mapped(at, bytes, |word| update_word(word, operation));
         if self.far.is_some() {
-            // The region was found for this word only. If it stayed in the cache, it could be lent to a program; `find_mapped` refuses
-            // that.
+            // The region was found for this word only: if it stayed cached, it could be lent to a program, which `find_mapped` forbids.
             self.mapped.clear();
         }
         match updated {

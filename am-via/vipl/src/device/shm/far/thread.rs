@@ -280,7 +280,7 @@ mod tests {
         });
     }
 
-    /// A demand, or the end, reaches a thread that waits on the provider's file.
+    /// A demand reaches a thread that waits on the provider's file, and so does the request to end.
     #[test]
     fn a_thread_with_a_set_alarm_ends() {
         guarded(|| {
