@@ -11,8 +11,8 @@ use crate::storing::{Distance, Storing, timed};
 use crate::wait::{Doorbell, SleepBarrier};
 use am_via_os::atomics::Ordering;
 
-/// A writer that has filled less than this number of bytes of a slot, and more than [`WAIT_AHEAD_BYTES_MAX`], prefetches the same number of
-/// bytes of the next slot. More lines at a time would delay the reader, and non-temporal stores need no prefetch.
+/// A writer that has filled more than [`WAIT_AHEAD_BYTES_MAX`] and less than this number of bytes of a slot prefetches as many bytes of the
+/// next slot as it has filled. More lines at a time would delay the reader, and non-temporal stores need no prefetch.
 const WRITE_AHEAD_BYTES: usize = 1024;
 /// Maximum bytes outside of a line that a waiting reader prefetches before the line has arrived. A writer of at most this number of bytes
 /// does not prefetch, because reader and writer would take the lines from each other. In a bench of bare rings, 64 bytes took 0.90 of the
@@ -20,9 +20,9 @@ const WRITE_AHEAD_BYTES: usize = 1024;
 const WAIT_AHEAD_BYTES_MAX: usize = 256;
 /// Maximum bytes of a slot that its reader prefetches when it has read the line.
 const READ_AHEAD_BYTES_MAX: usize = 1024;
-/// Data of more bytes than this that fit into a half or a quarter of a slot use the halves or quarters of the slot in rotation, a different
-/// one in each lap of the ring. The ring then uses more memory than the reader's own cache holds, so the writer seldom has to take a line
-/// out of that cache, which is slow.
+/// Data of more bytes than this are put into a half or a quarter of a slot, if they fit there: into a different half or quarter in each lap
+/// of the ring. The ring then uses more memory than the reader's own cache holds, so the writer seldom has to take a line out of that cache
+/// (a slow transfer).
 const ROTATED_BYTES_MIN: usize = 1024;
 /// Number of parts of a slot.
 const PARTS: usize = 4;

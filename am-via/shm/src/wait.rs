@@ -1,8 +1,9 @@
 //! The doorbell: how a task sleeps until it is rung, without a cost to senders while it is awake.
 //!
 //! The protocol is Dekker's: the sleeper stores `sleeping = 1`, then checks its rings again; a sender stores a line, then checks
-//! `sleeping`. One of the two must see the other. This needs a full fence on both sides, or a barrier on all processors by the sleeper and
-//! only a compiler fence in the sender, which is cheaper for the side that runs often ("sleep handshake").
+//! `sleeping`. One of the two must see the other. This needs either a full fence on both sides, or a barrier on all processors by the
+//! sleeper and only a compiler fence in the sender. The second form is cheaper for the sender, the side that runs often ("sleep
+//! handshake").
 //!
 //! Linux's barrier on all processors has a gap: if a thread of a registered process ends and another thread of that process runs next on
 //! the processor, the barrier skips that processor until another process has run there. A store that the barrier misses is in a store

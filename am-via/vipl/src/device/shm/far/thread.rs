@@ -4,7 +4,7 @@
 //! doorbell once, so that a task waits for near and far peers in one sleep.
 //!
 //! The thread is also the *carrier* of waiting messages. A provider connects two endpoints only while both make progress, so the first
-//! message to a peer waits for the connection, while the program may compute without a call of the library. At growing intervals, the
+//! message to a peer waits for the connection. Meanwhile, the program may compute without a call of the library. At growing intervals, the
 //! thread makes the progress that the task does not make, until no message waits.
 
 use std::any::Any;
