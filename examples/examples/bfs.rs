@@ -1,16 +1,17 @@
 //! Breadth-first search of the Graph500 benchmark, on a graph that is distributed over all tasks.
 //!
-//! What it teaches: irregular traffic. A task that reaches another task's vertex sends the vertex's name to the vertex's owner. The owner's
+//! What it teaches: irregular traffic. A task that reaches another task's vertex sends the vertex's number to its owner. The owner's
 //! handler checks whether the vertex is new, and only that handler changes the vertex, so no lock and no remote atomic operation is needed.
-//! Names are collected, and one message carries many. A level ends with a fence of all tasks, after which every handler has run, and a sum.
+//! Numbers are collected, and one message carries many. A level ends with a fence of all tasks, after which every handler has run, and a
+//! sum.
 //!
 //! ```text
 //! cargo amrun -n 4 --example bfs
 //! cargo amrun -n 4 --example bfs -- --scale 18
 //! ```
 //!
-//! You should see the size of the graph, the times and rates of the searches with the harmonic mean in TEPS (traversed edges
-//! a second), and as the last line `verified`: each search was checked by the five rules of the benchmark.
+//! You should see the size of the graph, the times and rates of the searches with the harmonic mean in TEPS (traversed edges a second), and
+//! as the last line `verified`: each search was checked against the five rules of the benchmark.
 //!
 //! Follows the specification of Graph500: Kronecker graph (A, B, C = 0.57, 0.19, 0.19), edge factor 16, 64 random roots that have edges,
 //! each search validated. The rules: (1) the tree has no cycle and one root; (2) levels along its edges differ by one; (3) levels along
@@ -133,7 +134,7 @@ fn report(searches: &mut [Search]) -> Result<(), Failure> {
 /// contended.
 #[derive(Default)]
 struct Inbox {
-    /// Ends of edges: the index of this task's vertex, and the name of the other vertex.
+    /// Ends of edges: the index of this task's vertex, and the number of the other vertex.
     edges: Mutex<Vec<u64>>,
     /// Indices of vertices reached in this level.
     reached: Mutex<Vec<u32>>,

@@ -31,7 +31,7 @@ struct Parameter {
     is_array: bool,
 }
 
-/// A function of the header, as it is in C and in Rust.
+/// A function of `mpi.h`: its result type in Rust, and its parameters.
 #[derive(Clone)]
 struct Prototype {
     returns: String,

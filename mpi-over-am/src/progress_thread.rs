@@ -80,7 +80,7 @@ impl RunningThread {
             waker();
             std::thread::sleep(RING_AGAIN);
         }
-        // The thread panics if a handler does; the panic was printed to the standard error.
+        // Ignored: the thread can only have panicked because a handler did, and the panic was printed to standard error.
         let _ = thread.join();
     }
 }

@@ -163,9 +163,11 @@ pub enum BoardKind {
     /// In a job, `Counter` if the tasks on rank 0's host outnumber the host's processors, otherwise `Lines`. Outside of a job, `Counter`.
     #[default]
     Auto,
-    /// Tasks count their arrivals. For barriers and short allreduces, allgathers and alltoalls, if tasks share processors.
+    /// Tasks count their arrivals. Used for barriers and short allreduces, allgathers and alltoalls; the better kind when tasks share
+    /// processors.
     Counter,
-    /// Each task has lines of its own. For broadcasts, gathers, allgathers and short alltoalls, if each task has a processor.
+    /// Each task writes to lines of its own, and the others read them there. Used for broadcasts, gathers, allgathers and short alltoalls;
+    /// the better kind when each task has a processor of its own.
     Lines,
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct State<F: Fabric> {
 
 /// Minimum eager limit, in bytes, with which messages are sent in pieces: a lower limit means that long messages are to be announced.
 const PIECE_BYTES_MIN: usize = 512;
-/// Maximum bytes of a packet besides user header and data (am-core's own head).
+/// Upper bound on am-core's own head of a packet, in bytes: what a packet holds besides the user header and the data.
 const PACKET_HEAD_BYTES: usize = 16;
 
 // SAFETY: the table of requests returns an operation's memory only when the operation is complete, and otherwise leaks the memory.

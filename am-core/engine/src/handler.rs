@@ -290,7 +290,7 @@ pub struct Delivered {
     pub len: u64,
     /// Bytes that were stored: fewer than `len` if the destination was shorter.
     pub placed: u64,
-    /// The buffer of [`Destination::Owned`], filled.
+    /// The buffer of the destination, if the destination owned one. Its contents are the data only if `outcome` is `Ok`.
     pub buffer: Option<JobBuffer>,
     /// `Ok` if all data have arrived; otherwise the reason, such as the death of a peer.
     pub outcome: Result<(), Box<Error>>,

@@ -175,7 +175,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Changes a setting (`LAPI_Senv`).
     ///
     /// # Errors
-    /// [`Error::Setting`]: the query cannot be set, or the value is out of range.
+    /// [`Error::Setting`]: the setting cannot be changed, or the value is out of range.
     pub fn set(&mut self, setting: Query, value: u64) -> Result<()> {
         let why = match setting {
             Query::Timeout if value <= TIMEOUT_MAX => {

@@ -33,7 +33,8 @@ const WRITE: libc::c_short = libc::F_WRLCK as libc::c_short;
 
 /// Carries out a lock command. Returns the kind of the conflicting lock that the system reports; `F_OFD_SETLK` reports none.
 fn control(file: BorrowedFd<'_>, command: libc::c_int, at: u32) -> io::Result<libc::c_short> {
-    // SAFETY: flock is plain data, for which all zeroes is a value: an offset counts from the start of the file (SEEK_SET).
+    // SAFETY: flock is plain data, for which all zeroes are a valid value. (A zero `l_whence` is SEEK_SET: `l_start` counts from the start
+    // of the file.)
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = WRITE;
     lock.l_start = libc::off_t::from(at);

@@ -118,7 +118,7 @@ pub struct FailureRecord {
     pub complete: AtomicU32,
     /// How the task ended: a kind of cause.
     pub kind: AtomicU32,
-    /// The exit code or signal number of the task.
+    /// The exit code or signal number, if `kind` has one; otherwise 0.
     pub value: AtomicI32,
     /// The last words of the task, or a description by the launcher.
     pub last_words: Text<128>,

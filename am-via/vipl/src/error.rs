@@ -103,9 +103,9 @@ pub enum VipError {
     /// The two VIs have different maximum transfer sizes (`VIP_INVALID_MTU`).
     #[error("this VI takes transfers of {ours} bytes, the peer's of {theirs}: open both with the same")]
     InvalidMtu {
-        /// The size of this side's VI, in bytes.
+        /// The maximum transfer size of this side's VI, in bytes.
         ours: u32,
-        /// The size of the peer's VI, in bytes.
+        /// The maximum transfer size of the peer's VI, in bytes.
         theirs: u32,
     },
     /// The two VIs have different qualities of service (`VIP_INVALID_QOS`).

@@ -24,7 +24,8 @@ pub(crate) unsafe fn mpi_win_allocate_shared_c(
         let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(info)?);
         let (win, baseptr) = (not_null(win)?, not_null(baseptr)?);
         let window = object.communicator.allocate_shared_bytes(size, unit, &info)?;
-        // Without common memory the window works by messages, but a C program accesses the parts by loads and stores.
+        // If its parts are not in shared memory, the window works by messages, which is no use to a C program: it accesses the parts by
+        // loads and stores. So the call fails.
         let mut parts = (0..window.group().size()).map(|rank| window.mapped_part(rank));
         if !parts.all(|part| matches!(part, Ok(Some(_)))) {
             window.free()?;

@@ -58,7 +58,7 @@ fn send_filled<F: Fabric>(
     }
     let mut piece = state.handlers().attached.free_piece(owner, len);
     if piece.is_none() {
-        // Messages may have been sent whose completion has not been seen yet.
+        // Earlier messages may be complete without having been noticed; their pieces of the buffer are then free.
         state.take_in()?;
         state.handlers().free_what_has_gone(owner);
         piece = state.handlers().attached.free_piece(owner, len);

@@ -77,7 +77,7 @@ impl Elements {
             return Some(RawBuffer::EMPTY);
         }
         let at = if self.datatype.as_predefined().is_some() { 0 } else { self.datatype.true_lower_bound() };
-        // SAFETY: the elements are dense, so these are exactly the bytes of the maker's promise, at least one.
+        // SAFETY: `len` is not 0 (checked above). The elements are dense, so these are exactly the bytes that the maker's promise covers.
         Some(unsafe { self.base.buffer(at, len) })
     }
 
@@ -91,7 +91,7 @@ impl Elements {
         }
         let at = layout.as_block()?;
         let len = usize::try_from(layout.size()).ok()?;
-        // SAFETY: these are exactly the bytes of the maker's promise, at least one.
+        // SAFETY: the layout's size is not 0 (checked above), and these are exactly the bytes that the maker's promise covers.
         Some(unsafe { self.base.buffer(at, len) })
     }
 

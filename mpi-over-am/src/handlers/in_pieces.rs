@@ -135,7 +135,8 @@ impl MpiHandlers {
         (is_meant && self.arrivals.from(task).is_none()).then_some((envelope, len))
     }
 
-    /// Matches a message in pieces; returns its number.
+    /// Begins a message that comes in pieces: gives it to a matching receive, or keeps it as an early message. Returns the arrival's
+    /// number; `None` if this is not a first piece, or if the budget for early messages is used up.
     fn begin_in_pieces(&mut self, task: u32, uhdr: &[u8], bytes: usize) -> Option<u32> {
         let (envelope, len) = self.first_of_pieces(task, uhdr, bytes)?;
         let arrival = |to| Arrival { task, len, received: 0, placed: 0, to };

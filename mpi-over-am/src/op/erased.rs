@@ -318,7 +318,7 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn long_doubles_are_x87s() {
-        // 1.5 and 2.5, as x87 stores them in 16 bytes.
+        // 1.5 and 2.5 as long doubles: the x87's 10 bytes, padded to 16.
         let stored = |significand: u64, exponent: u16| {
             let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&significand.to_le_bytes());

@@ -65,7 +65,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     /// Checks the arguments of a send and a receive that are to be started together, before either half starts: a receive may take an early
-    /// message at once, and could not return it.
+    /// message at once, and could not put it back if the send then failed.
     ///
     /// # Errors
     /// Those of [`isend_data`](Self::isend_data) and [`irecv_data`](Self::irecv_data) for an unknown rank or a tag out of range.

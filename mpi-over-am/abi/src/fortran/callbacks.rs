@@ -1,5 +1,6 @@
-//! Functions of a Fortran program that C calls. C passes arguments by value and expects a result; Fortran takes references and returns the
-//! code in a last argument. Operations and error handlers take references in C, too, and need no conversion.
+//! Callbacks: functions of a Fortran program, called from C. The C interface passes arguments by value and expects an error code as the
+//! result; a Fortran function takes references and stores the error code in its last argument. Operations and error handlers take
+//! references in C, too, and need no conversion.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};

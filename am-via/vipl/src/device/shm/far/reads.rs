@@ -267,7 +267,8 @@ impl Reads {
         self.lent.lend_once(endpoint, to, Name { handle, ptag }, memory)
     }
 
-    /// Ends the loans of a registration. Returns whether no peer reads it any more. With `finished` the caller says that no peer does.
+    /// Ends the loans of a registration. Returns true when no peer can still be reading the memory. `finished`: the caller knows that none
+    /// is, so the loans end at once.
     pub(super) fn end_lent(&mut self, endpoint: &mut Endpoint, handle: MemHandle, finished: bool) -> bool {
         self.lent.end(endpoint, &mut self.outbox, handle, finished)
     }

@@ -79,7 +79,8 @@ impl Lending {
         Some(lent.words(name.words()).to_bytes())
     }
 
-    /// Ends the loans of a registration. Returns whether no peer reads it any more. With `finished` the caller says that no peer does.
+    /// Ends the loans of a registration. Returns true when no peer can still be reading the memory. `finished`: the caller knows that none
+    /// is, so the loans end at once.
     pub(super) fn end(
         &mut self,
         endpoint: &mut Endpoint,
