@@ -201,7 +201,7 @@ mod tests {
             [(0, 2 * page + 1), (PAGE_BYTES, 2 * page), (4 * PAGE_BYTES, page), (u64::MAX, 2)]
         {
             let refused = map(file.as_fd(), offset, bytes).unwrap_err();
-            assert!(refused.to_string().contains("it has 8192"), "{refused}");
+            assert!(refused.to_string().contains("which has 8192 bytes"), "{refused}");
         }
         // A task that stores another file's number in the job file causes this.
         let other = File::options().read(true).write(true).open("/dev/zero").unwrap();
