@@ -81,8 +81,10 @@ pub enum Error {
         /// How many handlers are registered here.
         registered: usize,
     },
-    /// This task never registered a handler with this number.
-    #[error("handler {handler} is not registered: this task has {registered} handlers, numbered from 0")]
+    /// A call of a function in a context that has registered no function.
+    #[error(
+        "handler {handler} cannot be called: none of the {registered} handlers of this context is a function; register the function in this context before you call it"
+    )]
     UnregisteredHandler {
         /// The handler number.
         handler: u16,

@@ -91,7 +91,7 @@ fn duplicate(number: i32, number_min: i32) -> io::Result<File> {
 /// # Errors
 /// The system's error.
 pub fn len(file: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: stat is plain numbers, for which all zeroes is a value.
+    // SAFETY: stat is plain numbers, for which all zeroes are a valid value.
     let mut found: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: fstat fills the structure that it is given, a live local.
     if unsafe { libc::fstat(file.as_raw_fd(), &raw mut found) } < 0 {

@@ -111,7 +111,7 @@ impl PidFd {
     fn wait(&self, flags: libc::c_int) -> io::Result<Option<Ended>> {
         let id = libc::id_t::try_from(self.fd.as_raw_fd())
             .map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
-        // SAFETY: siginfo_t is plain data, for which all zeroes is a value.
+        // SAFETY: siginfo_t is plain data, for which all zeroes are a valid value.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         // SAFETY: waitid fills the siginfo it is given, a live local.
         let status =

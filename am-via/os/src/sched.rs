@@ -47,7 +47,7 @@ pub fn move_to(cpu: usize) -> io::Result<()> {
 
 /// The set of one processor.
 pub(crate) fn cpu_set(cpu: usize) -> libc::cpu_set_t {
-    // SAFETY: cpu_set_t is plain bits, for which all zeroes is a value.
+    // SAFETY: cpu_set_t is plain bits, for which all zeroes are a valid value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     if cpu < cpus_max() {
         // SAFETY: `cpu` is below CPU_SETSIZE, so the bit lies inside `set`.
@@ -72,7 +72,7 @@ fn cpus_of_thread(thread: libc::pid_t) -> io::Result<Vec<usize>> {
 }
 
 fn cpu_set_of(thread: libc::pid_t) -> io::Result<libc::cpu_set_t> {
-    // SAFETY: cpu_set_t is plain bits, for which all zeroes is a value.
+    // SAFETY: cpu_set_t is plain bits, for which all zeroes are a valid value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes at most the given size into `set`, a live local of that size.
     let status = unsafe { libc::sched_getaffinity(thread, size_of::<libc::cpu_set_t>(), &raw mut set) };

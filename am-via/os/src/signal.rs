@@ -44,7 +44,7 @@ impl SignalFd {
     /// The next pending signal; `None` if there is none.
     #[must_use]
     pub fn next(&self) -> Option<Received> {
-        // SAFETY: signalfd_siginfo is plain data, for which all zeroes is a value.
+        // SAFETY: signalfd_siginfo is plain data, for which all zeroes are a valid value.
         let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
         let bytes = size_of::<libc::signalfd_siginfo>();
         // SAFETY: read fills at most `bytes` bytes of the live local `info`.
@@ -82,7 +82,7 @@ pub(super) fn set_of(signals: &[i32]) -> libc::sigset_t {
 }
 
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: sigaction is plain data, for which all zeroes is a value.
+    // SAFETY: sigaction is plain data, for which all zeroes are a valid value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: without a new action sigaction only fills the live local; it refuses numbers that are no signals.
     let status = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
