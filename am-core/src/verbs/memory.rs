@@ -104,9 +104,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(if is_mapped { self.fabric.lend_mapped(at, len, call) } else { None })
     }
 
-    /// The fast path of [`with_mapped`](Self::with_mapped), for a region that an earlier call of `with_mapped` found. Otherwise, and in a
-    /// process that has a recorder, is a forked copy, or has run a handler of the program, returns `None` without running `call`: call
-    /// `with_mapped` then.
+    /// The fast path of [`with_mapped`](Self::with_mapped). Runs `call` only for a region that an earlier call of `with_mapped` found,
+    /// and only in a process that has no recorder, is not a forked copy, and has run no handler of the program. If this returns `None`,
+    /// `call` has not run: call `with_mapped` then.
     #[inline(always)]
     pub fn try_with_mapped<R>(
         &mut self,

@@ -1,4 +1,4 @@
-//! Common memory for all parts of a window, mapped by all its tasks: how the tasks set it up.
+//! How the tasks of a window set up shared memory for all its parts, which every task maps.
 //!
 //! Each task sends the size of its part. The first rank makes one memory file for all parts, and sends the file's name; the other ranks
 //! open the file. The memory is used if all of them could open it. Every task then accesses every part like its own memory, without the

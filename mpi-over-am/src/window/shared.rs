@@ -49,7 +49,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 
     /// A window on `bytes` bytes of new, zeroed memory of each task, with displacements in units of `unit` bytes. The parts are contiguous
     /// in memory that all tasks have mapped ([`Window::mapped_part`]); with the hint `alloc_shared_noncontig`, each part has its own pages.
-    /// If the tasks cannot map common memory, each part is in its owner's own memory. Collective.
+    /// If the tasks cannot map shared memory, each part is in its owner's own memory. Collective.
     ///
     /// # Errors
     /// Those of [`create_window`](Self::create_window); the memory cannot be made or mapped.

@@ -406,8 +406,8 @@ impl Far {
         links.move_reads(endpoint);
     }
 
-    /// Refuses further reads of a registration by peers. Returns whether no peer reads it any more. `finished` says that the caller knows
-    /// that no peer does.
+    /// Refuses further reads of a registration by peers. Returns true when no peer can still be reading the memory. `finished`: the
+    /// caller knows that no peer is reading it, so the loans end at once.
     pub(super) fn end_lent(&self, handle: MemHandle, finished: bool) -> bool {
         let mut state = self.lock();
         let State { endpoint, links, .. } = &mut *state;
