@@ -187,8 +187,8 @@ impl<T: AnyBitPattern> PartsToReceive<T> {
         Self { elements: Elements::new(elements), count, seen: AtomicUsize::new(0) }
     }
 
-    /// All elements, for an operation that receives in rounds. In a round the operation must not write to a part that has
-    /// arrived: [`see`](Self::see) relies on this. The keeper must not start a round while a thread borrows a part ([`is_seen`](Self::is_seen)).
+    /// All elements, for an operation that receives in rounds. In a round the operation must not write to a part that has arrived:
+    /// [`see`](Self::see) relies on this. The keeper must not start a round while a thread borrows a part ([`is_seen`](Self::is_seen)).
     pub(crate) fn buffer(&self, _keeper: &impl Keeps) -> RawBuffer {
         // SAFETY: the elements stay on the heap until the value is dropped, when nothing writes to them any more (`Keeps`).
         // No part is read while it is written (`Keeps`), and any received bytes are valid elements (`AnyBitPattern`).
