@@ -1,21 +1,26 @@
 //! A job started by a launcher of another project, created by its tasks from that launcher's information.
 //!
-//! Each task publishes its host and process. The first task of each host starts a watcher ([`watcher`]), which creates the host's files and
-//! publishes their location. This happens when a task attaches for the first time, and all tasks of the job must do so.
+//! Each task publishes its process, the name of its host, and the name of a memory file that it has open. A host is the set of tasks that
+//! can open the memory file of the first of them: names alone do not decide, since two containers or copies of a virtual machine may have
+//! the same. The first task of each host starts a watcher ([`watcher`]), which creates the host's files and publishes their
+//! location. This happens when a task attaches for the first time, and all tasks of the job must do so.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use am_via_os::memory;
 use am_via_pmi::Launcher;
 
+use crate::JobError;
 use crate::invitation::Invitation;
+use crate::owner::random;
 use crate::watcher::{self, Part};
-use crate::{JobError, pid_namespace};
 
 /// The names of the values that tasks publish.
-const HOST: &str = "host";
+const PROCESS: &str = "process";
+const FIRST: &str = "first";
 const JOB: &str = "job";
 const HUB: &str = "hub";
 
@@ -86,17 +91,21 @@ pub fn abort(code: i32) {
 /// Creates the job together with the other tasks.
 fn meet(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     let own = launcher.task();
-    let host = this_host();
-    launcher.put(HOST, &format!("{}:{host}", std::process::id()))?;
+    // Open until all tasks have looked for it.
+    let process = Process { pid: std::process::id(), proof: random(), host_name: host_name() };
+    let _proof = memory::create(&process.proof_name(), memory::PAGE_BYTES)?;
+    launcher.put(PROCESS, &process.to_text())?;
     launcher.fence()?;
     let mut first = own;
     for task in 0..own {
-        if at(launcher, task)?.1 == host {
+        if Process::of(launcher, task)?.shares_memory_with(&process) {
             first = task;
             break;
         }
     }
-    if first == own {
+    launcher.put(FIRST, &first.to_string())?;
+    launcher.fence()?;
+    if first == own || first_of(launcher, first)? != first {
         return lead(launcher);
     }
     launcher.fence()?;
@@ -106,20 +115,15 @@ fn meet(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
 
 /// What the first task of a host does: it starts the watcher.
 fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
-    let mut numbers = BTreeMap::new();
-    let (mut hosts, mut processes) = (Vec::new(), Vec::new());
-    for task in 0..launcher.num_tasks() {
-        let (pid, host) = at(launcher, task)?;
-        let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-        hosts.push(*numbers.entry(host).or_insert(next));
-        processes.push((task, pid));
-    }
+    let firsts =
+        (0..launcher.num_tasks()).map(|task| first_of(launcher, task)).collect::<io::Result<Vec<u32>>>()?;
+    let hosts = hosts(&firsts);
     let host = hosts[launcher.task() as usize];
-    let part = Part {
-        processes: processes.into_iter().filter(|&(task, _)| hosts[task as usize] == host).collect(),
-        hosts,
-        host,
-    };
+    let mut processes = BTreeMap::new();
+    for task in (0..).zip(&hosts).filter(|&(_, &of)| of == host).map(|(task, _)| task) {
+        processes.insert(task, Process::of(launcher, task)?.pid);
+    }
+    let part = Part { processes, hosts, host };
     let (watcher, made) = watcher::start(&part)?;
     launcher.put(JOB, &made.job)?;
     if let Some(hub) = &made.hub {
@@ -133,22 +137,97 @@ fn lead(launcher: &mut dyn Launcher) -> io::Result<Invitation> {
     Invitation::parse(&made.job).map_err(io::Error::other)
 }
 
-/// The process and the host of a task.
-fn at(launcher: &mut dyn Launcher, task: u32) -> io::Result<(u32, String)> {
-    let told = launcher.get(task, HOST)?;
-    let parts = told.split_once(':').and_then(|(pid, host)| Some((pid.parse().ok()?, host.to_owned())));
-    parts.ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("task {task} has published {told:?}, which is not a process number and a host"),
-        )
-    })
+/// The number of each task's host, from the first task that each task has found. If that one has found another, the two do not see the same
+/// processes, and the task is a host of its own.
+fn hosts(firsts: &[u32]) -> Vec<u32> {
+    let mut numbers = BTreeMap::new();
+    let host_of = |(task, &first): (u32, &u32)| {
+        let is_first = firsts.get(first as usize) == Some(&first);
+        let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        *numbers.entry(if is_first { first } else { task }).or_insert(next)
+    };
+    (0..).zip(firsts).map(host_of).collect()
 }
 
-/// Identifies tasks that share memory: the host's name, its boot id, and the PID namespace, since processes find each other by number
-/// (`/proc`).
-fn this_host() -> String {
-    let read = |path| fs::read_to_string(path).unwrap_or_default().trim().replace([' ', '\t'], "_");
-    let (name, boot) = (read("/proc/sys/kernel/hostname"), read("/proc/sys/kernel/random/boot_id"));
-    format!("{name}/{boot}/{}", pid_namespace())
+/// What a task publishes about itself.
+#[derive(Debug, PartialEq, Eq)]
+struct Process {
+    pid: u32,
+    /// A random number in the name of a memory file that the task has open.
+    proof: u64,
+    host_name: String,
+}
+
+impl Process {
+    fn to_text(&self) -> String {
+        format!("{}:{:x}:{}", self.pid, self.proof, self.host_name)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (pid, rest) = text.split_once(':')?;
+        let (proof, host_name) = rest.split_once(':')?;
+        let proof = u64::from_str_radix(proof, 16).ok()?;
+        Some(Self { pid: pid.parse().ok()?, proof, host_name: host_name.to_owned() })
+    }
+
+    fn of(launcher: &mut dyn Launcher, task: u32) -> io::Result<Self> {
+        let told = launcher.get(task, PROCESS)?;
+        Self::parse(&told).ok_or_else(|| is_not(task, &told, "a process"))
+    }
+
+    fn proof_name(&self) -> String {
+        format!("am-host-{:x}", self.proof)
+    }
+
+    /// Whether `own`, this task, can open memory files of that task. Tasks whose hosts have different names do not try.
+    fn shares_memory_with(&self, own: &Self) -> bool {
+        let opens = || memory::open_of_process(self.pid, &self.proof_name()).is_ok_and(|file| file.is_some());
+        self.host_name == own.host_name && opens()
+    }
+}
+
+/// The first task whose memory a task can open.
+fn first_of(launcher: &mut dyn Launcher, task: u32) -> io::Result<u32> {
+    let told = launcher.get(task, FIRST)?;
+    told.parse().map_err(|_| is_not(task, &told, "a task"))
+}
+
+fn is_not(task: u32, told: &str, what: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("task {task} has published {told:?}, which is not {what}"),
+    )
+}
+
+fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().replace([' ', '\t'], "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_belongs_to_the_host_of_the_first_task_or_is_a_host_of_its_own() {
+        assert_eq!(hosts(&[0, 0, 0]), [0, 0, 0]);
+        assert_eq!(hosts(&[0, 1, 0, 1, 4]), [0, 1, 0, 1, 2]);
+        // Task 2 sees task 1, which sees task 0, which task 2 does not see. Task 3 names a task that does not exist.
+        assert_eq!(hosts(&[0, 0, 1, 9]), [0, 0, 1, 2]);
+    }
+
+    #[test]
+    fn memory_is_shared_only_with_a_process_that_has_the_proof_open() {
+        let own = || Process { pid: std::process::id(), proof: random(), host_name: "a b:c".to_owned() };
+        let (one, other) = (own(), own());
+        let _proof = memory::create(&one.proof_name(), memory::PAGE_BYTES).expect("a memory file");
+        assert_eq!(Process::parse(&one.to_text()).as_ref(), Some(&one));
+        assert!(one.shares_memory_with(&other));
+        assert!(!other.shares_memory_with(&one), "there is no such file");
+        assert!(!Process { pid: 1, ..own() }.shares_memory_with(&other));
+        assert!(!one.shares_memory_with(&Process { host_name: "b".to_owned(), ..own() }));
+        for wrong in ["", "1", "1:2", "x:2:a", "1:x:a"] {
+            assert_eq!(Process::parse(wrong), None, "{wrong}");
+        }
+    }
 }

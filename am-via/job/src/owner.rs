@@ -361,7 +361,7 @@ fn write_control_header(file: &File, layout: &ControlLayout) -> Result<(), JobEr
 }
 
 /// A number that is unlikely to be that of another job.
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     // The standard library seeds this hasher from the system's random numbers.
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());

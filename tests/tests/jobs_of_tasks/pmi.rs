@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use am_core::testing::watchdog::Watchdog;
 use am_via::Task;
-use am_via::job::Job;
+use am_via_job::{Carrier, Job};
 use am_via_os::process::{BeforeExec, before_exec};
 use mpi_over_am::{Environment, op};
 
@@ -80,6 +80,9 @@ struct Ended {
     heard: Heard,
 }
 
+/// The host of a task that has this host's name, and may not open the files of tasks outside its user namespace.
+const APART: &str = "(apart)";
+
 /// Runs `body` in tasks on the hosts of these names, and returns how they ended; in a task it does not return. An empty name is this
 /// host's.
 #[expect(
@@ -100,9 +103,10 @@ fn launched(test: &str, hosts: &[&str], body: fn()) -> Ended {
         .map(|task| {
             let (ours, theirs) = UnixStream::pair().expect("sockets");
             let mut command = Command::new(if hosts[task].is_empty() { "env" } else { "unshare" });
-            if !hosts[task].is_empty() {
-                let script = "hostname \"$0\"; exec \"$@\"";
-                command.args(["--uts", "sh", "-c", script, hosts[task]]);
+            match hosts[task] {
+                "" => {}
+                APART => drop(command.args(["--user", "--map-root-user"])),
+                host => drop(command.args(["--uts", "sh", "-c", "hostname \"$0\"; exec \"$@\"", host])),
             }
             command.arg(std::env::current_exe().expect("a test has a path"));
             command.args(["--exact", &format!("pmi::{test}"), "--nocapture", "--test-threads=1"]);
@@ -186,6 +190,29 @@ fn tasks_of_another_launcher_on_two_hosts_are_one_job() {
     if std::env::var_os("PMI_FD").is_some() || may_name_hosts() {
         let hosts = ["a", "b", "a", "b"];
         all_well(&launched("tasks_of_another_launcher_on_two_hosts_are_one_job", &hosts, add_ranks));
+    }
+}
+
+/// Names do not decide: tasks of one name whose memory cannot be shared are tasks of several hosts, as in containers.
+#[test]
+fn tasks_that_cannot_share_memory_are_on_several_hosts() {
+    let is_task = std::env::var_os("PMI_FD").is_some();
+    let mut probe = Command::new("unshare");
+    if !is_task && !probe.args(["--user", "--map-root-user", "true"]).status().is_ok_and(|end| end.success())
+    {
+        return println!("not tested: a test may not make user namespaces here (unshare --user)");
+    }
+    if is_task || am_via_ofi::is_there_for_tests() {
+        let hosts = ["", APART, "", APART];
+        all_well(&launched("tasks_that_cannot_share_memory_are_on_several_hosts", &hosts, || {
+            let task = Task::join().expect("the launcher tells of the job");
+            // A user namespace has one task.
+            let is_near = |other: u32| other == task.number() || (task.number() % 2, other % 2) == (0, 0);
+            let near: Vec<bool> = (0..4).map(|other| !task.job().is_far(other)).collect();
+            assert_eq!(near, (0..4).map(is_near).collect::<Vec<_>>());
+            drop(task);
+            add_ranks();
+        }));
     }
 }
 
