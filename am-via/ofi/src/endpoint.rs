@@ -67,13 +67,17 @@ impl Endpoint {
     /// # Errors
     /// There is no library or no provider, or a call of the library failed.
     pub fn open() -> Result<Self, OfiError> {
-        let library = Library::open()?;
+        Self::open_by(Library::open()?)
+    }
+
+    fn open_by(library: Library) -> Result<Self, OfiError> {
         let infos = Infos::find(library)?;
         let info = infos.best().ok_or_else(|| OfiError::NoProvider { wanted: String::new() })?;
         let name = provider(info);
         let (tx_size, rx_size, inject_bytes, mr_mode) = sizes(info);
-        // SAFETY: an element of `infos`, which is alive.
-        let can_read = unsafe { info.as_ref() }.caps & FI_RMA != 0;
+        // SAFETY: an element of `infos`, which is alive, with its parts.
+        let (can_read, key_bytes) =
+            unsafe { (info.as_ref().caps & FI_RMA != 0, (*info.as_ref().domain_attr).mr_key_size) };
         let bytes = message_bytes_max(info);
         // At least as many as one poll consumes, if the provider takes that many.
         let num_receives = (RECEIVES_BYTES / bytes).clamp(READ_AT_ONCE, RECEIVES).min(rx_size.max(1));
@@ -133,7 +137,7 @@ impl Endpoint {
             receive_memory: descriptor(receive_mr),
             lent: Vec::new(),
             objects,
-            reads: can_read.then(|| Reads::new(library, domain, ep, mr_mode)),
+            reads: can_read.then(|| Reads::new(library, domain, ep, mr_mode, key_bytes)),
             receives,
             sends,
             going_to: vec![PeerAddress(FI_ADDR_UNSPEC); num_sends],
@@ -305,7 +309,7 @@ impl Endpoint {
                 reads.note_end(entry.op_context, true);
             }
         }
-        self.post_receives()?;
+        // The next poll posts these receives again, which delays no message that has arrived.
         Ok(arrived)
     }
 
@@ -367,7 +371,11 @@ impl Endpoint {
     /// The file that becomes readable when a poll would find an event, if the caller may sleep on it. `None`: an event is ready now, a
     /// receive has yet to be posted, or the provider has no such file.
     pub fn file_to_sleep_on(&mut self) -> Option<BorrowedFd<'_>> {
-        let fd = self.wait_fd.filter(|_| self.unposted.is_empty())?;
+        let fd = self.wait_fd?;
+        // A provider may keep an event back until a receive is posted. If this fails, so does the next poll, with the error.
+        if self.post_receives().is_err() || !self.unposted.is_empty() {
+            return None;
+        }
         let mut fids = [self.cq.as_ptr().cast::<Fid>()];
         // SAFETY: a live fabric, and one live queue of it.
         let code =

@@ -9,8 +9,8 @@ use am_via_os::library;
 use crate::sys::{
     DomainAttr, EpAttr, FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_MR_ALLOCATED, FI_MR_ENDPOINT, FI_MR_LOCAL,
     FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG, FI_ORDER_SAS, FI_READ, FI_RECV, FI_REMOTE_READ, FI_RM_ENABLED,
-    FI_RMA, FI_SEND, FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_THREAD_DOMAIN, Fabric, FabricAttr, Info, RxAttr,
-    TxAttr, VERSION,
+    FI_RMA, FI_RX_CQ_DATA, FI_SEND, FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_THREAD_DOMAIN, Fabric, FabricAttr,
+    Info, RxAttr, TxAttr, VERSION,
 };
 use crate::{MESSAGE_BYTES_MAX, STREAM_MESSAGE_BYTES_MAX};
 
@@ -62,7 +62,7 @@ pub struct Provider {
 /// The functions that the library exports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Library {
-    getinfo:
+    pub(crate) getinfo:
         unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int,
     freeinfo: unsafe extern "C" fn(*mut Info),
     dupinfo: unsafe extern "C" fn(*const Info) -> *mut Info,
@@ -147,7 +147,8 @@ impl Infos {
         unsafe {
             let info = hints.first.as_ptr();
             (*info).caps = caps;
-            (*info).mode = FI_CONTEXT | FI_CONTEXT2;
+            // FI_RX_CQ_DATA: a word beside a message uses up a receive, as all messages do here.
+            (*info).mode = FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
             let (tx, rx): (&mut TxAttr, &mut RxAttr) = (&mut *(*info).tx_attr, &mut *(*info).rx_attr);
             (tx.msg_order, rx.msg_order) = (FI_ORDER_SAS, FI_ORDER_SAS);
             let ep: &mut EpAttr = &mut *(*info).ep_attr;

@@ -66,14 +66,43 @@ pub(crate) struct Reads {
     pub(crate) stages: Vec<Stage>,
     /// The reads that have ended, and whether each has succeeded.
     pub(crate) ended: Vec<(usize, bool)>,
-    next_key: u64,
+    keys: Keys,
+}
+
+/// The keys for registrations, if the provider does not choose them itself: numbers of at most its length of keys, used in turn.
+#[derive(Debug)]
+struct Keys {
+    next: u64,
+    last: u64,
+}
+
+impl Keys {
+    /// Smaller keys are those of the endpoint's own buffers.
+    const FIRST: u64 = 1 << 12;
+
+    fn new(key_bytes: usize) -> Self {
+        Self { next: Self::FIRST, last: u64::MAX >> (64 - 8 * key_bytes.clamp(2, 8)) }
+    }
+
+    fn take(&mut self) -> u64 {
+        let key = self.next;
+        self.next = if key == self.last { Self::FIRST } else { key + 1 };
+        key
+    }
 }
 
 impl Reads {
-    /// The reads of an endpoint that can read; `mr_mode` is what its provider requires of registrations.
-    pub(crate) fn new(library: Library, domain: NonNull<Domain>, ep: NonNull<Ep>, mr_mode: i32) -> Self {
-        // Smaller keys are those of the endpoint's own buffers.
-        Self { library, domain, ep, mr_mode, stages: Vec::new(), ended: Vec::new(), next_key: 1 << 32 }
+    /// The reads of an endpoint that can read; `mr_mode` is what its provider requires of registrations, and `key_bytes` the length of its
+    /// keys.
+    pub(crate) fn new(
+        library: Library,
+        domain: NonNull<Domain>,
+        ep: NonNull<Ep>,
+        mr_mode: i32,
+        key_bytes: usize,
+    ) -> Self {
+        let keys = Keys::new(key_bytes);
+        Self { library, domain, ep, mr_mode, stages: Vec::new(), ended: Vec::new(), keys }
     }
 
     pub(crate) fn register(
@@ -82,9 +111,7 @@ impl Reads {
         len: usize,
         access: u64,
     ) -> Result<NonNull<Mr>, OfiError> {
-        let key = self.next_key;
-        self.next_key += 1;
-        let mr = register(self.library, self.domain, (at, len), access, key)?;
+        let mr = register(self.library, self.domain, (at, len), access, self.keys.take())?;
         if self.mr_mode & FI_MR_ENDPOINT != 0 {
             bind_memory(self.library, mr, self.ep)?;
         }
@@ -124,5 +151,22 @@ impl Reads {
     pub(crate) fn peer_of(&self, context: *mut c_void) -> Option<PeerAddress> {
         let stage = self.stages.iter().find(|stage| stage.memory.index_of(context).is_some())?;
         if let Use::Reading(peer, _) = stage.usage { Some(peer) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::{FI_RECV, FI_SEND};
+
+    #[test]
+    fn keys_fit_into_the_providers_length_and_are_not_those_of_the_endpoints_buffers() {
+        for (key_bytes, last) in [(2, 0xffff), (4, 0xffff_ffff), (8, u64::MAX), (64, u64::MAX)] {
+            let mut keys = Keys::new(key_bytes);
+            assert_eq!([keys.take(), keys.take()], [Keys::FIRST, Keys::FIRST + 1]);
+            keys.next = last;
+            assert_eq!([keys.take(), keys.take()], [last, Keys::FIRST]);
+        }
+        const { assert!(FI_RECV < Keys::FIRST && FI_SEND < Keys::FIRST) };
     }
 }

@@ -15,6 +15,7 @@ pub(crate) const FI_REMOTE_READ: u64 = 1 << 12;
 pub(crate) const FI_TRANSMIT: u64 = FI_SEND;
 pub(crate) const FI_CONTEXT: u64 = 1 << 59;
 pub(crate) const FI_CONTEXT2: u64 = 1 << 52;
+pub(crate) const FI_RX_CQ_DATA: u64 = 1 << 56;
 pub(crate) const FI_ORDER_SAS: u64 = 1 << 8;
 pub(crate) const FI_EP_RDM: c_int = 3;
 pub(crate) const FI_AV_TABLE: c_int = 2;
@@ -91,7 +92,7 @@ pub(crate) struct DomainAttr {
     pub(crate) resource_mgmt: c_int,
     pub(crate) av_type: c_int,
     pub(crate) mr_mode: c_int,
-    mr_key_size: usize,
+    pub(crate) mr_key_size: usize,
     pub(crate) cq_data_size: usize,
     rest: [u64; 17],
 }

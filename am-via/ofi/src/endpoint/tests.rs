@@ -7,6 +7,8 @@ use am_via_shm::{HeldRange, PrivateBytes};
 use super::*;
 use crate::READ_BYTES_MAX;
 
+mod demanding;
+
 /// Two endpoints, of which `a` sends to `b`.
 struct Pair {
     a: Endpoint,
@@ -107,6 +109,10 @@ fn what_was_sent_to_the_end_arrives_though_its_endpoint_closes() {
 #[test]
 fn lent_memory_is_read_and_abandoned_reads_give_their_buffers_back() {
     let Some(mut pair) = Pair::open() else { return };
+    read_lent_memory(&mut pair);
+}
+
+fn read_lent_memory(pair: &mut Pair) {
     if !pair.a.can_read() {
         assert!(!pair.a.provider().starts_with("tcp"), "tcp reads");
         return;
@@ -158,4 +164,25 @@ fn an_idle_endpoint_can_be_slept_on_and_wakes() {
     assert_eq!(poll::poll(&[file], Some(Duration::from_secs(60))).unwrap(), [true]);
     pair.receive(2);
     assert_eq!(pair.b.can_wake_a_sleeper().unwrap(), !is_ready);
+}
+
+#[test]
+fn a_provider_with_the_demands_of_real_network_cards_finds_no_fault() {
+    if !crate::is_there_for_tests() {
+        return;
+    }
+    let library = demanding::library(Library::open().unwrap());
+    let open = || Endpoint::open_by(library).unwrap();
+    let mut pair = Pair::of(open(), open());
+    let max = pair.a.message_bytes_max();
+    for word in 0..200 {
+        pair.send(word, [8, max][word as usize % 2]);
+    }
+    pair.receive(200);
+    read_lent_memory(&mut pair);
+    drop(pair);
+    let (uses, faults) = demanding::report();
+    assert!(faults.is_empty(), "{faults:?}");
+    // A receive for each message, a send for each long one, and the reads.
+    assert!(uses >= 300, "{uses}");
 }

@@ -11,7 +11,8 @@ use crate::device::{DeviceError, MemHandle, NodeAddress, RemoteMemory, Transfer}
 
 impl Shm {
     /// Makes progress on the network, and handles its events.
-    pub(super) fn look_at_network(&mut self, far: &Far) {
+    pub(super) fn look_at_network(&mut self) {
+        let Some(far) = &self.far else { return };
         let progress = match far.progress() {
             Ok(progress) => progress,
             Err(why) => {
@@ -32,7 +33,9 @@ impl Shm {
                 Err(ClaimFault::Bounds { len }) => self.regions.memory(claim(len), ACCESS_READ),
                 other => other,
             };
-            far.answer(question, memory);
+            if let Some(far) = &self.far {
+                far.answer(question, memory);
+            }
         }
         self.reads_ended.extend(progress.reads_ended);
         progress.closed.into_iter().for_each(|peer| self.note_closing(peer));

@@ -33,7 +33,7 @@ use links::Links;
 pub(super) use reads::Question;
 use reads::Reads;
 use strangers::Strangers;
-use thread::{NetworkThread, Waiting};
+use thread::{NetworkThread, REST_MAX, Waiting};
 
 use super::files::system;
 use crate::device::{DeviceError, MemHandle, NodeAddress, RemoteMemory};
@@ -115,7 +115,8 @@ impl State {
     fn thread(&mut self, far: &Arc<Mutex<State>>) -> Option<&NetworkThread> {
         if matches!(self.thread, OnDemand::NotYet) {
             let unsent = Unsent { far: Arc::downgrade(far), rounds: self.rounds };
-            let started = NetworkThread::start(self.endpoint.file(), self.doorbell.clone(), Box::new(unsent));
+            let (file, doorbell) = (self.endpoint.file(), self.doorbell.clone());
+            let started = NetworkThread::start(file, doorbell, Box::new(unsent), REST_MAX);
             self.thread = started.map_or_else(
                 |error| {
                     tracing::debug!(%error, "no thread can be started for the network; the task polls at short intervals instead");
@@ -130,11 +131,19 @@ impl State {
         }
     }
 
+    /// Makes a demand of the network thread, which is started again if it has ended. Returns whether the demand is new; `None` without a
+    /// thread.
+    fn demand(&mut self, far: &Arc<Mutex<State>>, what: fn(&NetworkThread) -> Option<bool>) -> Option<bool> {
+        if let Some(is_new) = what(self.thread(far)?) {
+            return Some(is_new);
+        }
+        self.thread = OnDemand::NotYet;
+        what(self.thread(far)?)
+    }
+
     /// Lets the network thread send the waiting messages if the task does not send them soon.
     fn carry_unsent(&mut self, far: &Arc<Mutex<State>>) {
-        if let Some(thread) = self.thread(far) {
-            thread.carry();
-        }
+        self.demand(far, NetworkThread::carry);
     }
 }
 
@@ -252,6 +261,7 @@ impl Far {
             message_bytes_max: endpoint.message_bytes_max(),
             all: Vec::new(),
             by_peer: HashMap::new(),
+            latest: 0,
             strangers: Strangers::default(),
             reads: Reads::default(),
         };
@@ -442,7 +452,7 @@ impl Far {
             state.vain += 1;
             return false;
         }
-        match state.thread(&self.0).map(NetworkThread::set_alarm) {
+        match state.demand(&self.0, NetworkThread::set_alarm) {
             Some(is_new) => {
                 state.vain += u32::from(is_new);
                 true

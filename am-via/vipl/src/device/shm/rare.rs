@@ -56,9 +56,7 @@ impl Shm {
     #[cold]
     #[inline(never)]
     pub(super) fn next_rare(&mut self) -> Option<Box<News>> {
-        if let Some(far) = self.far.clone() {
-            self.look_at_network(&far);
-        }
+        self.look_at_network();
         let ended = self.reads_ended.pop().map(|(id, result)| News::Ended { id, result });
         let news = ended.or_else(|| self.connected.pop().map(News::Connected));
         let news = news.or_else(|| self.failures_due.pop().map(News::TaskFailed)).map(Box::new);
@@ -76,6 +74,9 @@ impl Shm {
 
     /// The next closed peer whose ring is empty, once a failure of its task would have been reported.
     fn next_closed(&mut self) -> Option<Box<News>> {
+        if self.closing.is_empty() {
+            return None;
+        }
         let now = Instant::now();
         let is_over = |&(peer, due): &(NodeAddress, Instant)| {
             now >= due && !self.connection_to(peer).is_some_and(|(_, connection)| connection.is_ready())

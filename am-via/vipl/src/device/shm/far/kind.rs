@@ -28,10 +28,19 @@ pub(super) enum Kind {
 
 impl Kind {
     pub(super) fn of(word: u32) -> Option<Self> {
-        const LINES: [Kind; 5] = [Kind::Line, Kind::Ack, Kind::Close, Kind::Closed, Kind::Part];
-        const READS: [Kind; 5] =
-            [Kind::RequestKey, Kind::Key, Kind::RevokeKey, Kind::ReleasedKey, Kind::Keyed];
-        LINES.into_iter().chain(READS).find(|&kind| kind as u32 == word & 0xf)
+        const ALL: [Kind; 10] = [
+            Kind::Line,
+            Kind::Ack,
+            Kind::Close,
+            Kind::Closed,
+            Kind::Part,
+            Kind::RequestKey,
+            Kind::Key,
+            Kind::RevokeKey,
+            Kind::ReleasedKey,
+            Kind::Keyed,
+        ];
+        ALL.get((word & 0xf) as usize).copied()
     }
 
     pub(super) fn of_key_message(message: KeyMessage) -> Self {
@@ -51,4 +60,20 @@ impl Kind {
 /// The sender's address in a word.
 pub(super) fn sender(word: u32) -> NodeAddress {
     NodeAddress { task: word >> 8, context: word >> 4 & 0xf }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_names_its_kind_and_its_sender() {
+        let from = NodeAddress { task: 0xab_cdef, context: 15 };
+        let found: Vec<_> = (0..16).filter_map(|kind| Some((kind, Kind::of(kind)?))).collect();
+        assert_eq!(found.len(), 10);
+        for (number, kind) in found {
+            let word = kind.word(from);
+            assert_eq!((kind as u32, Kind::of(word), sender(word)), (number, Some(kind), from));
+        }
+    }
 }

@@ -44,7 +44,7 @@ pub(super) struct Link {
     /// Number of messages that posts have sent since the task's last progress.
     pub(super) sent_by_posts: u32,
     /// Number of this task's lines that the peer has returned.
-    acked: u32,
+    pub(super) acked: u32,
     /// Number of the peer's lines that were posted here.
     posted: u32,
     /// Number of the peer's lines whose return was reported to the peer.

@@ -20,6 +20,8 @@ pub(super) struct Links {
     pub(super) message_bytes_max: usize,
     pub(super) all: Vec<Link>,
     pub(super) by_peer: HashMap<NodeAddress, usize>,
+    /// The link of the last message: the next message is probably from the same peer.
+    pub(super) latest: usize,
     pub(super) strangers: Strangers,
     pub(super) reads: Reads,
 }
@@ -52,7 +54,8 @@ impl Links {
             tracing::warn!(word, "a message of an unknown kind");
             return;
         };
-        let at = self.by_peer.get(&from).copied();
+        let is_latest = self.all.get(self.latest).is_some_and(|link| link.peer == from);
+        let at = if is_latest { Some(self.latest) } else { self.by_peer.get(&from).copied() };
         let most_waiting = self.most_waiting();
         let Some((at, link)) = at.and_then(|at| Some((at, self.all.get_mut(at)?))) else {
             if from.check(self.num_tasks).is_ok() {
@@ -64,6 +67,7 @@ impl Links {
             }
             return;
         };
+        self.latest = at;
         let (kind, bytes) = match offered_keys(bytes) {
             Some((keys, line)) if kind == Kind::Keyed => {
                 keys.chunks_exact(KEY_MESSAGE_BYTES).for_each(|key| self.reads.receive_offered(at, key));
@@ -127,6 +131,7 @@ mod tests {
             message_bytes_max: 16 << 10,
             all: Vec::new(),
             by_peer: HashMap::new(),
+            latest: 0,
             strangers: Strangers::default(),
             reads: Reads::default(),
         };

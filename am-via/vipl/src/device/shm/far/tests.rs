@@ -1,5 +1,5 @@
 use am_via_shm::layout::{ATTENTION_OFFSET, ControlLayout, DOORBELL_OFFSET};
-use am_via_shm::{Bell, Mapping, PrivateBytes, SleepBarrier, ViSlot, Written};
+use am_via_shm::{Bell, Mapping, PrivateBytes, SleepBarrier, TELL_AFTER, ViSlot, Written};
 
 use super::kind::Kind;
 use super::reads::{KEY_MESSAGE_BYTES, OFFERED_MAX};
@@ -20,6 +20,7 @@ fn far() -> Option<Far> {
         message_bytes_max: endpoint.message_bytes_max(),
         all: Vec::new(),
         by_peer: HashMap::new(),
+        latest: 0,
         strangers: Strangers::default(),
         reads: Reads::default(),
     };
@@ -168,9 +169,10 @@ impl Pair {
         self.sender.far.lock().links.all[0].sent
     }
 
-    /// Receives all lines that were posted, while the sender makes progress.
+    /// Receives all lines that were posted, with the sender's progress, until the sender has its credits back.
     fn receive_all(&mut self) {
-        while (self.received as usize) < self.posted.len() {
+        let acked = |pair: &Self| pair.sender.far.lock().links.all[0].acked;
+        while (self.received as usize) < self.posted.len() || self.received - acked(self) >= TELL_AFTER {
             self.sender.far.progress().expect("the network is there");
             self.receive();
         }

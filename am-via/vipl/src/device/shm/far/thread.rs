@@ -1,4 +1,5 @@
-//! The network thread of a context. The first demand starts it; without a demand it sleeps.
+//! The network thread of a context. The first demand starts it. Without a demand it sleeps, and after some time ends, because every system
+//! call on a file takes longer in a process with several threads.
 //!
 //! The thread is the *alarm* of a task that sleeps on its doorbell: it waits on the provider's file in place of the task, and rings the
 //! doorbell once, so that a task waits for near and far peers in one sleep.
@@ -26,6 +27,9 @@ use am_via_shm::{Doorbell, Shared};
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
+/// How long the thread sleeps without a demand before it ends. Waits of a program that sleeps regularly should not start a thread each.
+pub(super) const REST_MAX: Duration = Duration::from_millis(100);
+
 /// The messages that wait.
 pub(super) trait Waiting: Debug + Send {
     /// Sends the messages as far as possible, unless the task makes progress or the alarm is set. Returns whether some still wait.
@@ -40,6 +44,8 @@ struct Demands {
     is_set: AtomicBool,
     carries: AtomicBool,
     is_over: AtomicBool,
+    /// Whether the thread serves further demands. The thread clears it, while no flag above is set.
+    runs: Mutex<bool>,
     /// Wakes the thread after one of the flags above was set.
     changed: Event,
     /// `None` after [`end`](NetworkThread::end). Locked while the thread carries.
@@ -51,16 +57,19 @@ struct Demands {
 pub(super) struct NetworkThread(Arc<Demands>);
 
 impl NetworkThread {
-    /// Starts the thread, which rings `doorbell` when `file` is readable, and carries the messages of `waiting`.
+    /// Starts the thread, which rings `doorbell` when `file` is readable, and carries the messages of `waiting`. It ends after `rest_max`
+    /// without a demand.
     pub(super) fn start(
         file: Option<BorrowedFd<'_>>,
         doorbell: Shared<Doorbell>,
         waiting: Box<dyn Waiting>,
+        rest_max: Duration,
     ) -> io::Result<Self> {
         let demands = Arc::new(Demands {
             is_set: AtomicBool::new(false),
             carries: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            runs: Mutex::new(true),
             changed: Event::new()?,
             waiting: Mutex::new(Some(waiting)),
         });
@@ -71,7 +80,7 @@ impl NetworkThread {
             // Signals are for the program's threads.
             signal::block_all();
             // Unwind safety: the report of the panic ends the task's use of the network.
-            let served = catch_unwind(AssertUnwindSafe(|| shared.serve(file.as_ref(), &doorbell)));
+            let served = catch_unwind(AssertUnwindSafe(|| shared.serve(file.as_ref(), &doorbell, rest_max)));
             if let Err(payload) = served {
                 shared.fail(&*payload);
                 doorbell.ring();
@@ -80,8 +89,8 @@ impl NetworkThread {
         Ok(Self(demands))
     }
 
-    /// Sets the alarm. Returns `false` if it was already set and has not rung since.
-    pub(super) fn set_alarm(&self) -> bool {
+    /// Sets the alarm. Returns `Some(false)` if it was already set and has not rung since, and `None` if the thread has ended.
+    pub(super) fn set_alarm(&self) -> Option<bool> {
         // AcqRel: pairs with the swap in `serve`. The thread that clears the flag sees that the task is about to sleep.
         self.demand(&self.0.is_set)
     }
@@ -91,17 +100,22 @@ impl NetworkThread {
         self.0.is_set.load(Ordering::Acquire)
     }
 
-    /// Lets the thread carry the waiting messages, until none waits.
-    pub(super) fn carry(&self) {
-        self.demand(&self.0.carries);
+    /// Lets the thread carry the waiting messages, until none waits. Returns `None` if the thread has ended.
+    pub(super) fn carry(&self) -> Option<bool> {
+        self.demand(&self.0.carries)
     }
 
-    fn demand(&self, what: &AtomicBool) -> bool {
+    fn demand(&self, what: &AtomicBool) -> Option<bool> {
         let is_new = !what.swap(true, Ordering::AcqRel);
         if is_new {
+            // The thread looks at the flags while it holds this lock, so that it sees this one or has already ended.
+            if !*self.0.runs() {
+                what.store(false, Ordering::Relaxed);
+                return None;
+            }
             self.0.changed.set();
         }
-        is_new
+        Some(is_new)
     }
 
     /// Ends the carrier: when this call returns, the thread uses nothing of the waiting messages. The caller must not hold a lock that
@@ -124,18 +138,23 @@ impl Demands {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn runs(&self) -> MutexGuard<'_, bool> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         self.changed.set();
     }
 
     /// The loop of the thread.
-    fn serve(&self, file: Option<&File>, doorbell: &Doorbell) {
+    fn serve(&self, file: Option<&File>, doorbell: &Doorbell, rest_max: Duration) {
         let mut pause = PAUSE_MIN;
         while !self.is_over.load(Ordering::Acquire) {
             let carries = self.carries.load(Ordering::Acquire);
             let alarm = file.filter(|_| self.is_set.load(Ordering::Acquire));
-            let (has_changed, is_readable) = self.wait(alarm, carries.then_some(pause));
+            let rest = if alarm.is_some() { None } else { Some(rest_max) };
+            let (has_changed, is_readable) = self.wait(alarm, if carries { Some(pause) } else { rest });
             if alarm.is_some() {
                 // A task that is awake may have left the alarm set. The alarm rings after the interval, since nothing is carried while it
                 // is set.
@@ -144,13 +163,26 @@ impl Demands {
                     self.is_set.swap(false, Ordering::AcqRel);
                     doorbell.ring();
                 }
-            } else if !carries {
-                pause = PAUSE_MIN;
-            } else if !has_changed {
+            } else if carries && !has_changed {
                 pause = (2 * pause).min(PAUSE_MAX);
                 self.carry();
+            } else if !carries {
+                pause = PAUSE_MIN;
+                if !has_changed && self.rests_for_good() {
+                    return;
+                }
             }
         }
+    }
+
+    /// Whether the thread ends, because there is no demand. From then on it refuses demands.
+    fn rests_for_good(&self) -> bool {
+        // Excludes forks, so that a copy of the process finds the lock free.
+        fork::exclude(|| {
+            let mut runs = self.runs();
+            *runs = self.is_set.load(Ordering::Acquire) || self.carries.load(Ordering::Acquire);
+            !*runs
+        })
     }
 
     /// Waits until a flag was set or the file of the alarm is readable, at most for `limit`. Returns whether each of the two has happened.
@@ -217,6 +249,8 @@ mod tests {
         }
     }
 
+    const LONG: Duration = Duration::from_secs(3600);
+
     fn doorbell() -> Shared<Doorbell> {
         let (_file, mapping) = Mapping::anonymous(4096).expect("a page");
         mapping.atomics(0).expect("a doorbell fits into a page")
@@ -228,8 +262,8 @@ mod tests {
             let doorbell = doorbell();
             let (mut network, mut peer) = io::pipe().expect("a pipe");
             let waiting = Box::new(Told(channel().0, channel().1));
-            let thread =
-                NetworkThread::start(Some(network.as_fd()), doorbell.clone(), waiting).expect("a thread");
+            let thread = NetworkThread::start(Some(network.as_fd()), doorbell.clone(), waiting, LONG)
+                .expect("a thread");
             for round in 0..2000_u32 {
                 let before = round % 3 == 0;
                 if before {
@@ -240,7 +274,7 @@ mod tests {
                     thread::spawn(move || peer.write_all(&[1]).expect("the pipe is empty"))
                 });
                 // Without the alarm the task sleeps for an hour, and the watchdog reports that.
-                let slept = doorbell.sleep(SleepBarrier::SenderFence, Duration::from_secs(3600), || {
+                let slept = doorbell.sleep(SleepBarrier::SenderFence, LONG, || {
                     thread.set_alarm();
                     false
                 });
@@ -248,7 +282,11 @@ mod tests {
                 network.read_exact(&mut [0]).expect("a byte has come");
                 sender.into_iter().for_each(|sender| sender.join().expect("it only writes"));
             }
-            assert!(thread.set_alarm() && !thread.set_alarm(), "it has rung, and is set once");
+            assert_eq!(
+                [thread.set_alarm(), thread.set_alarm()],
+                [Some(true), Some(false)],
+                "it has rung, and is set once"
+            );
         });
     }
 
@@ -259,11 +297,12 @@ mod tests {
             let (network, _peer) = io::pipe().expect("a pipe");
             let ((told, is_told), (answer, answers)) = (channel(), channel());
             let waiting = Box::new(Told(told, answers));
-            let thread = NetworkThread::start(Some(network.as_fd()), doorbell(), waiting).expect("a thread");
+            let thread =
+                NetworkThread::start(Some(network.as_fd()), doorbell(), waiting, LONG).expect("a thread");
             let rests = || assert!(is_told.recv_timeout(Duration::from_millis(20)).is_err(), "nothing waits");
             for leaves_the_alarm_set in [false, true, false] {
                 if leaves_the_alarm_set {
-                    assert!(thread.set_alarm());
+                    assert_eq!(thread.set_alarm(), Some(true));
                 }
                 // The thread sleeps, and waits on the file if the alarm is set.
                 rests();
@@ -287,10 +326,42 @@ mod tests {
             let (network, _peer) = io::pipe().expect("a pipe");
             let (told, is_told) = channel();
             let waiting = Box::new(Told(told, channel().1));
-            let thread = NetworkThread::start(Some(network.as_fd()), doorbell(), waiting).expect("a thread");
-            assert!(thread.set_alarm());
+            let thread =
+                NetworkThread::start(Some(network.as_fd()), doorbell(), waiting, LONG).expect("a thread");
+            assert_eq!(thread.set_alarm(), Some(true));
             drop(thread);
             assert!(is_told.recv().is_err(), "it is gone, with what it used");
+        });
+    }
+
+    #[test]
+    fn a_thread_without_a_demand_ends_and_one_with_a_demand_does_not() {
+        guarded(|| {
+            let (network, mut peer) = io::pipe().expect("a pipe");
+            let waiting = || Box::new(Told(channel().0, channel().1));
+            let short = Duration::from_millis(1);
+            let doorbell = doorbell();
+            let start = || NetworkThread::start(Some(network.as_fd()), doorbell.clone(), waiting(), short);
+            let idle = start().expect("a thread");
+            while *idle.0.runs() {
+                thread::yield_now();
+            }
+            assert_eq!([idle.set_alarm(), idle.carry(), idle.set_alarm()], [None; 3]);
+            assert!(!idle.alarm_is_set());
+            // The thread may end before the demand, as in a task that starts another one then.
+            let slow = loop {
+                let thread = start().expect("a thread");
+                if thread.set_alarm().is_some() {
+                    break thread;
+                }
+            };
+            thread::sleep(20 * short);
+            assert!(slow.alarm_is_set() && *slow.0.runs());
+            peer.write_all(&[1]).expect("the pipe is empty");
+            while *slow.0.runs() {
+                thread::yield_now();
+            }
+            assert!(!slow.alarm_is_set(), "it has rung");
         });
     }
 
@@ -313,13 +384,13 @@ mod tests {
         guarded(|| {
             let doorbell = doorbell();
             let (told, is_told) = channel();
-            let thread =
-                NetworkThread::start(None, doorbell.clone(), Box::new(Panics(told))).expect("a thread");
+            let thread = NetworkThread::start(None, doorbell.clone(), Box::new(Panics(told)), LONG);
+            let thread = thread.expect("a thread");
             thread.carry();
             let mut why: Option<String> = None;
             while why.is_none() {
                 // Without the ring the task sleeps for an hour, and the watchdog reports that.
-                doorbell.sleep(SleepBarrier::SenderFence, Duration::from_secs(3600), || {
+                doorbell.sleep(SleepBarrier::SenderFence, LONG, || {
                     why = why.take().or_else(|| is_told.try_recv().ok());
                     why.is_some()
                 });
