@@ -46,6 +46,10 @@
 //! * The crates below this one (`am-via-os`, `am-via-shm`, `am-via-job`, `am-via-vipl`) pass memory without a lifetime to each other. The
 //!   promises do not cover safe code that uses them directly, instead of this crate.
 
+/// Public, since the compiler shares only what other crates can name; no part of the interface.
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod compiled_once;
 pub mod fabric;
 pub mod limit;
 pub mod start;

@@ -58,6 +58,10 @@ mod budget;
 mod buffer;
 pub mod collective;
 mod communicator;
+/// Public, since the compiler shares only what other crates can name; no part of the interface.
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod compiled_once;
 mod completion;
 mod context_id;
 mod counts;
