@@ -34,6 +34,8 @@ use am_core::testing::{is_long, pairs};
 use am_via::job::Failure;
 use am_via_launch::{Ended, Launch, Record, Recorded, Report};
 
+use crate::programs::provider_settings;
+
 /// Environment variable of a task: the number of its job in the test.
 const JOB_NUMBER: &str = "TEST_JOB_NUMBER";
 /// A variable in the environment of every process of a job. Its value is unique, so that the processes can be found.
@@ -193,6 +195,9 @@ impl Job {
     fn launch(&self, number: u32, mark: &str, logs: &Path) -> Outcome {
         let (program, args) = self.command();
         let mut launch = Launch::new(program, args).tasks(self.tasks).record(self.record).capture(logs);
+        if let Some((name, value)) = provider_settings() {
+            launch = launch.env(name, value);
+        }
         for (name, value) in &self.env {
             launch = launch.env(name, value);
         }

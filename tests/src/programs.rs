@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use am_core::testing::is_long;
+
 /// Time limit of a command: all take less than a few seconds, except under a checker.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -89,19 +91,25 @@ fn text_of(pipe: Option<impl std::io::Read>) -> String {
 pub fn build() {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // Cargo chooses features by the packages and targets of a command. With these arguments it chooses the features of `cargo test
-        // --workspace`, which has compiled nearly everything.
-        command
-            .args(["build", "--workspace", "--lib", "--test=workspace"])
-            .args(PROGRAMS.map(|name| format!("--bin={name}")))
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
-        if folder().ends_with("release") {
-            command.arg("--release");
-        }
+        let mut command = build_of_all();
+        command.args(PROGRAMS.map(|name| format!("--bin={name}")));
         let built = command.status().is_ok_and(|status| status.success());
         assert!(built, "{command:?} has failed");
     });
+}
+
+/// The command that builds all libraries. Cargo chooses features by the packages and targets of a command. With these arguments it chooses
+/// the features of `cargo test --workspace`, which has compiled nearly everything.
+#[must_use]
+pub fn build_of_all() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .args(["build", "--workspace", "--lib", "--test=workspace"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if folder().ends_with("release") {
+        command.arg("--release");
+    }
+    command
 }
 
 /// `amrun` for a job on these hosts. Each host is an agent on this machine, which a plain command starts instead of ssh. If the system
@@ -125,7 +133,16 @@ exec \"$@\"
     // The hosts share the processors of this machine, but their tasks do not know that: a task that spins would keep other tasks from
     // running.
     command.env("AM_SPIN_MICROSECONDS_MAX", "0");
+    command.envs(provider_settings());
     command
+}
+
+/// Variables of the providers of libfabric for the tasks of a test. By default, `ofi_rxm` allocates and clears 128 receive buffers and more
+/// in each task, 50 MB, which took a fifth of the processor time of all jobs. The long forms of the tests leave the providers as they are.
+#[must_use]
+pub fn provider_settings() -> Option<(&'static str, &'static str)> {
+    const NAME: &str = "FI_OFI_RXM_MSG_RX_SIZE";
+    (!is_long() && env::var_os(NAME).is_none()).then_some((NAME, "32"))
 }
 
 /// A temporary folder for one test.

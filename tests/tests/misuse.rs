@@ -10,18 +10,15 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::{env, fs};
 
+use am_tests::programs::{self, Scratch};
 use serde_json::Value;
 
-/// The programs are compiled against the crates with their default features, except am-core, whose loopback they need.
-const DEPENDENCIES: &str = r#"
-am-core-engine = { path = "ROOT/am-core/engine" }
-am-core = { path = "ROOT/am-core", features = ["testing"] }
-am-via = { path = "ROOT/am-via" }
-bytemuck = "1"
-mpi-over-am = { path = "ROOT/mpi-over-am" }
-"#;
+/// The libraries that the programs may use: those of this build, which are there already. They have the features that tests need, so the
+/// programs see at least what a user's program sees.
+const LIBRARIES: [&str; 5] = ["am_core_engine", "am_core", "am_via", "bytemuck", "mpi_over_am"];
 
 /// The end of a text that has only the first of several errors.
 const AND_SO_ON: &str = "...\n";
@@ -34,7 +31,7 @@ fn misuse_does_not_compile() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace");
     let cases = cases(root);
     assert!(!cases.is_empty(), "no program was found: nothing would be checked");
-    let errors = check_all(root, &cases);
+    let errors = check_all(&cases);
     let compiled: Vec<_> = cases.keys().filter(|name| !errors.contains_key(*name)).collect();
     assert!(compiled.is_empty(), "these programs compile, and must not: {compiled:#?}");
     let is_recording = env::var_os("MISUSE").is_some_and(|word| word == "record");
@@ -80,40 +77,73 @@ fn cases(root: &Path) -> BTreeMap<String, PathBuf> {
     programs.map(|path| (name(&path), path)).collect()
 }
 
-/// The compiler's message for each program that it refuses.
-fn check_all(root: &Path, cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String, String> {
-    let project = Path::new(env!("CARGO_TARGET_TMPDIR")).join("misuse");
-    fs::create_dir_all(&project).expect("the target folder can be written to");
-    let mut manifest =
-        String::from("[package]\nname = \"misuse\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]");
-    manifest.push_str(&DEPENDENCIES.replace("ROOT", &root.to_string_lossy()));
-    for (name, path) in cases {
-        write!(manifest, "\n[[bin]]\nname = {name:?}\npath = {path:?}\n")
-            .expect("writing to a string succeeds");
-    }
-    fs::write(project.join("Cargo.toml"), manifest).expect("the manifest can be written");
-    // The versions of the workspace's build, which are available without a network.
-    fs::copy(root.join("Cargo.lock"), project.join("Cargo.lock")).expect("the workspace has a lock file");
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["check", "--offline", "--keep-going", "--bins", "--message-format=json"])
-        .env("CARGO_TARGET_DIR", project.join("target"))
-        .current_dir(&project)
-        .output()
-        .expect("cargo runs");
-    let mut errors: BTreeMap<String, String> = BTreeMap::new();
+/// The libraries that the programs use, as this build has compiled them. Cargo prints the files of libraries that are up to date, too.
+fn libraries() -> BTreeMap<&'static str, PathBuf> {
+    let output = programs::build_of_all().arg("--message-format=json").output().expect("cargo runs");
+    assert!(output.status.success(), "cargo says: {}", String::from_utf8_lossy(&output.stderr));
+    let mut found = BTreeMap::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let Ok(said) = serde_json::from_str::<Value>(line) else { continue };
-        let (target, message) = (&said["target"]["name"], &said["message"]);
-        if let Some(name) = target.as_str().filter(|name| cases.contains_key(*name))
-            && message["level"] == "error"
-            && message["spans"].as_array().is_some_and(|spans| !spans.is_empty())
-        {
-            errors.entry(name.to_owned()).or_default().push_str(&text_of(message));
+        let files = said["filenames"].as_array().into_iter().flatten();
+        let name = LIBRARIES.into_iter().find(|name| said["target"]["name"] == **name);
+        let library = files.filter_map(Value::as_str).find(|file| file.ends_with(".rlib"));
+        if let (Some(name), Some(library)) = (name, library) {
+            let before = found.insert(name, PathBuf::from(library));
+            assert!(before.is_none(), "{name} was compiled twice: {before:?} and {library}");
         }
     }
-    assert!(!errors.is_empty(), "cargo says: {}", String::from_utf8_lossy(&output.stderr));
-    errors
+    let missing: Vec<_> = LIBRARIES.into_iter().filter(|name| !found.contains_key(name)).collect();
+    assert!(missing.is_empty(), "cargo names no file of {missing:?}");
+    found
+}
+
+/// The compiler's message for each program that it refuses.
+fn check_all(cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String, String> {
+    let libraries = libraries();
+    let scratch = Scratch::new("misuse");
+    let sound = scratch.path().join("sound.rs");
+    let names = LIBRARIES.map(|name| format!("extern crate {name} as _;\n")).concat();
+    fs::write(&sound, names + "fn main() {}\n").expect("a test can write here");
+    let said = check(&sound, &libraries, scratch.path());
+    assert!(said.is_none(), "a program without a mistake must compile: {said:?}");
+    let (errors, left) = (Mutex::new(BTreeMap::new()), Mutex::new(cases.iter()));
+    let next = || left.lock().expect("no thread panics with the lock").next();
+    std::thread::scope(|threads| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            threads.spawn(|| {
+                while let Some((name, path)) = next() {
+                    if let Some(said) = check(path, &libraries, scratch.path()) {
+                        errors.lock().expect("no thread panics with the lock").insert(name.clone(), said);
+                    }
+                }
+            });
+        }
+    });
+    errors.into_inner().expect("all threads have ended")
+}
+
+/// The compiler's errors about a program; `None` if it compiles.
+fn check(program: &Path, libraries: &BTreeMap<&'static str, PathBuf>, scratch: &Path) -> Option<String> {
+    let mut compiler = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    compiler.args(["--edition=2024", "--emit=metadata", "--error-format=json", "--out-dir"]).arg(scratch);
+    for (name, library) in libraries {
+        let folder = library.parent().expect("a file lies in a folder");
+        compiler.arg("-L").arg(folder.join("deps")).arg("-L").arg(folder);
+        compiler.arg("--extern").arg(format!("{name}={}", library.display()));
+    }
+    let output = compiler.arg(program).output().expect("a compiler built this test");
+    if output.status.success() {
+        return None;
+    }
+    let mut text = String::new();
+    for line in String::from_utf8_lossy(&output.stderr).lines() {
+        let message: Value = serde_json::from_str(line).expect("the compiler prints JSON");
+        if message["level"] == "error" && message["spans"].as_array().is_some_and(|spans| !spans.is_empty()) {
+            text.push_str(&text_of(&message));
+        }
+    }
+    assert!(!text.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(text)
 }
 
 /// An error without paths and advice: the message, and the places in the source that it names.
