@@ -360,6 +360,10 @@ impl Job {
     /// would not be known.
     fn wait_until_watched(&self) {
         let Some(launcher) = self.launcher_pid() else { return };
+        // A process that has made the job itself watches itself, and nobody else does.
+        if launcher == std::process::id() {
+            return;
+        }
         let is_behind = || std::os::unix::process::parent_id() != launcher;
         let end = Instant::now() + WATCHED_WITHIN;
         // Acquire: pairs with the Release in `JobOwner::set_watched`, which publishes nothing else.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Check;
-use super::common::{Shared, new_counter, next, previous, register, register_panicking, until};
+use super::common::{
+    Shared, WANTED, new_counter, next, panic_as_wanted, previous, register, register_panicking, until,
+};
 use super::errors::early_or_next;
 use crate::AmOptions;
 use crate::context::Context;
@@ -189,10 +191,9 @@ fn is_refused_panic<F: Fabric>(context: &Context<F>, sent: Result<(), Error>) ->
 
 fn panics<F: Fabric>(context: &mut Context<F>) {
     let done: Counter = new_counter(context);
-    let in_header = register(context, |_| panic!("as the check wants it"));
-    let in_completion = register(context, |_| {
-        Answer::consumed(Completion::Call(Box::new(|_| panic!("as the check wants it"))))
-    });
+    let in_header = register(context, |_| panic_as_wanted());
+    let in_completion =
+        register(context, |_| Answer::consumed(Completion::Call(Box::new(|_| panic_as_wanted()))));
     let (sane, mut early) = register_panicking(context, move |_| Answer::consumed(Completion::Bump(done)));
     let options = AmOptions::default();
     for (handler, wanted) in [(in_header, "header"), (in_completion, "completion")] {
@@ -201,7 +202,7 @@ fn panics<F: Fabric>(context: &mut Context<F>) {
             error @ Error::HandlerPanicked { .. } => {
                 assert_eq!(error.fault(), Fault::Caller);
                 let text = error.to_string();
-                assert!(text.contains(wanted) && text.contains("as the check wants it"), "{text}");
+                assert!(text.contains(wanted) && text.contains(WANTED), "{text}");
             }
             other => panic!("the error does not name the handler: {other}"),
         }
@@ -212,7 +213,7 @@ fn panics<F: Fabric>(context: &mut Context<F>) {
     // For answerable messages the origin learns of the error, and its completion counter is not incremented.
     let completion = new_counter(context);
     let (on_thread, mut early) = register_panicking(context, |_| {
-        Answer::consumed(Completion::Thread(Box::new(|_, _| panic!("as the check wants it"))))
+        Answer::consumed(Completion::Thread(Box::new(|_, _| panic_as_wanted())))
     });
     for handler in [in_header, in_completion, on_thread] {
         for announce in [false, true] {

@@ -1,7 +1,7 @@
 //! Gatherers that panic: their messages end at both sides, all credits and answer slots are returned, and the contexts still work.
 
 use super::Check;
-use super::common::{Shared, next, previous, register, until};
+use super::common::{Shared, WANTED, next, panic_as_wanted, previous, register, until};
 use super::errors::next_error;
 use crate::buffer::{JobBuffer, PacketWriter};
 use crate::context::Context;
@@ -28,7 +28,9 @@ impl Gatherer for Breaks {
     }
 
     fn gather(&mut self, offset: u64, len: usize, writer: &mut PacketWriter<'_>) {
-        assert!(offset as usize + len <= self.sound, "as the check wants it");
+        if offset as usize + len > self.sound {
+            panic_as_wanted();
+        }
         assert_eq!(writer.put_slice(&vec![5; len]), len, "the buffer has the size asked for");
     }
 }
@@ -55,7 +57,7 @@ fn send_broken<F: Fabric>(context: &mut Context<F>, handler: HandlerId, answerab
     assert_eq!(error.fault(), Fault::Caller);
     assert!(
         matches!(&error, Error::HandlerPanicked { kind: "gather", origin, message }
-            if *origin == context.endpoint() && message == "as the check wants it"),
+            if *origin == context.endpoint() && message == WANTED),
         "{error}"
     );
 }
