@@ -13,7 +13,7 @@
 
 mod lines;
 mod meeting;
-#[cfg(test)]
+#[cfg(all(test, feature = "models"))]
 mod model;
 mod spread;
 

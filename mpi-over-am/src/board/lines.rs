@@ -242,8 +242,8 @@ fn take_sleepers(sleepers: &impl Word) -> u64 {
     if sleepers.load(Ordering::Relaxed) == 0 { 0 } else { sleepers.swap(0, Ordering::AcqRel) }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(all(test, feature = "models"))]
+mod models {
     use loom::sync::Notify;
     use loom::sync::atomic::{AtomicU64 as Modelled, fence};
 
@@ -328,6 +328,11 @@ mod tests {
     fn loom_three_tasks_on_lines() {
         model(3, 1, 1);
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn the_lines_and_areas_of_all_tasks_lie_apart_on_the_board() {

@@ -90,8 +90,8 @@ pub(super) fn take_marks(sleepers: &impl Word) -> u64 {
     sleepers.swap(0, Ordering::AcqRel)
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(all(test, feature = "models"))]
+mod models {
     use loom::sync::Notify;
     use loom::sync::atomic::AtomicU64 as Modelled;
 
