@@ -12,7 +12,7 @@ use std::process::Command;
 use am_tests::programs::{self, Scratch, run};
 use rules::{Bad, Function};
 
-const HEADER: &str = include_str!("../../mpi-over-am/abi/include/mpi.h");
+const HEADER: &str = include_str!("../../../mpi-over-am/abi/include/mpi.h");
 
 /// The prototypes of the header.
 fn functions() -> Vec<Function> {

@@ -1,22 +1,16 @@
 //! How a task finds its job: behind wrappers, with closed files or reused file numbers, and when a process must not join.
 
-#![allow(clippy::unwrap_used, reason = "a failed test panics")]
-
-mod launch_support;
-
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::time::Duration;
 
+use super::support::*;
 use am_via_job::{Carrier, Cause, Job, JobError, TaskState};
 use am_via_launch::{Ended, Launch};
-use launch_support::*;
 
 /// The actions of this binary when it runs as a task.
-#[test]
-fn task() {
-    let Some(role) = role() else { return };
-    match role.as_str() {
+pub(super) fn task(role: &str) {
+    match role {
         "reach everything" => reach_everything(),
         "start another" => {
             let _job = Job::attach().unwrap();

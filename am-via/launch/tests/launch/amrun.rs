@@ -1,14 +1,10 @@
 //! `amrun` from the user's view: output, input, exit codes, options, and the errors for wrong command lines.
 
-#![allow(clippy::unwrap_used, reason = "a failed test panics")]
-
-mod launch_support;
-
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
-use launch_support::*;
+use super::support::*;
 
 /// Settings that are in no table of the launcher.
 const FOREIGN: [&str; 2] = ["AM_EAGER_LIMIT_BYTES", "AM_OF_A_LAYER_THAT_IS_NOT_WRITTEN"];
@@ -16,13 +12,11 @@ const FOREIGN: [&str; 2] = ["AM_EAGER_LIMIT_BYTES", "AM_OF_A_LAYER_THAT_IS_NOT_W
 const FLOOD_LINES: usize = 5000;
 
 /// The actions of this binary when it runs as a task.
-#[test]
-fn task() {
-    let Some(role) = role() else { return };
-    match role.as_str() {
+pub(super) fn task(role: &str) {
+    match role {
         "flood" => flood(),
         "join" => drop(am_via_job::Job::attach().unwrap()),
-        "tell" => {
+        "tell variables" => {
             let job = am_via_job::Job::attach().unwrap();
             let carried = FOREIGN.map(|name| job.variables().get(name).unwrap_or_default());
             let inherited = FOREIGN.map(|name| std::env::var(name).is_ok());
@@ -266,7 +260,7 @@ fn settings_of_tables_that_the_launcher_does_not_have_reach_the_tasks() {
     args.extend(["env", "-u", FOREIGN[0], "-u", FOREIGN[1]].map(OsString::from));
     args.push(own_binary());
     args.extend(role_args());
-    let output = amrun(&unique(), &args).env(FOREIGN[0], "7").env(ROLE, "tell").output().unwrap();
+    let output = amrun(&unique(), &args).env(FOREIGN[0], "7").env(ROLE, "tell variables").output().unwrap();
     let said = stdout(&output);
     assert!(said.contains("carried [\"7\", \"9\"], inherited [false, false]"), "{said}{}", stderr(&output));
 }

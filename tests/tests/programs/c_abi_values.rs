@@ -8,7 +8,7 @@ use std::process::Command;
 
 use am_tests::programs::{self, Scratch, run};
 
-const TABLE: &str = include_str!("../c/abi_values.txt");
+const TABLE: &str = include_str!("../../c/abi_values.txt");
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mpi-over-am/abi/include");
 
 /// Names of MPI-1 that the standard has removed, which old programs still call and libraries still have.

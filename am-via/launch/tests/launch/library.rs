@@ -1,28 +1,21 @@
 //! The launcher as a library: what a test harness relies on.
 
-#![allow(clippy::unwrap_used, reason = "a failed test panics")]
-#![allow(clippy::exit, reason = "a task that ends early is what is tested")]
-
-mod launch_support;
-
 use std::ffi::OsString;
 use std::time::Duration;
 
+use super::support::*;
 use am_via_job::{Carrier, Cause, Job, TaskState};
 use am_via_launch::{Bind, Ended, EndedBy, Launch, LaunchError, Running};
 use am_via_shm::layout::DOORBELL_OFFSET;
 use am_via_shm::{Doorbell, Mapping, Shared, SleepBarrier};
-use launch_support::*;
 
 /// The actions of this binary when it runs as a task.
-#[test]
-fn task() {
-    let Some(role) = role() else { return };
+pub(super) fn task(role: &str) {
     if role == "task 1 ends before it joins" && std::env::var("AM_TASK").unwrap() == "1" {
         return;
     }
     let job = Job::attach().unwrap();
-    match role.as_str() {
+    match role {
         "wait for a failure" | "task 1 ends before it joins" => {
             sleep_until_a_failure(&job);
             println!("\nsaw: {}", job.failure().unwrap());
@@ -167,7 +160,7 @@ fn a_panic_is_told_with_its_words_and_its_place() {
     assert_eq!(report.exit_code(), 101);
     let line = report.to_string();
     assert!(
-        line.starts_with("task 1 exited with code 101: panicked at am-via/launch/tests/launch_library.rs:"),
+        line.starts_with("task 1 exited with code 101: panicked at am-via/launch/tests/launch/library.rs:"),
         "{line}"
     );
     assert!(line.ends_with(": no input left"), "{line}");

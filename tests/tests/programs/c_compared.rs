@@ -7,11 +7,11 @@ use std::process::Command;
 
 use am_tests::programs::{self, Scratch, run};
 
-const TABLE: &str = include_str!("../c/abi_values.txt");
-const HEADER: &str = include_str!("../../mpi-over-am/abi/include/mpi.h");
+const TABLE: &str = include_str!("../../c/abi_values.txt");
+const HEADER: &str = include_str!("../../../mpi-over-am/abi/include/mpi.h");
 /// This library offers no files. These are parts of the names of functions about files that it offers nevertheless.
 const OFFERED: [&str; 5] = ["errhandler", "_c2f", "_f2c", "_toint", "_fromint"];
-const NOT_COMPARED: &str = include_str!("../c/not_compared.txt");
+const NOT_COMPARED: &str = include_str!("../../c/not_compared.txt");
 
 /// The MPI functions that a program calls: the undefined names of its object file.
 fn called(source: &Path, scratch: &Scratch) -> BTreeSet<String> {

@@ -1,15 +1,11 @@
 //! Jobs of several hosts: output, failures, and cleaning up. Each host is an agent on this machine, which a plain command starts instead of
 //! ssh. The programs send no messages.
 
-#![expect(clippy::unwrap_used, reason = "a failed test panics")]
-
-mod launch_support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
-use launch_support::{
+use super::support::{
     TempDir, Watchdog, amrun, called, children, kill, marked, stderr, stdout, unique, wait, wait_until,
 };
 

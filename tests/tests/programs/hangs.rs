@@ -71,8 +71,19 @@ fn must_say(said: &str, expected: &[&str]) {
     }
 }
 
+/// One test for all these jobs: as tests of their own, two of them would keep both test threads of a small machine waiting.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn jobs_that_hang_are_reported_with_the_reason() {
+    two_tasks_that_receive_from_each_other_are_named_with_their_lines();
+    ranks_of_another_communicator_are_told_as_tasks();
+    two_long_sends_that_nobody_receives_are_a_dead_lock();
+    the_task_that_does_not_come_to_a_barrier_is_found();
+    a_message_with_another_tag_is_told();
+    the_task_that_has_a_window_s_lock_is_named();
+    a_receive_from_a_task_that_has_left_is_told();
+}
+
 fn two_tasks_that_receive_from_each_other_are_named_with_their_lines() {
     let said = said_before_the_limit(2, "cycle");
     must_say(
@@ -87,31 +98,23 @@ fn two_tasks_that_receive_from_each_other_are_named_with_their_lines() {
     assert!(!said.contains("has failed"), "no task has failed:\n{said}");
 }
 
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn ranks_of_another_communicator_are_told_as_tasks() {
     // Rank r of the communicator is task 1 - r, so task 0 is rank 1.
     let said = said_before_the_limit(2, "reversed");
     must_say(&said, &["tag 3", "a deadlock"]);
 }
 
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn two_long_sends_that_nobody_receives_are_a_dead_lock() {
     let said = said_before_the_limit(2, "sends");
     must_say(&said, &["MPI_Send", "4194304 bytes", "to task 1", "to task 0", "a deadlock"]);
 }
 
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn the_task_that_does_not_come_to_a_barrier_is_found() {
     let said = said_before_the_limit(3, "barrier");
     must_say(&said, &["waits in MPI_Barrier", "task 1: does not wait for a message: it runs"]);
     assert!(!said.contains("a deadlock"), "task 1 may still come:\n{said}");
 }
 
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_message_with_another_tag_is_told() {
     let said = said_before_the_limit(2, "wrong_tag");
     must_say(&said, &["receive from task 1, tag 12", "1 message waits for a receive", "tag 11"]);
@@ -129,8 +132,6 @@ fn a_wait_that_ends_is_reported_where_that_is_asked_for() {
     assert!(well && said.is_empty(), "no report is printed for a job that goes on: {said}");
 }
 
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn the_task_that_has_a_window_s_lock_is_named() {
     let said = said_before_the_limit(2, "lock");
     must_say(
@@ -143,8 +144,6 @@ fn the_task_that_has_a_window_s_lock_is_named() {
     );
 }
 
-#[test]
-#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_receive_from_a_task_that_has_left_is_told() {
     // Task 1 waits in `MPI_Finalize` for task 0.
     let said = said_before_the_limit(2, "ended");

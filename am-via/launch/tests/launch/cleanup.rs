@@ -1,21 +1,14 @@
 //! Nothing is left behind after signals to the launcher, or after the death of any process of a job.
 
-#![allow(clippy::unwrap_used, reason = "a failed test panics")]
-
-mod launch_support;
-
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use super::support::*;
 use am_via_launch::Launch;
-use launch_support::*;
 
 /// Runs when this binary is the launcher that a test kills.
-#[test]
-fn task() {
-    let Some(role) = role() else { return };
-    assert_eq!(role, "launch");
+pub(super) fn task() {
     println!();
     let report = Launch::new("sh", ["-c", WITH_CHILD]).tasks(2).run();
     panic!("the launcher was to be killed: {report:?}");

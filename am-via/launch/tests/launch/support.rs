@@ -1,7 +1,5 @@
 //! Aids that the launcher's tests share: a watchdog, roles that the test binary plays as a task, and a check for living processes.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
