@@ -17,6 +17,7 @@ table! {
         error_handler_is_called: "VipErrorCallback";
         error_handler_gets_earlier_errors: "VipErrorCallback";
         error_handler_is_taken_away: "VipErrorCallback: NULL";
+        error_handler_may_remove_itself: "VipErrorCallback: NULL, from the handler";
         error_handler_may_use_the_nic: "VipErrorCallback";
         error_of_a_lost_connection_names_the_vi: "VIP_ERROR_CONN_LOST: resource VI";
         error_of_an_empty_queue_names_the_vi: "VIP_ERROR_RECVQ_EMPTY: resource VI";
@@ -77,6 +78,22 @@ fn error_handler_is_taken_away<D: Device>(pair: &mut Pair<D>) -> Outcome {
     pair.post_send(vi, Descriptor::send())?;
     pair.async_error(AsyncCode::ReceiveQueueEmpty)?;
     ensure(told.try_recv().is_err(), "a handler was called after it was removed")
+}
+
+fn error_handler_may_remove_itself<D: Device>(pair: &mut Pair<D>) -> Outcome {
+    let vi = pair.connected(pair.unreliable())?;
+    let (tell, told) = mpsc::channel();
+    pair.nic.error_callback(Some(Box::new(move |nic: &mut UserAgent<D>, error| {
+        nic.error_callback(None);
+        tell.send(error.code).unwrap_or(());
+    })));
+    pair.sync()?;
+    pair.post_send(vi, Descriptor::send())?;
+    pair.post_send(vi, Descriptor::send())?;
+    let first = pair.until("a call of the handler", |_| Ok(told.try_recv().ok()))?;
+    same(first, AsyncCode::ReceiveQueueEmpty, "the first error")?;
+    pair.async_error(AsyncCode::ReceiveQueueEmpty)?;
+    ensure(told.try_recv().is_err(), "a handler was called after it removed itself")
 }
 
 fn error_handler_may_use_the_nic<D: Device>(pair: &mut Pair<D>) -> Outcome {

@@ -24,13 +24,21 @@ pub(crate) struct Notices<D: Device> {
     queues: HashMap<(ViHandle, Queue), DescriptorHandler<D>>,
     cqs: HashMap<CqHandle, CqHandler<D>>,
     errors: Option<ErrorHandler<D>>,
+    /// Whether the running error handler has set or removed the error handler.
+    errors_changed: bool,
     /// Whether a handler is running: handlers that become due meanwhile run after it.
     running: bool,
 }
 
 impl<D: Device> Default for Notices<D> {
     fn default() -> Self {
-        Self { queues: HashMap::new(), cqs: HashMap::new(), errors: None, running: false }
+        Self {
+            queues: HashMap::new(),
+            cqs: HashMap::new(),
+            errors: None,
+            errors_changed: false,
+            running: false,
+        }
     }
 }
 
@@ -95,11 +103,12 @@ impl<D: Device> UserAgent<D> {
     /// removes the handler, and [`next_error`](Self::next_error) returns the errors.
     pub fn error_callback(&mut self, handler: Option<ErrorHandler<D>>) {
         self.notices.errors = handler;
+        self.notices.errors_changed = true;
     }
 
     /// Runs the handlers that are due.
     pub(crate) fn run_notices(&mut self) {
-        let Notices { queues, cqs, errors, running } = &self.notices;
+        let Notices { queues, cqs, errors, running, .. } = &self.notices;
         if *running || queues.is_empty() && cqs.is_empty() && errors.is_none() {
             return;
         }
@@ -131,9 +140,11 @@ impl<D: Device> UserAgent<D> {
                 self.notices.errors = Some(handler);
                 return;
             };
+            self.notices.errors_changed = false;
             handler(self, error);
-            // The handler may have set another handler.
-            self.notices.errors.get_or_insert(handler);
+            if !self.notices.errors_changed {
+                self.notices.errors = Some(handler);
+            }
         }
     }
 
