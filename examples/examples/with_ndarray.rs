@@ -7,8 +7,8 @@
 //! cargo amrun -n 4 --example with_ndarray --features other-crates
 //! ```
 //!
-//! You should see the heat in the middle column and the total of the plate, and as the last line `verified`: each task compares its rows
-//! with those of the whole plate, which it computes by itself.
+//! You should see the heat in the middle column, the total of the plate, and `verified` as the last line. For this check, each task
+//! computes the whole plate alone, and compares its own rows with that result.
 
 #![expect(clippy::reversed_empty_ranges, reason = "for ndarray, a negative index counts from the end")]
 

@@ -6,10 +6,11 @@
 //! cargo amrun -n 4 --example with_rayon --features other-crates
 //! ```
 //!
-//! You should see a small picture, and as the last line `verified`: the first task computes all lines by itself and compares them.
+//! You should see a small picture, and `verified` as the last line. For this check, the first task computes all lines alone, and compares
+//! them with the lines of the other tasks.
 //!
-//! Each task has as many threads as there are processors, unless `RAYON_NUM_THREADS` is set. Set it to the number of processors divided by
-//! the number of tasks.
+//! By default, each task starts one thread for each processor of the machine. To start fewer, set `RAYON_NUM_THREADS`: the best value is
+//! the number of processors divided by the number of tasks.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -360,7 +360,7 @@ impl Job {
     /// would not be known.
     fn wait_until_watched(&self) {
         let Some(launcher) = self.launcher_pid() else { return };
-        // A process that has made the job itself watches itself, and nobody else does.
+        // This process has made the job, without a launcher: no other process will watch it.
         if launcher == std::process::id() {
             return;
         }

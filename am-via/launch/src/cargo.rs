@@ -23,7 +23,7 @@ pub struct CargoTarget {
     pub name: String,
     /// The target's package. `None`: the package that has a target of this kind and name.
     pub package: Option<String>,
-    /// Features of that package with which it is built, as for cargo's `--features`.
+    /// Features of the package, which the build enables, in the form of cargo's `--features`.
     pub features: Vec<String>,
 }
 

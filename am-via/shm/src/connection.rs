@@ -380,8 +380,8 @@ impl Connection {
         self.own.area(slot, len as usize)
     }
 
-    /// Frees the slot of the oldest entry that has been read, so that the peer can use it again. The peer is told once [`TELL_AFTER`] slots
-    /// are free.
+    /// Frees the slot of the entry that was read first, for reuse by the peer. The peer learns of freed slots in groups: after
+    /// [`TELL_AFTER`] of them.
     #[inline(always)]
     pub fn release(&mut self) {
         self.released = self.released.wrapping_add(1);

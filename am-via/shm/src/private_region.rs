@@ -21,8 +21,8 @@ pub struct HeldRange {
 unsafe impl Send for HeldRange {}
 
 impl HeldRange {
-    /// Holds `range`. As for a registration, the caller must keep the memory alive and leave it to this holder until the operation or
-    /// registration has ended.
+    /// Holds `range` for an operation or a registration. Until that has ended, the caller must keep the memory alive, and may
+    /// access it only as the operation or registration allows.
     #[must_use]
     pub fn hold(range: CheckedRange<'_>) -> Self {
         Self { at: range.at(), len: range.len() }

@@ -221,7 +221,8 @@ impl Credits {
         packets <= self.credits
     }
 
-    /// The immediate word of the next packet, with the accounts; [`sent`](Self::sent) books that the peer is told of them.
+    /// The immediate word of the next packet, which contains the accounts. After the packet is posted, [`sent`](Self::sent) must be called,
+    /// which records that the peer knows these accounts.
     #[inline(always)]
     pub(super) fn immediate(&self, class: Class, label: u32) -> u32 {
         label | class.bits() | self.accounts.0

@@ -15,8 +15,8 @@ use crate::device::{Completion, Entry, MemHandle, NodeAddress, Payload, ViNumber
 /// Number of messages that posts send to a peer without delay between two calls of the task's progress. Lines of further posts wait for
 /// each other, since each message costs a pass through the network stack.
 const SENT_AT_ONCE: u32 = 8;
-/// After [`SENT_AT_ONCE`] messages, a post sends the waiting lines as soon as there are at least `HELD_LINES` of them, or the lines have
-/// more than [`HELD_BYTES`].
+/// After [`SENT_AT_ONCE`] messages, lines wait. A post sends the waiting lines if they are at least `HELD_LINES`, or have more than
+/// [`HELD_BYTES`].
 const HELD_LINES: usize = 16;
 const HELD_BYTES: usize = 8 << 10;
 

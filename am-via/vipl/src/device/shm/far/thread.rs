@@ -110,6 +110,7 @@ impl NetworkThread {
         if is_new {
             // The thread looks at the flags while it holds this lock, so that it sees this one or has already ended.
             if !*self.0.runs() {
+                // Relaxed: the thread has ended, and no other thread reads the flag.
                 what.store(false, Ordering::Relaxed);
                 return None;
             }
