@@ -1,8 +1,8 @@
 //! Typed active messages: functions that run at another task and return their result (UPC++'s `rpc`, Lamellar's `AmData`), over
 //! [`amsend`](Context::amsend).
 //!
-//! Arguments and results are any types that serde can serialize, encoded by postcard. Every task must register the same functions in the
-//! same order, like handlers. A function cannot communicate: a communicating call inside it is refused.
+//! Arguments and results may have any types that serde can serialize and deserialize; postcard encodes them. Every task must register the
+//! same functions in the same order, like handlers. A function cannot communicate: a communicating call inside it is refused.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -99,7 +99,7 @@ pub(crate) struct BegunCall {
     results: Arc<Mutex<Results>>,
     number: Number,
     target: Endpoint,
-    /// Number of purges with the target when the call began.
+    /// Number of purges between this task and the target when the call began.
     purges: u32,
     /// The message with the arguments, until its memory may be freed.
     sending: Option<OwnedHandle>,
@@ -158,8 +158,9 @@ impl<F: Fabric> Context<F, HandlerTable> {
     /// Calls `function` at `target` and waits for its result.
     ///
     /// # Errors
-    /// An unknown or dead target, a call inside a handler; arguments that cannot be serialized or read, a function that panicked
-    /// ([`Error::Refused`]); an error while making progress.
+    /// An unknown or dead target; a call inside a handler; no function is registered in this task; arguments that cannot be serialized
+    /// ([`Error::Arguments`]). [`Error::Refused`]: the function panicked, or the target could not read the arguments or serialize the
+    /// result. A result that this task cannot read ([`Error::Protocol`]); a purge of the target; an error while making progress.
     pub fn call<A: Serialize, R: DeserializeOwned>(
         &mut self,
         target: impl Target,
@@ -194,7 +195,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
         Ok(Call { begun, result: PhantomData })
     }
 
-    /// Returns the result of a call, or the call if there is none yet. Makes no progress.
+    /// Returns the result of a call, or the call if its result has not arrived yet. Makes no progress.
     ///
     /// # Errors
     /// Those of [`call`](Self::call).
@@ -294,7 +295,7 @@ where
     )
 }
 
-/// Ends a cast, which has no caller. Arguments that this task cannot read are reported like the panic of a handler.
+/// Ends a cast, whose caller gets no answer. If this task could not read the arguments, reports that like the panic of a handler.
 fn without_caller(ended: Result<Option<Vec<u8>>, Status>) {
     if ended.is_err() {
         let why = "the arguments have another type here: register the same functions in the same order in every task";
@@ -360,7 +361,7 @@ fn take_result(results: &Arc<Mutex<Results>>, message: &Message<'_>) -> Answer {
     Answer::consumed(Completion::None)
 }
 
-/// The data of a message, if it is complete.
+/// The buffer of a message that has arrived without an error.
 fn whole(delivered: Delivered) -> Option<JobBuffer> {
     delivered.buffer.filter(|_| delivered.outcome.is_ok())
 }

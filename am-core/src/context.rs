@@ -22,7 +22,7 @@ static CONTEXTS: AtomicU64 = AtomicU64::new(0);
 
 /// An opened instance of the layer: its counters, its handlers and its fabric.
 ///
-/// It can move between threads, and one thread uses it at a time: there is no lock on its message path.
+/// A context can move between threads, but only one thread can use it at a time, because there is no lock on its message path.
 ///
 /// ```compile_fail,E0277
 /// # use am_core::{Context, testing::loopback::Loopback};
@@ -59,9 +59,9 @@ pub struct Limits {
     pub contexts_max: u8,
     /// Maximum bytes of a user header (`MAX_UHDR_SZ`).
     pub uhdr_bytes_max: usize,
-    /// Bytes of a packet (`MAX_PKT_SZ`). User data that fit, with heads and user header, need one packet.
+    /// Maximum bytes of a packet (`MAX_PKT_SZ`). Data that fit into it, together with the head and the user header, need only one packet.
     pub packet_bytes_max: usize,
-    /// Maximum bytes inside a completion entry.
+    /// Maximum bytes of a packet that is stored in its completion entry.
     pub inline_bytes_max: usize,
     /// Maximum number of handlers (`LOC_ADDRTBL_SZ`).
     pub handlers_max: usize,
@@ -169,7 +169,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.endpoint()
     }
 
-    /// The fabric's number of `target`. A caller that keeps it saves the look-up for each message.
+    /// The name and the fabric's number of `target`. A caller that keeps the result saves the look-up for each message.
     ///
     /// # Errors
     /// A target that the job cannot have.
@@ -177,7 +177,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.peer(target.seen_from(self.fabric.endpoint().context))
     }
 
-    /// Whether this number of messages can be sent to `target` now, and carry `bytes` in pieces sooner than one announced message: see
+    /// Whether `packets` messages can be sent to `target` now, and would carry `bytes` in pieces sooner than one announced message: see
     /// [`Post::takes_pieces`](crate::fabric::Post::takes_pieces).
     pub fn takes_pieces(&mut self, target: Peer, bytes: &[u8], packets: u32) -> bool {
         self.fabric.takes_pieces(target.index, bytes, packets)
@@ -262,7 +262,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.gone(endpoint)
     }
 
-    /// Wakes this context's owner from any thread.
+    /// A function that wakes this context's owner from any thread.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.fabric.waker()

@@ -1,7 +1,7 @@
 //! The handler thread: runs completion handlers that take long or communicate, concurrently with the context's owner.
 //!
-//! The thread has no access to the engine. A handler's requests are recorded, and the owner carries them out when it next makes progress
-//! (LAPI's default for completion handlers; the MPI-LAPI paper compares the cost of all three kinds).
+//! The thread has no access to the engine. A handler's requests are recorded, and the owner carries them out when it next makes progress.
+//! This is LAPI's default for completion handlers.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;

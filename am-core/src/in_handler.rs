@@ -1,8 +1,8 @@
 //! Marks that refuse communicating calls: this thread is inside a handler of the program, or this process is a forked copy of a task. A
 //! third mark says that the process has a recorder.
 //!
-//! One word of the process is tested first: a thread-local in a shared library costs a call for each access, and a library with its own
-//! handlers, such as MPI, never sets the bit for handlers.
+//! One word of the process is tested first, because each access to a thread-local in a shared library costs a call. A process in which only
+//! a library such as MPI has handlers never sets the bit for handlers, and so never needs the thread-local.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -25,7 +25,7 @@ thread_local! {
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sets the mark of this thread while the value lives: code of the program is running. Holds the previous mark.
+/// Marks this thread, while the value lives, as running a handler of the program. Holds the previous mark.
 pub(crate) struct Mark(bool);
 
 impl Mark {

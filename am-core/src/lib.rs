@@ -2,8 +2,8 @@
 //!
 //! # The model
 //!
-//! A job is a number of *tasks*, each a process. A task opens a [`Context`] over a [`Fabric`], the transport, which
-//! communicates with the contexts of other tasks:
+//! A job is a number of *tasks*, each a process. A task opens a [`Context`] over a [`Fabric`] (the transport), and communicates with the
+//! contexts of other tasks:
 //!
 //! * **put** and **get** move bytes between memory of this task and memory that another task has *exposed*. The other task
 //!   need not do anything.
@@ -11,7 +11,7 @@
 //! * The data of a put, get or message may lie in several pieces, at either side ([`vector`]).
 //! * **amsend** sends a message to a *header handler* of the target. The handler sees the message's sender, its short *user header* and the
 //!   length of its data, and returns the destination of the data (a buffer, a part of exposed memory, a sink, none, or *later*) and the
-//!   *completion handler* that runs when they are stored: a predefined one, a closure, or one on the handler thread.
+//!   *completion handler* that runs when the data are stored: a predefined one, a closure, or one on the handler thread.
 //! * A **call** is a message whose handler is a function with typed arguments and a typed result ([`call`]).
 //! * **Counters** count completions: each operation can bump one at its origin (the memory may be reused), one at the target
 //!   (the bytes are stored, the completion handler has run) and another one at the origin (the target is done). A wait for a
@@ -26,14 +26,15 @@
 //!
 //! * Safe code, bugs and panics included, corrupts the memory of no task. Peers write only into memory that an operation has lent them or
 //!   that was exposed, and neither is behind a reference meanwhile. Whatever destination a header handler returns, no data are written to
-//!   memory that an operation has lent for reading. One limit is known: see below.
+//!   memory that an operation has lent for reading. One limit is known: data races within one process (below).
 //! * Packets are claims. Each field is checked where it is read. A wrong field leads to an error that names the party at fault.
-//! * Messages from one context to another reach their header handlers in the order in which they were sent. Nothing else is
-//!   ordered, unless a fence is between.
+//! * Messages from one context to another reach their header handlers in the order in which they were sent. Nothing else is ordered, except
+//!   by a fence.
 //! * A message that may be answered has reserved a credit for its answer, so a handler never waits, and answers do not queue without
 //!   bound. Handlers get nothing that communicates, and a communicating call inside one is an error.
-//! * The death of a task ends all operations under way to it with an error that names the task. A program can end them too, by
-//!   [`purge_totask`](Context::purge_totask), and start again; memory is returned when nothing copies from it any more.
+//! * The death of a task ends all operations under way to it with an error that names the task. A program, too, can end the operations to a
+//!   task, by [`purge_totask`](Context::purge_totask), and resume communication with it later. An operation's memory is returned when
+//!   nothing copies from it any more.
 //! * On the path of a small message there is no allocation, no system call and no lock.
 //!
 //! # What is not promised
@@ -41,12 +42,12 @@
 //! * A task that writes to job memory without this crate (by C, `unsafe` code or files in `/proc`, or as an attacker) is not contained.
 //!   Tasks map each other's job memory, so that such a task can change all of it.
 //! * A peer that breaks the protocol and ignores its credits can make this task use memory without bound.
-//! * Threads of *one process* can have a data race on exposed memory. [`Exposed`] reads and writes by relaxed atomics,
-//!   but the engine and the fabrics copy by plain instructions. So a put or get races with a local access to the same bytes if both
-//!   happen in one process at the same time: over the loopback, over the `wire` of `am-via`, and between two contexts of one task. Rust
-//!   does not define what follows. On x86-64 we know of no other effect than a mixture of old and new bytes. Programs avoid it as they
-//!   avoid mixtures between processes: by a counter or a fence between the two accesses. The same holds for atomics of 32 and 64 bits on
-//!   the same bytes.
+//! * Threads of *one process* can have a data race on exposed memory. [`Exposed`] reads and writes by relaxed atomics, but the engine and
+//!   the fabrics copy by plain instructions. So a put or get races with a local access to the same bytes if both happen in one process at
+//!   the same time: over the loopback, over the `wire` of `am-via`, and between two contexts of one task. Rust does not define what
+//!   follows. On x86-64 we know of no other effect than a mixture of old and new bytes. Programs avoid it as they avoid mixtures between
+//!   processes: by a counter or a fence between the two accesses. The same holds if atomics of 32 bits and of 64 bits access the same
+//!   bytes.
 //! * The feature `testing` is for tests.
 //!
 //! # A program
@@ -99,7 +100,7 @@
 //! }
 //! ```
 //!
-//! Neither does this compile, where the memory would be gone before the operation ends:
+//! Nor does this compile, because the memory would be freed before the operation ends:
 //!
 //! ```compile_fail,E0597
 //! # use am_core::{Context, Get, GetOptions, buffer::RemoteAddress, testing::loopback::Loopback};
@@ -122,7 +123,8 @@
 //! | `Putv`, `Getv` | [`Context::run`] with [`Put`] and [`Get`] to or from a [`Layout`], and [`Pieces`] |
 //! | `Amsend` | [`Context::amsend`]; [`Amsend`] |
 //! | `Amsendv` | [`Context::run`] with [`Amsend`] and [`Pieces`]; the header handler answers [`Answer::scatter`] |
-//! | header handler, `lapi_return_info_t` | [`Message`] in, [`Answer`] out: deliver ([`Destination`]), bury ([`Answer::discard`]), scatter ([`Answer::scatter`], [`Sink`]); in place of a dropped packet that comes again, [`Answer::later`] |
+//! | header handler, `lapi_return_info_t` | [`Message`] in, [`Answer`] out: deliver ([`Destination`]), bury ([`Answer::discard`]), scatter
+//! ([`Answer::scatter`], [`Sink`]); where a handler of LAPI drops a packet, which is then sent again: [`Answer::later`] |
 //! | `LAPI_NORMAL`, `LAPI_LOCAL_STATE`, `LAPI_SEND_REPLY` | [`Completion::Thread`], [`Completion::Call`] and the predefined ones, [`Completion::Reply`], which goes to the source |
 //! | `Rmw`, `Rmw64` | [`Context::rmw`] with [`AtomicOp`] and [`Width`]; [`rmw_nonblocking`](Context::rmw_nonblocking), [`rmw_nonfetching`](Context::rmw_nonfetching) |
 //! | `Xfer` | a call for each transfer. For the send completion handler: an owned operation returns its buffer and its result ([`Context::try_owned`], or a future of [`Session`]). For DGSPs: [`Sink`] and [`Gatherer`] |

@@ -4,13 +4,13 @@
 //! * All tasks make a [`SymmetricHeap`] together, once. Every task then allocates from its own part without a message: the same calls in
 //!   the same order give the same offsets in every task.
 //! * A [`Segment<T>`] is such an allocation: `count` elements in every task. A task accesses its own part by copies and atomics, never by a
-//!   reference, because others write it meanwhile.
-//! * A [`GlobalPointer<T>`] names an element of any task's part. It knows the end of its segment, so that a transfer cannot run into the
-//!   next segment.
+//!   reference to plain elements, because other tasks may write to them at any time.
+//! * A [`GlobalPointer<T>`] names an element of any task's part. It knows the end of that part, so that a transfer cannot run into the next
+//!   segment.
 //! * A [`Session`] makes futures of operations that own their buffers and of waits for counters, for any single-threaded executor, and has
 //!   a small executor of its own ([`Session::block_on`]).
 //!
-//! Element types are plain old data ([`bytemuck::Pod`]): any bytes that a peer writes are a value of the type.
+//! Element types are plain old data ([`bytemuck::Pod`]): any bytes that a peer writes are a valid value of the type.
 //!
 //! ```
 //! use am_core::pgas::Segment;

@@ -1,8 +1,8 @@
 //! Events of contexts, for the traces and statistics of a job: contexts pass them to the recorder of the process.
 //!
-//! [`start`] sets the recorder, if the launcher asked for a trace or statistics. Without a recorder no event is made: the word that a
-//! call tests to see whether it runs inside a handler also tells whether there is a recorder. With a recorder, each call, message and
-//! transfer is recorded as it happens.
+//! [`start`] sets the recorder, if the launcher asked for a trace or statistics. Without a recorder no event is made, and a call pays
+//! nothing: the word that it tests to see whether it runs inside a handler also tells whether there is a recorder. With a recorder, each
+//! call, message and transfer is recorded as it happens.
 
 use std::sync::{Arc, OnceLock};
 

@@ -24,12 +24,12 @@ use crate::transfer::{AtomicOp, Width};
 use crate::turns::{Turn, Turns};
 use crate::verbs::{OwnedHandle, PollReason};
 
-/// Longest sleep of a poller. An arrival, or a thread that wants the lock, ends it.
+/// Longest sleep of a poller. An arrival, or a thread that wants the lock, ends the sleep.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// Time between two rings by a caller that waits for the progress thread to end. Rings are repeated because a ring just before that thread
 /// sleeps is lost.
 const RING_AGAIN: Duration = Duration::from_micros(50);
-/// Longest sleep of a thread that only waits for progress by others.
+/// Longest sleep of a thread that only waits for progress by other threads.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A context for several threads, one at a time. Clones share the context; it ends with the last clone.
@@ -44,7 +44,7 @@ struct Inner<F: Fabric, H: HandlerSet> {
     waker: Waker,
     interrupts: Mutex<Option<JoinHandle<()>>>,
     has_interrupts: AtomicBool,
-    /// Errors of the progress thread, which the next call that waits returns.
+    /// Errors of the progress thread. A call that waits returns one of them, if there are any.
     met: Mutex<Vec<Error>>,
 }
 
@@ -265,7 +265,7 @@ impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F
                 (self.inner.waker)();
                 std::thread::sleep(RING_AGAIN);
             }
-            // The thread does not panic: a handler's panic is an error.
+            // The thread does not panic: a handler's panic is returned as an error.
             let _ = thread.join();
         }
         Ok(())
@@ -287,7 +287,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
         });
     }
 
-    /// Makes progress until there is nothing to do, and then lets the progress thread sleep once.
+    /// Makes progress until there is nothing to do or another thread wants the lock, and then lets the progress thread sleep once.
     fn serve_a_while(&self) {
         let mut context = self.enter();
         loop {

@@ -79,11 +79,11 @@ impl Closing {
     }
 }
 
-/// Ends the exposure of a region and returns its buffer. While a peer is copying, or an accepted message is still being stored there,
-/// refuses new accesses and returns the region; the caller must try again.
+/// Ends the exposure of a region and returns its buffer. While a peer is copying to or from the region, or an accepted message is still
+/// being stored in it, refuses new accesses and returns the region instead; the caller must try again.
 ///
 /// # Errors
-/// The fabric's error; the region then stays exposed, and its memory is not reused.
+/// Another context has exposed the region; the fabric's error. The region then stays exposed, and its memory is not reused.
 pub(crate) fn close<F: Fabric>(
     fabric: &mut F,
     engine: &Engine<Guarded>,
@@ -92,7 +92,7 @@ pub(crate) fn close<F: Fabric>(
 ) -> Result<std::result::Result<JobBuffer, Closing>> {
     closing.region.check_owner(owner)?;
     let grant = closing.region.grant();
-    // The revoke comes first: no new data may be stored while this task waits for data that are being stored.
+    // The revoke comes first, so that no new data are stored while this task waits for the data that are being stored.
     if !closing.is_revoked {
         closing.is_revoked = fabric.revoke(grant)? == Outcome::Done;
     }

@@ -1,4 +1,4 @@
-//! Lending a borrow to the engine for the length of one blocking call.
+//! The memory that operations borrow or own, and functions that lend a borrow to operations for one blocking call or one scope.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -60,7 +60,7 @@ impl<'a, T: AsRef<[u8]> + ?Sized> Borrowed for &'a T {
     #[inline(always)]
     unsafe fn raw(self) -> Result<RawBytes> {
         let bytes: &'a [u8] = self.as_ref();
-        // SAFETY: `'a` lasts until the operation has ended (the caller's contract).
+        // SAFETY: `'a`, for which the bytes are borrowed, lasts until the operation has ended (the caller's contract).
         Ok(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
     }
 }
@@ -134,12 +134,12 @@ impl Owned for (JobBuffer, &Layout) {
     }
 }
 
-/// Lends `memory` to an operation, which `start` starts. `wait` must return only when the operation has ended, and the borrow ends then.
-/// `wait` is always called, even if `start` fails or unwinds; it returns at once if nothing was started. If `wait` unwinds, it is called
-/// once more, and must not unwind then.
+/// Lends `memory` to an operation, which `start` starts. Then calls `wait`, even if `start` has failed or unwound. `wait` must return only
+/// when the operation has ended, and at once if none was started. If `wait` unwinds, it is called once more, and must not unwind then.
 ///
 /// # Errors
-/// The error of `start` or `wait`. The operation has ended in both cases.
+/// `LocalRange`: the layout does not lie inside the memory. The error of `start` or `wait`. No operation is under way in any of these
+/// cases.
 pub(crate) fn lend<C, M: Borrowed>(
     context: &mut C,
     memory: M,
@@ -195,11 +195,12 @@ pub(crate) fn lend_in_scope<'env, C, R>(
 }
 
 /// Marks this process as a forked copy of a task. Communicating calls then return
-/// [`Error::CopiedProcess`](crate::error::Error::CopiedProcess) in every thread, and operations of the task are not waited for: they use
-/// the task's memory. For code that handles forks, such as the set-up of a fabric.
+/// [`Error::CopiedProcess`](crate::error::Error::CopiedProcess) in every thread, and the operations of the task are not waited for, because
+/// they use the task's memory and not that of the copy. For code that handles forks, such as the set-up of a fabric.
 ///
 /// # Safety
-/// A fork has just made this process, and this is its only thread. Operations begun before the fork cannot access its memory.
+/// A fork must have just made this process, and the calling thread must be its only one. Operations begun before the fork must not be able
+/// to access its memory.
 pub unsafe fn mark_copied_process() {
     in_handler::mark_copy();
 }
@@ -275,8 +276,8 @@ mod tests {
         }
     }
 
-    /// Runs a blocking read, during whose wait a gatherer panics. Then reuses the memory of the read, and handles everything that is still
-    /// in flight.
+    /// Runs a blocking read, during whose wait a gatherer panics. Then overwrites the memory of the read, frees it if `is_dropped`, and
+    /// handles everything that is still in flight.
     fn read_that_unwinds(
         read: impl FnOnce(&mut Context<Loopback, Library>, RemoteAddress, &mut [u8]),
         is_dropped: bool,

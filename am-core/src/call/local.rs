@@ -20,7 +20,8 @@ impl<S> Local<S> {
     }
 
     /// Runs `call` with the value. Communicating calls are rejected meanwhile ([`Error::InHandler`](crate::error::Error::InHandler)),
-    /// because a function that runs during such a call could need the value. So threads can block here, but cannot deadlock.
+    /// because a function that runs during such a call could need the value. A thread may block here until another thread releases the
+    /// value, but the two cannot deadlock.
     ///
     /// # Panics
     /// If this method is called inside a function of a call, a handler, or another `with`.

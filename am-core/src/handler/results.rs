@@ -60,7 +60,7 @@ pub(crate) type Header = smallvec::SmallVec<[u8; Reply::BYTES_MAX]>;
 #[derive(Debug)]
 enum Slot {
     Free,
-    /// No result yet.
+    /// No result has arrived yet from this target.
     Waiting(Endpoint),
     Ended(Status, Vec<u8>),
 }

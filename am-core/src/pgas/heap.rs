@@ -18,7 +18,7 @@ const ALIGN: u64 = 64;
 /// An exposed region, of the same size in every task. Each task allocates from its own region. All tasks allocate in the same order, so
 /// that an allocation has the same offset in every task, and no message is needed.
 ///
-/// The memory is zeroed. Untouched pages cost nothing.
+/// The memory is zero at first. Pages that were never touched cost nothing.
 #[derive(Debug)]
 pub struct SymmetricHeap {
     memory: Arc<HeapMemory>,
@@ -67,7 +67,7 @@ impl SymmetricHeap {
         }
     }
 
-    /// `count` elements in every task. No message is sent: every task must make the same calls in the same order
+    /// Allocates `count` elements in every task. No message is sent, so every task must make the same calls in the same order
     /// ([`check_symmetry`](Self::check_symmetry) checks this). Memory that was used before keeps its contents.
     ///
     /// # Errors
@@ -104,10 +104,10 @@ impl SymmetricHeap {
         Ok(())
     }
 
-    /// Collective: checks that all tasks have made the same allocations.
+    /// Collective: checks that all tasks have made the same calls on the heap in the same order.
     ///
     /// # Errors
-    /// A task's allocations differ from this task's: the error names the first such task. Those of [`Context::exchange`].
+    /// A task's calls differ from those of this task; the error names the first such task. Those of [`Context::exchange`].
     pub fn check_symmetry<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
         let all = context.exchange(&self.digest.to_le_bytes())?;
         match all.iter().zip(0..).find(|(digest, _)| **digest != self.digest.to_le_bytes()) {

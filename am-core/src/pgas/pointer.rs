@@ -14,10 +14,10 @@ use crate::task::TaskId;
 use crate::transfer::{AtomicOp, Width};
 use crate::verbs::{Get, GetOptions, Put, PutOptions, Scope};
 
-/// An element of a segment in some task's memory, and the elements after it up to the segment's end.
+/// An element of a segment in some task's memory, and the elements after it up to the end of that task's part.
 ///
 /// It is a number, not a borrow: it may be stored, sent to other tasks ([`to_bytes`](Self::to_bytes)), and outlive its target. Each use is
-/// checked at the memory's owner, and is an error if the memory is no longer exposed.
+/// checked, and is an error if the memory is no longer exposed.
 pub struct GlobalPointer<T> {
     address: RemoteAddress,
     /// Elements from here to the end.
@@ -72,7 +72,7 @@ impl<T: Pod> GlobalPointer<T> {
         self.address
     }
 
-    /// Number of elements from here to the end of the segment.
+    /// Number of elements from here to the end of the task's part.
     #[inline(always)]
     #[must_use]
     pub fn count(self) -> u64 {
@@ -82,7 +82,7 @@ impl<T: Pod> GlobalPointer<T> {
     /// The element `count` positions further on, in the same task's memory. The position just after the last element is allowed.
     ///
     /// # Errors
-    /// The element lies beyond the end of the segment.
+    /// The element lies beyond the end of the task's part.
     #[inline]
     pub fn plus(self, count: u64) -> Result<Self> {
         self.check(count)?;
@@ -108,7 +108,7 @@ impl<T: Pod> GlobalPointer<T> {
         Self::new(RemoteAddress::from_bytes(address), u64::from_le_bytes(count))
     }
 
-    /// Checks that `count` elements lie before the end of the segment.
+    /// Checks that `count` elements lie before the end of the task's part.
     #[inline(always)]
     pub(super) fn check(self, count: u64) -> Result<()> {
         if count <= self.count { Ok(()) } else { Err(self.beyond(count)) }
@@ -140,7 +140,8 @@ impl<T: Pod> GlobalPointer<T> {
         Ok(value)
     }
 
-    /// Sets the element (put). The value is stored when the next fence returns, or when a counter of [`put`](Self::put) is bumped.
+    /// Sets the element (put). The value is certainly stored when the next fence returns. With [`put`](Self::put), a counter can tell that
+    /// earlier.
     ///
     /// # Errors
     /// Those of [`Context::put`].
@@ -149,10 +150,10 @@ impl<T: Pod> GlobalPointer<T> {
         self.put(context, std::slice::from_ref(&value), PutOptions::default())
     }
 
-    /// Reads the elements from here on; they are in `to` when the call returns.
+    /// Reads `to.len()` elements, beginning with this one; they are in `to` when the call returns.
     ///
     /// # Errors
-    /// Elements beyond the end of the segment, and those of [`Context::get`].
+    /// Elements beyond the end of the task's part; the errors of [`Context::get`].
     #[inline]
     pub fn get<F: Fabric, H: HandlerSet>(
         self,
@@ -164,10 +165,10 @@ impl<T: Pod> GlobalPointer<T> {
         context.get(self.address, bytemuck::cast_slice_mut(to), options)
     }
 
-    /// Writes the elements from here on; `values` may be changed again when the call returns.
+    /// Writes `values` to the elements from this one on; `values` may be changed again when the call returns.
     ///
     /// # Errors
-    /// Elements beyond the end of the segment, and those of [`Context::put`].
+    /// Elements beyond the end of the task's part; the errors of [`Context::put`].
     #[inline]
     pub fn put<F: Fabric, H: HandlerSet>(
         self,
@@ -255,7 +256,7 @@ impl<T: Word> GlobalPointer<T> {
     /// An atomic operation on the element; returns the old value (rmw).
     ///
     /// # Errors
-    /// A pointer to the end of the segment, where no element is, and those of [`Context::rmw`].
+    /// A pointer to the end of the task's part, where there is no element; the errors of [`Context::rmw`].
     #[inline]
     pub fn rmw<F: Fabric, H: HandlerSet>(
         self,

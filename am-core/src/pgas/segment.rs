@@ -18,8 +18,8 @@ use crate::task::{Endpoint, TaskId};
 
 /// `count` elements of type `T` in every task: an allocation of a [`SymmetricHeap`].
 ///
-/// This task's own part is accessed by copies and atomics, which handlers may use, too (share the segment in an `Arc`). There are no
-/// references into it: peers may write it at any time.
+/// This task's own part is accessed by copies and atomics, which handlers may use, too (an `Arc` shares the segment with them). There are
+/// no references to plain elements, because peers may write to them at any time.
 pub struct Segment<T> {
     memory: Arc<HeapMemory>,
     /// Bytes from the start of the heap.
@@ -89,7 +89,7 @@ impl<T: Pod> Segment<T> {
         Error::UnknownTask { endpoint, num_tasks: self.memory.bases.len() as u32 }
     }
 
-    /// Element `index` of all tasks' parts, distributed cyclically: element i is in task i mod tasks.
+    /// Element `index` of all tasks' parts, distributed cyclically: element i is in task i modulo the number of tasks.
     ///
     /// # Errors
     /// An index beyond the end.
@@ -130,7 +130,7 @@ impl<T: Pod> Segment<T> {
         self.write(index, std::slice::from_ref(&value))
     }
 
-    /// Copies elements of this task's part, from `index` on. A concurrent write of a peer may be seen half done.
+    /// Copies elements of this task's part, from `index` on, to `to`. A concurrent write of a peer may be seen half done.
     ///
     /// # Errors
     /// The elements do not all lie in this task's part.
@@ -140,7 +140,7 @@ impl<T: Pod> Segment<T> {
         self.memory.own.read(offset, bytemuck::cast_slice_mut(to))
     }
 
-    /// Copies into this task's part, from `index` on.
+    /// Copies `from` into this task's part, from `index` on.
     ///
     /// # Errors
     /// The elements do not all lie in this task's part.
@@ -173,7 +173,7 @@ impl<T: Pod> Segment<T> {
         self.memory.own.address(self.offset)
     }
 
-    /// The offset in this task's region of `count` elements at `index`.
+    /// Checks that `count` elements from `index` on lie in this task's part; returns their offset in its region.
     #[inline(always)]
     fn check(&self, index: u64, count: u64) -> Result<u64> {
         let size = size_of::<T>() as u64;
@@ -190,7 +190,7 @@ impl<T: Pod> Segment<T> {
 }
 
 impl Segment<u64> {
-    /// Element `index` of this task's part as an atomic, for updates that peers make as well.
+    /// Element `index` of this task's part as an atomic, which peers may update at the same time.
     ///
     /// # Errors
     /// An index beyond the end.
@@ -202,7 +202,7 @@ impl Segment<u64> {
 }
 
 impl Segment<u32> {
-    /// Element `index` of this task's part as an atomic, for updates that peers make as well.
+    /// Element `index` of this task's part as an atomic, which peers may update at the same time.
     ///
     /// # Errors
     /// An index beyond the end.

@@ -1,4 +1,4 @@
-//! Futures of operations that own their buffers, and of waits for counters.
+//! Sessions: futures of operations that own their buffers, of calls, and of waits for counters.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -66,7 +66,7 @@ struct Ended {
     result: Result<()>,
     /// For an rmw, the old value.
     value: u64,
-    /// For a transfer, the buffer.
+    /// For a transfer, its buffer; for a call, the encoded result.
     buffer: Option<JobBuffer>,
 }
 
@@ -106,7 +106,8 @@ impl Slots {
         self.free.push(at);
     }
 
-    /// Checks which operations have ended, and moves the wakers of their futures to `wakers`.
+    /// Finds the operations that have ended, and moves the wakers of their futures to `wakers`. Keeps the results, except those of dropped
+    /// futures.
     fn sweep<F: Fabric, H: HandlerSet>(&mut self, context: &mut Context<F, H>, wakers: &mut Vec<Waker>) {
         let Self { slots, free, under_way } = self;
         under_way.retain(|&at| {
@@ -232,7 +233,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         RmwFuture(self.begin(begun.map(Waits::Rmw).map_err(|error| (error, None))), PhantomData)
     }
 
-    /// Begins to read the element at `from`.
+    /// Begins to read the element at `from`; the future returns it.
     pub fn read<T: Pod>(
         &self,
         from: GlobalPointer<T>,
@@ -317,7 +318,7 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
                 slots.free.push(slot);
                 Poll::Ready(ended)
             }
-            // Under `block_on`, the check after each round of progress finds ended operations; a counter's value is subtracted here.
+            // Under `block_on`, `sweep` finds the operations that have ended. (But a counter's value is subtracted here.)
             Slot::UnderWay { waits, is_dropped, waker: before }
                 if self.is_driven.get() && !matches!(waits, Waits::Counter(..)) =>
             {

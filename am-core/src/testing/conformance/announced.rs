@@ -1,4 +1,4 @@
-//! Announced messages: several at once, in both directions, and their memory use.
+//! Announced messages: many at once, in both directions, and their counters.
 
 use super::Check;
 use super::common::{Shared, everyone, new_counter, pattern, register, until};

@@ -44,7 +44,7 @@ fn address_init<F: Fabric>(context: &mut Context<F>) {
     drop(context.unexpose(region).expect("unexpose"));
 }
 
-/// No task leaves a gfence before all have entered it, and messages sent before it have arrived.
+/// No task leaves a gfence before all tasks have entered it and all earlier messages to the task have arrived.
 fn gfence_is_a_barrier<F: Fabric>(context: &mut Context<F>) {
     let seen = Shared::<Vec<(u32, u8)>>::new();
     let in_handler = seen.clone();

@@ -13,7 +13,7 @@ pub(super) fn pattern(task: u32, len: usize) -> Vec<u8> {
     crate::testing::pattern(task.into(), len)
 }
 
-/// Fills memory that no task may write.
+/// Fills memory that must stay unchanged.
 pub(super) const UNTOUCHED: u8 = 0xEE;
 
 /// Whether these bytes are unchanged since they were filled with [`UNTOUCHED`].
@@ -102,7 +102,7 @@ pub(super) fn register<F: Fabric>(
     id
 }
 
-/// Like [`register`], but the barrier accepts the error of a handler that already panicked here for a message of a faster task.
+/// Like [`register`], but returns the barrier's error, for a handler that may already have panicked here for a message of a faster task.
 pub(super) fn register_panicking<F: Fabric>(
     context: &mut Context<F>,
     handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,

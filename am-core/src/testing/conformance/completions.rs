@@ -1,4 +1,4 @@
-//! Completions: each kind, for one-packet and for announced messages; replies; handlers that may not communicate.
+//! Completions: each kind, for one-packet and for announced messages; replies; handlers that panic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ fn bump<F: Fabric>(context: &mut Context<F>) {
 }
 
 fn bump_at_source<F: Fabric>(context: &mut Context<F>) {
-    // Counters made in the same order have the same names everywhere.
+    // Counters made in the same order have the same names in every task.
     let counter = new_counter(context);
     let completion = new_counter(context);
     let handler = register(context, move |_| Answer::consumed(Completion::BumpAtSource(counter.name())));
@@ -119,7 +119,7 @@ fn reply<F: Fabric>(context: &mut Context<F>) {
 }
 
 /// A completion on the handler thread can request messages and counter increments, which the context's owner performs; counters are updated
-/// after it has run.
+/// after the completion has run.
 fn thread<F: Fabric>(context: &mut Context<F>) {
     let (ran, target, completion) = (new_counter(context), new_counter(context), new_counter(context));
     let answered = new_counter(context);

@@ -1,4 +1,4 @@
-//! Counters: the events that they count, and that a wait subtracts the awaited value.
+//! Counters: the events that they count, waits, and watched destinations. Also queries and settings.
 
 use super::Check;
 use std::time::{Duration, Instant};
@@ -147,7 +147,7 @@ fn queries<F: Fabric>(context: &mut Context<F>) {
     assert!(matches!(error, Error::Setting { name: "ERROR_CHK", value: 0, .. }), "{error}");
     let error = context.set(Query::NumTasks, 7).expect_err("a fact");
     assert!(matches!(error, Error::Setting { name: "NUM_TASKS", .. }), "{error}");
-    // A wait without arrivals ends with the time-out; one whose counter is incremented in time does not.
+    // A wait without arrivals ends with the time-out.
     let counter = new_counter(context);
     context.set(Query::Timeout, 1).expect("in its range");
     assert_eq!(context.query(Query::Timeout), 1);

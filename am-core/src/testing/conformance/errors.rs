@@ -41,7 +41,7 @@ pub(super) fn early_or_next<F: Fabric>(early: &mut Option<Error>, context: &mut 
     early.take().unwrap_or_else(|| next_error(context))
 }
 
-/// Discards the errors that are already pending.
+/// Discards the errors that are pending. Each must be about a range.
 pub(super) fn drain<F: Fabric>(context: &mut Context<F>) {
     while let Err(error) = context.probe() {
         is_about_a_range(&error);
@@ -109,8 +109,7 @@ fn unknown_task<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Each operation that takes a context number refuses one that no task can have, for any task, and leaves nothing pending that a later
-/// fence would wait for.
+/// Each operation refuses a context number that no context can have, and leaves nothing pending that a later fence would wait for.
 fn unknown_context<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, |_| Answer::discard());
     let contexts_max = context.limits().contexts_max;
@@ -219,7 +218,8 @@ fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
     context.gfence().expect("gfence");
 }
 
-/// A program that only calls fences still learns that its target refused a message, and that messages sent to it named unknown handlers.
+/// A program that only calls fences still learns that its target refused a message, and that a message from a peer named an unknown
+/// handler.
 fn kept_come_with_the_fence<F: Fabric>(context: &mut Context<F>) {
     let registered = context.handlers_count();
     let options = AmOptions::default();
@@ -270,7 +270,7 @@ fn unknown_counter<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Asserts the error of an invalid range. It is reported at once if the fabric detects it, otherwise by the target's refusal.
+/// Asserts that `error` is about an invalid range. Either the fabric has detected the range, or the target has refused it.
 fn assert_range_error(error: &Error, wanted: impl Fn(RangeFault) -> bool) {
     assert_eq!(error.fault(), Fault::Caller, "{error}");
     match error {
@@ -327,7 +327,7 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Memory that an operation sends from is not a valid destination, even if a header handler names its grant. The handler derives the grant
+/// Memory that an operation sends from is not a valid destination, even if a header handler names its grant. The check derives such grants
 /// from that of a region that was exposed just before.
 fn loans_are_no_places<F: Fabric>(context: &mut Context<F>) {
     let (waiting, forged) = (Shared::<Option<Ticket>>::new(), Shared::<u32>::new());
@@ -429,7 +429,7 @@ fn user_header_too_long<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Handlers get no object that communicates; a handler that has got hold of a context is refused.
+/// Handlers get no object that communicates. If a handler has got hold of a context, communicating calls are refused.
 fn in_handler<F: Fabric>(context: &mut Context<F>) {
     let told = Shared::<Vec<&'static str>>::new();
     let in_handler = told.clone();

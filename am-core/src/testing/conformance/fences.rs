@@ -16,7 +16,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![("fence_data_orders_puts", orders_puts), ("fence_ops_waits_for_handlers", waits_for_handlers)]
 }
 
-/// After a data fence, a get sees the data of earlier puts, and so does a third task that is notified by a flag.
+/// A target that sees a flag set after a data fence also sees the data of the puts before the fence.
 fn orders_puts<F: Fabric>(context: &mut Context<F>) {
     let len = 20_000;
     let buffer = context.alloc(len + 8).expect("alloc");

@@ -45,7 +45,7 @@ fn send<F: Fabric>(
     context.amsend_gather(Amsend { target: next(context), handler, uhdr: &[], options }, data, None)
 }
 
-/// Sends a message whose gatherer panics, at once or when its data are requested.
+/// Sends a message whose gatherer panics, at once or when its data are requested, and checks the error.
 fn send_broken<F: Fabric>(context: &mut Context<F>, handler: HandlerId, answerable: bool, data: Breaks) {
     let error = match send(context, handler, answerable, data) {
         Err(error) => error,

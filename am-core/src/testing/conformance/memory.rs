@@ -30,7 +30,7 @@ fn buffers<F: Fabric>(context: &mut Context<F>) {
     }
 }
 
-/// Peers put continuously while the owner ends the exposure. Afterwards no put is partly done, and later ones are refused.
+/// Peers put continuously while the owner ends the exposure. Afterwards no put changes the memory, and later puts are refused.
 fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
     let len = 50_000;
     for _ in 0..3 {
@@ -47,7 +47,8 @@ fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
             let bytes = pattern(round, len);
             // A put to mapped memory makes no progress. A peer may send its puts as messages, which need this task's progress.
             let mut done = context.put(to, &bytes, PutOptions::default()).and_then(|()| context.probe());
-            // A fence reports that the target has refused such a message. Without it, the puts of this task would keep the target busy.
+            // A fence reports that the target has refused such a message. Without the fence, the puts of this task would keep the target
+            // busy.
             if done.is_ok() && own.is_none() && round % 4 == 0 {
                 done = context.fence_data(Some(target)).map(|()| true);
             }

@@ -142,7 +142,7 @@ fn words<F: Fabric>(context: &mut Context<F>) {
     assert_eq!(narrow.at(first, 1).unwrap().read(context).unwrap(), -7);
     assert_eq!(narrow.at(first, 0).unwrap().read(context).unwrap(), 0, "its neighbour is untouched");
     let turn = wide.at(first, 1).unwrap();
-    // Each task in turn.
+    // The tasks change the element in turn.
     let own = i64::from(context.task().0);
     while turn.compare_exchange(context, own, own + 1).unwrap().is_err() {}
     context.gfence().unwrap();
@@ -223,7 +223,7 @@ impl Executor for OtherExecutor {
     }
 }
 
-/// Puts with target counters, gets, rmws and an error, all as futures.
+/// Puts with target counters, waits for a counter, rmws and gets, all as futures.
 fn futures<F: Fabric>(context: &mut Context<F>, executor: impl Executor) {
     let arrived = context.counter().unwrap();
     let segment = Segment::<u64>::new(context, 1000).unwrap();
